@@ -1,0 +1,44 @@
+# Compiler flags of the whole tree, and the include root.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(SHARDPROOF_CCACHE ccache)
+if(SHARDPROOF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${SHARDPROOF_CCACHE}")
+endif()
+
+# "shardproof/<room>/x.h" has to mean the same in the tree and installed, so the build folder holds
+# a link of that name to the source root.
+set(SHARDPROOF_INCLUDE_ROOT "${PROJECT_BINARY_DIR}/include")
+file(MAKE_DIRECTORY "${SHARDPROOF_INCLUDE_ROOT}")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}" "${SHARDPROOF_INCLUDE_ROOT}/shardproof" SYMBOLIC)
+
+# A result must be the same bits whichever compiler built it, hence no contraction into fma. File
+# names in messages are relative to the tree, so that they are the same on every machine.
+add_compile_options(
+  -Wall -Wextra -Wpedantic
+  -ffp-contract=off
+  -fmacro-prefix-map=${SHARDPROOF_INCLUDE_ROOT}/shardproof/=
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(SHARDPROOF_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+if(SHARDPROOF_SANITIZE)
+  add_compile_options(-fsanitize=${SHARDPROOF_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SHARDPROOF_SANITIZE})
+endif()
+if(SHARDPROOF_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SHARDPROOF_FUZZ needs clang (libFuzzer); use the preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,27 @@
+# What `cmake --install` lays down: libraries, headers, the program, and the config that
+# find_package(shardproof) reads. Headers under a room's detail/ folder are not public.
+
+include(CMakePackageConfigHelpers)
+
+get_property(room_targets GLOBAL PROPERTY SHARDPROOF_ROOM_TARGETS)
+install(TARGETS ${room_targets} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+foreach(room IN LISTS SHARDPROOF_TOWER)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${room}"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof"
+          FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE)
+endforeach()
+if(TARGET shardproof)
+  install(TARGETS shardproof RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
+install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproofTargets.cmake
+        DESTINATION "${config_dir}")
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/shardproofConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/shardproofConfig.cmake" INSTALL_DESTINATION "${config_dir}")
+write_basic_package_version_file(
+  "${PROJECT_BINARY_DIR}/shardproofConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/shardproofConfig.cmake"
+              "${PROJECT_BINARY_DIR}/shardproofConfigVersion.cmake"
+        DESTINATION "${config_dir}")
