@@ -55,7 +55,8 @@ function(shardproof_room room)
   set_property(GLOBAL APPEND PROPERTY SHARDPROOF_ROOM_TARGETS ${target})
 endfunction()
 
-# A GoogleTest executable and the one ctest entry that runs all its cases. ARGS are passed to it.
+# A GoogleTest executable at build/<preset>/bin/<name>, and the one ctest entry that runs all its
+# cases. ARGS are passed to it.
 function(shardproof_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINK;ARGS")
   if(NOT arg_TIMEOUT)
@@ -69,7 +70,7 @@ function(shardproof_test name)
     SHARDPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     SHARDPROOF_APPROVALS_DIR="${PROJECT_SOURCE_DIR}/tests/approvals"
     SHARDPROOF_RECEIVED_DIR="${PROJECT_BINARY_DIR}/approvals")
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
 endfunction()
