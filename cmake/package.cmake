@@ -19,7 +19,8 @@ install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproofTargets.cmake
         DESTINATION "${config_dir}")
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/shardproofConfig.cmake.in"
-  "${PROJECT_BINARY_DIR}/shardproofConfig.cmake" INSTALL_DESTINATION "${config_dir}")
+  "${PROJECT_BINARY_DIR}/shardproofConfig.cmake" INSTALL_DESTINATION "${config_dir}"
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/shardproofConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/shardproofConfig.cmake"

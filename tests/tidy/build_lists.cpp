@@ -53,7 +53,7 @@ Violations check_build_lists(const std::vector<Source>& tree) {
   for (const Source& source : tree) {
     if (source.is_cmake()) {
       collect_named(source, named);
-      check_globs(source, found);
+      if (source.path.ends_with("CMakeLists.txt")) check_globs(source, found);
     }
     if (source.is_code()) collect_included(source, included);
   }

@@ -1,0 +1,11 @@
+// Speaks the first nouns of an installed shardproof: a mesh, and what it prints.
+#include <cstdio>
+
+#include "shardproof/localtensor/mesh.h"
+
+int main() {
+  shardproof::Mesh mesh = shardproof::Mesh::parse("dp=2, tp=4");
+  bool right = mesh.size() == 8 && shardproof::to_string(mesh) == "dp=2, tp=4";
+  std::printf("%s: %s\n", shardproof::to_string(mesh).c_str(), right ? "right" : "wrong");
+  return right ? 0 : 1;
+}
