@@ -1,0 +1,107 @@
+// The 14 element types of shardproof, their storage forms and their one rounding: to nearest even.
+//
+// Storage: bool is one byte holding 0 or 1; f16, bf16 and the two fp8 types are PODs of raw bits;
+// complex types are std::complex. f8e4m3 is the OCP "fn" form (no infinity; overflow gives NaN, as
+// in torch.float8_e4m3fn); f8e5m2 is IEEE-like (overflow gives infinity).
+//
+// Conversions to a narrower type round once, directly from the f64 or i64 value. A NaN keeps its
+// sign and the first bits of its payload and becomes quiet. float -> integer truncates toward zero;
+// NaN gives 0; out of range wraps modulo 2^bits of the i64 value (saturated to i64 first).
+// Integer -> narrower integer wraps. Anything -> bool is `x != 0` (NaN is true; a complex number
+// counts with both parts). complex -> real takes the real part.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardproof {
+
+enum class DType : uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8e4m3,
+  f8e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u8,
+  boolean,
+  c64,
+  c128
+};
+inline constexpr int kDTypeCount = 14;
+
+struct F16 {
+  uint16_t bits;
+  bool operator==(const F16&) const = default;
+};
+struct BF16 {
+  uint16_t bits;
+  bool operator==(const BF16&) const = default;
+};
+struct F8E4M3 {
+  uint8_t bits;
+  bool operator==(const F8E4M3&) const = default;
+};
+struct F8E5M2 {
+  uint8_t bits;
+  bool operator==(const F8E5M2&) const = default;
+};
+struct Bool {
+  uint8_t value;
+  bool operator==(const Bool&) const = default;
+};
+using C64 = std::complex<float>;
+using C128 = std::complex<double>;
+
+std::string_view name(DType dtype);                       // "bf16"; boolean is "bool"
+std::optional<DType> parse_dtype(std::string_view text);  // inverse of name
+int64_t size_of(DType dtype);                             // bytes of an element
+bool is_floating(DType dtype);                            // f64 .. f8e5m2
+bool is_integral(DType dtype);                            // i64 .. u8, not bool
+bool is_complex(DType dtype);
+bool is_signed(DType dtype);
+// Bits of the significand with the hidden one (f32: 24); for integers the number of value bits
+// (i32: 31); for complex types that of a part; bool 1.
+int precision_bits(DType dtype);
+// Largest finite value (integers: the largest); exact as a double except i64.
+double max_finite(DType dtype);
+// torch's promotion of two tensor dtypes (bf16 with f16 is f32; an fp8 with any other float is
+// f32).
+DType promote(DType a, DType b);
+
+double to_f64(F16 x);
+double to_f64(BF16 x);
+double to_f64(F8E4M3 x);
+double to_f64(F8E5M2 x);
+float to_f32(F16 x);
+float to_f32(BF16 x);
+float to_f32(F8E4M3 x);
+float to_f32(F8E5M2 x);
+F16 f16_from(double x);
+BF16 bf16_from(double x);
+F8E4M3 f8e4m3_from(double x);
+F8E5M2 f8e5m2_from(double x);
+F16 f16_from(float x);
+BF16 bf16_from(float x);
+F8E4M3 f8e4m3_from(float x);
+F8E5M2 f8e5m2_from(float x);
+
+// Converts `count` densely packed elements. The ranges must not overlap unless equal and of one
+// dtype.
+void convert(const std::byte* source, DType from, std::byte* target, DType to, int64_t count);
+
+// One element as double (real part) or as int64 (exact for integers), and back with the rounding
+// above.
+double load_f64(const std::byte* element, DType dtype);
+int64_t load_i64(const std::byte* element, DType dtype);
+void store_f64(std::byte* element, DType dtype, double value);
+void store_i64(std::byte* element, DType dtype, int64_t value);
+
+}  // namespace shardproof

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include "shardproof/localtensor/detail/pool.h"
+#include "shardproof/localtensor/error.h"
+
+// A recycled block would hide a use after free from the address sanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARDPROOF_POOL_RECYCLES false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SHARDPROOF_POOL_RECYCLES false
+#endif
+#endif
+#ifndef SHARDPROOF_POOL_RECYCLES
+#define SHARDPROOF_POOL_RECYCLES true
+#endif
+
+namespace shardproof::detail {
+namespace {
+
+constexpr bool kRecycles = SHARDPROOF_POOL_RECYCLES;
+
+// Classes in units of 64 bytes: each unit up to 16, then 8 steps an octave, so at most 1/8 is
+// wasted. Blocks above kPoolMaxCachedBytes / 4 are not kept: a few of them would push out all
+// others.
+constexpr size_t kExactUnits = 16;
+constexpr int kExactBits = 4, kStepBits = 3;
+constexpr size_t kMaxUnits = kPoolMaxCachedBytes / 4 / kPoolAlignment;
+constexpr size_t kClasses =
+    kExactUnits + 1 + ((std::bit_width(kMaxUnits - 1) - kExactBits) << kStepBits);
+
+struct SizeClass {
+  size_t index;
+  size_t bytes;
+};
+
+SizeClass size_class(size_t bytes) {
+  const size_t units = std::max<size_t>((bytes + kPoolAlignment - 1) / kPoolAlignment, 1);
+  if (units <= kExactUnits) return {units, units * kPoolAlignment};
+  const int octave = std::bit_width(units - 1) - 1;  // units in (2^octave, 2^(octave + 1)]
+  const int step_bits = octave - kStepBits;
+  const size_t steps = (units - 1) >> step_bits;  // 8..15
+  const size_t index = kExactUnits + 1 + (static_cast<size_t>(octave - kExactBits) << kStepBits) +
+                       (steps - (size_t{1} << kStepBits));
+  return {index, ((steps + 1) << step_bits) * kPoolAlignment};
+}
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+enum class Life : uint8_t { unborn, alive, over };
+
+// Trivially destructible, so that objects which outlive the thread's other variables may still
+// release their blocks.
+struct FreeLists {
+  FreeBlock* heads[kClasses];
+  size_t bytes_of[kClasses];
+  size_t cached_bytes;
+  Life life;
+};
+thread_local constinit FreeLists free_lists{};
+
+// Gives blocks back to the system, largest first, until at most `target` bytes are cached.
+void trim(FreeLists& lists, size_t target) {
+  for (size_t c = kClasses; c-- > 0 && lists.cached_bytes > target;) {
+    while (lists.heads[c] != nullptr && lists.cached_bytes > target) {
+      FreeBlock* block = lists.heads[c];
+      lists.heads[c] = block->next;
+      lists.cached_bytes -= lists.bytes_of[c];
+      std::free(block);
+    }
+  }
+}
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    free_lists.life = Life::over;
+    trim(free_lists, 0);
+  }
+};
+
+[[gnu::noinline]] bool begin_life(FreeLists& lists) {
+  if (lists.life == Life::over) return false;
+  thread_local AtThreadEnd at_thread_end;
+  static_cast<void>(at_thread_end);
+  lists.life = Life::alive;
+  return true;
+}
+
+[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes) {
+  // Rounding up may have wrapped round for absurd sizes.
+  void* block = bytes >= wanted ? std::aligned_alloc(kPoolAlignment, bytes) : nullptr;
+  if (block == nullptr && free_lists.cached_bytes > 0) {
+    trim(free_lists, 0);
+    return system_allocate(wanted, bytes);
+  }
+  if (block == nullptr)
+    throw Error(ErrorKind::limit, fmt::format("out of memory: {} bytes asked for", wanted));
+  return block;
+}
+
+}  // namespace
+
+void* pool_allocate(size_t bytes) {
+  const SizeClass its = size_class(bytes);
+  FreeLists& lists = free_lists;
+  if (its.index < kClasses && lists.heads[its.index] != nullptr) {
+    FreeBlock* block = lists.heads[its.index];
+    lists.heads[its.index] = block->next;
+    lists.cached_bytes -= its.bytes;
+    return block;
+  }
+  return system_allocate(bytes, its.bytes);
+}
+
+void pool_release(void* block, size_t bytes) noexcept {
+  const SizeClass its = size_class(bytes);
+  FreeLists& lists = free_lists;
+  const bool kept =
+      kRecycles && its.index < kClasses && (lists.life == Life::alive || begin_life(lists));
+  if (!kept) return std::free(block);
+  // Half at once, so that a run at the limit does not trim on each release.
+  if (lists.cached_bytes + its.bytes > kPoolMaxCachedBytes) trim(lists, kPoolMaxCachedBytes / 2);
+  lists.heads[its.index] = new (block) FreeBlock{lists.heads[its.index]};
+  lists.bytes_of[its.index] = its.bytes;
+  lists.cached_bytes += its.bytes;
+}
+
+size_t pool_block_bytes(size_t bytes) { return size_class(bytes).bytes; }
+size_t pool_cached_bytes() { return free_lists.cached_bytes; }
+
+}  // namespace shardproof::detail
