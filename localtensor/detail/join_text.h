@@ -1,0 +1,23 @@
+// "a, b, c" from a range. Not fmt::join: gcc 12 warns about its insides at -O3.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace shardproof {
+
+template <typename Range>
+std::string join_text(const Range& values, std::string_view separator) {
+  std::string out;
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) out += separator;
+    out += fmt::to_string(value);
+    first = false;
+  }
+  return out;
+}
+
+}  // namespace shardproof
