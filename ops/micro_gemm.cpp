@@ -1,0 +1,99 @@
+#include "shardproof/ops/micro_gemm.h"
+
+namespace shardproof {
+namespace {
+
+// A vector of 32 bytes; compilers split it where the machine has narrower registers.
+template <typename T>
+struct Wide {
+  typedef T type __attribute__((vector_size(32), aligned(8)));
+  static constexpr int kCount = 32 / sizeof(T);
+};
+
+template <typename T, int kVectors>
+inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t depth,
+                                                         T* tile) {
+  using V = typename Wide<T>::type;
+  constexpr int kCount = Wide<T>::kCount;
+  V sums[kMicroRows][kVectors] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    V right[kVectors];
+    __builtin_memcpy(right, b, sizeof(right));
+    for (int i = 0; i < kMicroRows; ++i)
+      for (int v = 0; v < kVectors; ++v) sums[i][v] += right[v] * a[i];
+    a += kMicroRows;
+    b += kVectors * kCount;
+  }
+  __builtin_memcpy(tile, sums, sizeof(sums));
+}
+
+template <typename T>
+void multiply_narrow_machine(const T* a, const T* b, int64_t depth, T* tile) {
+  multiply_wide<T, 1>(a, b, depth, tile);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void multiply_avx(const float* a, const float* b, int64_t depth,
+                                                  float* tile) {
+  multiply_wide<float, 2>(a, b, depth, tile);
+}
+__attribute__((target("avx2"))) void multiply_avx(const double* a, const double* b, int64_t depth,
+                                                  double* tile) {
+  multiply_wide<double, 2>(a, b, depth, tile);
+}
+#endif
+
+template <typename T>
+MicroKernel<T> vector_kernel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * Wide<T>::kCount};
+#endif
+  return {multiply_narrow_machine<T>, Wide<T>::kCount};
+}
+
+inline uint64_t product(uint64_t x, uint64_t y) { return x * y; }
+
+template <typename T>
+inline std::complex<T> product(std::complex<T> x, std::complex<T> y) {
+  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+
+constexpr int kPlainColumns = 4;
+
+template <typename T>
+void multiply_plain(const T* a, const T* b, int64_t depth, T* tile) {
+  T sums[kMicroRows][kPlainColumns] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int i = 0; i < kMicroRows; ++i)
+      for (int j = 0; j < kPlainColumns; ++j) sums[i][j] += product(a[i], b[j]);
+    a += kMicroRows;
+    b += kPlainColumns;
+  }
+  for (int i = 0; i < kMicroRows; ++i)
+    for (int j = 0; j < kPlainColumns; ++j) tile[i * kPlainColumns + j] = sums[i][j];
+}
+
+}  // namespace
+
+template <>
+MicroKernel<float> micro_gemm() {
+  return vector_kernel<float>();
+}
+template <>
+MicroKernel<double> micro_gemm() {
+  return vector_kernel<double>();
+}
+template <>
+MicroKernel<uint64_t> micro_gemm() {
+  return {multiply_plain<uint64_t>, kPlainColumns};
+}
+template <>
+MicroKernel<std::complex<float>> micro_gemm() {
+  return {multiply_plain<std::complex<float>>, kPlainColumns};
+}
+template <>
+MicroKernel<std::complex<double>> micro_gemm() {
+  return {multiply_plain<std::complex<double>>, kPlainColumns};
+}
+
+}  // namespace shardproof

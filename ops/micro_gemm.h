@@ -1,0 +1,34 @@
+// The innermost loop of every contraction: one tile of a product, from packed panels.
+//
+// Summation order (the contract every result of the matmul family rests on): an element of the
+// product starts at zero and adds its terms in ascending order of the summed index, one at a time,
+// each product and each sum rounded to the compute type; nothing is fused. So an element's bits
+// depend on its own row and column only: not on the tile it falls in, the number of lanes, the
+// sharding of rows and columns, or the vector width.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+
+namespace shardproof {
+
+// a is [depth][kRows], b is [depth][columns]; tile is [kRows][columns], overwritten.
+template <typename T>
+using MicroGemm = void (*)(const T* a, const T* b, int64_t depth, T* tile);
+
+template <typename T>
+struct MicroKernel {
+  MicroGemm<T> run = nullptr;
+  int columns = 0;
+};
+
+inline constexpr int kMicroRows = 4;
+inline constexpr int kMaxMicroColumns = 16;
+
+// The fastest one for this machine; all give the same bits. T: float, double, uint64_t (integers
+// modulo 2^64), std::complex<float>, std::complex<double> (textbook product, no recovery of
+// infinities).
+template <typename T>
+MicroKernel<T> micro_gemm();
+
+}  // namespace shardproof
