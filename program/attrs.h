@@ -1,0 +1,42 @@
+// Attributes of an op: names to values, ordered by name. Plain data; prints as "dim=-1,
+// keepdim=true".
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "shardproof/localtensor/dtype.h"
+
+namespace shardproof {
+
+using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, DType,
+                               std::vector<int64_t>, std::vector<double>>;
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<const std::string, AttrValue>> values) : values_(values) {}
+  void set(const std::string& name, AttrValue value) { values_[name] = std::move(value); }
+  bool has(std::string_view name) const;  // present and not none (monostate)
+  // Typed access; SP_CHECK on absence or another type (the binder has checked user input).
+  // integer() takes a bool; number() takes an integer.
+  bool flag(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<int64_t>& integers(std::string_view name) const;
+  const std::vector<double>& numbers(std::string_view name) const;
+  const std::map<std::string, AttrValue, std::less<>>& values() const { return values_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::map<std::string, AttrValue, std::less<>> values_;
+};
+std::string to_string(const AttrValue& value);
+std::string to_string(const Attrs& attrs);
+
+}  // namespace shardproof

@@ -1,0 +1,58 @@
+#include <utility>
+
+#include "shardproof/program/ast.h"
+
+namespace shardproof {
+namespace {
+
+void forget(Expr& expr);
+
+void forget(NameTemplate& name) {
+  name.place = {};
+  for (Expr& hole : name.holes) forget(hole);
+}
+
+void forget(std::vector<PlacementText>& placements) {
+  for (PlacementText& one : placements) one.column = 0;
+}
+
+void forget(std::vector<IndexItem>& items) {
+  for (IndexItem& item : items)
+    for (std::vector<Expr>* part : {&item.at, &item.low, &item.high})
+      for (Expr& expr : *part) forget(expr);
+}
+
+void forget(Expr& expr) {
+  expr.place = {};
+  forget(expr.name);
+  for (Expr& argument : expr.args) forget(argument);
+  for (Place& place : expr.key_places) place = {};
+  forget(expr.items);
+  forget(expr.placements);
+}
+
+void forget(Statement& statement) {
+  statement.place = {};
+  for (NameTemplate& target : statement.targets) forget(target);
+  forget(statement.target_index);
+  if (statement.value) forget(*statement.value);
+  forget(statement.claim);
+  for (Expr& bound : statement.range) forget(bound);
+  for (Statement& inner : statement.body) forget(inner);
+  for (Statement& inner : statement.otherwise) forget(inner);
+}
+
+}  // namespace
+
+Listing without_places(Listing listing) {
+  listing.lines.clear();
+  for (Statement& statement : listing.statements) forget(statement);
+  return listing;
+}
+
+Expr without_places(Expr expr) {
+  forget(expr);
+  return expr;
+}
+
+}  // namespace shardproof

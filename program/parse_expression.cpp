@@ -1,0 +1,363 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/program/detail/expression_parser.h"
+#include "shardproof/program/detail/precedence.h"
+#include "shardproof/program/names.h"
+
+namespace shardproof::detail {
+namespace {
+
+[[noreturn]] void fail_limit(Place place, std::string message) {
+  throw Error(ErrorKind::limit, std::move(message), Where{"", "", place.line, place.column});
+}
+
+bool is_placement_letter(std::string_view name) {
+  return name == "R" || name == "S" || name == "P";
+}
+
+// Words that shape statements: neither values nor verbs.
+bool is_structure(std::string_view name) {
+  return name == "if" || name == "else" || name == "for" || name == "in" || name == "on" ||
+         name == "group" || name == "as" || name == "and" || name == "or" || name == "not";
+}
+
+int strength_of(const Token& token) {
+  const bool word = token.kind == TokenKind::name;
+  return word || token.kind == TokenKind::symbol ? binary_strength(token.text) : 0;
+}
+
+}  // namespace
+
+class ExpressionParser::Nest {
+ public:
+  Nest(ExpressionParser& parser, Place place) : parser_(parser) {
+    if (++parser_.nesting_ > kMaxNesting)
+      fail_limit(place, fmt::format("expected nesting of at most {}, found more", kMaxNesting));
+  }
+  ~Nest() { --parser_.nesting_; }
+  Nest(const Nest&) = delete;
+  Nest& operator=(const Nest&) = delete;
+
+ private:
+  ExpressionParser& parser_;
+};
+
+namespace {
+
+Expr make(ExprKind kind, Place place) {
+  Expr expr;
+  expr.kind = kind;
+  expr.place = place;
+  return expr;
+}
+
+void raise_height(int& height, int below, Place place) {
+  height = std::max(height, below + 1);
+  if (height > kMaxHeight)
+    fail_limit(place, fmt::format("expected at most {} operations on top of each other, found more",
+                                  kMaxHeight));
+}
+
+}  // namespace
+
+Expr ExpressionParser::expression() { return binary(kWeakest).expr; }
+Expr ExpressionParser::call() { return call_tree().expr; }
+
+std::vector<IndexItem> ExpressionParser::index_items() {
+  int height = 1;
+  return items(height);
+}
+
+NameTemplate ExpressionParser::name_template() {
+  int height = 1;
+  return name_template(height);
+}
+
+ExpressionParser::Tree ExpressionParser::binary(int weakest) {
+  Tree left = prefix(weakest);
+  bool compared = false;
+  for (;;) {
+    const Token& next = lexer_.peek();
+    const int strength = strength_of(next);
+    if (strength == 0 || strength < weakest) return left;
+    if (compared && strength == kComparison)
+      fail(next.place,
+           fmt::format("expected \"and\" between two comparisons, found {}; write a < b "
+                       "and b < c",
+                       describe(next)));
+    compared = strength == kComparison;
+    const Token symbol = lexer_.take();
+    Tree right = binary(strength + 1);
+    Tree node{make(ExprKind::binary, left.expr.place)};
+    raise_height(node.height, std::max(left.height, right.height), symbol.place);
+    node.expr.symbol = symbol.text;
+    node.expr.args.reserve(2);
+    node.expr.args.push_back(std::move(left.expr));
+    node.expr.args.push_back(std::move(right.expr));
+    left = std::move(node);
+  }
+}
+
+ExpressionParser::Tree ExpressionParser::prefix(int weakest) {
+  const Token& next = lexer_.peek();
+  if (next.is("not")) {
+    if (weakest > kNot) fail_expected("a value or \"(not ..)\"", next);
+    return unary(kNot);
+  }
+  if (next.is("-") || next.is("+")) return unary(kUnary);
+  return power();
+}
+
+ExpressionParser::Tree ExpressionParser::unary(int operand_weakest) {
+  const Token symbol = lexer_.take();
+  const Nest nest(*this, symbol.place);
+  Tree operand = operand_weakest == kUnary ? prefix(kUnary) : binary(operand_weakest);
+  Tree node{make(ExprKind::unary, symbol.place)};
+  raise_height(node.height, operand.height, symbol.place);
+  node.expr.symbol = symbol.text;
+  node.expr.args.push_back(std::move(operand.expr));
+  return node;
+}
+
+ExpressionParser::Tree ExpressionParser::power() {
+  Tree base = postfix();
+  if (!lexer_.peek().is("**")) return base;
+  const Token symbol = lexer_.take();
+  const Nest nest(*this, symbol.place);
+  Tree exponent = prefix(kUnary);
+  Tree node{make(ExprKind::binary, base.expr.place)};
+  raise_height(node.height, std::max(base.height, exponent.height), symbol.place);
+  node.expr.symbol = symbol.text;
+  node.expr.args.reserve(2);
+  node.expr.args.push_back(std::move(base.expr));
+  node.expr.args.push_back(std::move(exponent.expr));
+  return node;
+}
+
+ExpressionParser::Tree ExpressionParser::postfix() {
+  Tree tree = primary();
+  for (;;) {
+    const Place place = lexer_.peek().place;
+    const bool indexed = lexer_.accept("[");
+    if (!indexed && !lexer_.accept(".")) return tree;
+    Tree node{make(indexed ? ExprKind::index : ExprKind::transpose, tree.expr.place)};
+    if (indexed) {
+      const Nest nest(*this, place);
+      node.expr.items = items(node.height);
+    } else {
+      lexer_.expect("T", "\"T\" after \".\"");
+    }
+    raise_height(node.height, tree.height, place);
+    node.expr.args.push_back(std::move(tree.expr));
+    tree = std::move(node);
+  }
+}
+
+ExpressionParser::Tree ExpressionParser::primary() {
+  const Token& next = lexer_.peek();
+  if (next.kind == TokenKind::integer || next.kind == TokenKind::real) return number();
+  if (next.kind == TokenKind::quote) return quoted();
+  if (next.kind == TokenKind::name) return word();
+  if (next.is("(")) return parenthesis();
+  if (next.is("[")) return list();
+  fail_expected("a value", next);
+}
+
+ExpressionParser::Tree ExpressionParser::number() {
+  const Token token = lexer_.take();
+  Tree tree{make(ExprKind::number, token.place)};
+  const char* const last = token.text.data() + token.text.size();
+  if (token.kind == TokenKind::integer) {
+    int64_t value = 0;
+    if (std::from_chars(token.text.data(), last, value).ec != std::errc())
+      fail_expected("an integer of 64 bits", token);
+    tree.expr.number = Number(value);
+  } else {
+    double value = 0;
+    if (std::from_chars(token.text.data(), last, value).ec != std::errc())
+      fail_expected("a number within the range of a double", token);
+    tree.expr.number = Number(value);
+  }
+  return tree;
+}
+
+ExpressionParser::Tree ExpressionParser::word() {
+  const Token& next = lexer_.peek();
+  if (is_structure(next.text)) fail_expected("a value", next);
+  if (is_placement_letter(next.text))
+    fail(next.place, fmt::format("expected a value, found the placement {}; placements stand only "
+                                 "as an argument of a call or after \"as\"",
+                                 describe(next)));
+  if (lexer_.second_is('(')) return call_tree();
+  if (next.is("true") || next.is("false")) {
+    Tree tree{make(ExprKind::number, next.place)};
+    tree.expr.number = Number(lexer_.take().is("true"));
+    return tree;
+  }
+  Tree tree{make(ExprKind::name, next.place)};
+  tree.expr.name = name_template(tree.height);
+  return tree;
+}
+
+NameTemplate ExpressionParser::name_template(int& height) {
+  const Token first = lexer_.take();
+  NameTemplate name;
+  name.place = first.place;
+  name.texts.emplace_back(first.text);
+  while (lexer_.at('{')) {
+    hole(name, height);
+    name.texts.emplace_back(lexer_.take_name_characters());
+  }
+  return name;
+}
+
+void ExpressionParser::hole(NameTemplate& name, int& height) {
+  const Token brace = lexer_.take();
+  const Nest nest(*this, brace.place);
+  const bool outer = in_hole_;
+  in_hole_ = true;
+  Tree inside = binary(kWeakest);
+  in_hole_ = outer;
+  lexer_.expect("}", "\"}\" or an operator");
+  raise_height(height, inside.height, brace.place);
+  name.holes.push_back(std::move(inside.expr));
+}
+
+ExpressionParser::Tree ExpressionParser::quoted() {
+  const Token quote = lexer_.take();
+  if (in_hole_) fail(quote.place, "expected a number or a name inside braces, found a text");
+  Tree tree{make(ExprKind::text, quote.place)};
+  tree.expr.name.place = quote.place;
+  tree.expr.name.texts.emplace_back(lexer_.take_quoted());
+  while (lexer_.at('{')) {
+    hole(tree.expr.name, tree.height);
+    tree.expr.name.texts.emplace_back(lexer_.take_quoted());
+  }
+  const Token& next = lexer_.peek();
+  if (next.is("}")) fail(next.place, "expected \"{\" before \"}\" in a text, found none");
+  if (!lexer_.at('\'')) fail(quote.place, "expected a closing quote, found the end of the line");
+  lexer_.take();
+  return tree;
+}
+
+ExpressionParser::Tree ExpressionParser::parenthesis() {
+  const Token open = lexer_.take();
+  const Nest nest(*this, open.place);
+  Tree inside = binary(kWeakest);
+  lexer_.expect(")", "\")\" or an operator");
+  return inside;
+}
+
+ExpressionParser::Tree ExpressionParser::list() {
+  const Token open = lexer_.take();
+  const Nest nest(*this, open.place);
+  Tree tree{make(ExprKind::list, open.place)};
+  if (lexer_.accept("]")) return tree;
+  do {
+    Tree item = binary(kWeakest);
+    raise_height(tree.height, item.height, open.place);
+    tree.expr.args.push_back(std::move(item.expr));
+  } while (lexer_.accept(","));
+  lexer_.expect("]", "\",\" or \"]\"");
+  return tree;
+}
+
+ExpressionParser::Tree ExpressionParser::call_tree() {
+  const Token verb = lexer_.take();
+  const Nest nest(*this, lexer_.take().place);
+  Tree tree{make(ExprKind::call, verb.place)};
+  tree.expr.symbol = verb.text;
+  if (lexer_.accept(")")) return tree;
+  std::set<std::string_view> keys;
+  do {
+    const Token first = lexer_.peek();
+    const bool keyed = first.kind == TokenKind::name && lexer_.second_is('=');
+    if (keyed) {
+      if (!keys.insert(first.text).second)
+        fail(first.place, fmt::format("expected {} once, found it again", describe(first)));
+      lexer_.take();
+      lexer_.take();
+    }
+    tree.expr.keys.emplace_back(keyed ? first.text : std::string_view());
+    tree.expr.key_places.push_back(first.place);
+    Tree argument = value();
+    raise_height(tree.height, argument.height, first.place);
+    tree.expr.args.push_back(std::move(argument.expr));
+  } while (lexer_.accept(","));
+  lexer_.expect(")", "\",\" or \")\"");
+  return tree;
+}
+
+bool ExpressionParser::placements_follow() {
+  const Token& next = lexer_.peek();
+  if (next.kind != TokenKind::name) return false;
+  return is_placement_letter(next.text) || lexer_.second_is(':');
+}
+
+ExpressionParser::Tree ExpressionParser::value() {
+  if (!placements_follow()) return binary(kWeakest);
+  Tree tree{make(ExprKind::placements, lexer_.peek().place)};
+  tree.expr.placements = placements();
+  return tree;
+}
+
+std::vector<PlacementText> ExpressionParser::placements() {
+  const RawText raw = lexer_.take_argument();
+  if (raw.text.empty()) fail_expected("placements such as tp:S(0)", lexer_.peek());
+  // Their columns count in their own text.
+  const int before = raw.place.column - 1;
+  try {
+    std::vector<PlacementText> parsed = parse_placements(raw.text);
+    for (PlacementText& one : parsed) one.column += before;
+    return parsed;
+  } catch (const Error& error) {
+    const int column = std::max(error.where().column, 1) + before;
+    throw Error(error.kind(), error.message(), Where{"", "", raw.place.line, column});
+  }
+}
+
+std::vector<IndexItem> ExpressionParser::items(int& height) {
+  std::vector<IndexItem> found;
+  do {
+    found.push_back(index_item(height));
+  } while (lexer_.accept(","));
+  lexer_.expect("]", "\",\" or \"]\"");
+  return found;
+}
+
+IndexItem ExpressionParser::index_item(int& height) {
+  IndexItem item;
+  const auto part = [&](std::vector<Expr>& into) {
+    const Place place = lexer_.peek().place;
+    Tree tree = binary(kWeakest);
+    raise_height(height, tree.height, place);
+    into.push_back(std::move(tree.expr));
+  };
+  if (!lexer_.peek().is(":")) part(item.at);
+  if (!lexer_.accept(":")) return item;
+  item.slice = true;
+  item.low = std::move(item.at);
+  item.at.clear();
+  if (!lexer_.peek().is("]") && !lexer_.peek().is(",")) part(item.high);
+  return item;
+}
+
+}  // namespace shardproof::detail
+
+namespace shardproof {
+
+Expr parse_expression(const std::string& text) {
+  detail::Lexer lexer(text, 0, detail::Lexer::Comments::refused);
+  detail::ExpressionParser parser(lexer);
+  Expr expr = parser.expression();
+  const detail::Token& rest = lexer.peek();
+  if (rest.kind != detail::TokenKind::end) detail::fail_expected("an operator or the end", rest);
+  return expr;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/program/detail/expression_parser.h"
+#include "shardproof/program/names.h"
+
+namespace shardproof {
+namespace {
+
+using detail::ExpressionParser;
+using detail::fail;
+using detail::fail_expected;
+using detail::Lexer;
+using detail::Token;
+using detail::TokenKind;
+
+void refuse_depth(int depth, Place place) {
+  if (depth > detail::kMaxNesting)
+    throw Error(
+        ErrorKind::limit,
+        fmt::format("expected blocks nested at most {} deep, found more", detail::kMaxNesting),
+        Where{"", "", place.line, place.column});
+}
+
+// One line. A header whose block stands on the lines below leaves `body` empty: it alone may do so.
+class LineParser {
+ public:
+  LineParser(const std::string& line, int number)
+      : lexer_(line, number, Lexer::Comments::allowed), parser_(lexer_) {}
+
+  const Token& peek() { return lexer_.peek(); }
+  Statement statement(int depth);
+  // Behind "else": the statement on the same line, or none.
+  std::vector<Statement> otherwise(int depth);
+
+ private:
+  Statement assignment();
+  Statement call();
+  Statement for_range();
+  Statement conditional();
+  Statement on_stream();
+  Statement group();
+  NameTemplate bound_name(std::string_view expected);
+  void after_colon(Statement& header, int depth);
+  std::vector<Statement> inline_block(int depth);
+  void end_line(std::string_view expected);
+
+  Lexer lexer_;
+  ExpressionParser parser_;
+};
+
+Statement begin(StatementKind kind, Place place) {
+  Statement statement;
+  statement.kind = kind;
+  statement.place = place;
+  return statement;
+}
+
+NameTemplate LineParser::bound_name(std::string_view expected) {
+  const Token& next = peek();
+  if (next.kind != TokenKind::name) fail_expected(expected, next);
+  if (is_reserved(next.text)) fail_expected("a name that is not reserved", next);
+  return parser_.name_template();
+}
+
+void LineParser::end_line(std::string_view expected) {
+  if (peek().kind != TokenKind::end) fail_expected(expected, peek());
+}
+
+Statement LineParser::assignment() {
+  Statement statement = begin(StatementKind::assign, peek().place);
+  statement.targets.push_back(bound_name("a statement"));
+  if (lexer_.accept("[")) {
+    statement.kind = StatementKind::assign_index;
+    statement.target_index = parser_.index_items();
+  }
+  const bool indexed = statement.kind == StatementKind::assign_index;
+  while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
+  lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\"");
+  statement.value = parser_.expression();
+  if (!indexed && lexer_.accept("as")) {
+    statement.has_claim = true;
+    statement.claim = parser_.placements();
+    end_line("the end of the line");
+  }
+  end_line(indexed ? "an operator or the end of the line"
+                   : "an operator, \"as\" or the end of the line");
+  return statement;
+}
+
+Statement LineParser::call() {
+  Statement statement = begin(StatementKind::call, peek().place);
+  statement.value = parser_.call();
+  end_line("the end of the line after a call");
+  return statement;
+}
+
+Statement LineParser::for_range() {
+  Statement statement = begin(StatementKind::for_range, lexer_.take().place);
+  statement.targets.push_back(bound_name("a name"));
+  if (!statement.targets.front().plain())
+    fail(statement.targets.front().place, "expected a name without holes, found one with holes");
+  lexer_.expect("in", "\"in\"");
+  lexer_.expect("range", "\"range(\"");
+  lexer_.expect("(", "\"(\"");
+  statement.range.push_back(parser_.expression());
+  if (lexer_.accept(",")) statement.range.push_back(parser_.expression());
+  lexer_.expect(")", statement.range.size() == 1 ? "\",\" or \")\"" : "\")\"");
+  return statement;
+}
+
+Statement LineParser::conditional() {
+  Statement statement = begin(StatementKind::if_else, lexer_.take().place);
+  statement.value = parser_.expression();
+  return statement;
+}
+
+Statement LineParser::on_stream() {
+  Statement statement = begin(StatementKind::on_stream, lexer_.take().place);
+  // Reserved, since nobody may make a second one, but a stream all the same.
+  const bool main = peek().is("main");
+  statement.targets.push_back(main ? parser_.name_template() : bound_name("the name of a stream"));
+  return statement;
+}
+
+Statement LineParser::group() { return begin(StatementKind::group, lexer_.take().place); }
+
+std::vector<Statement> LineParser::inline_block(int depth) {
+  std::vector<Statement> body;
+  if (peek().kind == TokenKind::end) return body;
+  body.push_back(statement(depth + 1));
+  const Statement& inner = body.front();
+  const bool header = inner.kind != StatementKind::assign && inner.kind != StatementKind::call &&
+                      inner.kind != StatementKind::assign_index;
+  if (header && inner.body.empty()) fail_expected("a statement", peek());
+  return body;
+}
+
+Statement LineParser::statement(int depth) {
+  const Token& next = peek();
+  refuse_depth(depth, next.place);
+  Statement header;
+  if (next.is("for")) {
+    header = for_range();
+  } else if (next.is("if")) {
+    header = conditional();
+  } else if (next.is("on")) {
+    header = on_stream();
+  } else if (next.is("group")) {
+    header = group();
+  } else {
+    const bool verb = next.kind == TokenKind::name && lexer_.second_is('(');
+    return verb ? call() : assignment();
+  }
+  lexer_.expect(":", header.kind == StatementKind::if_else ? "\":\" or an operator" : "\":\"");
+  header.body = inline_block(depth);
+  return header;
+}
+
+std::vector<Statement> LineParser::otherwise(int depth) {
+  lexer_.take();
+  lexer_.expect(":", "\":\"");
+  return inline_block(depth);
+}
+
+// Lines that hold a statement.
+struct SourceLine {
+  const std::string* text;
+  int number;
+  size_t indent;
+};
+
+std::vector<SourceLine> lines_with_statements(const std::vector<std::string>& lines) {
+  std::vector<SourceLine> found;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const int number = static_cast<int>(i) + 1;
+    Lexer lexer(lines[i], number, Lexer::Comments::allowed);
+    if (lexer.peek().kind == TokenKind::end) continue;
+    found.push_back({&lines[i], number, lexer.peek().offset});
+  }
+  return found;
+}
+
+class BlockParser {
+ public:
+  explicit BlockParser(const std::vector<std::string>& lines)
+      : lines_(lines_with_statements(lines)) {}
+
+  // The statements indented by `indent`, from the next line on.
+  std::vector<Statement> block(size_t indent, int depth);
+
+ private:
+  bool more() const { return next_ < lines_.size(); }
+  std::vector<Statement> due_block(const Statement& header, std::string_view word, size_t indent,
+                                   int depth);
+
+  std::vector<SourceLine> lines_;
+  size_t next_ = 0;
+};
+
+std::string_view word_of(StatementKind kind) {
+  switch (kind) {
+    case StatementKind::for_range: return "for";
+    case StatementKind::if_else: return "if";
+    case StatementKind::on_stream: return "on";
+    case StatementKind::group: return "group";
+    default: return "";
+  }
+}
+
+std::vector<Statement> BlockParser::due_block(const Statement& header, std::string_view word,
+                                              size_t indent, int depth) {
+  const bool due = more() && lines_[next_].indent > indent;
+  if (!due)
+    fail(header.place,
+         fmt::format("expected a statement after \"{}\", on its line or below and indented by {} "
+                     "spaces, found {}",
+                     word, indent + 2, more() ? "none" : "the end of the listing"));
+  return block(indent + 2, depth + 1);
+}
+
+std::vector<Statement> BlockParser::block(size_t indent, int depth) {
+  std::vector<Statement> statements;
+  while (more() && lines_[next_].indent >= indent) {
+    const SourceLine line = lines_[next_++];
+    if (line.indent != indent)
+      fail({line.number, static_cast<int>(line.indent) + 1},
+           fmt::format("expected {} spaces before the statement, found {}", indent, line.indent));
+    LineParser parser(*line.text, line.number);
+    const Place place = parser.peek().place;
+    if (parser.peek().is("else")) {
+      Statement* const last = statements.empty() ? nullptr : &statements.back();
+      if (!last || last->kind != StatementKind::if_else || !last->otherwise.empty())
+        fail(place, "expected \"else\" only after the block of an \"if\", found it alone");
+      last->otherwise = parser.otherwise(depth);
+      if (last->otherwise.empty())
+        last->otherwise = due_block(begin(StatementKind::if_else, place), "else", indent, depth);
+      continue;
+    }
+    statements.push_back(parser.statement(depth));
+    Statement& last = statements.back();
+    const std::string_view word = word_of(last.kind);
+    if (!word.empty() && last.body.empty()) last.body = due_block(last, word, indent, depth);
+  }
+  return statements;
+}
+
+}  // namespace
+
+Listing parse_listing(const std::vector<std::string>& lines) {
+  Listing listing;
+  listing.lines = lines;
+  listing.statements = BlockParser(lines).block(0, 1);
+  return listing;
+}
+
+}  // namespace shardproof
