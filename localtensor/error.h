@@ -25,8 +25,8 @@ enum class ErrorKind {
 // ("/tensors/w1/shape"). `line` and `column` count from 1 in the program array named by `path`, or
 // in the JSON text when `path` is empty.
 struct Where {
-  std::string file;
-  std::string path;
+  std::string file = {};  // defaults, so that designated initializers may name some
+  std::string path = {};
   int line = 0;
   int column = 0;
   bool operator==(const Where&) const = default;

@@ -36,7 +36,7 @@ struct Finding {
   Verdict verdict = Verdict::clean;
   int line = 0;                      // in the program's array; 0: none
   Lanes ranks;                       // those it is about, by the rule of each verdict
-  std::string name;                  // the value
+  std::string name = {};             // the value
   std::optional<double> ratio;       // got / expected, of wrong values
   std::string group;                 // text of the call's group
   int64_t call = 0;                  // number in the group, from 1; 0: no call

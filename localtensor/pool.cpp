@@ -6,22 +6,17 @@
 #include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/error.h"
 
-// A recycled block would hide a use after free from the address sanitizer.
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARDPROOF_POOL_RECYCLES false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SHARDPROOF_POOL_RECYCLES false
-#endif
-#endif
-#ifndef SHARDPROOF_POOL_RECYCLES
-#define SHARDPROOF_POOL_RECYCLES true
-#endif
-
 namespace shardproof::detail {
 namespace {
 
-constexpr bool kRecycles = SHARDPROOF_POOL_RECYCLES;
+// A recycled block would hide a use after free from the address sanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kRecycles = false;
+#elif defined(__has_feature)
+constexpr bool kRecycles = !__has_feature(address_sanitizer);
+#else
+constexpr bool kRecycles = true;
+#endif
 
 // Classes in units of 64 bytes: each unit up to 16, then 8 steps an octave, so at most 1/8 is
 // wasted. Blocks above kPoolMaxCachedBytes / 4 are not kept: a few of them would push out all
