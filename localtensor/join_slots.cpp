@@ -161,6 +161,11 @@ Slots joined(const Lanes& lanes, const std::vector<const Block*>& inputs,
 }  // namespace
 
 SlotJoin join_slots(const Lanes& lanes, const std::vector<const Block*>& inputs) {
+  const bool all_shared = std::all_of(inputs.begin(), inputs.end(), [](const Block* input) {
+    return input->tensor.buffer->slots.is_shared();
+  });
+  if (all_shared && !lanes.empty())
+    return {Slots::shared(lanes.size()), {inputs.size(), std::vector<int32_t>{0}}};
   std::vector<LaneMap> maps;
   maps.reserve(inputs.size());
   for (const Block* input : inputs) {
