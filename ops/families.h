@@ -18,9 +18,15 @@ void add_softmax_ops(OpRegistry& ops);     // softmax.cpp
 void add_cumsum_ops(OpRegistry& ops);      // cumsum.cpp
 void add_optimizer_ops(OpRegistry& ops);   // optimizer.cpp
 
-void add_matmul_ops(OpRegistry& ops);      // matmul.cpp: matmul, bmm, addmm, einsum
-void add_view_ops(OpRegistry& ops);        // view.cpp: transpose, reshape, cat, slice, pad
-void add_index_ops(OpRegistry& ops);       // index.cpp: embedding, take_along_dim, topk, sort
+void add_matmul_ops(OpRegistry& ops);      // matmul.cpp: matmul, bmm, addmm, linear
+void add_einsum_ops(OpRegistry& ops);      // einsum.cpp
+void add_view_ops(OpRegistry& ops);        // view.cpp: t, transpose, permute, squeeze, expand
+void add_reshape_ops(OpRegistry& ops);     // reshape.cpp: reshape, view, flatten, unflatten
+void add_piece_ops(OpRegistry& ops);       // pieces.cpp: slice, select, split, chunk, cat, stack
+void add_shift_ops(OpRegistry& ops);       // shift.cpp: pad, flip, roll, repeat
+void add_index_ops(OpRegistry& ops);       // index.cpp: embedding, index_select, one_hot
+void add_along_dim_ops(OpRegistry& ops);   // along_dim.cpp: take_along_dim, scatter_along_dim
+void add_order_ops(OpRegistry& ops);       // order.cpp: sort, topk
 void add_norm_ops(OpRegistry& ops);        // norm.cpp: layer_norm, rms_norm
 void add_attention_ops(OpRegistry& ops);   // attention.cpp: rope, sdpa
 void add_loss_ops(OpRegistry& ops);        // loss.cpp: cross_entropy, mse_loss
