@@ -1,0 +1,104 @@
+// The door: everything a cohort of ranks can do to the world outside its own memory. Local
+// simulation, MPI processes and NCCL/CUDA GPUs are peers behind it.
+//
+// A door serves one cohort (some lanes, one host program), never blocks the OS thread and never
+// throws through it. The host issues work in program order on named streams; the door decides when
+// it runs. Buffers exist from issue on (their identity); their contents appear when the work has
+// run. Threading: one OS thread. Tickets are per world and grow with issue order; kDone is done at
+// once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/duration.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/record.h"
+#include "shardproof/sim/call.h"
+#include "shardproof/sim/schedule.h"
+#include "shardproof/sim/ticket_times.h"
+
+namespace shardproof {
+
+class Door {
+ public:
+  virtual ~Door() = default;
+  virtual StreamId stream(std::string_view name) = 0;
+  // One span is one group: its calls start and end together (ncclGroupStart/End). `calls` are moved
+  // from.
+  virtual Ticket submit(std::span<Call> calls, StreamId stream) = 0;
+  virtual Ticket launch(Work work) = 0;
+  virtual void allocate(const Allocation& allocation) = 0;
+  virtual void release(const Allocation& allocation) = 0;
+  virtual void order(StreamId stream,
+                     Ticket ticket) = 0;     // later work of `stream` waits for the ticket
+  virtual Ticket last(StreamId stream) = 0;  // of all that was issued on a stream so far
+  // The host waits for the ticket on the clock too (sync); data waiting is poll.
+  virtual void host_wait(Ticket ticket) = 0;
+  virtual TicketState poll(Ticket ticket) = 0;
+  virtual CohortState state() = 0;
+  virtual void finish() = 0;  // the listing has ended on this cohort
+
+  // When the work of a ticket began and ended, on each lane; nothing before its end or without a
+  // clock.
+  virtual std::optional<TicketTimes> times(Ticket) { return std::nullopt; }
+  // For bodies of Work: copies what was last put into a slot of each lane's window into `output`,
+  // whose buffers are given as in Call. Zeros where nothing was put.
+  virtual void read_slot(int64_t, LocalTensor&) {}
+  // For decorators: time passes on the host before its next item; the host stops here.
+  virtual void elapse(Duration) {}
+  virtual void stop(CohortState) {}
+};
+
+// What came out of a world: verdicts of the physics, the flight record, clock and memory.
+struct WorldReport {
+  std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
+  std::vector<Record> records;    // calls in the order they ended
+  bool timed = false;
+  Duration time;                          // of the slowest rank
+  std::vector<Duration> rank_times;       // per rank, when timed
+  int64_t peak_bytes = 0;                 // of the fullest rank
+  std::vector<int64_t> peak_by_category;  // at that rank's peak
+  int64_t peak_rank = 0;
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual Door& open(const Lanes& cohort) = 0;  // disjoint cohorts; valid as long as the world
+  // Runs what can run. False when nothing moved: if a cohort still waits then, it can never go on.
+  virtual bool progress() = 0;
+  // Ends the run: turns everything still blocked into findings.
+  virtual WorldReport close() = 0;
+};
+
+class CostModel;  // sim/cost_model.h
+
+struct WorldOptions {
+  int64_t ranks = 1;
+  Schedule schedule;
+  std::shared_ptr<const CostModel> cost;  // null: no times
+  std::vector<std::string> faults;        // "hang(rank=3, call=5)": see faulty.h
+  int64_t max_records = 1 << 20;          // ring buffer of the recorder
+};
+
+// Starts worlds. Refusal is known before any rank exists, with the reason as text.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  virtual std::string name() const = 0;
+  virtual std::string summary() const = 0;
+  virtual std::optional<std::string> not_viable() const = 0;  // reason, or nullopt
+  virtual std::optional<std::string> refuses(const Collective& collective) const = 0;
+  virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
+};
+
+using BackendRegistry = std::vector<std::shared_ptr<Launcher>>;
+BackendRegistry builtin_backends();
+
+}  // namespace shardproof

@@ -1,0 +1,7 @@
+#include "shardproof/backends/local.h"
+
+namespace shardproof {
+
+BackendRegistry builtin_backends() { return {local_backend()}; }
+
+}  // namespace shardproof

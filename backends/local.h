@@ -1,0 +1,13 @@
+// The local backend: all ranks simulated in this process by the physics of sim. The reference every
+// other backend is compared with.
+#pragma once
+
+#include "shardproof/backends/door.h"
+
+namespace shardproof {
+
+// Bare: without recorder and faults, which decorate any backend.
+std::unique_ptr<World> local_world(const WorldOptions& options);
+std::shared_ptr<Launcher> local_backend();
+
+}  // namespace shardproof

@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shardproof/backends/local/world.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/deliver.h"
+
+namespace shardproof {
+
+LocalDoor::LocalDoor(LocalWorld& world, int32_t index, Lanes lanes)
+    : world_(world), index_(index), lanes_(std::move(lanes)), memory_(lanes_) {
+  streams_.emplace_back().name = "main";
+}
+
+StreamId LocalDoor::stream(std::string_view name) {
+  for (size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i].name == name) return static_cast<StreamId>(i);
+  streams_.emplace_back().name = name;
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+// --- tickets
+// --------------------------------------------------------------------------------------
+
+Ticket LocalDoor::open_ticket(StreamId stream) {
+  return at(stream).last = world_.book().open({index_, stream});
+}
+
+// A stopped host issues nothing more; what it asks for never ends, or has failed.
+Ticket LocalDoor::refuse() {
+  const Ticket ticket = world_.book().open({index_, kMainStream});
+  if (failed_) world_.book().end(ticket, TicketState::failed);
+  return ticket;
+}
+
+Ticket LocalDoor::last(StreamId stream) { return at(stream).last; }
+
+TicketState LocalDoor::poll(Ticket ticket) { return world_.book().state(ticket); }
+
+std::optional<TicketTimes> LocalDoor::times(Ticket ticket) {
+  if (!world_.timed()) return std::nullopt;
+  return world_.book().times(ticket);
+}
+
+void LocalDoor::host_wait(Ticket ticket) {
+  if (world_.timed() && ticket != kDone) host_waits_.push_back(ticket);
+}
+
+// The clock of the host moves when the end of what it waits for is known.
+void LocalDoor::observe_host_waits() {
+  if (host_waits_.empty()) return;
+  std::erase_if(host_waits_, [&](Ticket ticket) {
+    if (world_.book().state(ticket) == TicketState::pending) return false;
+    world_.book().raise(host_time_, ticket);
+    return true;
+  });
+}
+
+void LocalDoor::elapse(Duration time) {
+  observe_host_waits();
+  host_time_.for_each([&](Duration& host) { host += time; });
+}
+
+LaneTimes LocalDoor::through() const {
+  LaneTimes all = host_time_;
+  for (const Stream& stream : streams_) all.raise_to(stream.time);
+  return all;
+}
+
+// --- items
+// ----------------------------------------------------------------------------------------
+
+bool LocalDoor::runs_at_issue(const Stream& stream) const {
+  return stream.idle() && !world_.defers();
+}
+
+void LocalDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what) {
+  Stream& target = at(stream);
+  target.push({ticket, std::move(what), host_time_});
+  if (target.flying == nullptr) world_.list({index_, stream});
+}
+
+Ticket LocalDoor::launch(Work work) {
+  Stream& stream = at(work.stream);
+  if (runs_at_issue(stream) && goes_on()) {
+    if (work.body) work.body();
+    if (!world_.timed()) return kDone;
+    observe_host_waits();
+    const Ticket ticket = open_ticket(work.stream);
+    pass_work(stream, work, host_time_, ticket);
+    return ticket;
+  }
+  if (!goes_on()) return refuse();
+  observe_host_waits();
+  const StreamId id = work.stream;
+  const Ticket ticket = open_ticket(id);
+  push(id, ticket, std::move(work));
+  world_.settle();
+  return ticket;
+}
+
+void LocalDoor::pass_work(Stream& stream, const Work& work, const LaneTimes& issued,
+                          Ticket ticket) {
+  stream.time.raise_to(issued);
+  const LaneTimes start = stream.time;
+  const Duration cost = world_.cost().kernel(work.flops, work.bytes);
+  if (work.lanes.size() == lanes_.size()) {
+    stream.time.for_each([&](Duration& time) { time += cost; });
+  } else if (cost != Duration{}) {
+    for (int64_t i = 0; i < work.lanes.size(); ++i)
+      stream.time.at(lanes_.index_of(work.lanes[i]), lanes_.size()) += cost;
+  }
+  world_.book().end(ticket, TicketState::done, start, stream.time);
+}
+
+void LocalDoor::order(StreamId id, Ticket ticket) {
+  if (ticket == kDone || !goes_on()) return;
+  Stream& stream = at(id);
+  observe_host_waits();
+  if (stream.idle() && world_.book().state(ticket) == TicketState::done) {
+    if (world_.timed()) world_.book().raise(stream.time, ticket);
+    return;
+  }
+  push(id, kDone, ticket);
+  world_.settle();
+}
+
+// --- calls
+// ----------------------------------------------------------------------------------------
+
+Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
+  if (!goes_on()) return refuse();
+  observe_host_waits();
+  Stream& stream = at(id);
+  if (calls.size() == 1 && runs_at_issue(stream)) {
+    if (!world_.timed()) {
+      if (world_.gate().pass(calls[0], lanes_, nullptr)) return kDone;
+    } else {
+      LaneTimes start = stream.time;
+      start.raise_to(host_time_);
+      LaneTimes end = start;
+      if (world_.gate().pass(calls[0], lanes_, &end)) {
+        const Ticket ticket = open_ticket(id);
+        stream.time = end;
+        world_.book().end(ticket, TicketState::done, start, end);
+        return ticket;
+      }
+    }
+  }
+  if (!admit(calls)) {
+    fail();
+    return refuse();
+  }
+  Flight& flight = world_.new_flight();
+  flight.cohort = index_;
+  flight.lanes = lanes_;
+  flight.stream = id;
+  flight.ticket = open_ticket(id);
+  flight.parties.resize(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Party& party = flight.parties[i];
+    party = Party{};
+    party.call = std::move(calls[i]);
+    party.flight = &flight;
+    if (party.call.input != nullptr) party.input = *party.call.input;
+    if (party.call.output != nullptr) party.output = *party.call.output;
+    party.call.input = party.call.input != nullptr ? &party.input : nullptr;
+    party.call.output = party.call.output != nullptr ? &party.output : nullptr;
+    world_.gate().number(party);
+  }
+  const Ticket ticket = flight.ticket;
+  flight.issued = host_time_;
+  if (runs_at_issue(stream)) {
+    stream.flying = &flight;
+    take_off(flight);
+  } else {
+    push(id, ticket, &flight);
+  }
+  world_.settle();
+  return ticket;
+}
+
+// False when the rank itself has no business with one of the calls: there is nothing it could go on
+// with.
+bool LocalDoor::admit(std::span<Call> calls) {
+  bool any_left = true;
+  for (Call& call : calls) {
+    world_.gate().admit(call);
+    any_left = any_left && !call.lanes.empty();
+  }
+  return any_left || lanes_.size() > 1;
+}
+
+void LocalDoor::take_off(Flight& flight) {
+  flight.start = at(flight.stream).time;
+  flight.start.raise_to(flight.issued);
+  world_.gate().start(flight);
+}
+
+// --- ends
+// -----------------------------------------------------------------------------------------
+
+// What a failed cohort has queued is dropped; its host learns it from its tickets.
+void LocalDoor::fail() {
+  failed_ = true;
+  for (Stream& stream : streams_)
+    for (; stream.has_items(); stream.pop())
+      world_.book().end(stream.front().ticket, TicketState::failed);
+}
+
+void LocalDoor::stop(CohortState state) {
+  state_ = state;
+  if (state != CohortState::dead) return;
+  for (Stream& stream : streams_)
+    while (stream.has_items()) stream.pop();
+}
+
+// --- memory
+// ---------------------------------------------------------------------------------------
+
+void LocalDoor::allocate(const Allocation& allocation) {
+  memory_.allocate(allocation.lanes, allocation.bytes, allocation.category);
+}
+
+void LocalDoor::release(const Allocation& allocation) {
+  memory_.release(allocation.lanes, allocation.bytes, allocation.category);
+}
+
+void LocalDoor::read_slot(int64_t slot, LocalTensor& output) {
+  for (Block& block : output.blocks()) {
+    Buffer& buffer = *block.tensor.buffer;
+    const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
+    if (buffer.bytes.size() == 0) {
+      buffer.slots = Slots::each(buffer.lanes.size());
+      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+    } else {
+      separate(buffer, block.lanes);
+    }
+    for (int64_t i = 0; i < block.lanes.size() && bytes != 0; ++i) {
+      const Bytes* window = world_.gate().window(block.lanes[i], slot);
+      std::byte* target = block.tensor.mutate(block.slot(i));
+      const int64_t known = window == nullptr ? 0 : std::min(bytes, window->size());
+      if (known != 0) std::memcpy(target, window->data(), static_cast<size_t>(known));
+      std::memset(target + known, 0, static_cast<size_t>(bytes - known));
+    }
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <map>
+
+#include "shardproof/backends/local/world.h"
+#include "shardproof/sim/deadlock.h"
+#include "shardproof/sim/mismatch.h"
+
+namespace shardproof {
+
+// Who is blocked by whom when nothing moves any more.
+struct StandstillSurvey {
+  LocalWorld& world;
+  Standstill still;
+  // Blocked calls of each stream of each cohort.
+  std::map<std::pair<int32_t, StreamId>, std::vector<int32_t>> heads;
+  std::vector<const Party*> parties;  // of each blocked call; null: a wait for a ticket
+  std::vector<int32_t> owner;         // of each rank
+  std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
+
+  static bool lives(const LocalDoor& door) {
+    return !door.failed_ && door.state_ == CohortState::running;
+  }
+
+  void add_call(LocalDoor& door, StreamId stream, const Party& party) {
+    Blocked call;
+    call.ranks = party.call.lanes;
+    call.line = party.call.site.line;
+    call.instance = party.call.site.instance;
+    call.text = call_text(party.call);
+    const CollectiveKind kind = party.call.collective.kind;
+    call.pairwise = kind == CollectiveKind::send || kind == CollectiveKind::recv;
+    heads[{door.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
+    still.blocked.push_back(std::move(call));
+    parties.push_back(&party);
+  }
+
+  void add_wait(LocalDoor& door, StreamId stream) {
+    Blocked wait;
+    wait.ranks = door.lanes_;
+    wait.text = "wait on stream " + door.at(stream).name;
+    heads[{door.index_, stream}].push_back(static_cast<int32_t>(still.blocked.size()));
+    still.blocked.push_back(std::move(wait));
+    parties.push_back(nullptr);
+  }
+
+  void collect() {
+    owner.assign(static_cast<size_t>(world.ranks_), -1);
+    for (LocalDoor& door : world.doors_) {
+      for (int64_t i = 0; i < door.lanes_.size(); ++i)
+        owner[static_cast<size_t>(door.lanes_[i])] = door.index_;
+      if (!lives(door)) continue;
+      for (size_t s = 0; s < door.streams_.size(); ++s) {
+        const StreamId id = static_cast<StreamId>(s);
+        const Stream& stream = door.streams_[s];
+        if (stream.flying != nullptr) {
+          for (const Party& party : stream.flying->parties)
+            if (party.open > 0) add_call(door, id, party);
+        } else if (stream.has_items()) {
+          add_wait(door, id);
+        }
+      }
+    }
+  }
+
+  // The stream on which `rank` has issued what `waiting` needs, behind something else; -1: it has
+  // not.
+  StreamId queued_on(LocalDoor& door, int32_t rank, const Party& waiting) {
+    for (size_t s = 0; s < door.streams_.size(); ++s)
+      for (const StreamItem& item : door.streams_[s].items()) {
+        Flight* const* flight = std::get_if<Flight*>(&item.what);
+        if (flight == nullptr) continue;
+        for (const Party& party : (*flight)->parties)
+          if (world.gate_.answers(party, rank, waiting)) return static_cast<StreamId>(s);
+      }
+    return -1;
+  }
+
+  void hold(Awaiting& awaiting, int32_t cohort, StreamId stream) {
+    const auto found = heads.find({cohort, stream});
+    if (found == heads.end()) return;
+    awaiting.holders.insert(awaiting.holders.end(), found->second.begin(), found->second.end());
+  }
+
+  void miss(Awaiting& awaiting, int32_t rank, const char* reason) {
+    awaiting.missing.push_back(rank);
+    still.gone.emplace(rank, reason);
+  }
+
+  void trace(Awaiting& awaiting, int32_t rank, const Party& waiting) {
+    const int32_t cohort = owner[static_cast<size_t>(rank)];
+    if (cohort < 0) return miss(awaiting, rank, "was never started");
+    LocalDoor& door = world.door(cohort);
+    if (door.failed_) return;
+    if (door.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
+    if (door.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
+    if (const StreamId stream = queued_on(door, rank, waiting); stream >= 0)
+      return hold(awaiting, cohort, stream);
+    if (door.finished_) return miss(awaiting, rank, "has ended");
+    const size_t before = awaiting.holders.size();
+    for (size_t s = 0; s < door.streams_.size(); ++s)
+      hold(awaiting, cohort, static_cast<StreamId>(s));
+    if (awaiting.holders.size() == before) miss(awaiting, rank, "has stopped");
+  }
+
+  void connect(size_t index) {
+    const Party* party = parties[index];
+    if (party == nullptr) return connect_wait(index);
+    const Gate::Awaited need = world.gate_.awaited(*party);
+    if (need.explained) return;
+    const bool collective = !is_point_to_point(party->call.collective.kind);
+    if (collective) {
+      const auto [at, fresh] = known.emplace(std::pair(need.group, need.call),
+                                             static_cast<int32_t>(still.awaiting.size()));
+      still.blocked[index].awaiting = at->second;
+      if (!fresh) return;
+    }
+    still.blocked[index].awaiting = static_cast<int32_t>(still.awaiting.size());
+    Awaiting awaiting;
+    awaiting.group = need.group;
+    awaiting.call = need.call;
+    awaiting.what = need.what;
+    awaiting.ranks = need.ranks;
+    for (int32_t rank : need.ranks) trace(awaiting, rank, *party);
+    std::sort(awaiting.holders.begin(), awaiting.holders.end());
+    awaiting.holders.erase(std::unique(awaiting.holders.begin(), awaiting.holders.end()),
+                           awaiting.holders.end());
+    still.awaiting.push_back(std::move(awaiting));
+  }
+
+  // A stream that waits for a ticket is held by the stream the ticket stands for.
+  void connect_wait(size_t index) {
+    const int32_t cohort = owner[static_cast<size_t>(still.blocked[index].ranks[0])];
+    LocalDoor& door = world.door(cohort);
+    for (Stream& stream : door.streams_) {
+      if (!stream.has_items() || still.blocked[index].text != "wait on stream " + stream.name)
+        continue;
+      const Ticket* ticket = std::get_if<Ticket>(&stream.front().what);
+      if (ticket == nullptr) return;
+      const TicketBook::Place place = world.book_.place(*ticket);
+      Awaiting awaiting;
+      hold(awaiting, place.cohort, place.stream);
+      still.blocked[index].awaiting = static_cast<int32_t>(still.awaiting.size());
+      still.awaiting.push_back(std::move(awaiting));
+      return;
+    }
+  }
+
+  std::vector<Finding> run() {
+    still.world = world.ranks_;
+    collect();
+    for (size_t i = 0; i < still.blocked.size(); ++i) connect(i);
+    return explain(still);
+  }
+};
+
+std::vector<Finding> LocalWorld::explain_standstill() {
+  return StandstillSurvey{*this, {}, {}, {}, {}, {}}.run();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,108 @@
+// The local world and its doors. A door keeps the streams of its cohort, the world lets them run:
+// at issue (fifo), or when no host can go on (seeded, adversarial). Internal to the local backend.
+#pragma once
+
+#include <deque>
+#include <list>
+
+#include "shardproof/backends/local.h"
+#include "shardproof/sim/allocator.h"
+#include "shardproof/sim/gate.h"
+#include "shardproof/sim/stream.h"
+
+namespace shardproof {
+
+class LocalWorld;
+
+class LocalDoor : public Door {
+ public:
+  LocalDoor(LocalWorld& world, int32_t index, Lanes lanes);
+
+  StreamId stream(std::string_view name) override;
+  Ticket submit(std::span<Call> calls, StreamId stream) override;
+  Ticket launch(Work work) override;
+  void allocate(const Allocation& allocation) override;
+  void release(const Allocation& allocation) override;
+  void order(StreamId stream, Ticket ticket) override;
+  Ticket last(StreamId stream) override;
+  void host_wait(Ticket ticket) override;
+  TicketState poll(Ticket ticket) override;
+  CohortState state() override { return state_; }
+  void finish() override { finished_ = true; }
+  std::optional<TicketTimes> times(Ticket ticket) override;
+  void read_slot(int64_t slot, LocalTensor& output) override;
+  void elapse(Duration time) override;
+  void stop(CohortState state) override;
+
+ private:
+  friend class LocalWorld;
+  friend struct StandstillSurvey;
+  bool goes_on() const { return state_ == CohortState::running && !failed_; }
+  Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
+  bool runs_at_issue(const Stream& stream) const;
+  Ticket refuse();
+  Ticket open_ticket(StreamId stream);
+  void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
+  void observe_host_waits();
+  void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
+  bool admit(std::span<Call> calls);
+  void take_off(Flight& flight);
+  void fail();
+  LaneTimes through() const;
+
+  LocalWorld& world_;
+  int32_t index_;
+  Lanes lanes_;
+  std::deque<Stream> streams_;
+  std::vector<Ticket> host_waits_;  // asked for before their end was known
+  LaneTimes host_time_;
+  MemoryMeter memory_;
+  CohortState state_ = CohortState::running;
+  bool failed_ = false, finished_ = false;
+};
+
+class LocalWorld : public World {
+ public:
+  explicit LocalWorld(const WorldOptions& options);
+  Door& open(const Lanes& cohort) override;
+  bool progress() override;
+  WorldReport close() override;
+
+  bool timed() const { return cost_ != nullptr; }
+  const CostModel& cost() const { return *cost_; }
+  bool defers() const { return picker_.defers(); }
+  Gate& gate() { return gate_; }
+  TicketBook& book() { return book_; }
+
+  Flight& new_flight();
+  // A stream has an item that may run.
+  void list(TicketBook::Place place);
+  // Everything that follows from what the gate has just done.
+  void settle();
+
+ private:
+  friend struct StandstillSurvey;
+  LocalDoor& door(int32_t index) { return doors_[static_cast<size_t>(index)]; }
+  void land(Flight& flight);
+  void wake();
+  // Runs the head of a stream. False when it had to wait.
+  bool run_head(TicketBook::Place place);
+  void run_stream(TicketBook::Place place);
+  bool step();
+  std::vector<Finding> explain_standstill();
+  void report_times(WorldReport& report);
+  void report_memory(WorldReport& report);
+
+  int64_t ranks_;
+  std::shared_ptr<const CostModel> cost_;
+  StreamPicker picker_;
+  Gate gate_;
+  TicketBook book_;
+  std::deque<LocalDoor> doors_;
+  std::deque<Flight> flights_;
+  std::vector<Flight*> free_flights_;
+  std::deque<TicketBook::Place> ready_;
+  bool running_ = false;
+};
+
+}  // namespace shardproof

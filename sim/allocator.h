@@ -1,0 +1,46 @@
+// MemoryMeter: how many bytes each lane of a cohort holds, by category, and its peak. It counts as
+// the caching allocator does: a block's size is rounded up to 512 bytes, a size of 0 takes no
+// block. Categories are small numbers of the caller's own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "shardproof/localtensor/lanes.h"
+#include "shardproof/sim/per_lane.h"
+
+namespace shardproof {
+
+inline constexpr int64_t kBlockBytes = 512;
+inline int64_t rounded_block(int64_t bytes) {
+  return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+}
+
+struct MemoryUse {
+  int64_t bytes = 0, peak_bytes = 0;
+  std::vector<int64_t> by_category, peak_by_category;  // at the first moment of the peak
+  void add(int64_t bytes_more, int category);
+  bool operator==(const MemoryUse&) const = default;
+};
+
+class MemoryMeter {
+ public:
+  explicit MemoryMeter(Lanes lanes) : lanes_(std::move(lanes)) {}
+  void allocate(const Lanes& lanes, int64_t bytes, int category) {
+    change(lanes, rounded_block(bytes), category);
+  }
+  void release(const Lanes& lanes, int64_t bytes, int category) {
+    change(lanes, -rounded_block(bytes), category);
+  }
+  const MemoryUse& of_lane(int64_t lane) const { return use_[lane]; }
+  // The lane with the highest peak; the first of equals.
+  int64_t fullest_lane() const;
+
+ private:
+  void change(const Lanes& lanes, int64_t bytes, int category);
+
+  Lanes lanes_;
+  PerLane<MemoryUse> use_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,96 @@
+// Communicator: the state of one group (all its siblings) at the gate: who sits where, how many
+// calls each member has issued, which meetings and pairs are open.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "shardproof/sim/flight.h"
+
+namespace shardproof {
+
+// One lane of a call, come to its meeting.
+struct Arrival {
+  Party* party = nullptr;
+  int32_t lane = 0;    // of the party's call
+  int32_t member = 0;  // index in the group
+  int32_t rank() const { return party->call.lanes[lane]; }
+};
+
+// The k-th collective of one sibling group.
+struct Meeting {
+  int64_t number = 0;
+  int64_t sibling = 0;
+  std::vector<Arrival> arrivals;
+  bool differs = false;  // some calls do not fit the first one
+};
+
+// Sends and receives from one rank to another, in issue order.
+struct Channel {
+  struct End {
+    int64_t number = 0;
+    Party* party = nullptr;
+    int32_t lane = 0;
+    int32_t rank() const { return party->call.lanes[lane]; }
+  };
+  int64_t sends = 0, receives = 0;
+  std::vector<End> senders, receivers;  // started, not yet paired
+};
+
+class Communicator {
+ public:
+  struct Seat {
+    int32_t sibling = -1, index = -1;
+  };
+
+  explicit Communicator(const Group& group);
+  const Group& group() const { return group_; }
+  const Lanes& lanes() const { return lanes_; }  // all members of all siblings
+  Seat seat(int64_t rank) const;
+  // Remembers its last answer: a cohort asks the same for each of its calls.
+  bool covers_whole_groups(const Lanes& lanes);
+
+  // Whether the next collective has one number on all these lanes.
+  bool next_numbers_agree(const Lanes& lanes) const;
+  // Takes the next number of each lane of a collective.
+  PerLane<int64_t> next_numbers(const Lanes& lanes);
+  Meeting& meeting(int64_t sibling, int64_t number);
+  const Meeting* find_meeting(int64_t sibling, int64_t number) const;
+  void close(int64_t number, int64_t sibling);
+  bool has_open_meetings() const { return !meetings_.empty(); }
+  const auto& meetings() const { return meetings_; }
+
+  int32_t rank_of(int64_t sibling, int64_t index) const { return group_.member(sibling, index); }
+  Channel& channel(int64_t from, int64_t to) { return channels_[{from, to}]; }
+  const Channel* find_channel(int64_t from, int64_t to) const;
+
+  // "tp [4 5 6 7]"
+  std::string text(int64_t sibling) const;
+
+ private:
+  void take_seats() const;
+
+  Group group_;
+  Lanes lanes_, whole_;
+  PerLane<int64_t> issued_;
+  mutable std::vector<Seat> seats_;  // per lane; made when first asked for
+  struct Pair {
+    int64_t from, to;
+    bool operator==(const Pair&) const = default;
+  };
+  struct PairHash {
+    size_t operator()(const Pair& p) const {
+      return static_cast<size_t>(p.from) * 0x9E3779B97F4A7C15ull ^ static_cast<size_t>(p.to);
+    }
+  };
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Meeting>> meetings_;  // by number, sibling
+  std::unordered_map<Pair, Channel, PairHash> channels_;  // looked up, never walked
+};
+
+// Members as they are listed: "[4 5 6 7]", long lists shortened.
+std::string member_list(const std::vector<int32_t>& members);
+
+}  // namespace shardproof

@@ -1,0 +1,48 @@
+// Deadlock: why nothing moves any more, as findings. A pure function of who is blocked and by whom.
+//
+// Two causes are told apart. Ranks that wait for each other in a circle: one `deadlock` finding;
+// its ranks are those in circles, its line is the earliest of their calls. Ranks that wait for one
+// which will never come: one `missing rank` finding; its ranks are the missing ones, its line is
+// the earliest call that waits directly for them. Ranks that only wait for such ranks in turn are
+// told in its details.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardproof/localtensor/finding.h"
+
+namespace shardproof {
+
+// What a call needs before it can go on; calls of one meeting share it.
+struct Awaiting {
+  std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
+  int64_t call = 0;              // number in the group
+  std::string what;              // "to receive", or empty
+  std::vector<int32_t> ranks;    // that have not come
+  std::vector<int32_t> holders;  // indices of the blocked calls that keep them from coming
+  std::vector<int32_t> missing;  // of `ranks`: those that will never come
+};
+
+// The call at the head of a stream.
+struct Blocked {
+  Lanes ranks;
+  int line = 0;
+  std::string instance;
+  std::string text;       // as its author wrote it
+  bool pairwise = false;  // a send or a receive
+  int32_t awaiting = -1;  // index
+};
+
+struct Standstill {
+  int64_t world = 0;  // ranks
+  std::vector<Blocked> blocked;
+  std::vector<Awaiting> awaiting;
+  std::map<int32_t, std::string> gone;  // missing rank -> "has ended"
+};
+
+std::vector<Finding> explain(const Standstill& standstill);
+
+}  // namespace shardproof

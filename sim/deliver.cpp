@@ -1,0 +1,122 @@
+#include "shardproof/sim/deliver.h"
+
+#include <cstring>
+
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+int64_t bytes_in(const Tensor& tensor) { return tensor.elements() * size_of(tensor.dtype); }
+
+// The block is all its buffer holds, on all its lanes.
+bool is_whole_buffer(const Block& block) {
+  const Buffer& buffer = *block.tensor.buffer;
+  return block.tensor.offset == 0 && bytes_in(block.tensor) == buffer.bytes_per_lane &&
+         block.lanes == buffer.lanes;
+}
+
+bool empty_of_contents(const Buffer& buffer) {
+  return buffer.bytes.size() == 0 && buffer.bytes_per_lane != 0;
+}
+
+const Block* block_of(const LocalTensor& tensor, int64_t rank) {
+  const std::vector<Block>& blocks = tensor.blocks();
+  if (blocks.size() == 1 && blocks[0].lanes.size() == 1) {
+    return blocks[0].lanes[0] == rank ? &blocks[0] : nullptr;
+  }
+  return tensor.find(rank);
+}
+
+// Gives all lanes of the party's output copies of their own, so that each can be written when its
+// part ends.
+void separate_lanes(Party& party) {
+  if (party.separated) return;
+  party.separated = true;
+  for (Block& block : party.output.blocks()) {
+    Buffer& buffer = *block.tensor.buffer;
+    if (empty_of_contents(buffer)) {
+      buffer.slots = Slots::each(buffer.lanes.size());
+      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+    } else {
+      separate(buffer, block.lanes);
+    }
+  }
+}
+
+void copy_lanes(const LocalTensor& answer, Block& target) {
+  Buffer& buffer = *target.tensor.buffer;
+  const int64_t bytes = bytes_in(target.tensor);
+  if (empty_of_contents(buffer)) {
+    buffer.slots = Slots::each(buffer.lanes.size());
+    buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+  } else {
+    separate(buffer, target.lanes);
+  }
+  for (int64_t i = 0; i < target.lanes.size(); ++i) {
+    const int64_t rank = target.lanes[i];
+    SP_CHECK(flat_bytes(answer, rank) == bytes, "rank {} gets {} bytes into {}", rank,
+             flat_bytes(answer, rank), bytes);
+    if (bytes == 0) continue;
+    std::memcpy(target.tensor.mutate(target.slot(i)), flat_data(answer, rank),
+                static_cast<size_t>(bytes));
+  }
+}
+
+}  // namespace
+
+const std::byte* flat_data(const LocalTensor& tensor, int64_t rank) {
+  const Block* block = block_of(tensor, rank);
+  if (block == nullptr || block->tensor.buffer->bytes.size() == 0) return nullptr;
+  return block->tensor.data(block->slot(block->lanes.index_of(rank)));
+}
+
+int64_t flat_bytes(const LocalTensor& tensor, int64_t rank) {
+  const Block* block = block_of(tensor, rank);
+  return block == nullptr ? 0 : bytes_in(block->tensor);
+}
+
+bool holds_data(const LocalTensor& tensor) {
+  for (const Block& block : tensor.blocks())
+    if (empty_of_contents(*block.tensor.buffer)) return false;
+  return true;
+}
+
+void deliver(const LocalTensor& answer, LocalTensor& output) {
+  for (Block& target : output.blocks()) {
+    const Block* source = answer.find(target.lanes[0]);
+    SP_CHECK(source != nullptr, "no answer for rank {}", target.lanes[0]);
+    if (is_whole_buffer(target) && is_whole_buffer(*source) && source->lanes == target.lanes &&
+        bytes_in(source->tensor) == bytes_in(target.tensor)) {
+      target.tensor.buffer->slots = source->tensor.buffer->slots;
+      target.tensor.buffer->bytes = source->tensor.buffer->bytes;
+    } else {
+      copy_lanes(answer, target);
+    }
+  }
+}
+
+void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, const Bytes* whole) {
+  const Block* target = block_of(party.output, rank);
+  if (target == nullptr) return;
+  SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} gets {} bytes into {}", rank, bytes,
+           bytes_in(target->tensor));
+  Buffer& buffer = *target->tensor.buffer;
+  if (target->lanes.size() == 1 && is_whole_buffer(*target)) {
+    buffer.slots = Slots::shared(1);
+    if (whole != nullptr) {
+      buffer.bytes = *whole;
+      return;
+    }
+    buffer.bytes = Bytes::uninitialized(bytes);
+    if (bytes != 0) std::memcpy(buffer.bytes.mutate(), data, static_cast<size_t>(bytes));
+    return;
+  }
+  separate_lanes(party);
+  if (bytes == 0) return;
+  Tensor view = target->tensor;
+  std::memcpy(view.mutate(target->slot(target->lanes.index_of(rank))), data,
+              static_cast<size_t>(bytes));
+}
+
+}  // namespace shardproof

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <set>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/deadlock.h"
+#include "shardproof/sim/mismatch.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kShownRows = 16;
+constexpr size_t kShownCycles = 4;
+
+// Tarjan's strongly connected components without recursion. Nodes 0..n-1 are the blocked calls, n..
+// what they await; each blocked call points at one awaiting, each awaiting at its holders. Two
+// kinds of node alternate, so a component of two or more nodes holds a circle, also that of a call
+// which holds itself up.
+class Components {
+ public:
+  explicit Components(const Standstill& s) : s_(s), calls_(s.blocked.size()) {
+    const size_t nodes = calls_ + s.awaiting.size();
+    index_.assign(nodes, 0);
+    low_.assign(nodes, 0);
+    on_stack_.assign(nodes, 0);
+    for (size_t node = 0; node < nodes; ++node)
+      if (index_[node] == 0) search(node);
+  }
+
+  // Blocked calls of each circle, ascending.
+  std::vector<std::vector<size_t>> circles;
+
+ private:
+  size_t degree(size_t node) const {
+    if (node < calls_) return s_.blocked[node].awaiting < 0 ? 0 : 1;
+    return s_.awaiting[node - calls_].holders.size();
+  }
+  size_t target(size_t node, size_t edge) const {
+    if (node < calls_) return calls_ + static_cast<size_t>(s_.blocked[node].awaiting);
+    return static_cast<size_t>(s_.awaiting[node - calls_].holders[edge]);
+  }
+
+  void enter(size_t node) {
+    index_[node] = low_[node] = ++counter_;
+    stack_.push_back(node);
+    on_stack_[node] = 1;
+    path_.push_back({node, 0});
+  }
+
+  void search(size_t root) {
+    enter(root);
+    while (!path_.empty()) {
+      auto& [node, edge] = path_.back();
+      if (edge < degree(node)) {
+        const size_t next = target(node, edge++);
+        if (index_[next] == 0) {
+          enter(next);
+        } else if (on_stack_[next] != 0) {
+          low_[node] = std::min(low_[node], index_[next]);
+        }
+        continue;
+      }
+      const size_t done = node;
+      path_.pop_back();
+      if (!path_.empty()) low_[path_.back().node] = std::min(low_[path_.back().node], low_[done]);
+      if (low_[done] == index_[done]) take_component(done);
+    }
+  }
+
+  void take_component(size_t root) {
+    std::vector<size_t> calls;
+    size_t size = 0;
+    for (size_t node = stack_.size();;) {
+      node = stack_.back();
+      stack_.pop_back();
+      on_stack_[node] = 0;
+      ++size;
+      if (node < calls_) calls.push_back(node);
+      if (node == root) break;
+    }
+    if (size < 2) return;
+    std::sort(calls.begin(), calls.end());
+    circles.push_back(std::move(calls));
+  }
+
+  struct Step {
+    size_t node, edge;
+  };
+  const Standstill& s_;
+  size_t calls_, counter_ = 0;
+  std::vector<size_t> index_, low_, stack_;
+  std::vector<char> on_stack_;
+  std::vector<Step> path_;
+};
+
+const Awaiting* awaiting_of(const Standstill& s, const Blocked& blocked) {
+  return blocked.awaiting < 0 ? nullptr : &s.awaiting[static_cast<size_t>(blocked.awaiting)];
+}
+
+std::string waits_text(const Awaiting& awaiting) {
+  if (awaiting.ranks.empty()) return "waits for another stream";
+  std::string text = "waits for " + ranks_text(Lanes::of(awaiting.ranks));
+  return awaiting.what.empty() ? text : text + " " + awaiting.what;
+}
+
+// Calls that stand at the same line for the same reason share a row.
+std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>& calls) {
+  struct Row {
+    const Blocked* first;
+    std::vector<int32_t> ranks;
+  };
+  std::vector<Row> rows;
+  for (size_t index : calls) {
+    const Blocked& call = s.blocked[index];
+    auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.first->awaiting == call.awaiting && row.first->line == call.line &&
+             row.first->text == call.text;
+    });
+    if (same == rows.end()) same = rows.insert(rows.end(), {&call, {}});
+    for (int64_t i = 0; i < call.ranks.size(); ++i) same->ranks.push_back(call.ranks[i]);
+  }
+  const size_t all = rows.size();
+  if (all > kShownRows) rows.resize(kShownRows);
+  std::vector<std::vector<std::string>> table;
+  for (const Row& row : rows) {
+    const Awaiting* awaiting = awaiting_of(s, *row.first);
+    table.push_back({ranks_text(Lanes::of(row.ranks)),
+                     row.first->line == 0 ? "" : fmt::format("line {}", row.first->line),
+                     row.first->text, awaiting == nullptr ? "" : waits_text(*awaiting)});
+  }
+  std::vector<std::string> lines = aligned(std::move(table));
+  if (all > kShownRows) lines.push_back(fmt::format("and {} more", all - kShownRows));
+  return lines;
+}
+
+int32_t first_rank(const Standstill& s, size_t call) { return s.blocked[call].ranks[0]; }
+
+// The shortest way round, from the call of the lowest rank: breadth first.
+std::vector<size_t> shortest_circle(const Standstill& s, const std::vector<size_t>& calls) {
+  const size_t start = *std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
+    return first_rank(s, a) < first_rank(s, b);
+  });
+  std::map<size_t, size_t> came_from;
+  std::set<size_t> members(calls.begin(), calls.end());
+  std::vector<size_t> queue{start};
+  for (size_t head = 0; head < queue.size(); ++head) {
+    const Awaiting* awaiting = awaiting_of(s, s.blocked[queue[head]]);
+    for (int32_t holder : awaiting->holders) {
+      const size_t next = static_cast<size_t>(holder);
+      if (next == start) {
+        std::vector<size_t> way{start};
+        for (size_t at = queue[head]; at != start; at = came_from.at(at))
+          way.insert(way.begin(), at);
+        way.insert(way.begin(), start);
+        return way;
+      }
+      if (members.count(next) == 0 || came_from.count(next) != 0) continue;
+      came_from[next] = queue[head];
+      queue.push_back(next);
+    }
+  }
+  SP_UNREACHABLE("a component without a circle");
+}
+
+std::string circle_text(const Standstill& s, const std::vector<size_t>& circle) {
+  std::string text = "cycle   ";
+  std::set<std::string> groups;
+  for (size_t i = 0; i < circle.size(); ++i) {
+    if (circle.size() > 2 * kShownRows && i == kShownRows) {
+      text += " -> ...";
+      i = circle.size() - kShownRows;
+    }
+    text += fmt::format("{}{}", i == 0 ? "" : " -> ", first_rank(s, circle[i]));
+  }
+  for (size_t call : circle)
+    if (const Awaiting* a = awaiting_of(s, s.blocked[call]); !a->group.empty())
+      groups.insert(a->group);
+  if (groups.size() < 2 || groups.size() > kShownCycles) return text;
+  text += "   over groups ";
+  for (const std::string& group : groups) text += (group == *groups.begin() ? "" : " and ") + group;
+  return text;
+}
+
+Lanes ranks_of(const Standstill& s, const std::vector<size_t>& calls) {
+  std::vector<int32_t> ranks;
+  for (size_t call : calls)
+    for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
+      ranks.push_back(s.blocked[call].ranks[i]);
+  return Lanes::of(std::move(ranks));
+}
+
+Lanes all_blocked(const Standstill& s) {
+  std::vector<size_t> calls(s.blocked.size());
+  for (size_t i = 0; i < calls.size(); ++i) calls[i] = i;
+  return ranks_of(s, calls);
+}
+
+const Blocked& earliest(const Standstill& s, const std::vector<size_t>& calls) {
+  return s.blocked[*std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
+    return std::pair(s.blocked[a].line, first_rank(s, a)) <
+           std::pair(s.blocked[b].line, first_rank(s, b));
+  })];
+}
+
+Finding finding_at(const Standstill& s, Verdict verdict, const Blocked& call) {
+  Finding finding;
+  finding.verdict = verdict;
+  finding.line = call.line;
+  finding.instance = call.instance;
+  if (const Awaiting* awaiting = awaiting_of(s, call)) {
+    finding.group = awaiting->group;
+    finding.call = awaiting->call;
+  }
+  return finding;
+}
+
+std::string circle_fix(const Standstill& s, const std::vector<size_t>& calls) {
+  const bool pairs = std::all_of(calls.begin(), calls.end(),
+                                 [&](size_t call) { return s.blocked[call].pairwise; });
+  return pairs ? "group the send and the receive of each rank"
+               : "make these calls in the same order on all ranks";
+}
+
+std::optional<Finding> find_circles(const Standstill& s) {
+  std::vector<std::vector<size_t>> circles = Components(s).circles;
+  if (circles.empty()) return std::nullopt;
+  std::sort(circles.begin(), circles.end(),
+            [&](const auto& a, const auto& b) { return ranks_of(s, a)[0] < ranks_of(s, b)[0]; });
+  std::vector<size_t> calls;
+  for (const auto& circle : circles) calls.insert(calls.end(), circle.begin(), circle.end());
+  Finding finding = finding_at(s, Verdict::deadlock, earliest(s, calls));
+  finding.ranks = ranks_of(s, calls);
+  const Lanes stuck = all_blocked(s);
+  finding.headline = fmt::format("deadlock: {} of {} ranks can never go on", stuck.size(), s.world);
+  finding.details = rows_of(s, calls);
+  for (size_t i = 0; i < std::min(circles.size(), kShownCycles); ++i)
+    finding.details.push_back(circle_text(s, shortest_circle(s, circles[i])));
+  if (circles.size() > kShownCycles)
+    finding.details.push_back(fmt::format("and {} more cycles", circles.size() - kShownCycles));
+  if (const Lanes others = stuck.minus(finding.ranks); !others.empty())
+    finding.details.push_back(fmt::format("{} {} outside the cycles and cannot go on either",
+                                          ranks_text(others), others.size() == 1 ? "is" : "are"));
+  finding.fix = circle_fix(s, calls);
+  return finding;
+}
+
+std::optional<Finding> find_missing(const Standstill& s) {
+  std::vector<size_t> waiters;
+  std::vector<int32_t> missing;
+  for (size_t i = 0; i < s.blocked.size(); ++i) {
+    const Awaiting* awaiting = awaiting_of(s, s.blocked[i]);
+    if (awaiting == nullptr || awaiting->missing.empty()) continue;
+    waiters.push_back(i);
+    missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
+  }
+  if (waiters.empty()) return std::nullopt;
+  const Blocked& first = earliest(s, waiters);
+  Finding finding = finding_at(s, Verdict::missing_rank, first);
+  finding.ranks = Lanes::of(std::move(missing));
+  finding.headline =
+      fmt::format("{} never {} to call {} of group {}", ranks_text(finding.ranks),
+                  finding.ranks.size() == 1 ? "comes" : "come", finding.call, finding.group);
+  finding.details = rows_of(s, waiters);
+  std::map<std::string, std::vector<int32_t>> by_reason;
+  for (int64_t i = 0; i < finding.ranks.size(); ++i)
+    by_reason[s.gone.at(finding.ranks[i])].push_back(finding.ranks[i]);
+  for (const auto& [reason, ranks] : by_reason)
+    finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " + reason);
+  if (const Lanes others = all_blocked(s).minus(ranks_of(s, waiters)); !others.empty())
+    finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
+                                          others.size() == 1 ? "waits" : "wait"));
+  finding.fix = "let every member of a group make every call on it";
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> explain(const Standstill& standstill) {
+  std::vector<Finding> findings;
+  if (std::optional<Finding> circles = find_circles(standstill))
+    findings.push_back(std::move(*circles));
+  if (std::optional<Finding> missing = find_missing(standstill))
+    findings.push_back(std::move(*missing));
+  return findings;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,267 @@
+#include <algorithm>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/mismatch.h"
+
+namespace shardproof {
+namespace {
+
+// Members that brought the same call.
+struct Class {
+  const Call* call = nullptr;
+  std::vector<int32_t> ranks;
+};
+
+std::vector<Class> classes_of(const Meeting& meeting) {
+  std::vector<Class> classes;
+  for (const Arrival& arrival : meeting.arrivals) {
+    const Call& call = arrival.party->call;
+    const auto same = std::find_if(classes.begin(), classes.end(), [&](const Class& c) {
+      return c.call->site.line == call.site.line && c.call->site.text == call.site.text &&
+             fits(c.call->collective, call.collective);
+    });
+    if (same == classes.end()) {
+      classes.push_back({&call, {arrival.rank()}});
+    } else {
+      same->ranks.push_back(arrival.rank());
+    }
+  }
+  for (Class& c : classes) std::sort(c.ranks.begin(), c.ranks.end());
+  std::sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) {
+    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
+    return a.ranks[0] < b.ranks[0];
+  });
+  return classes;
+}
+
+// The ranks whose call fits none of a majority's.
+std::vector<int32_t> differing_ranks(const std::vector<Class>& classes, size_t members) {
+  for (const Class& candidate : classes) {
+    size_t agreeing = 0;
+    std::vector<int32_t> others;
+    for (const Class& c : classes) {
+      if (fits(c.call->collective, candidate.call->collective)) {
+        agreeing += c.ranks.size();
+      } else {
+        others.insert(others.end(), c.ranks.begin(), c.ranks.end());
+      }
+    }
+    if (2 * agreeing > members) return others;
+  }
+  std::vector<int32_t> all;
+  for (const Class& c : classes) all.insert(all.end(), c.ranks.begin(), c.ranks.end());
+  return all;
+}
+
+std::string amount_text(const Collective& collective) {
+  if (collective.kind == CollectiveKind::barrier) return "";
+  return fmt::format("{} x {}", name(collective.dtype), collective.count);
+}
+
+// What tells two calls apart when their texts do not.
+std::string argument_text(const Collective& collective) {
+  std::string out(name(collective.kind));
+  if (reduces(collective.kind)) out += " " + to_string(collective.reduction);
+  if (has_root(collective.kind)) out += fmt::format(" root {}", collective.root);
+  return out;
+}
+
+std::string line_text(const Call& call) {
+  return call.site.line == 0 ? "" : fmt::format("line {}", call.site.line);
+}
+
+std::vector<std::string> describe(const std::vector<Class>& classes) {
+  bool told_apart = true;
+  for (size_t i = 1; i < classes.size(); ++i)
+    told_apart &= call_text(*classes[i].call) != call_text(*classes[0].call);
+  constexpr size_t kShown = 8;
+  std::vector<std::vector<std::string>> rows;
+  for (const Class& c : classes) {
+    if (rows.size() == kShown) break;
+    const Collective& collective = c.call->collective;
+    rows.push_back({ranks_text(Lanes::of(c.ranks)), call_text(*c.call),
+                    told_apart ? "" : argument_text(collective), amount_text(collective),
+                    line_text(*c.call)});
+  }
+  std::vector<std::string> lines = aligned(std::move(rows));
+  if (classes.size() > kShown)
+    lines.push_back(fmt::format("and {} other calls", classes.size() - kShown));
+  return lines;
+}
+
+std::string fix_text(const std::vector<Class>& classes) {
+  const Collective& first = classes.front().call->collective;
+  for (const Class& c : classes) {
+    const Collective& other = c.call->collective;
+    if (fits(first, other)) continue;
+    if (other.kind != first.kind) return "let all members make the same calls in the same order";
+    if (other.dtype != first.dtype) return "bring the same dtype on all members";
+    if (reduces(first.kind) && other.reduction != first.reduction)
+      return "reduce with the same operator on all members";
+    if (has_root(first.kind) && other.root != first.root)
+      return "name the same root on all members";
+    return "bring the same number of elements on all members";
+  }
+  return "";
+}
+
+Finding base_finding(const std::string& group, int64_t number) {
+  Finding finding;
+  finding.verdict = Verdict::mismatch;
+  finding.group = group;
+  finding.call = number;
+  finding.headline = fmt::format("mismatch in group {}, call {}", group, number);
+  return finding;
+}
+
+// Lowest line of the calls of these ranks.
+void place_at(Finding& finding, const Meeting& meeting) {
+  for (const Arrival& arrival : meeting.arrivals) {
+    const CallSite& site = arrival.party->call.site;
+    if (!finding.ranks.contains(arrival.rank())) continue;
+    if (finding.line != 0 && finding.line <= site.line) continue;
+    finding.line = site.line;
+    finding.instance = site.instance;
+  }
+}
+
+struct UnevenPair {
+  const Arrival *sender, *receiver;
+  int64_t sent, awaited;
+};
+
+std::vector<UnevenPair> disagreeing_pairs(const Meeting& meeting) {
+  std::vector<UnevenPair> pairs;
+  for (const Arrival& sender : meeting.arrivals)
+    for (const Arrival& receiver : meeting.arrivals) {
+      const int64_t sent = send_counts(sender)[static_cast<size_t>(receiver.member)];
+      const int64_t awaited = recv_counts(receiver)[static_cast<size_t>(sender.member)];
+      if (sent != awaited) pairs.push_back({&sender, &receiver, sent, awaited});
+    }
+  std::sort(pairs.begin(), pairs.end(), [](const UnevenPair& a, const UnevenPair& b) {
+    return std::pair(a.sender->rank(), a.receiver->rank()) <
+           std::pair(b.sender->rank(), b.receiver->rank());
+  });
+  return pairs;
+}
+
+// One rank that is an end of every disagreeing pair is the odd one; else all ends are.
+std::vector<int32_t> odd_ends(const std::vector<UnevenPair>& pairs) {
+  std::vector<int32_t> ends;
+  for (const UnevenPair& pair : pairs) {
+    ends.push_back(pair.sender->rank());
+    ends.push_back(pair.receiver->rank());
+  }
+  if (pairs.size() < 2) return ends;
+  std::vector<int32_t> everywhere;
+  for (int32_t rank : {ends[0], ends[1]}) {
+    if (std::all_of(pairs.begin(), pairs.end(), [&](const UnevenPair& pair) {
+          return pair.sender->rank() == rank || pair.receiver->rank() == rank;
+        })) {
+      everywhere.push_back(rank);
+    }
+  }
+  return everywhere.size() == 1 ? everywhere : ends;
+}
+
+std::optional<Finding> find_uneven(const Meeting& meeting, const std::string& group) {
+  const std::vector<UnevenPair> pairs = disagreeing_pairs(meeting);
+  if (pairs.empty()) return std::nullopt;
+  Finding finding = base_finding(group, meeting.number);
+  finding.ranks = Lanes::of(odd_ends(pairs));
+  place_at(finding, meeting);
+  std::vector<std::vector<std::string>> rows;
+  for (const UnevenPair& pair : pairs) {
+    if (rows.size() == 8) break;
+    rows.push_back({fmt::format("rank {}", pair.sender->rank()),
+                    line_text(pair.sender->party->call),
+                    fmt::format("sends {} to rank {}", pair.sent, pair.receiver->rank()),
+                    fmt::format("which awaits {}", pair.awaited)});
+  }
+  finding.details = aligned(std::move(rows));
+  finding.fix = "the receive counts are the transpose of the send counts";
+  return finding;
+}
+
+// A lane's row: of the call's table, or of the collective's flat one.
+std::span<const int64_t> counts_of(const std::vector<std::vector<int64_t>>& rows,
+                                   const std::vector<int64_t>& flat, const Arrival& arrival) {
+  if (!rows.empty()) return rows[static_cast<size_t>(arrival.lane)];
+  const size_t members = static_cast<size_t>(arrival.party->call.collective.group.size());
+  return std::span(flat).subspan(static_cast<size_t>(arrival.lane) * members, members);
+}
+
+}  // namespace
+
+bool fits(const Collective& a, const Collective& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == CollectiveKind::barrier) return true;
+  if (a.dtype != b.dtype) return false;
+  if (a.kind != CollectiveKind::all_to_all_v && a.count != b.count) return false;
+  if (reduces(a.kind) && a.reduction != b.reduction) return false;
+  return !has_root(a.kind) || a.root == b.root;
+}
+
+std::span<const int64_t> send_counts(const Arrival& arrival) {
+  const Call& call = arrival.party->call;
+  return counts_of(call.send_counts, call.collective.send_counts, arrival);
+}
+
+std::span<const int64_t> recv_counts(const Arrival& arrival) {
+  const Call& call = arrival.party->call;
+  return counts_of(call.recv_counts, call.collective.recv_counts, arrival);
+}
+
+std::optional<Finding> find_mismatch(const Meeting& meeting, const std::string& group) {
+  if (!meeting.differs) {
+    const bool uneven =
+        meeting.arrivals.front().party->call.collective.kind == CollectiveKind::all_to_all_v;
+    return uneven ? find_uneven(meeting, group) : std::nullopt;
+  }
+  const std::vector<Class> classes = classes_of(meeting);
+  Finding finding = base_finding(group, meeting.number);
+  finding.ranks = Lanes::of(differing_ranks(classes, meeting.arrivals.size()));
+  place_at(finding, meeting);
+  finding.details = describe(classes);
+  finding.fix = fix_text(classes);
+  return finding;
+}
+
+std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
+                                     const std::string& group) {
+  const Collective& sent = sender.party->call.collective;
+  const Collective& awaited = receiver.party->call.collective;
+  if (sent.dtype == awaited.dtype && sent.count == awaited.count) return std::nullopt;
+  Finding finding = base_finding(group, sender.number);
+  finding.headline = fmt::format("mismatch in group {}, message {} from rank {} to rank {}", group,
+                                 sender.number, sender.rank(), receiver.rank());
+  finding.ranks = Lanes::of({sender.rank(), receiver.rank()});
+  std::vector<std::vector<std::string>> rows;
+  for (const Channel::End* end : {&sender, &receiver}) {
+    const Call& call = end->party->call;
+    rows.push_back({fmt::format("rank {}", end->rank()), call_text(call),
+                    amount_text(call.collective), line_text(call)});
+    if (finding.line != 0 && finding.line <= call.site.line) continue;
+    finding.line = call.site.line;
+    finding.instance = call.site.instance;
+  }
+  finding.details = aligned(std::move(rows));
+  finding.fix = sent.dtype != awaited.dtype ? "send and receive the same dtype"
+                                            : "send and receive the same number of elements";
+  return finding;
+}
+
+Finding not_a_member(const Call& call, const Lanes& outside, const std::string& group) {
+  Finding finding;
+  finding.verdict = Verdict::not_a_member;
+  finding.ranks = outside;
+  finding.line = call.site.line;
+  finding.instance = call.site.instance;
+  finding.group = group;
+  finding.headline = fmt::format("call on group {} by ranks that are no members", group);
+  finding.details = aligned({{ranks_text(outside), call_text(call), line_text(call)}});
+  finding.fix = "make the call on members only";
+  return finding;
+}
+
+}  // namespace shardproof

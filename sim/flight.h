@@ -1,0 +1,40 @@
+// Flight: one submission between its issue and its end: a group of calls that start and end
+// together. A Party is one call of it. Both keep views of the caller's tensors; buffers are shared
+// with the caller. Addresses are stable while the flight lives: the gate points at parties.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/sim/clock.h"
+
+namespace shardproof {
+
+struct Flight;
+
+struct Party {
+  Call call;
+  LocalTensor input, output;  // what call.input and call.output named at issue
+  PerLane<int64_t> number;    // of each lane's call in its group or channel, from 1
+  Flight* flight = nullptr;
+  int64_t open = 0;        // lanes whose part has not ended
+  bool separated = false;  // lanes of the output have copies of their own
+
+  int64_t peer(int64_t lane) const {
+    return call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(lane)];
+  }
+};
+
+struct Flight {
+  int32_t cohort = 0;
+  Lanes lanes;  // of the cohort
+  StreamId stream = 0;
+  Ticket ticket = kDone;
+  std::vector<Party> parties;
+  LaneTimes issued, start, end;
+  int64_t open = 0;  // parties that have not ended
+  bool started = false, ended = false, failed = false;
+
+  int64_t lane_of(int64_t rank) const { return lanes.size() == 1 ? 0 : lanes.index_of(rank); }
+};
+
+}  // namespace shardproof

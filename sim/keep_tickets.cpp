@@ -1,0 +1,60 @@
+#include <utility>
+
+#include "shardproof/sim/clock.h"
+
+namespace shardproof {
+
+Ticket TicketBook::open(Place place) {
+  entries_.emplace_back().place = place;
+  return static_cast<Ticket>(entries_.size());
+}
+
+void TicketBook::end(Ticket ticket, TicketState state) {
+  if (ticket == kDone) return;
+  Entry& entry = entries_[index(ticket)];
+  entry.state = state;
+  if (!entry.awaited) return;
+  entry.awaited = false;
+  const auto waiters = waiters_.find(ticket);
+  woken_.insert(woken_.end(), waiters->second.begin(), waiters->second.end());
+  waiters_.erase(waiters);
+}
+
+void TicketBook::end(Ticket ticket, TicketState state, const LaneTimes& start,
+                     const LaneTimes& finish) {
+  if (ticket == kDone) return;
+  Entry& entry = entries_[index(ticket)];
+  if (start.uniform() && finish.uniform()) {
+    entry.start = start[0];
+    entry.end = finish[0];
+  } else {
+    entry.spread = static_cast<int32_t>(spread_.size());
+    spread_.push_back({start, finish});
+  }
+  end(ticket, state);
+}
+
+std::optional<TicketTimes> TicketBook::times(Ticket ticket) const {
+  if (ticket == kDone) return std::nullopt;
+  const Entry& entry = entries_[index(ticket)];
+  if (entry.state == TicketState::pending) return std::nullopt;
+  if (entry.spread >= 0) return spread_[static_cast<size_t>(entry.spread)];
+  return TicketTimes{LaneTimes(entry.start), LaneTimes(entry.end)};
+}
+
+void TicketBook::raise(LaneTimes& times, Ticket ticket) const {
+  if (ticket == kDone) return;
+  const Entry& entry = entries_[index(ticket)];
+  if (entry.spread >= 0) {
+    times.raise_to(spread_[static_cast<size_t>(entry.spread)].end);
+  } else {
+    times.for_each([&](Duration& time) { time = std::max(time, entry.end); });
+  }
+}
+
+void TicketBook::wait(Ticket ticket, Place place) {
+  entries_[index(ticket)].awaited = true;
+  waiters_[ticket].push_back(place);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cmath>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/cost_model.h"
+
+namespace shardproof {
+namespace {
+
+class IdealMachine : public CostModel {
+ public:
+  explicit IdealMachine(Roofline device) : device_(device) {}
+  std::string name() const override { return "ideal"; }
+  Duration collective(const Collective&, int64_t) const override { return {}; }
+  Duration kernel(double flops, double bytes) const override {
+    return roofline_time(device_, flops, bytes);
+  }
+
+ private:
+  Roofline device_;
+};
+
+class FlatMachine : public CostModel {
+ public:
+  FlatMachine(Link link, Roofline device) : link_(link), device_(device) {}
+  std::string name() const override { return "flat"; }
+  Duration collective(const Collective& collective, int64_t whole_bytes) const override;
+  Duration kernel(double flops, double bytes) const override {
+    return roofline_time(device_, flops, bytes);
+  }
+
+ private:
+  Duration transfer(double bytes) const {
+    return duration_of_seconds(bytes / link_.bytes_per_second);
+  }
+  // `steps` hops, each with this share of the whole.
+  Duration hops(int64_t steps, double bytes) const {
+    return link_.latency * steps + transfer(static_cast<double>(steps) * bytes);
+  }
+
+  Link link_;
+  Roofline device_;
+};
+
+Duration FlatMachine::collective(const Collective& collective, int64_t whole_bytes) const {
+  using K = CollectiveKind;
+  const int64_t n = std::max<int64_t>(collective.group.size(), 1);
+  const double whole = static_cast<double>(whole_bytes);
+  const double part = whole / static_cast<double>(n);
+  switch (collective.kind) {
+    case K::all_reduce: return hops(2 * (n - 1), part);
+    case K::all_gather:
+    case K::reduce_scatter:
+    case K::gather:
+    case K::scatter: return hops(n - 1, part);
+    case K::all_to_all:
+    case K::all_to_all_v: return hops(n - 1, part / static_cast<double>(n));
+    case K::broadcast:
+    case K::reduce: return n == 1 ? Duration{} : link_.latency * (n - 1) + transfer(whole);
+    case K::barrier: return link_.latency * (2 * (n - 1));
+    case K::send:
+    case K::recv:
+    case K::put: return link_.latency + transfer(whole);
+    case K::signal: return link_.latency;
+    case K::wait_signal: return {};
+  }
+  SP_UNREACHABLE("collective kind {}", static_cast<int>(collective.kind));
+}
+
+}  // namespace
+
+Duration roofline_time(const Roofline& device, double flops, double bytes) {
+  return duration_of_seconds(
+      std::max(flops / device.flops_per_second, bytes / device.bytes_per_second));
+}
+
+std::shared_ptr<const CostModel> ideal_machine(Roofline device) {
+  return std::make_shared<IdealMachine>(device);
+}
+
+std::shared_ptr<const CostModel> flat_machine(Link link, Roofline device) {
+  if (!(link.bytes_per_second > 0) || link.latency < Duration{}) {
+    throw_bad_input(
+        "a link needs a latency of at least 0 and a bandwidth above 0, found {} and {} B/s",
+        to_string(link.latency), link.bytes_per_second);
+  }
+  return std::make_shared<FlatMachine>(link, device);
+}
+
+int64_t whole_bytes_of(const Collective& collective) {
+  using K = CollectiveKind;
+  const int64_t brought = collective.count * size_of(collective.dtype);
+  switch (collective.kind) {
+    case K::all_gather:
+    case K::reduce_scatter:
+    case K::gather:
+    case K::scatter:
+    case K::all_to_all: return brought * collective.group.size();
+    case K::barrier:
+    case K::signal:
+    case K::wait_signal: return 0;
+    default: return brought;
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,102 @@
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/communicator.h"
+
+namespace shardproof {
+
+Communicator::Communicator(const Group& group) : group_(group), lanes_(group.lanes()) {}
+
+void Communicator::take_seats() const {
+  seats_.resize(static_cast<size_t>(lanes_.size()));
+  for (int64_t sibling = 0; sibling < group_.count(); ++sibling)
+    for (int64_t index = 0; index < group_.size(); ++index) {
+      const int64_t lane = lanes_.index_of(group_.member(sibling, index));
+      seats_[static_cast<size_t>(lane)] = {static_cast<int32_t>(sibling),
+                                           static_cast<int32_t>(index)};
+    }
+}
+
+Communicator::Seat Communicator::seat(int64_t rank) const {
+  const int64_t lane = lanes_.index_of(rank);
+  if (lane < 0) return {};
+  if (seats_.empty()) take_seats();
+  return seats_[static_cast<size_t>(lane)];
+}
+
+bool Communicator::covers_whole_groups(const Lanes& lanes) {
+  if (lanes == lanes_ || (!whole_.empty() && lanes == whole_)) return true;
+  if (lanes.size() < group_.size() || lanes.size() % group_.size() != 0) return false;
+  std::vector<int32_t> members(static_cast<size_t>(group_.count()), 0);
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const Seat at = seat(lanes[i]);
+    if (at.sibling < 0) return false;
+    ++members[static_cast<size_t>(at.sibling)];
+  }
+  for (const int32_t count : members)
+    if (count != 0 && count != group_.size()) return false;
+  whole_ = lanes;
+  return true;
+}
+
+bool Communicator::next_numbers_agree(const Lanes& lanes) const {
+  if (issued_.uniform()) return true;
+  const int64_t first = issued_[lanes_.index_of(lanes[0])];
+  for (int64_t i = 1; i < lanes.size(); ++i)
+    if (issued_[lanes_.index_of(lanes[i])] != first) return false;
+  return true;
+}
+
+PerLane<int64_t> Communicator::next_numbers(const Lanes& lanes) {
+  if (issued_.uniform() && lanes == lanes_) {
+    issued_.set_all(issued_[0] + 1);
+    return issued_;
+  }
+  PerLane<int64_t> numbers;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t lane = lanes_.index_of(lanes[i]);
+    numbers.at(i, lanes.size()) = ++issued_.at(lane, lanes_.size());
+  }
+  numbers.collapse();
+  return numbers;
+}
+
+Meeting& Communicator::meeting(int64_t sibling, int64_t number) {
+  std::unique_ptr<Meeting>& slot = meetings_[{number, sibling}];
+  if (!slot) {
+    slot = std::make_unique<Meeting>();
+    slot->number = number;
+    slot->sibling = sibling;
+    slot->arrivals.reserve(static_cast<size_t>(group_.size()));
+  }
+  return *slot;
+}
+
+const Meeting* Communicator::find_meeting(int64_t sibling, int64_t number) const {
+  const auto it = meetings_.find({number, sibling});
+  return it == meetings_.end() ? nullptr : it->second.get();
+}
+
+void Communicator::close(int64_t number, int64_t sibling) { meetings_.erase({number, sibling}); }
+
+const Channel* Communicator::find_channel(int64_t from, int64_t to) const {
+  const auto it = channels_.find({from, to});
+  return it == channels_.end() ? nullptr : &it->second;
+}
+
+std::string Communicator::text(int64_t sibling) const {
+  return group_.name() + " " + member_list(group_.members(sibling));
+}
+
+std::string member_list(const std::vector<int32_t>& members) {
+  constexpr size_t kShown = 16;
+  std::string out = "[";
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members.size() > kShown && i + 1 < members.size() && i >= kShown - 2) {
+      out += " ...";
+      i = members.size() - 1;
+    }
+    out += fmt::format("{}{}", out.size() > 1 ? " " : "", members[i]);
+  }
+  return out + "]";
+}
+
+}  // namespace shardproof

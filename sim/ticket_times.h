@@ -1,0 +1,16 @@
+// When the work of a ticket began and ended, on each lane of its cohort: virtual or measured time,
+// counted from the start of the run.
+#pragma once
+
+#include "shardproof/localtensor/duration.h"
+#include "shardproof/sim/per_lane.h"
+
+namespace shardproof {
+
+using LaneTimes = PerLane<Duration>;
+
+struct TicketTimes {
+  LaneTimes start, end;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/mismatch.h"
+
+namespace shardproof {
+
+std::string call_text(const Call& call) {
+  if (!call.site.text.empty()) {
+    std::string_view text = call.site.text;
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
+  }
+  std::string text = to_string(call.collective);
+  return text.substr(0, text.find("  "));
+}
+
+std::string ranks_text(const Lanes& ranks) {
+  constexpr size_t kLongest = 60;
+  std::string list = to_string(ranks);
+  if (list.size() > kLongest) {
+    list.erase(list.rfind(' ', kLongest));
+    list += fmt::format(" ... {}", ranks[ranks.size() - 1]);
+  }
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", list);
+}
+
+std::vector<std::string> aligned(std::vector<std::vector<std::string>> rows) {
+  std::vector<std::string> lines;
+  if (rows.empty()) return lines;
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
+      if (!line.empty()) line += "  ";
+      line += fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+void merge_finding(std::vector<Finding>& findings, Finding finding) {
+  const auto group_name = [](const Finding& f) { return f.group.substr(0, f.group.find(' ')); };
+  for (Finding& known : findings) {
+    if (known.verdict != finding.verdict || known.line != finding.line ||
+        known.call != finding.call || known.instance != finding.instance ||
+        group_name(known) != group_name(finding)) {
+      continue;
+    }
+    known.ranks = known.ranks.unite(finding.ranks);
+    const bool member = finding.verdict == Verdict::not_a_member;
+    std::string more = member ? finding.details.front() : "the same in group " + finding.group;
+    constexpr size_t kShown = 16;
+    if (known.details.size() < kShown) known.details.push_back(std::move(more));
+    return;
+  }
+  findings.push_back(std::move(finding));
+}
+
+}  // namespace shardproof
