@@ -23,7 +23,7 @@ struct NumberScope {
 // zero, a tensor where a number is due. min, max, ceil, comparisons, and/or/not, lists, list[i],
 // list.T are built in.
 Number evaluate(const Expr& expr, const NumberScope& scope);
-// The name with its holes filled: "h2".
+// The name with its holes filled: "h2". Error when that is no name: h{i - 1} with i = 0.
 std::string fill_name(const NameTemplate& name, const NumberScope& scope);
 // Calls `visit` for every name and function argument the expression mentions (does it depend on
 // rank?).

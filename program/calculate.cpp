@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/program/detail/arithmetic.h"
+
+namespace shardproof::detail {
+namespace {
+
+[[noreturn]] void refuse_overflow(std::string_view symbol, int64_t a, int64_t b) {
+  throw_bad_input("overflow: {} {} {} does not fit in 64 bits", a, symbol, b);
+}
+
+int64_t floored_quotient(int64_t a, int64_t b) {
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+double floored_remainder(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+// By squaring; a base of 0, 1 or -1 never overflows, so any exponent ends.
+int64_t integer_power(int64_t base, int64_t exponent) {
+  int64_t result = 1, square = base;
+  for (int64_t left = exponent; left > 0;) {
+    if (left % 2 == 1 && __builtin_mul_overflow(result, square, &result))
+      refuse_overflow("**", base, exponent);
+    left /= 2;
+    if (left > 0 && __builtin_mul_overflow(square, square, &square))
+      refuse_overflow("**", base, exponent);
+  }
+  return result;
+}
+
+Number divide(std::string_view symbol, int64_t a, int64_t b) {
+  if (b == 0) throw_bad_input("division by zero: {} {} {}", a, symbol, b);
+  // The one quotient that does not fit; its remainder is 0.
+  if (b == -1 && symbol == "%") return int64_t{0};
+  if (b == -1 && a == INT64_MIN) refuse_overflow(symbol, a, b);
+  if (symbol == "//") return floored_quotient(a, b);
+  if (symbol == "%") return a - floored_quotient(a, b) * b;
+  if (a % b == 0) return a / b;
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
+Number apply_integers(std::string_view symbol, int64_t a, int64_t b) {
+  int64_t result = 0;
+  bool overflow = false;
+  if (symbol == "+") {
+    overflow = __builtin_add_overflow(a, b, &result);
+  } else if (symbol == "-") {
+    overflow = __builtin_sub_overflow(a, b, &result);
+  } else if (symbol == "*") {
+    overflow = __builtin_mul_overflow(a, b, &result);
+  } else if (symbol == "**") {
+    if (a == 0 && b < 0) throw_bad_input("division by zero: 0 ** {}", b);
+    if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
+    return integer_power(a, b);
+  } else {
+    return divide(symbol, a, b);
+  }
+  if (overflow) refuse_overflow(symbol, a, b);
+  return result;
+}
+
+Number apply_reals(std::string_view symbol, double a, double b) {
+  if (symbol == "+") return a + b;
+  if (symbol == "-") return a - b;
+  if (symbol == "*") return a * b;
+  if (symbol == "**") {
+    if (a < 0 && std::trunc(b) != b) throw_bad_input("{} ** {} is not a real number", a, b);
+    if (a == 0 && b < 0) throw_bad_input("division by zero: {} ** {}", a, b);
+    return std::pow(a, b);
+  }
+  if (b == 0) throw_bad_input("division by zero: {} {} {}", a, symbol, b);
+  if (symbol == "/") return a / b;
+  if (symbol == "%") return floored_remainder(a, b);
+  return std::floor(a / b);
+}
+
+std::partial_ordering compare(int64_t a, double b) {
+  if (std::isnan(b)) return std::partial_ordering::unordered;
+  if (b >= 0x1p63) return std::partial_ordering::less;
+  if (b < -0x1p63) return std::partial_ordering::greater;
+  const double whole = std::trunc(b);
+  const auto below = static_cast<int64_t>(whole);
+  if (a != below) return a <=> below;
+  return whole <=> b;
+}
+
+bool is_number(const Number& number) { return number.is_integer() || number.is_double(); }
+
+void require_number(const Number& number) {
+  if (!is_number(number)) throw_bad_input("expected a number, found {}", to_string(number));
+}
+
+bool equal_lists(const Number::List& a, const Number::List& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!equal(a[i], b[i])) return false;
+  return true;
+}
+
+}  // namespace
+
+std::partial_ordering compare(const Number& a, const Number& b) {
+  require_number(a);
+  require_number(b);
+  if (a.is_integer() && b.is_integer()) return a.integer() <=> b.integer();
+  if (a.is_integer()) return compare(a.integer(), b.real());
+  if (b.is_integer()) return 0 <=> compare(b.integer(), a.real());
+  return a.real() <=> b.real();
+}
+
+bool equal(const Number& a, const Number& b) {
+  if (a.is_list() && b.is_list()) return equal_lists(a.list(), b.list());
+  if (is_number(a) && is_number(b)) return compare(a, b) == 0;
+  if (a.is_text() != b.is_text() || a.is_bool() != b.is_bool() || a.is_list() || b.is_list())
+    throw_bad_input("expected two values of one kind to compare, found {} and {}", to_string(a),
+                    to_string(b));
+  return a == b;
+}
+
+Number apply(std::string_view symbol, const Number& a, const Number& b) {
+  if (symbol == "==") return equal(a, b);
+  if (symbol == "!=") return !equal(a, b);
+  if (symbol == "@") throw_bad_input("expected numbers, found the matrix product \"@\"");
+  require_number(a);
+  require_number(b);
+  if (symbol == "<") return compare(a, b) < 0;
+  if (symbol == "<=") return compare(a, b) <= 0;
+  if (symbol == ">") return compare(a, b) > 0;
+  if (symbol == ">=") return compare(a, b) >= 0;
+  if (a.is_integer() && b.is_integer()) return apply_integers(symbol, a.integer(), b.integer());
+  return apply_reals(symbol, a.real(), b.real());
+}
+
+Number negated(const Number& a) {
+  require_number(a);
+  if (a.is_double()) return -a.real();
+  if (a.integer() == INT64_MIN) refuse_overflow("-", 0, a.integer());
+  return -a.integer();
+}
+
+Number ceiling(const Number& a) {
+  require_number(a);
+  if (a.is_integer()) return a;
+  return Number(std::ceil(a.real())).integer();
+}
+
+}  // namespace shardproof::detail

@@ -1,0 +1,141 @@
+#include "shardproof/program/condition.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/program/detail/arithmetic.h"
+
+namespace shardproof {
+namespace {
+
+struct Sign {
+  std::string_view text;
+  Condition::Form form;
+};
+// The longer first, since "<" begins "<=".
+constexpr std::array<Sign, 4> kSigns = {{{"<=", Condition::Form::at_most},
+                                         {">=", Condition::Form::at_least},
+                                         {"<", Condition::Form::less},
+                                         {">", Condition::Form::greater}}};
+
+struct Bound {
+  Unit unit = Unit::none;
+  Number value;
+};
+
+void require_number(const Number& value) {
+  const bool number = value.is_integer() || (value.is_double() && !std::isnan(value.real()));
+  if (!number) throw_bad_input("expected a number, found {}", to_string(value));
+}
+
+Bound read_bound(std::string_view text, const NumberScope& scope) {
+  if (const std::optional<Quantity> quantity = find_quantity(text)) {
+    if (quantity->unit == Unit::bandwidth) return {quantity->unit, Number(quantity->rate)};
+    return {quantity->unit, Number(quantity->whole)};
+  }
+  const Bound bound{Unit::none, evaluate(parse_expression(std::string(text)), scope)};
+  require_number(bound.value);
+  return bound;
+}
+
+// Columns count in the whole text, of which this is the part from `offset` on.
+Bound bound_at(std::string_view text, size_t offset, size_t length, const NumberScope& scope) {
+  try {
+    return read_bound(text.substr(offset, length), scope);
+  } catch (const Error& error) {
+    Where where = error.where();
+    where.column = std::max(where.column, 1) + static_cast<int>(offset);
+    throw Error(error.kind(), error.message(), where);
+  }
+}
+
+std::string bound_text(Unit unit, const Number& value) {
+  if (unit == Unit::none) return to_string(value);
+  if (unit == Unit::bandwidth) return to_string(Quantity{unit, 0, value.real()});
+  return to_string(Quantity{unit, value.integer(), 0});
+}
+
+}  // namespace
+
+Condition Condition::equal_to(Number value) {
+  require_number(value);
+  Condition condition;
+  condition.low_ = std::move(value);
+  return condition;
+}
+
+Condition Condition::parse(const std::string& text, const NumberScope& scope) {
+  Condition condition;
+  size_t start = std::min(text.find_first_not_of(' '), text.size());
+  for (const Sign& sign : kSigns) {
+    if (text.compare(start, sign.text.size(), sign.text) != 0) continue;
+    condition.form_ = sign.form;
+    start += sign.text.size();
+    break;
+  }
+  const size_t dots = condition.form_ == Form::equal ? text.find("..") : std::string::npos;
+  const Bound low = bound_at(text, start, dots == std::string::npos ? dots : dots - start, scope);
+  condition.unit_ = low.unit;
+  condition.low_ = low.value;
+  if (dots == std::string::npos) return condition;
+  const Bound high = bound_at(text, dots + 2, std::string::npos, scope);
+  const Where where{"", "", 0, static_cast<int>(dots) + 1};
+  if (high.unit != low.unit)
+    throw Error(ErrorKind::bad_input,
+                fmt::format("expected two ends of one unit, found {} and {}", name(low.unit),
+                            name(high.unit)),
+                where);
+  if (detail::compare(low.value, high.value) > 0)
+    throw Error(ErrorKind::bad_input,
+                fmt::format("expected a range from the smaller to the larger end, found {} .. {}",
+                            bound_text(low.unit, low.value), bound_text(high.unit, high.value)),
+                where);
+  condition.form_ = Form::between;
+  condition.high_ = high.value;
+  return condition;
+}
+
+// nan meets no condition: every comparison with it is false.
+template <typename Compare>
+bool Condition::judge(const Compare& against) const {
+  const std::partial_ordering order = against(low_);
+  switch (form_) {
+    case Form::equal: return order == 0;
+    case Form::less: return order < 0;
+    case Form::at_most: return order <= 0;
+    case Form::greater: return order > 0;
+    case Form::at_least: return order >= 0;
+    case Form::between: return order >= 0 && against(high_) <= 0;
+  }
+  SP_UNREACHABLE("condition of form {}", static_cast<int>(form_));
+}
+
+bool Condition::holds(int64_t actual) const {
+  return judge([&](const Number& bound) { return detail::compare(Number(actual), bound); });
+}
+
+bool Condition::holds(double actual) const {
+  return judge([&](const Number& bound) { return detail::compare(Number(actual), bound); });
+}
+
+bool Condition::holds(Fraction actual) const {
+  return judge([&](const Number& bound) -> std::partial_ordering {
+    if (bound.is_integer()) return actual <=> Fraction(bound.integer());
+    return actual.to_double() <=> bound.real();
+  });
+}
+
+std::string to_string(const Condition& condition) {
+  const std::string low = bound_text(condition.unit(), condition.low());
+  if (condition.form() == Condition::Form::equal) return low;
+  if (condition.form() == Condition::Form::between)
+    return fmt::format("{} .. {}", low, bound_text(condition.unit(), condition.high()));
+  for (const Sign& sign : kSigns)
+    if (sign.form == condition.form()) return fmt::format("{} {}", sign.text, low);
+  SP_UNREACHABLE("condition of form {}", static_cast<int>(condition.form()));
+}
+
+}  // namespace shardproof

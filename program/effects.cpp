@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+namespace {
+
+void add(std::vector<ValueId>& values, ValueId value) {
+  const bool known = std::find(values.begin(), values.end(), value) != values.end();
+  if (value != kNoValue && !known) values.push_back(value);
+}
+
+// One overload for each action: a new action does not compile until its effects are known.
+struct Collector {
+  Effects& effects;
+
+  void operator()(const Compute& compute) const {
+    for (const ValueId input : compute.inputs) add(effects.reads, input);
+    for (const ValueId output : compute.outputs) add(effects.writes, output);
+    add(effects.writes, compute.into);
+  }
+  void operator()(const NumberValue& number) const { add(effects.writes, number.output); }
+  void operator()(const Communicate& call) const {
+    for (const CallItem& item : call.items) {
+      add(effects.reads, item.input);
+      add(effects.writes, item.output);
+      if (item.in_place) add(effects.writes, item.input);
+    }
+  }
+  void operator()(const Reshuffle& reshuffle) const {
+    add(effects.reads, reshuffle.input);
+    add(effects.writes, reshuffle.output);
+  }
+  // Gives names and touches no memory.
+  void operator()(const Merge&) const {}
+  void operator()(const RecordEvent& record) const { effects.signals.push_back(record.event); }
+  void operator()(const Wait& wait) const {
+    add(effects.waits_values, wait.value);
+    if (!wait.event.empty()) effects.waits_events.push_back(wait.event);
+    if (!wait.stream.empty()) effects.waits_streams.push_back(wait.stream);
+    effects.host = wait.who == Wait::Who::host;
+  }
+  // What becomes of the block is the allocator's affair: no byte is read or written.
+  void operator()(const Free&) const {}
+  void operator()(const Keep&) const {}
+};
+
+}  // namespace
+
+Effects effects_of(const Instr& instr) {
+  Effects effects;
+  std::visit(Collector{effects}, instr.action);
+  return effects;
+}
+
+}  // namespace shardproof

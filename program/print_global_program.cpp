@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/program/ast.h"
+#include "shardproof/program/global_program.h"
+#include "shardproof/program/names.h"
+
+namespace shardproof {
+namespace {
+
+// A text that names each value once: a name bound again becomes w_2, w_3, .. and a temporary _1,
+// _2, ..
+class GlobalPrinter {
+ public:
+  explicit GlobalPrinter(const GlobalProgram& program);
+  std::string line(const GlobalInstr& instr) const;
+
+ private:
+  std::string value(ValueId id) const;
+  std::string targets(const GlobalInstr& instr) const;
+  std::string op_call(const GlobalInstr& instr) const;
+
+  const GlobalProgram& program_;
+  std::vector<std::string> names_;
+};
+
+GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
+  std::set<std::string> taken;
+  for (const GlobalValue& value : program.values) taken.insert(value.name);
+  std::set<std::string> used;
+  std::map<std::string, int> bindings;
+  for (const GlobalValue& value : program.values) {
+    std::string name = value.name;
+    if (name.empty() || !used.insert(name).second) {
+      int& count = bindings[value.name];
+      // The first binding of a name bears it plainly, so the next is its second.
+      if (!value.name.empty() && count == 0) count = 1;
+      do {
+        name = fmt::format("{}_{}", value.name, ++count);
+      } while (!taken.insert(name).second);
+    }
+    names_.push_back(std::move(name));
+  }
+}
+
+std::string GlobalPrinter::value(ValueId id) const {
+  if (id == kNoValue) return "none";
+  SP_CHECK(id >= 0 && static_cast<size_t>(id) < names_.size(), "value {} of {}", id, names_.size());
+  const GlobalValue& value = program_.values[static_cast<size_t>(id)];
+  return value.weak ? to_string(value.number) : names_[static_cast<size_t>(id)];
+}
+
+std::string GlobalPrinter::targets(const GlobalInstr& instr) const {
+  std::string text;
+  for (const ValueId id : instr.outputs) text += (text.empty() ? "" : ", ") + value(id);
+  return text.empty() ? text : text + " = ";
+}
+
+std::string GlobalPrinter::op_call(const GlobalInstr& instr) const {
+  std::vector<ValueId> inputs = instr.inputs;
+  while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
+  std::string arguments;
+  for (const ValueId id : inputs) arguments += (arguments.empty() ? "" : ", ") + value(id);
+  const std::string attrs = to_string(instr.attrs);
+  if (!attrs.empty()) arguments += (arguments.empty() ? "" : ", ") + attrs;
+  return fmt::format("{}({}){}", instr.op, arguments, instr.local ? "  # on local shards" : "");
+}
+
+std::string GlobalPrinter::line(const GlobalInstr& instr) const {
+  if (instr.kind == GlobalKind::op) return targets(instr) + op_call(instr);
+  SP_CHECK(instr.inputs.size() == 1, "{} inputs of a redistribution", instr.inputs.size());
+  const std::string input = value(instr.inputs.front());
+  const std::string placements = to_string(instr.placements);
+  if (instr.kind == GlobalKind::claim)
+    return fmt::format("{}{} as {}", targets(instr), input, placements);
+  std::string arguments = input;
+  if (!instr.mesh.empty()) arguments += ", mesh=" + instr.mesh;
+  if (!placements.empty()) arguments += ", " + placements;
+  return fmt::format("{}redistribute({})", targets(instr), arguments);
+}
+
+}  // namespace
+
+std::vector<std::string> to_lines(const GlobalProgram& program) {
+  const GlobalPrinter printer(program);
+  std::vector<std::string> lines;
+  for (const GlobalInstr& instr : program.instrs) lines.push_back(printer.line(instr));
+  return lines;
+}
+
+}  // namespace shardproof
