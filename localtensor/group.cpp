@@ -275,9 +275,20 @@ int32_t Group::member(int64_t sibling, int64_t index) const {
 }
 
 std::vector<int32_t> Group::members(int64_t sibling) const {
+  SP_CHECK(sibling >= 0 && sibling < count_, "sibling {} of group {}", sibling, name());
+  if (!data_->list.empty()) return data_->list;
+  const int64_t plain = data_->order.empty() ? sibling : data_->order[static_cast<size_t>(sibling)];
+  std::vector<int64_t> positions = {data_->mesh.offset() + position_at(data_->siblings, plain)};
+  for (const MeshMode& mode : data_->members) {
+    std::vector<int64_t> finer;
+    finer.reserve(positions.size() * static_cast<size_t>(mode.size));
+    for (int64_t position : positions)
+      for (int64_t i = 0; i < mode.size; ++i) finer.push_back(position + i * mode.stride);
+    positions = std::move(finer);
+  }
   std::vector<int32_t> members;
-  members.reserve(static_cast<size_t>(size_));
-  for (int64_t i = 0; i < size_; ++i) members.push_back(member(sibling, i));
+  members.reserve(positions.size());
+  for (int64_t position : positions) members.push_back(data_->mesh.rank_of_position(position));
   return members;
 }
 

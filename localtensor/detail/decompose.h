@@ -1,0 +1,17 @@
+// Parts of a partial value: tensors that reduce to a given one.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+
+// The element that changes nothing (avg has none and is refused): 0, 1, the largest, the smallest.
+Tensor identity_like(const Tensor& whole, const Reduction& reduction);
+
+// `count` dense one-device tensors that reduce to `whole` by a left fold. Parts may share bytes.
+std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
+                              PartialFill fill, uint64_t seed);
+
+}  // namespace shardproof

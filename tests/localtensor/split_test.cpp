@@ -1,0 +1,102 @@
+// assemble(split(x, spec, any fill)) == x, by brute force over small meshes and all placements.
+#include "shardproof/localtensor/split.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shardproof/tests/localtensor/spec_corpus.h"
+
+namespace shardproof {
+namespace {
+
+using corpus::all_specs;
+using corpus::cuts_of;
+using corpus::numbered;
+
+void expect_round_trip(const Tensor& x, const Spec& spec, PartialFill fill) {
+  const LocalTensor locals = split(x, spec, fill, 7);
+  EXPECT_EQ(locals.lanes(), spec.mesh().ranks());
+  EXPECT_TRUE(bit_equal(assemble(locals, spec), 0, x, 0)) << to_string(spec);
+  for (const Block& block : locals.blocks())
+    for (int64_t i = 0; i < block.lanes.size(); ++i)
+      ASSERT_EQ(spec.local_shape(block.lanes[i]), block.tensor.shape) << to_string(spec);
+}
+
+TEST(Split, RoundTripOfEveryCut) {
+  int64_t count = 0;
+  for (const char* mesh_text : {"a=2", "a=3", "a=4", "a=2, b=2", "a=2, b=3", "a=2, b=2, c=2"})
+    for (const Dims& shape : {Dims{5}, Dims{8}, Dims{3, 4}, Dims{1, 6}, Dims{0, 3}}) {
+      const Mesh mesh = Mesh::parse(mesh_text);
+      const bool strided = mesh.axis_count() < 3 || shape.size() < 2;
+      for (const Spec& spec : all_specs(mesh, shape, DType::f32, cuts_of(shape, strided))) {
+        expect_round_trip(numbered(DType::f32, shape), spec, PartialFill::owner);
+        EXPECT_EQ(Spec::parse(placements_text(spec), mesh, shape, DType::f32), spec)
+            << placements_text(spec);
+        ++count;
+      }
+    }
+  std::printf("%lld specs\n", static_cast<long long>(count));
+}
+
+TEST(Split, RoundTripOfEveryPartial) {
+  const Mesh mesh = Mesh::parse("a=2, b=3");
+  const Dims shape = {3, 4};
+  for (int d = 0; d < kDTypeCount; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                        ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+      // With two or three bits of significand no three values need average to a given one.
+      if (op == ReduceOp::avg && precision_bits(dtype) <= 4 && is_floating(dtype)) continue;
+      for (const Spec& spec : all_specs(mesh, shape, dtype, {R(), S(0), S(1), P(op)}))
+        for (PartialFill fill : {PartialFill::owner, PartialFill::exact, PartialFill::adversarial})
+          expect_round_trip(numbered(dtype, shape), spec, fill);
+    }
+  }
+}
+
+// Parts of a partial tell a dropped reduction, a doubled one and a wrong operator apart.
+TEST(Split, ExactPartsDiffer) {
+  for (int64_t n : {2, 3, 4, 8})
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32})
+      for (ReduceOp op :
+           {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min, ReduceOp::max}) {
+        const Mesh mesh = Mesh::make({{"tp", n}});
+        const Tensor x = numbered(dtype, {6, 5});
+        const Spec spec(mesh, {P(op)}, x.shape, dtype);
+        const LocalTensor locals = split(x, spec, PartialFill::exact, 3);
+        bool negative = false, positive = false;
+        for (int64_t i = 0; i < n; ++i) {
+          const Tensor part = locals.of_rank(i);
+          EXPECT_FALSE(bit_equal(part, 0, x, 0)) << name(dtype) << " " << name(op);
+          for (int64_t j = 0; j < i; ++j)
+            EXPECT_FALSE(bit_equal(part, 0, locals.of_rank(j), 0)) << name(dtype) << name(op) << n;
+          for (double value : values_of(part)) {
+            negative = negative || value < 0;
+            positive = positive || value > 0;
+          }
+        }
+        EXPECT_TRUE(negative && positive);
+        expect_round_trip(x, spec, PartialFill::exact);
+      }
+}
+
+TEST(Split, OddValuesStayExact) {
+  const Mesh mesh = Mesh::parse("a=3, b=2");
+  for (DType dtype :
+       {DType::f32, DType::f64, DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2}) {
+    std::vector<double> values;
+    for (int i = 0; i < 64; ++i)
+      values.push_back(std::ldexp((i % 2 ? 1.0 : -1.0) * (1 + i * 0.137), i % 13 - 6));
+    values[0] = 0;
+    values[1] = -0.0;
+    values[2] = max_finite(dtype);
+    const Tensor x = tensor_of(dtype, {64}, values);
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max})
+      for (PartialFill fill : {PartialFill::exact, PartialFill::adversarial})
+        expect_round_trip(x, Spec(mesh, {P(op), P(op)}, x.shape, dtype), fill);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
