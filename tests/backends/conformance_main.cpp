@@ -1,0 +1,8 @@
+#include "shardproof/tests/backends/conformance.h"
+
+namespace shardproof {
+
+INSTANTIATE_TEST_SUITE_P(Backend, Conformance, testing::ValuesIn(conformance_backends()),
+                         [](const auto& backend) { return backend.param.name; });
+
+}  // namespace shardproof
