@@ -87,9 +87,10 @@ struct AtThreadEnd {
 }
 
 [[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes) {
-  // Rounding up may have wrapped round for absurd sizes.
-  void* block = bytes >= wanted ? std::aligned_alloc(kPoolAlignment, bytes) : nullptr;
-  if (block == nullptr && free_lists.cached_bytes > 0) {
+  // Asked for more, sanitizers end the process instead of saying no.
+  constexpr size_t kMost = size_t{1} << 39;
+  void* block = wanted <= kMost ? std::aligned_alloc(kPoolAlignment, bytes) : nullptr;
+  if (block == nullptr && wanted <= kMost && free_lists.cached_bytes > 0) {
     trim(free_lists, 0);
     return system_allocate(wanted, bytes);
   }
