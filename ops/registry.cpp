@@ -10,6 +10,9 @@ OpRegistry builtin_ops() {
   add_reshape_ops(ops);
   add_piece_ops(ops);
   add_shift_ops(ops);
+  add_index_ops(ops);
+  add_along_dim_ops(ops);
+  add_order_ops(ops);
   return ops;
 }
 

@@ -1,0 +1,46 @@
+// Kernels that see a lane's tensors whole, in dtypes of their own choice: inputs are converted
+// before the body runs (once when all lanes share them), outputs after it. Tensors already of the
+// dtype asked for are used in place.
+#pragma once
+
+#include <functional>
+
+#include "shardproof/ops/op.h"
+
+namespace shardproof {
+
+struct LaneCall {
+  int64_t lane = 0;
+  const ShardInfo* shard = nullptr;          // null: the local tensors are the whole
+  const std::byte* const* inputs = nullptr;  // dense; null when absent
+  std::byte* const* outputs = nullptr;
+  std::byte* scratch = nullptr;
+
+  template <typename T>
+  const T* in(int i) const {
+    return reinterpret_cast<const T*>(inputs[i]);
+  }
+  template <typename T>
+  T* out(int i) const {
+    return reinterpret_cast<T*>(outputs[i]);
+  }
+  // The global indices of a dim of an input that this lane holds; needs `shard`.
+  Runs owned_input(int input, int dim) const;
+  Runs owned_output(int output, int dim) const;
+};
+
+struct LanePlan {
+  std::vector<DType> inputs, outputs;  // what the body reads and writes; of absent inputs: anything
+  int64_t scratch_bytes = 0;
+  std::function<void(const LaneCall&)> body;
+};
+
+Kernel lane_kernel(LanePlan plan, const OpCall& call, const std::vector<TensorMeta>& outputs);
+
+// Runs `use` with a value of the C++ type of a float compute dtype (f32 or f64).
+template <typename Use>
+auto with_float(DType compute, const Use& use) {
+  return compute == DType::f64 ? use(double{}) : use(float{});
+}
+
+}  // namespace shardproof

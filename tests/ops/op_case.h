@@ -1,0 +1,98 @@
+// What tests of single ops share: running one op of the registry on one device, and many lanes of
+// it at once.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/ops/op.h"
+#include "shardproof/ops/run_once.h"
+
+namespace shardproof::testing {
+
+// Small deterministic values that no two neighbours share: multiples of 1/4, exact in every float
+// dtype but fp8.
+inline Tensor filled(DType dtype, const Dims& shape, int number = 0) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < element_count(shape); ++i) {
+    auto steps = static_cast<double>((37 * i + 11 * number) % 23 - 11);
+    values.push_back(is_floating(dtype) || is_complex(dtype) ? steps / 4 : steps);
+  }
+  return tensor_of(dtype, shape, values);
+}
+
+class OpCase {
+ public:
+  OpCase(std::string op, std::vector<Tensor> inputs, Attrs attrs = {})
+      : ops_(builtin_ops()), record_(ops_.at(op)), inputs_(std::move(inputs)) {
+    attrs_ = std::move(attrs);
+    for (const Param& param : record_.params)
+      if (!param.required && !attrs_.has(param.name)) attrs_.set(param.name, param.fallback);
+    for (const Tensor& input : inputs_) call_.inputs.push_back({input.dtype, input.shape});
+    call_.attrs = &attrs_;
+  }
+  OpCase(const OpCase&) = delete;
+
+  // Marks an input as not given.
+  OpCase& without(int input) {
+    auto at = static_cast<size_t>(input);
+    if (call_.inputs.size() <= at) {
+      call_.inputs.resize(at + 1);
+      inputs_.resize(at + 1);
+    }
+    call_.inputs[at] = {};
+    call_.inputs[at].absent = true;
+    return *this;
+  }
+  std::vector<Tensor> run_all() const { return run_once(record_, call_, pointers()); }
+  Tensor run() const { return run_all().front(); }
+  std::vector<double> values() const { return values_of(run()); }
+  std::vector<TensorMeta> infer() const { return record_.infer(call_); }
+  std::string error() const {
+    try {
+      record_.infer(call_);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "no error";
+  }
+  const OpRecord& record() const { return record_; }
+  const OpCall& call() const { return call_; }
+  std::vector<const Tensor*> pointers() const {
+    std::vector<const Tensor*> found;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      found.push_back(call_.inputs[i].absent ? nullptr : &inputs_[i]);
+    return found;
+  }
+  std::vector<Bound> bounds(const std::vector<Tensor>& outputs) const {
+    std::vector<Bound> exact;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      exact.push_back(call_.inputs[i].absent ? Bound() : Bound::exact_of(inputs_[i]));
+    BoundCall bound;
+    bound.call = &call_;
+    bound.inputs = pointers();
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      bound.input_bounds.push_back(call_.inputs[i].absent ? nullptr : &exact[i]);
+    for (const Tensor& output : outputs) bound.outputs.push_back(&output);
+    return record_.bound(bound);
+  }
+
+ private:
+  OpRegistry ops_;
+  const OpRecord& record_;
+  std::vector<Tensor> inputs_;
+  Attrs attrs_;
+  OpCall call_;
+};
+
+// Runs `lanes` lanes of one op in one call. Input i holds `copies[i]` stored copies; lane l reads
+// copy l % copies[i], through a table unless there is one for all or one each. Returns the output's
+// bytes by lane.
+std::vector<std::vector<std::byte>> run_lanes(const OpRecord& record, const OpCall& call,
+                                              const std::vector<std::vector<Tensor>>& copies,
+                                              int64_t lanes);
+
+}  // namespace shardproof::testing
