@@ -165,6 +165,7 @@ std::string_view Lexer::take_quoted() {
 RawText Lexer::take_argument() {
   const Token& first = peek();
   const Place place = first.place;
+  if (first.kind == TokenKind::end) return {{}, place};
   const size_t from = first.offset;
   size_t end = from, depth = 0;
   for (; end < text_.size(); ++end) {

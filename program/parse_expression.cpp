@@ -79,6 +79,7 @@ NameTemplate ExpressionParser::name_template() {
 }
 
 ExpressionParser::Tree ExpressionParser::binary(int weakest) {
+  const Place start = lexer_.peek().place;
   Tree left = prefix(weakest);
   bool compared = false;
   for (;;) {
@@ -93,7 +94,7 @@ ExpressionParser::Tree ExpressionParser::binary(int weakest) {
     compared = strength == kComparison;
     const Token symbol = lexer_.take();
     Tree right = binary(strength + 1);
-    Tree node{make(ExprKind::binary, left.expr.place)};
+    Tree node{make(ExprKind::binary, start)};
     raise_height(node.height, std::max(left.height, right.height), symbol.place);
     node.expr.symbol = symbol.text;
     node.expr.args.reserve(2);
@@ -125,12 +126,13 @@ ExpressionParser::Tree ExpressionParser::unary(int operand_weakest) {
 }
 
 ExpressionParser::Tree ExpressionParser::power() {
+  const Place start = lexer_.peek().place;
   Tree base = postfix();
   if (!lexer_.peek().is("**")) return base;
   const Token symbol = lexer_.take();
   const Nest nest(*this, symbol.place);
   Tree exponent = prefix(kUnary);
-  Tree node{make(ExprKind::binary, base.expr.place)};
+  Tree node{make(ExprKind::binary, start)};
   raise_height(node.height, std::max(base.height, exponent.height), symbol.place);
   node.expr.symbol = symbol.text;
   node.expr.args.reserve(2);
@@ -140,12 +142,13 @@ ExpressionParser::Tree ExpressionParser::power() {
 }
 
 ExpressionParser::Tree ExpressionParser::postfix() {
+  const Place start = lexer_.peek().place;
   Tree tree = primary();
   for (;;) {
     const Place place = lexer_.peek().place;
     const bool indexed = lexer_.accept("[");
     if (!indexed && !lexer_.accept(".")) return tree;
-    Tree node{make(indexed ? ExprKind::index : ExprKind::transpose, tree.expr.place)};
+    Tree node{make(indexed ? ExprKind::index : ExprKind::transpose, start)};
     if (indexed) {
       const Nest nest(*this, place);
       node.expr.items = items(node.height);

@@ -181,6 +181,11 @@ std::vector<SourceLine> lines_with_statements(const std::vector<std::string>& li
   return found;
 }
 
+[[noreturn]] void refuse_indent(const SourceLine& line, size_t expected) {
+  fail({line.number, static_cast<int>(line.indent) + 1},
+       fmt::format("expected {} spaces before the statement, found {}", expected, line.indent));
+}
+
 class BlockParser {
  public:
   explicit BlockParser(const std::vector<std::string>& lines)
@@ -216,6 +221,8 @@ std::vector<Statement> BlockParser::due_block(const Statement& header, std::stri
          fmt::format("expected a statement after \"{}\", on its line or below and indented by {} "
                      "spaces, found {}",
                      word, indent + 2, more() ? "none" : "the end of the listing"));
+  const SourceLine& first = lines_[next_];
+  if (first.indent != indent + 2) refuse_indent(first, indent + 2);
   return block(indent + 2, depth + 1);
 }
 
@@ -223,9 +230,7 @@ std::vector<Statement> BlockParser::block(size_t indent, int depth) {
   std::vector<Statement> statements;
   while (more() && lines_[next_].indent >= indent) {
     const SourceLine line = lines_[next_++];
-    if (line.indent != indent)
-      fail({line.number, static_cast<int>(line.indent) + 1},
-           fmt::format("expected {} spaces before the statement, found {}", indent, line.indent));
+    if (line.indent != indent) refuse_indent(line, indent);
     LineParser parser(*line.text, line.number);
     const Place place = parser.peek().place;
     if (parser.peek().is("else")) {

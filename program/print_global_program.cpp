@@ -33,6 +33,11 @@ GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
   std::map<std::string, int> bindings;
   for (const GlobalValue& value : program.values) {
     std::string name = value.name;
+    // A number stands where it is used and needs no name.
+    if (value.weak) {
+      names_.emplace_back();
+      continue;
+    }
     if (name.empty() || !used.insert(name).second) {
       int& count = bindings[value.name];
       // The first binding of a name bears it plainly, so the next is its second.

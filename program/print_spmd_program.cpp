@@ -34,6 +34,10 @@ bool all_equal(const std::vector<T>& items) {
   return std::all_of(items.begin(), items.end(), [&](const T& item) { return item == items[0]; });
 }
 
+std::string ranks_text(const Lanes& lanes) {
+  return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
+}
+
 // A statement and what a reader should know beside it.
 struct Line {
   std::string statement;
@@ -85,8 +89,8 @@ Line InstrPrinter::operator()(const Compute& compute) const {
     if (!text.empty()) arguments.push_back(text);
   }
   for (size_t i = 1; i < compute.attrs.size(); ++i)
-    line.remarks.push_back(fmt::format("ranks {}: {}", to_string(compute.attrs[i].lanes),
-                                       to_string(compute.attrs[i].attrs)));
+    line.remarks.push_back(fmt::format("{} on {}", to_string(compute.attrs[i].attrs),
+                                       ranks_text(compute.attrs[i].lanes)));
   const bool in_place = compute.into != kNoValue;
   const bool into_first = in_place && !inputs.empty() && inputs.front() == compute.into;
   if (in_place && !into_first) line.remarks.push_back("into " + name(compute.into));
@@ -195,14 +199,11 @@ Line InstrPrinter::operator()(const Communicate& call) const {
 }
 
 std::string_view verb_of(const PlanStep& step) {
-  bool sliced = false, partial = false;
-  for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
-    if (step.from.placement(axis) == step.to.placement(axis)) continue;
-    sliced = sliced || !step.to.placement(axis).is_partial();
-    partial = partial || step.to.placement(axis).is_partial();
-  }
   if (step.from.same_ownership(step.to)) return "relabel";
-  return sliced || !partial ? "slice_local" : "zero_fill";
+  for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis)
+    if (step.from.placement(axis).is_partial() != step.to.placement(axis).is_partial())
+      return "zero_fill";
+  return "slice_local";
 }
 
 Line InstrPrinter::operator()(const Reshuffle& reshuffle) const {
@@ -244,7 +245,7 @@ bool masked(const Instr& instr, const SpmdProgram& program) {
 }
 
 std::string finished(const Instr& instr, const SpmdProgram& program, Line line) {
-  if (masked(instr, program)) line.remarks.push_back("ranks " + to_string(instr.lanes));
+  if (masked(instr, program)) line.remarks.insert(line.remarks.begin(), ranks_text(instr.lanes));
   std::string text = instr.stream == "main" ? "" : fmt::format("on {}: ", instr.stream);
   text += line.statement;
   std::string remarks;
@@ -258,10 +259,15 @@ void append_lines(std::vector<std::string>& lines, const Instr& instr, const Spm
     lines.push_back(to_string(instr, program));
     return;
   }
-  lines.push_back(finished(instr, program, {"group:", {}}));
+  const bool main = instr.stream == "main";
+  if (!main) lines.push_back(fmt::format("on {}:", instr.stream));
+  Instr header;
+  header.lanes = instr.lanes;
+  const std::string indent(main ? 0 : 2, ' ');
+  lines.push_back(indent + finished(header, program, {"group:", {}}));
   for (const CallItem& item : call->items) {
-    std::string text = "  " + InstrPrinter(program).item(item);
-    if (item.lanes != instr.lanes) text += "  # ranks " + to_string(item.lanes);
+    std::string text = indent + "  " + InstrPrinter(program).item(item);
+    if (item.lanes != instr.lanes) text += "  # " + ranks_text(item.lanes);
     lines.push_back(std::move(text));
   }
 }
@@ -275,7 +281,7 @@ std::string to_string(const Instr& instr, const SpmdProgram& program) {
 std::vector<std::string> to_lines(const SpmdProgram& program) {
   std::vector<std::string> lines;
   for (const SpmdListing& listing : program.listings) {
-    lines.push_back("# ranks " + to_string(listing.lanes));
+    lines.push_back("# " + ranks_text(listing.lanes));
     for (const Instr& instr : listing.instrs) append_lines(lines, instr, program);
   }
   return lines;
