@@ -1,7 +1,36 @@
+#include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/backends/recorder.h"
 
 namespace shardproof {
+namespace {
 
-BackendRegistry builtin_backends() { return {local_backend()}; }
+class Instrumented : public Launcher {
+ public:
+  explicit Instrumented(std::shared_ptr<Launcher> inner) : inner_(std::move(inner)) {}
+  std::string name() const override { return inner_->name(); }
+  std::string summary() const override { return inner_->summary(); }
+  std::optional<std::string> not_viable() const override { return inner_->not_viable(); }
+  std::optional<std::string> refuses(const Collective& collective) const override {
+    return inner_->refuses(collective);
+  }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    std::vector<Fault> faults = parse_faults(options.faults);
+    std::unique_ptr<World> world = recorded(inner_->start(options), options.max_records);
+    if (faults.empty()) return world;
+    return faulty(std::move(world), std::move(faults), options.ranks);
+  }
+
+ private:
+  std::shared_ptr<Launcher> inner_;
+};
+
+}  // namespace
+
+std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend) {
+  return std::make_shared<Instrumented>(std::move(backend));
+}
+
+BackendRegistry builtin_backends() { return {instrumented(local_backend())}; }
 
 }  // namespace shardproof

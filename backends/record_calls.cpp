@@ -1,0 +1,348 @@
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "shardproof/backends/decorate.h"
+#include "shardproof/backends/recorder.h"
+#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/record_order.h"
+
+namespace shardproof {
+namespace {
+
+// What many calls have in common: ranks that run one listing share it.
+struct Shape {
+  Collective collective;  // of a work: no group
+  int64_t whole_bytes = 0;
+  std::string work;  // name; empty for a call
+  std::string stream;
+  int line = 0;
+  std::string instance;
+
+  bool operator==(const Shape& o) const {
+    const Collective &a = collective, &b = o.collective;
+    return line == o.line && a.kind == b.kind && a.count == b.count && a.peer == b.peer &&
+           a.root == b.root && a.dtype == b.dtype && a.reduction == b.reduction &&
+           a.group.name() == b.group.name() && a.group.key() == b.group.key() &&
+           whole_bytes == o.whole_bytes && work == o.work && stream == o.stream &&
+           instance == o.instance;
+  }
+  uint64_t hash() const {
+    uint64_t h = static_cast<uint64_t>(line);
+    for (const int64_t part : {static_cast<int64_t>(collective.kind), collective.count,
+                               collective.peer, static_cast<int64_t>(collective.dtype)})
+      h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
+    return h;
+  }
+};
+
+// What only calls of several lanes, or with a table of counts, need.
+struct Spread {
+  Lanes lanes;
+  PerLane<int64_t> sequence, number;  // of each lane
+  std::vector<int64_t> peers;
+  std::vector<std::vector<int64_t>> send_counts;
+};
+
+// A call or a work as it was issued; what became of it is asked when the world closes.
+struct Entry {
+  Door* door = nullptr;
+  const Lanes* cohort = nullptr;
+  const Shape* shape = nullptr;
+  Ticket ticket = kDone;
+  int64_t sequence = 0, number = 0;
+  StreamId stream = 0;
+  std::unique_ptr<Spread> spread;
+
+  const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
+};
+
+// Numbers that count up on each rank by itself.
+class Counter {
+ public:
+  explicit Counter(Lanes all) : all_(std::move(all)) {}
+  PerLane<int64_t> next(const Lanes& lanes) {
+    if (counts_.uniform() && lanes == all_) {
+      counts_.set_all(counts_[0] + 1);
+      return counts_;
+    }
+    PerLane<int64_t> numbers;
+    for (int64_t i = 0; i < lanes.size(); ++i)
+      numbers.at(i, lanes.size()) = ++counts_.at(all_.index_of(lanes[i]), all_.size());
+    numbers.collapse();
+    return numbers;
+  }
+
+ private:
+  Lanes all_;
+  PerLane<int64_t> counts_;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(int64_t max_records) : max_records_(static_cast<size_t>(max_records)) {}
+  void add(Entry entry) {
+    if (max_records_ == 0) return;
+    if (entries_.size() == max_records_) entries_.pop_front();
+    entries_.push_back(std::move(entry));
+  }
+  const Shape* intern(Shape shape) {
+    std::vector<const Shape*>& alike = known_[shape.hash()];
+    for (const Shape* known : alike)
+      if (*known == shape) return known;
+    alike.push_back(&shapes_.emplace_back(std::move(shape)));
+    return alike.back();
+  }
+  std::vector<Record> records() const;
+  void tell_divergence(Finding& finding, const std::vector<Record>& records) const;
+
+ private:
+  size_t max_records_;
+  std::deque<Entry> entries_;
+  std::deque<Shape> shapes_;
+  std::unordered_map<uint64_t, std::vector<const Shape*>> known_;  // looked up, never walked
+};
+
+// --- from entries to records
+// ----------------------------------------------------------------------
+
+Record base_record(const Shape& shape) {
+  Record record;
+  record.stream = shape.stream;
+  record.line = shape.line;
+  record.instance = shape.instance;
+  if (!shape.work.empty()) {
+    record.kind = shape.work;
+    return record;
+  }
+  const Collective& c = shape.collective;
+  record.kind = name(c.kind);
+  record.group = c.group.name();
+  if (reduces(c.kind)) record.reduction = to_string(c.reduction);
+  if (has_root(c.kind)) record.root = c.root;
+  if (is_point_to_point(c.kind)) record.root = c.peer;
+  if (c.kind == CollectiveKind::barrier) return record;
+  record.dtype = c.dtype;
+  const bool whole = c.kind == CollectiveKind::reduce_scatter || c.kind == CollectiveKind::scatter;
+  record.sizes = {whole ? c.count * c.group.size() : c.count};
+  if (c.kind == CollectiveKind::recv || c.kind == CollectiveKind::signal ||
+      c.kind == CollectiveKind::wait_signal)
+    return record;
+  const int64_t bytes = shape.whole_bytes != 0 ? shape.whole_bytes : whole_bytes_of(c);
+  record.bytes_sent = bytes_sent(c.kind, c.group.size(), bytes);
+  return record;
+}
+
+// What may differ between the lanes of one entry.
+void refine(Record& record, const Entry& entry, int64_t lane,
+            const std::optional<TicketTimes>& times) {
+  record.sequence = entry.sequence;
+  record.call = entry.number;
+  const int64_t rank = entry.lanes()[lane];
+  if (entry.spread) {
+    const Spread& spread = *entry.spread;
+    record.sequence = spread.sequence[lane];
+    record.call = spread.number[lane];
+    if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
+    if (!spread.send_counts.empty()) {
+      const Collective& c = entry.shape->collective;
+      record.sizes = spread.send_counts[static_cast<size_t>(lane)];
+      const int64_t self = c.group.index_of(rank);
+      int64_t sent = 0;
+      for (size_t i = 0; i < record.sizes.size(); ++i)
+        if (static_cast<int64_t>(i) != self) sent += record.sizes[i];
+      record.bytes_sent = sent * size_of(c.dtype);
+    }
+  }
+  if (!times) return;
+  const int64_t at = entry.cohort->size() == 1 ? 0 : entry.cohort->index_of(rank);
+  record.start = times->start[at];
+  record.end = times->end[at];
+}
+
+bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times) {
+  if (entry.lanes().size() == 1) return true;
+  const bool same_times = !times || (times->start.uniform() && times->end.uniform());
+  return same_times && entry.spread->sequence.uniform() && entry.spread->number.uniform() &&
+         entry.spread->peers.empty() && entry.spread->send_counts.empty();
+}
+
+std::vector<Record> Recorder::records() const {
+  std::vector<Record> records;
+  std::map<std::pair<const Door*, StreamId>, bool> blocked;  // something before has not ended
+  for (const Entry& entry : entries_) {
+    Record record = base_record(*entry.shape);
+    const TicketState state = entry.door->poll(entry.ticket);
+    bool& behind = blocked[{entry.door, entry.stream}];
+    record.state = state == TicketState::done     ? RecordState::done
+                   : state == TicketState::failed ? RecordState::failed
+                   : behind                       ? RecordState::issued
+                                                  : RecordState::started;
+    behind = behind || state == TicketState::pending;
+    const std::optional<TicketTimes> times = entry.door->times(entry.ticket);
+    const int64_t parts = lanes_are_alike(entry, times) ? 1 : entry.lanes().size();
+    for (int64_t lane = 0; lane < parts; ++lane) {
+      record.ranks = parts == 1 ? entry.lanes() : Lanes::one(entry.lanes()[lane]);
+      refine(record, entry, lane, times);
+      records.push_back(record);
+    }
+  }
+  return in_order(std::move(records));
+}
+
+// The group of a finding is found by its text among the calls that its ranks made.
+void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& records) const {
+  if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return;
+  const std::string group = finding.group.substr(0, finding.group.find(' '));
+  const int64_t rank = finding.ranks[0];
+  for (const Entry& entry : entries_) {
+    const Group& candidate = entry.shape->collective.group;
+    if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
+    const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
+    const std::string text =
+        first_divergence(records, {members, finding.ranks.intersect(members), group, finding.call});
+    if (!text.empty()) finding.details.push_back("first divergence   " + text);
+    return;
+  }
+}
+
+// --- the door
+// -------------------------------------------------------------------------------------
+
+class RecordedDoor : public DoorDecorator {
+ public:
+  RecordedDoor(Door& inner, Lanes lanes, Recorder& recorder)
+      : DoorDecorator(inner), lanes_(lanes), recorder_(recorder), sequence_(std::move(lanes)) {}
+
+  StreamId stream(std::string_view name) override {
+    const StreamId id = inner().stream(name);
+    names_[id] = name;
+    return id;
+  }
+
+  Ticket submit(std::span<Call> calls, StreamId stream) override {
+    if (calls.size() == 1) {
+      Entry entry = entry_of(calls[0], stream);
+      const Ticket ticket = entry.ticket = inner().submit(calls, stream);
+      recorder_.add(std::move(entry));
+      return ticket;
+    }
+    std::vector<Entry> entries;
+    entries.reserve(calls.size());
+    for (const Call& call : calls) entries.push_back(entry_of(call, stream));
+    const Ticket ticket = inner().submit(calls, stream);
+    for (Entry& entry : entries) {
+      entry.ticket = ticket;
+      recorder_.add(std::move(entry));
+    }
+    return ticket;
+  }
+
+  Ticket launch(Work work) override {
+    if (work.name.empty()) return inner().launch(std::move(work));
+    Shape shape;
+    shape.work = work.name;
+    Entry entry = place(std::move(shape), work.lanes, work.stream, work.site);
+    const Ticket ticket = entry.ticket = inner().launch(std::move(work));
+    recorder_.add(std::move(entry));
+    return ticket;
+  }
+
+ private:
+  Entry place(Shape shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
+    const auto name = names_.find(stream);
+    shape.stream = name == names_.end() ? "main" : name->second;
+    shape.line = site.line;
+    shape.instance = site.instance;
+    Entry entry;
+    entry.door = this;
+    entry.cohort = &lanes_;
+    entry.shape = recorder_.intern(std::move(shape));
+    entry.stream = stream;
+    const PerLane<int64_t> sequence = sequence_.next(lanes);
+    if (lanes_.size() == 1) {
+      entry.sequence = sequence[0];
+    } else {
+      entry.spread = std::make_unique<Spread>();
+      entry.spread->lanes = lanes;
+      entry.spread->sequence = sequence;
+    }
+    return entry;
+  }
+
+  Entry entry_of(const Call& call, StreamId stream) {
+    Shape shape;
+    shape.collective = call.collective;
+    shape.whole_bytes = call.whole_bytes;
+    if (lanes_.size() == 1 && !call.peers.empty()) shape.collective.peer = call.peers[0];
+    Entry entry = place(std::move(shape), call.lanes, stream, call.site);
+    PerLane<int64_t> number = number_of(call);
+    if (!entry.spread) {
+      entry.number = number[0];
+      if (call.send_counts.empty()) return entry;
+      entry.spread = std::make_unique<Spread>();
+      entry.spread->lanes = call.lanes;
+      entry.spread->sequence.set_all(entry.sequence);
+    }
+    entry.spread->number = std::move(number);
+    if (lanes_.size() > 1) entry.spread->peers = call.peers;
+    entry.spread->send_counts = call.send_counts;
+    return entry;
+  }
+
+  PerLane<int64_t> number_of(const Call& call) {
+    PerLane<int64_t> number;
+    const CollectiveKind kind = call.collective.kind;
+    const Group& group = call.collective.group;
+    if (!is_point_to_point(kind)) return counter(group.key(), group.name()).next(call.lanes);
+    const bool sends = kind == CollectiveKind::send;
+    if (!sends && kind != CollectiveKind::recv) return number;
+    for (int64_t i = 0; i < call.lanes.size(); ++i) {
+      const int64_t peer =
+          call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(i)];
+      number.at(i, call.lanes.size()) = ++messages_[{group.key(), sends, call.lanes[i], peer}];
+    }
+    number.collapse();
+    return number;
+  }
+
+  Counter& counter(const std::string& key, const std::string& name) {
+    return counters_.try_emplace({key, name}, lanes_).first->second;
+  }
+
+  Lanes lanes_;
+  Recorder& recorder_;
+  Counter sequence_;
+  std::map<StreamId, std::string> names_;
+  std::map<std::pair<std::string, std::string>, Counter> counters_;  // by group
+  std::map<std::tuple<std::string, bool, int64_t, int64_t>, int64_t> messages_;
+};
+
+class RecordedWorld : public World {
+ public:
+  RecordedWorld(std::unique_ptr<World> world, int64_t max_records)
+      : inner_(std::move(world)), recorder_(max_records) {}
+  Door& open(const Lanes& cohort) override {
+    return doors_.emplace_back(inner_->open(cohort), cohort, recorder_);
+  }
+  bool progress() override { return inner_->progress(); }
+  WorldReport close() override {
+    WorldReport report = inner_->close();
+    report.records = recorder_.records();
+    for (Finding& finding : report.findings) recorder_.tell_divergence(finding, report.records);
+    return report;
+  }
+
+ private:
+  std::unique_ptr<World> inner_;
+  Recorder recorder_;
+  std::deque<RecordedDoor> doors_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records) {
+  return std::make_unique<RecordedWorld>(std::move(world), max_records);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/record_order.h"
+
+namespace shardproof {
+namespace {
+
+using History = std::vector<const Record*>;
+
+// What a rank called, up to its call number `call` on the group.
+History history_of(const std::vector<Record>& records, int32_t rank,
+                   const MeetingOfRecords& meeting) {
+  History history;
+  for (const Record& record : records)
+    if (!record.group.empty() && record.ranks.contains(rank)) history.push_back(&record);
+  std::sort(history.begin(), history.end(),
+            [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
+  const auto here = std::find_if(history.begin(), history.end(), [&](const Record* record) {
+    return record->group == meeting.group && record->call == meeting.call &&
+           record->kind != "send" && record->kind != "recv";
+  });
+  if (here == history.end()) return {};
+  history.erase(here + 1, history.end());
+  return history;
+}
+
+bool alike(const Record& a, const Record& b) {
+  return a.kind == b.kind && a.group == b.group && a.reduction == b.reduction &&
+         a.dtype == b.dtype && a.sizes == b.sizes;
+}
+
+std::string text_of(const Record& record) {
+  const std::string comma = record.reduction.empty() ? "" : record.reduction + ", ";
+  return fmt::format("{}({}group={})", record.kind, comma, record.group);
+}
+
+std::string place_of(const Record& record) {
+  return record.line == 0 ? "" : fmt::format(" (line {})", record.line);
+}
+
+std::string word(int32_t rank, const History& odd, int32_t other, const History& usual, size_t at) {
+  const auto same = [&](size_t mine, size_t theirs) {
+    return mine < odd.size() && theirs < usual.size() && alike(*odd[mine], *usual[theirs]);
+  };
+  if (at + 1 >= odd.size() && at + 1 >= usual.size()) return "";
+  if (same(at, at + 1) || at + 1 >= odd.size())
+    return fmt::format("rank {} skipped  {}  before it{}", rank, text_of(*usual[at]),
+                       place_of(*usual[at]));
+  if (same(at + 1, at) || at + 1 >= usual.size())
+    return fmt::format("rank {} alone made  {}  before it{}", rank, text_of(*odd[at]),
+                       place_of(*odd[at]));
+  return fmt::format("rank {} made  {}{}  where rank {} made  {}{}", rank, text_of(*odd[at]),
+                     place_of(*odd[at]), other, text_of(*usual[at]), place_of(*usual[at]));
+}
+
+}  // namespace
+
+std::string first_divergence(const std::vector<Record>& records, const MeetingOfRecords& meeting) {
+  const Lanes usual_ranks = meeting.members.minus(meeting.odd);
+  const int32_t usual_rank = usual_ranks.empty() ? meeting.members[0] : usual_ranks[0];
+  const History usual = history_of(records, usual_rank, meeting);
+  for (int64_t i = 0; i < meeting.odd.size(); ++i) {
+    const int32_t rank = meeting.odd[i];
+    if (rank == usual_rank) continue;
+    const History odd = history_of(records, rank, meeting);
+    if (odd.empty() || usual.empty()) continue;
+    size_t at = 0;
+    while (at < odd.size() && at < usual.size() && alike(*odd[at], *usual[at])) ++at;
+    if (at == odd.size() || at == usual.size()) continue;
+    if (std::string text = word(rank, odd, usual_rank, usual, at); !text.empty()) return text;
+  }
+  return "";
+}
+
+}  // namespace shardproof
