@@ -1,11 +1,12 @@
-// How far two honest computations of one value may lie apart. A value is exact only when every step to it is
-// provably exact; else it carries an elementwise absolute bound, propagated from its inputs' bounds by the op's
-// `bound` entry, never a guessed tolerance.
+// How far two honest computations of one value may lie apart. A value is exact only when every step
+// to it is provably exact; else it carries an elementwise absolute bound, propagated from its
+// inputs' bounds by the op's `bound` entry, never a guessed tolerance.
 //
-// Model: t is the one-device value as computed, v the value in real arithmetic of the same exact inputs.
-// |t - v| <= error, elementwise, for *any* order of summation and any cutting, each operation rounding to its
-// compute type and the result to its dtype (Higham, Accuracy and Stability, ch. 3-4: gamma_n = n u / (1 - n u)).
-// Two honest results then differ by at most 2 * error.
+// Model: t is the one-device value as computed, v the value in real arithmetic of the same exact
+// inputs. |t - v| <= error, elementwise, for *any* order of summation and any cutting, each
+// operation rounding to its compute type and the result to its dtype (Higham, Accuracy and
+// Stability, ch. 3-4: gamma_n = n u / (1 - n u)). Two honest results then differ by at most 2 *
+// error.
 #pragma once
 
 #include <vector>
@@ -17,7 +18,8 @@ namespace shardproof {
 
 struct Bound {
   bool exact = true;
-  // When exact: every element is a multiple of 2^grid; needed to tell whether sums stay exact. 2000: all zero.
+  // When exact: every element is a multiple of 2^grid; needed to tell whether sums stay exact.
+  // 2000: all zero.
   int grid = 0;
   double magnitude = 0;       // largest |element| (finite ones)
   std::vector<double> error;  // when not exact: one per element, row-major; infinity = no statement
@@ -27,30 +29,32 @@ struct Bound {
 
 struct BoundCall {
   const OpCall* call = nullptr;
-  std::vector<const Tensor*> inputs;           // truth values, dense, one device; null when absent
+  std::vector<const Tensor*> inputs;  // truth values, dense, one device; null when absent
   std::vector<const Bound*> input_bounds;
-  std::vector<const Tensor*> outputs;          // truth results
+  std::vector<const Tensor*> outputs;  // truth results
   // How often a reduction may be cut and rounded to the wire dtype between partial sums.
   int64_t parts = 1;
 };
 
-double unit_roundoff(DType dtype);             // 2^-precision; 0 for integers
-DType compute_dtype(DType dtype);              // f32 for narrow floats, i64 for integers and bool
-// Every multiple of 2^grid up to `magnitude` in size is a value of `dtype` (integers: always, they wrap).
+double unit_roundoff(DType dtype);  // 2^-precision; 0 for integers
+DType compute_dtype(DType dtype);   // f32 for narrow floats, i64 for integers and bool
+// Every multiple of 2^grid up to `magnitude` in size is a value of `dtype` (integers: always, they
+// wrap).
 bool representable(double magnitude, int grid, DType dtype);
 // k roundings one after the other: k u / (1 - k u); infinity when k u >= 1.
 double gamma(int64_t k, double u);
-// A sum of `terms` products whose absolute sum per element is `absolute`, computed in compute_dtype and
-// rounded to `dtype`: absolute error bound of one element. 0 when provably exact on `grid`.
+// A sum of `terms` products whose absolute sum per element is `absolute`, computed in compute_dtype
+// and rounded to `dtype`: absolute error bound of one element. 0 when provably exact on `grid`.
 double sum_error(double absolute, int64_t terms, int64_t parts, DType dtype, int grid);
 
 // Building blocks for `bound` entries.
-double error_of(const Bound& bound, int64_t element);   // 0 when exact
-bool all_exact(const BoundCall& call);                  // of the inputs that are present
-// The bound of a result from its elements' errors: exact when all are 0. Elements of an integer or bool
-// result are either stable or unknown, so any error there becomes infinity.
+double error_of(const Bound& bound, int64_t element);  // 0 when exact
+bool all_exact(const BoundCall& call);                 // of the inputs that are present
+// The bound of a result from its elements' errors: exact when all are 0. Elements of an integer or
+// bool result are either stable or unknown, so any error there becomes infinity.
 Bound bound_from_errors(const Tensor& value, std::vector<double> errors);
-// One rounding of a value of size `magnitude` to dtype, and `ulps` roundings of its compute type before it.
+// One rounding of a value of size `magnitude` to dtype, and `ulps` roundings of its compute type
+// before it.
 double rounding_error(double magnitude, DType dtype, double ulps);
 
 }  // namespace shardproof

@@ -1,35 +1,36 @@
-// The families of ops, one function each: builtin_ops() is the list of their calls (registry.cpp). A family's file
-// is the only place that knows its ops.
+// The families of ops, one function each: builtin_ops() is the list of their calls (registry.cpp).
+// A family's file is the only place that knows its ops.
 #pragma once
 
 #include "shardproof/ops/op.h"
 
 namespace shardproof {
 
-void add_unary_ops(OpRegistry& ops);       // unary.cpp
-void add_binary_ops(OpRegistry& ops);      // binary.cpp
-void add_select_ops(OpRegistry& ops);      // select.cpp: where, cast, clamp
-void add_creation_ops(OpRegistry& ops);    // creation.cpp
-void add_random_ops(OpRegistry& ops);      // random.cpp
-void add_reduction_ops(OpRegistry& ops);   // reduction.cpp
-void add_moment_ops(OpRegistry& ops);      // moment.cpp: mean, var, std, norm, logsumexp
-void add_argmax_ops(OpRegistry& ops);      // argmax.cpp
-void add_softmax_ops(OpRegistry& ops);     // softmax.cpp
-void add_cumsum_ops(OpRegistry& ops);      // cumsum.cpp
-void add_optimizer_ops(OpRegistry& ops);   // optimizer.cpp
+void add_unary_ops(OpRegistry& ops);      // unary.cpp
+void add_binary_ops(OpRegistry& ops);     // binary.cpp
+void add_select_ops(OpRegistry& ops);     // select.cpp: where, cast, clamp
+void add_creation_ops(OpRegistry& ops);   // creation.cpp
+void add_random_ops(OpRegistry& ops);     // random.cpp
+void add_reduction_ops(OpRegistry& ops);  // reduction.cpp
+void add_moment_ops(OpRegistry& ops);     // moment.cpp: mean, var, std, norm, logsumexp
+void add_argmax_ops(OpRegistry& ops);     // argmax.cpp
+void add_softmax_ops(OpRegistry& ops);    // softmax.cpp
+void add_cumsum_ops(OpRegistry& ops);     // cumsum.cpp
+void add_optimizer_ops(OpRegistry& ops);  // optimizer.cpp
 
-void add_matmul_ops(OpRegistry& ops);      // matmul.cpp: matmul, bmm, addmm, linear
-void add_einsum_ops(OpRegistry& ops);      // einsum.cpp
-void add_view_ops(OpRegistry& ops);        // view.cpp: t, transpose, permute, squeeze, expand
-void add_reshape_ops(OpRegistry& ops);     // reshape.cpp: reshape, view, flatten, unflatten
-void add_piece_ops(OpRegistry& ops);       // pieces.cpp: slice, select, split, chunk, cat, stack
-void add_shift_ops(OpRegistry& ops);       // shift.cpp: pad, flip, roll, repeat
-void add_index_ops(OpRegistry& ops);       // index.cpp: embedding, index_select, one_hot
-void add_along_dim_ops(OpRegistry& ops);   // along_dim.cpp: take_along_dim, scatter_along_dim
-void add_order_ops(OpRegistry& ops);       // order.cpp: sort, topk
-void add_norm_ops(OpRegistry& ops);        // norm.cpp: layer_norm, rms_norm
-void add_attention_ops(OpRegistry& ops);   // attention.cpp: rope, sdpa
-void add_loss_ops(OpRegistry& ops);        // loss.cpp: cross_entropy, mse_loss
-void add_conv_ops(OpRegistry& ops);        // conv.cpp
+void add_matmul_ops(OpRegistry& ops);     // matmul.cpp: matmul, bmm, addmm, linear
+void add_einsum_ops(OpRegistry& ops);     // einsum.cpp
+void add_view_ops(OpRegistry& ops);       // view.cpp: t, transpose, permute, squeeze, expand
+void add_reshape_ops(OpRegistry& ops);    // reshape.cpp: reshape, view, flatten, unflatten
+void add_piece_ops(OpRegistry& ops);      // pieces.cpp: slice, select, split, chunk, cat, stack
+void add_shift_ops(OpRegistry& ops);      // shift.cpp: pad, flip, roll, repeat
+void add_index_ops(OpRegistry& ops);      // index.cpp: embedding, index_select, one_hot
+void add_along_dim_ops(OpRegistry& ops);  // along_dim.cpp: take_along_dim, scatter_along_dim
+void add_order_ops(OpRegistry& ops);      // order.cpp: sort, topk
+void add_norm_ops(OpRegistry& ops);       // norm.cpp: layer_norm, rms_norm
+void add_rope_ops(OpRegistry& ops);       // rope.cpp
+void add_attention_ops(OpRegistry& ops);  // attention.cpp: sdpa
+void add_loss_ops(OpRegistry& ops);       // loss.cpp: cross_entropy, nll_loss, mse_loss
+void add_conv_ops(OpRegistry& ops);       // conv.cpp
 
 }  // namespace shardproof

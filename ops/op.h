@@ -1,5 +1,6 @@
-// The op record: everything shardproof knows about one op, in one place. An op's file fills in a record; the
-// registry lists it; no op name stands anywhere else. Free to omit what the defaults give (noted below).
+// The op record: everything shardproof knows about one op, in one place. An op's file fills in a
+// record; the registry lists it; no op name stands anywhere else. Free to omit what the defaults
+// give (noted below).
 //
 // Four views of one op meet here:
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
@@ -18,14 +19,25 @@
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/localtensor/tensor.h"
 #include "shardproof/ops/bound.h"
+#include "shardproof/ops/kernel.h"
 #include "shardproof/ops/rule.h"
 #include "shardproof/program/attrs.h"
 
 namespace shardproof {
 
 // How call arguments bind. A number where a tensor is due becomes a weak 0-d tensor.
-enum class ParamKind { tensor, optional_tensor, tensors, integer, number, boolean, integers, dtype, text,
-                       numbers };
+enum class ParamKind {
+  tensor,
+  optional_tensor,
+  tensors,
+  integer,
+  number,
+  boolean,
+  integers,
+  dtype,
+  text,
+  numbers
+};
 struct Param {
   std::string name;
   ParamKind kind = ParamKind::tensor;
@@ -33,62 +45,30 @@ struct Param {
   AttrValue fallback;  // when not required (monostate: stays absent)
 };
 
-// One tensor argument of a kernel: lane i's element 0 is at base + (slots ? slots[i] : i) * lane_stride.
-// lane_stride 0: every lane reads the same copy.
-struct LaneView {
-  std::byte* base = nullptr;            // null: an absent optional input
-  int64_t lane_stride = 0;              // bytes
-  const int32_t* slots = nullptr;
-  DType dtype = DType::f32;
-  Dims shape, strides;                  // local; strides in elements. Dense row-major unless accepts_strides
-  std::byte* at(int64_t lane) const { return base + (slots ? slots[lane] : lane) * lane_stride; }
-};
-
-// For kernels of form `shard`: where each lane's local block lies in the global tensors.
-struct ShardInfo {
-  const std::vector<Spec>* inputs = nullptr;
-  const std::vector<Spec>* outputs = nullptr;
-  std::vector<int32_t> ranks;           // of each kernel lane, a rank to ask the specs about
-};
-
-struct KernelCall {
-  int64_t lanes = 1;
-  const std::vector<LaneView>* inputs = nullptr;
-  const std::vector<LaneView>* outputs = nullptr;  // dense, distinct memory from the inputs
-  std::byte* workspace = nullptr;
-  const ShardInfo* shard = nullptr;     // null: the local tensors are the whole
-};
-
-// Loops lanes inside, allocates nothing.
-struct Kernel {
-  std::function<void(const KernelCall&)> run;
-  int64_t workspace_bytes = 0;          // for one call, all lanes
-  bool accepts_strides = false;         // inputs may be strided views; else they are made dense first
-};
-
 struct OpCost {
   double flops = 0;
-  double bytes = 0;                     // read and written
+  double bytes = 0;  // read and written
 };
 
-// Inputs of one law-test case: shapes, dtypes and fills ("ints", "ints(0, 5)", "uniform(0.1, 1)", "bools").
+// Inputs of one law-test case: shapes, dtypes and fills ("ints", "ints(0, 5)", "uniform(0.1, 1)",
+// "bools").
 struct Sample {
   Attrs attrs;
   std::vector<TensorMeta> inputs;
-  std::vector<std::string> fills;       // one per input; empty: "ints" for each
+  std::vector<std::string> fills;  // one per input; empty: "ints" for each
 };
 
 struct OpRecord {
-  std::string name;                     // as written in a program
-  std::string family;                   // for `list ops`
-  std::string summary;                  // one line
+  std::string name;     // as written in a program
+  std::string family;   // for `list ops`
+  std::string summary;  // one line
   std::vector<Param> params;
-  std::string infix;                    // "+", "@": the operator that means this op, or ""
+  std::string infix;  // "+", "@": the operator that means this op, or ""
 
   std::function<std::vector<TensorMeta>(const OpCall&)> infer;
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
-  // A view op aliases its first input instead of running a kernel (slice, transpose, ...); nullopt: this case
-  // needs a copy and `prepare` runs.
+  // A view op aliases its first input instead of running a kernel (slice, transpose, ...); nullopt:
+  // this case needs a copy and `prepare` runs.
   std::function<std::optional<Tensor>(const OpCall&, const Tensor&)> view;
   Rule rule;
   // Default: the op only moves elements (moved_bound of run_once.h); see bound.h for the helpers.
@@ -101,9 +81,9 @@ struct OpRecord {
 // An explicit list; order of addition is the order of `list ops`.
 class OpRegistry {
  public:
-  void add(OpRecord record);                          // SP_CHECK: name not taken, infer and prepare given
+  void add(OpRecord record);  // SP_CHECK: name not taken, infer and prepare given
   const OpRecord* find(std::string_view name) const;
-  const OpRecord& at(std::string_view name) const;    // Error(bad_input) with the nearest name
+  const OpRecord& at(std::string_view name) const;  // Error(bad_input) with the nearest name
   const OpRecord* find_infix(std::string_view symbol) const;
   std::vector<const OpRecord*> all() const;
 

@@ -4,6 +4,17 @@ namespace shardproof {
 
 OpRegistry builtin_ops() {
   OpRegistry ops;
+  add_unary_ops(ops);
+  add_binary_ops(ops);
+  add_select_ops(ops);
+  add_creation_ops(ops);
+  add_random_ops(ops);
+  add_reduction_ops(ops);
+  add_moment_ops(ops);
+  add_argmax_ops(ops);
+  add_softmax_ops(ops);
+  add_cumsum_ops(ops);
+  add_optimizer_ops(ops);
   add_matmul_ops(ops);
   add_einsum_ops(ops);
   add_view_ops(ops);
@@ -13,6 +24,11 @@ OpRegistry builtin_ops() {
   add_index_ops(ops);
   add_along_dim_ops(ops);
   add_order_ops(ops);
+  add_norm_ops(ops);
+  add_rope_ops(ops);
+  add_attention_ops(ops);
+  add_loss_ops(ops);
+  add_conv_ops(ops);
   return ops;
 }
 

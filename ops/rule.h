@@ -1,11 +1,12 @@
-// Sharding rules. A rule says which placements of inputs and outputs are legal on one mesh axis, and what each
-// rank then runs. On N axes the partitioner picks one strategy per axis, outer axes first; because every
-// tensor that has the sharded factor gets the *same cut* of it, ownership agrees on every coordinate, uneven
-// shards and two axes on one dim included. Ops whose dims do not map one to one (reshape) give `joint`.
+// Sharding rules. A rule says which placements of inputs and outputs are legal on one mesh axis,
+// and what each rank then runs. On N axes the partitioner picks one strategy per axis, outer axes
+// first; because every tensor that has the sharded factor gets the *same cut* of it, ownership
+// agrees on every coordinate, uneven shards and two axes on one dim included. Ops whose dims do not
+// map one to one (reshape) give `joint`.
 //
-// Factor notation builds most rules: "mk,kn->mn" names each dim of each tensor by a letter (a factor).
-// Sharding a factor shards every dim of that letter. A factor missing from the outputs is reduced, and its
-// outputs become P(reduction). Dims of size 1 that broadcast are written "1".
+// Factor notation builds most rules: "mk,kn->mn" names each dim of each tensor by a letter (a
+// factor). Sharding a factor shards every dim of that letter. A factor missing from the outputs is
+// reduced, and its outputs become P(reduction). Dims of size 1 that broadcast are written "1".
 #pragma once
 
 #include <functional>
@@ -35,32 +36,35 @@ struct OpCall {
 // What a rank runs under a strategy.
 enum class LocalForm {
   same,   // the op itself on the shards
-  attrs,  // the op with attributes of this rank (Rule::local_attrs): reshape, expand, mean by global count
+  attrs,  // the op with attributes of this rank (Rule::local_attrs): reshape, expand, mean by
+          // global count
   shard,  // the op's kernel with ShardInfo: random, embedding, one_hot, argmax, causal mask
   lower,  // Rule::lower replaces the op by other ops and redistributions
 };
 
-// Which cuts of a Shard a strategy takes: any (strided, uneven, explicit), only one contiguous run per
-// rank, or only equal local sizes.
+// Which cuts of a Shard a strategy takes: any (strided, uneven, explicit), only one contiguous run
+// per rank, or only equal local sizes.
 enum class Cut { any, contiguous, even };
 
-// On one axis. Shard entries name dims only; the partitioner puts the same cut (split, sizes, order) on all.
+// On one axis. Shard entries name dims only; the partitioner puts the same cut (split, sizes,
+// order) on all.
 struct Strategy {
   std::vector<Placement> inputs, outputs;
   LocalForm form = LocalForm::same;
   Cut cut = Cut::any;
 };
 
-// Builds the replacement of an op under `lower`. Values are global (shapes as on one device); each gets its
-// placement from its op's own rule, with inputs taken as they lie where legal.
+// Builds the replacement of an op under `lower`. Values are global (shapes as on one device); each
+// gets its placement from its op's own rule, with inputs taken as they lie where legal.
 class LowerBuilder {
  public:
   virtual ~LowerBuilder() = default;
-  virtual int input(int i) = 0;                                  // handle of the op's input, placed as chosen
-  virtual int op(const std::string& name, Attrs attrs, std::vector<int> inputs) = 0;  // first output
-  virtual int number(double value) = 0;                          // weak 0-d
+  virtual int input(int i) = 0;  // handle of the op's input, placed as chosen
+  virtual int op(const std::string& name, Attrs attrs,
+                 std::vector<int> inputs) = 0;  // first output
+  virtual int number(double value) = 0;         // weak 0-d
   virtual int redistribute(int value, const std::vector<Placement>& placements) = 0;
-  virtual int replicate_partials(int value) = 0;                 // P axes become R, others stay
+  virtual int replicate_partials(int value) = 0;  // P axes become R, others stay
   virtual const Spec& spec(int value) = 0;
   virtual const TensorMeta& meta(int value) = 0;
 };
@@ -68,33 +72,40 @@ class LowerBuilder {
 struct Rule {
   // All strategies for one axis of `axis_size` ranks. All-R is always legal and need not be listed.
   std::function<std::vector<Strategy>(const OpCall&, const std::vector<TensorMeta>& outputs,
-                                      int64_t axis_size)> strategies;
-  // For ops whose dims map many to one: the output specs that make running `form` legal for exactly these
-  // input specs, or nullopt. Judged by exact ownership. When set, replaces `strategies` for S placements.
-  std::function<std::optional<std::vector<Spec>>(const OpCall&, const std::vector<TensorMeta>& outputs,
-                                                 const std::vector<Spec>& inputs)> joint;
+                                      int64_t axis_size)>
+      strategies;
+  // For ops whose dims map many to one: the output specs that make running `form` legal for exactly
+  // these input specs, or nullopt. Judged by exact ownership. When set, replaces `strategies` for S
+  // placements.
+  std::function<std::optional<std::vector<Spec>>(
+      const OpCall&, const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs)>
+      joint;
   LocalForm joint_form = LocalForm::attrs;
   // Attributes a rank runs with, under form `attrs`.
-  std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs, const std::vector<Spec>& outputs,
-                      int64_t rank)> local_attrs;
-  // Form `lower`: emits the replacement for inputs placed as `inputs`; returns handles of the outputs.
-  std::function<std::vector<int>(const OpCall&, const std::vector<Spec>& inputs, LowerBuilder&)> lower;
+  std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,
+                      const std::vector<Spec>& outputs, int64_t rank)>
+      local_attrs;
+  // Form `lower`: emits the replacement for inputs placed as `inputs`; returns handles of the
+  // outputs.
+  std::function<std::vector<int>(const OpCall&, const std::vector<Spec>& inputs, LowerBuilder&)>
+      lower;
 };
 
-// Which operands partials pass through unchanged: {"sum", {0}} for x * w linear in x while others are R.
+// Which operands partials pass through unchanged: {"sum", {0}} for x * w linear in x while others
+// are R.
 struct Linearity {
-  std::vector<ReduceOp> ops;       // sum, avg, ...
-  std::vector<int> together;       // these inputs all carry P at once (add: {0, 1}); the others are R
+  std::vector<ReduceOp> ops;  // sum, avg, ...
+  std::vector<int> together;  // these inputs all carry P at once (add: {0, 1}); the others are R
 };
 
 struct FactorOptions {
-  Reduction reduction;                     // for factors missing from the outputs
-  std::string whole;                       // letters that may not be cut
+  Reduction reduction;  // for factors missing from the outputs
+  std::string whole;    // letters that may not be cut
   std::vector<Linearity> linear;
-  LocalForm form = LocalForm::same;        // for all strategies, unless named below
-  std::map<char, LocalForm> form_of;       // e.g. {'v', LocalForm::shard}
+  LocalForm form = LocalForm::same;   // for all strategies, unless named below
+  std::map<char, LocalForm> form_of;  // e.g. {'v', LocalForm::shard}
   std::map<char, Cut> cut_of;
-  bool reduction_needs_even = false;       // avg over uneven shards is not P(avg)
+  bool reduction_needs_even = false;  // avg over uneven shards is not P(avg)
 };
 // "mk,kn->mn": strategies from letters. Absent inputs keep their place with empty letters.
 std::vector<Strategy> factor_strategies(const std::string& notation, const FactorOptions& options);

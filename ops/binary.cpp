@@ -1,0 +1,358 @@
+// Elementwise ops of two operands: one row each, with the error a result inherits from its operands
+// and the partials that pass. Rows of logical and bitwise ops stand beside the arithmetic.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/binary_functors.h"
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/compare_functors.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/elementwise_rule.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/promotion.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+enum class Result { same, floating, boolean };
+enum class Accepts { all, reals, no_bool, no_bool_reals, integers };
+
+// a, b and the truth result; the error inherited from a and b, without the op's own rounding.
+using Inherited = double (*)(const Interval& a, const Interval& b, double result);
+// The result is exact: by grids (the operands', over all elements) or element by element.
+using Grid = int (*)(int a, int b);
+using Check = bool (*)(double a, double b, double result, DType dtype);
+using Passes = std::vector<Pass> (*)(const OpCall& call);
+
+struct Row {
+  const char* name;
+  const char* infix;
+  const char* summary;
+  TypedLoop (*loop)(DType compute);
+  Result result;
+  Accepts accepts;
+  double ulps;  // 0: never rounds
+  Inherited inherited;
+  Grid grid;
+  Check exact;
+  Passes passes;
+  const char* second_fill;
+};
+
+// ---- how errors are inherited ----
+
+double by_sum(const Interval& a, const Interval& b, double) { return a.error + b.error; }
+double by_product(const Interval& a, const Interval& b, double) {
+  return a.size() * b.error + b.size() * a.error;
+}
+double nearest_to_zero(const Interval& x) {
+  return std::max(0.0, std::fabs(x.value) - 2 * x.error);
+}
+double by_quotient(const Interval& a, const Interval& b, double) {
+  if (a.error == 0 && b.error == 0) return 0;
+  const double least = nearest_to_zero(b);
+  if (least == 0) return kInfinity;
+  return a.error / least + a.size() * b.error / (least * least);
+}
+double by_floored_quotient(const Interval& a, const Interval& b, double) {
+  if (a.error == 0 && b.error == 0) return 0;
+  if (nearest_to_zero(b) == 0) return kInfinity;
+  const double corners[] = {a.low() / b.low(), a.low() / b.high(), a.high() / b.low(),
+                            a.high() / b.high()};
+  const auto [low, high] = std::minmax_element(std::begin(corners), std::end(corners));
+  return std::floor(*high) - std::floor(*low);
+}
+double by_remainder(const Interval& a, const Interval& b, double result) {
+  if (a.error == 0 && b.error == 0) return 0;
+  if (by_floored_quotient(a, b, result) != 0) return kInfinity;
+  return a.error + (std::fabs(a.value / b.value) + 1) * b.error;
+}
+double by_power(const Interval& a, const Interval& b, double) {
+  if (a.error == 0 && b.error == 0) return 0;
+  const double size = a.size(), least = nearest_to_zero(a);
+  const double exponent = std::max(std::fabs(b.low()), std::fabs(b.high()));
+  const bool whole = b.error == 0 && b.value == std::floor(b.value) && b.value >= 1;
+  if (!whole && a.low() <= 0) return kInfinity;
+  auto power = [&](double e) {
+    return whole ? std::pow(size, e) : std::max(std::pow(size, e), std::pow(least, e));
+  };
+  const double slope = exponent * std::max(power(b.low() - 1), power(b.high() - 1));
+  const double logs =
+      b.error == 0 ? 0 : std::max(std::fabs(std::log(size)), std::fabs(std::log(least)));
+  return slope * a.error + std::max(power(b.low()), power(b.high())) * logs * b.error;
+}
+double by_larger(const Interval& a, const Interval& b, double) {
+  return std::max(a.error, b.error);
+}
+double by_order(const Interval& a, const Interval& b, double) {
+  const double moved = 2 * (a.error + b.error);
+  return moved == 0 || std::fabs(a.value - b.value) > moved ? 0 : kInfinity;
+}
+double by_truth(const Interval& a, const Interval& b, double) {
+  auto stable = [](const Interval& x) { return x.error == 0 || nearest_to_zero(x) > 0; };
+  return stable(a) && stable(b) ? 0 : kInfinity;
+}
+
+int smaller_grid(int a, int b) { return std::min(a, b); }
+int product_grid(int a, int b) { return std::min(a + b, 2000); }
+bool product_exact(double a, double b, double y, DType) { return std::fma(a, b, -y) == 0; }
+bool quotient_exact(double a, double b, double y, DType) { return std::fma(b, y, -a) == 0; }
+bool remainder_exact(double a, double b, double y, DType) { return (a < 0) == (b < 0) || y == 0; }
+bool floordiv_exact(double, double, double y, DType dtype) {
+  return std::fabs(y) < 0x1p22 && representable(std::fabs(y), 0, dtype);
+}
+bool power_exact(double a, double b, double y, DType dtype) {
+  return b == 1 || b == 0 || (b == 2 && product_exact(a, a, y, dtype));
+}
+
+// ---- which partials pass ----
+
+std::optional<ReduceOp> none() { return std::nullopt; }
+constexpr ReduceOp kSum = ReduceOp::sum, kAvg = ReduceOp::avg, kProd = ReduceOp::prod,
+                   kMax = ReduceOp::max, kMin = ReduceOp::min, kBand = ReduceOp::band,
+                   kBor = ReduceOp::bor, kBxor = ReduceOp::bxor;
+
+std::vector<Pass> no_passes(const OpCall&) { return {}; }
+// A wrapped integer sum keeps no order.
+bool keeps_order(const OpCall& call) {
+  const DType common = result_dtype(call);
+  return !is_integral(common) && common != DType::boolean;
+}
+std::vector<Pass> add_passes(const OpCall& call) {
+  std::vector<Pass> passes = {
+      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
+  if (!keeps_order(call)) return passes;
+  for (const ReduceOp op : {kMax, kMin}) {
+    passes.push_back({{op, none()}, op});
+    passes.push_back({{none(), op}, op});
+  }
+  return passes;
+}
+std::vector<Pass> mul_passes(const OpCall&) {
+  return {{{kSum, none()}, kSum},
+          {{none(), kSum}, kSum},
+          {{kAvg, none()}, kAvg},
+          {{none(), kAvg}, kAvg},
+          {{kProd, kProd}, kProd}};
+}
+std::vector<Pass> div_passes(const OpCall& call) {
+  if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
+  return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
+}
+std::vector<Pass> sub_passes(const OpCall& call) {
+  std::vector<Pass> passes = {
+      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
+  if (!keeps_order(call)) return passes;
+  for (const ReduceOp op : {kMax, kMin}) {
+    passes.push_back({{op, none()}, op});
+    passes.push_back({{none(), op}, op == kMax ? kMin : kMax});
+  }
+  return passes;
+}
+std::vector<Pass> maximum_passes(const OpCall&) {
+  return {{{kMax, kMax}, kMax},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin}};
+}
+std::vector<Pass> minimum_passes(const OpCall&) {
+  return {{{kMin, kMin}, kMin},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax}};
+}
+std::vector<Pass> band_passes(const OpCall&) {
+  return {{{kBand, kBand}, kBand}, {{kBand, none()}, kBand}, {{none(), kBand}, kBand},
+          {{kBor, none()}, kBor},  {{none(), kBor}, kBor},   {{kBxor, none()}, kBxor},
+          {{none(), kBxor}, kBxor}};
+}
+std::vector<Pass> bor_passes(const OpCall&) {
+  return {{{kBor, kBor}, kBor},
+          {{kBor, none()}, kBor},
+          {{none(), kBor}, kBor},
+          {{kBand, none()}, kBand},
+          {{none(), kBand}, kBand}};
+}
+std::vector<Pass> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
+// On bool, min is `and` and max is `or`; other dtypes are made bool first, which keeps no order.
+bool both_bool(const OpCall& call) {
+  return call.inputs[0].dtype == DType::boolean && call.inputs[1].dtype == DType::boolean;
+}
+std::vector<Pass> and_passes(const OpCall& call) {
+  if (!both_bool(call)) return {};
+  return {{{kMin, kMin}, kMin},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax}};
+}
+std::vector<Pass> or_passes(const OpCall& call) {
+  if (!both_bool(call)) return {};
+  return {{{kMax, kMax}, kMax},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin}};
+}
+
+template <typename F>
+TypedLoop binary(DType compute) {
+  return loop_for<Binary, F>(compute);
+}
+
+using functor::Add;
+
+const Row kRows[] = {
+    {"add", "+", "x + y", binary<Add>, Result::same, Accepts::all, 1, by_sum, smaller_grid, nullptr,
+     add_passes, ""},
+    {"sub", "-", "x - y", binary<functor::Sub>, Result::same, Accepts::no_bool, 1, by_sum,
+     smaller_grid, nullptr, sub_passes, ""},
+    {"mul", "*", "x * y", binary<functor::Mul>, Result::same, Accepts::all, 1, by_product,
+     product_grid, product_exact, mul_passes, ""},
+    {"div", "/", "x / y; integers give floats", binary<functor::Div>, Result::floating,
+     Accepts::all, 1, by_quotient, nullptr, quotient_exact, div_passes, "ints(1, 5)"},
+    {"floordiv", "//", "floor(x / y)", binary<functor::FloorDiv>, Result::same,
+     Accepts::no_bool_reals, 2, by_floored_quotient, nullptr, floordiv_exact, no_passes,
+     "ints(1, 5)"},
+    {"remainder", "%", "x - y * floor(x / y)", binary<functor::Remainder>, Result::same,
+     Accepts::no_bool_reals, 1, by_remainder, smaller_grid, remainder_exact, no_passes,
+     "ints(1, 5)"},
+    {"pow", "**", "x to the y", binary<functor::Pow>, Result::same, Accepts::no_bool_reals, 8,
+     by_power, nullptr, power_exact, no_passes, "ints(0, 4)"},
+    {"maximum", "", "the larger, NaN if either is", binary<functor::Maximum>, Result::same,
+     Accepts::reals, 0, by_larger, nullptr, nullptr, maximum_passes, ""},
+    {"minimum", "", "the smaller, NaN if either is", binary<functor::Minimum>, Result::same,
+     Accepts::reals, 0, by_larger, nullptr, nullptr, minimum_passes, ""},
+    {"eq", "==", "x == y", binary<functor::Eq>, Result::boolean, Accepts::all, 0, by_order, nullptr,
+     nullptr, no_passes, ""},
+    {"ne", "!=", "x != y", binary<functor::Ne>, Result::boolean, Accepts::all, 0, by_order, nullptr,
+     nullptr, no_passes, ""},
+    {"lt", "<", "x < y", binary<functor::Lt>, Result::boolean, Accepts::reals, 0, by_order, nullptr,
+     nullptr, no_passes, ""},
+    {"le", "<=", "x <= y", binary<functor::Le>, Result::boolean, Accepts::reals, 0, by_order,
+     nullptr, nullptr, no_passes, ""},
+    {"gt", ">", "x > y", binary<functor::Gt>, Result::boolean, Accepts::reals, 0, by_order, nullptr,
+     nullptr, no_passes, ""},
+    {"ge", ">=", "x >= y", binary<functor::Ge>, Result::boolean, Accepts::reals, 0, by_order,
+     nullptr, nullptr, no_passes, ""},
+    {"logical_and", "", "x != 0 and y != 0", binary<functor::LogicalAnd>, Result::boolean,
+     Accepts::all, 0, by_truth, nullptr, nullptr, and_passes, ""},
+    {"logical_or", "", "x != 0 or y != 0", binary<functor::LogicalOr>, Result::boolean,
+     Accepts::all, 0, by_truth, nullptr, nullptr, or_passes, ""},
+    {"logical_xor", "", "one of x, y is not 0", binary<functor::LogicalXor>, Result::boolean,
+     Accepts::all, 0, by_truth, nullptr, nullptr, no_passes, ""},
+    {"bitwise_and", "", "bits of both", binary<functor::BitAnd>, Result::same, Accepts::integers, 0,
+     by_order, nullptr, nullptr, band_passes, ""},
+    {"bitwise_or", "", "bits of either", binary<functor::BitOr>, Result::same, Accepts::integers, 0,
+     by_order, nullptr, nullptr, bor_passes, ""},
+    {"bitwise_xor", "", "bits of one", binary<functor::BitXor>, Result::same, Accepts::integers, 0,
+     by_order, nullptr, nullptr, bxor_passes, ""},
+};
+
+// ---- the record ----
+
+bool accepted(Accepts accepts, DType dtype) {
+  switch (accepts) {
+    case Accepts::all: return true;
+    case Accepts::reals: return !is_complex(dtype);
+    case Accepts::no_bool: return dtype != DType::boolean;
+    case Accepts::no_bool_reals: return dtype != DType::boolean && !is_complex(dtype);
+    case Accepts::integers: return is_integral(dtype) || dtype == DType::boolean;
+  }
+  return false;
+}
+
+DType common_dtype(const Row& row, const OpCall& call) {
+  return row.result == Result::floating ? float_result_dtype(call) : result_dtype(call);
+}
+
+std::vector<TensorMeta> infer_binary(const Row& row, const OpCall& call) {
+  const DType common = common_dtype(row, call);
+  if (!accepted(row.accepts, common)) refuse(row.name, call, "not defined for {}", name(common));
+  const DType result = row.result == Result::boolean ? DType::boolean : common;
+  return {{result, broadcast_result(row.name, call)}};
+}
+
+Kernel prepare_binary(const Row& row, const OpCall& call) {
+  const TypedLoop loop = row.loop(compute_dtype(common_dtype(row, call)));
+  return elementwise_kernel({loop.run, {loop.input, loop.input}, {loop.output}, {}});
+}
+
+std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {
+  const DType dtype = call.outputs.front()->dtype;
+  const DType compute = compute_dtype(common_dtype(row, *call.call));
+  const bool complex = is_complex(compute);
+  if (row.grid && exact_on_grid(call, row.grid(converted_grid(call, 0, compute),
+                                               converted_grid(call, 1, compute))))
+    return {Bound::exact_of(*call.outputs.front())};
+  return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
+    const double moved = row.inherited(x[0], x[1], result);
+    const bool certain = x[0].error == 0 && x[1].error == 0;
+    if (row.ulps == 0) return certain ? 0 : moved;
+    if (certain && row.exact && !complex && row.exact(x[0].value, x[1].value, result, dtype))
+      return 0.0;
+    // Complex products take four real ones.
+    const double ulps = complex ? 4 * row.ulps : row.ulps;
+    return moved + rounding_error(std::fabs(result) + 2 * moved, dtype, ulps);
+  })};
+}
+
+using Shapes = std::pair<Dims, Dims>;
+
+std::vector<Sample> binary_samples(const Row& row) {
+  std::vector<Sample> samples;
+  const std::string second = *row.second_fill ? row.second_fill : "ints";
+  auto add = [&](DType a, DType b, const Shapes& shapes, const std::string& fa,
+                 const std::string& fb) {
+    samples.push_back({{}, {{a, shapes.first}, {b, shapes.second}}, {fa, fb}});
+  };
+  if (row.accepts == Accepts::integers) {
+    add(DType::i32, DType::i32, {{5, 4}, {5, 4}}, "ints", "ints");
+    add(DType::u8, DType::i16, {{3, 4}, {4}}, "ints", "ints");
+    add(DType::boolean, DType::boolean, {{7}, {7}}, "bools", "bools");
+    return samples;
+  }
+  add(DType::f32, DType::f32, {{4, 6}, {4, 6}}, "ints", second);
+  add(DType::f32, DType::f32, {{5, 1}, {1, 3}}, "uniform(0.5, 2)", "uniform(0.5, 2)");
+  add(DType::bf16, DType::bf16, {{2, 3, 4}, {4}}, "uniform(0.5, 2)", second);
+  add(DType::f64, DType::f64, {{7}, {}}, "uniform(0.5, 2)", "uniform(0.5, 2)");
+  add(DType::i32, DType::i32, {{5, 2}, {2}}, "ints", second);
+  add(DType::i64, DType::f32, {{3}, {5, 3}}, "ints", second);
+  if (row.accepts == Accepts::all || row.accepts == Accepts::reals)
+    add(DType::boolean, DType::boolean, {{5}, {5}}, "bools",
+        row.result == Result::floating ? "ones" : "bools");
+  if (row.accepts == Accepts::all) add(DType::c64, DType::c64, {{3, 4}, {3, 4}}, "ints", second);
+  return samples;
+}
+
+OpRecord binary_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "elementwise";
+  op.summary = row.summary;
+  op.infix = row.infix;
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"y", ParamKind::tensor, true, {}}};
+  op.infer = [&row](const OpCall& call) { return infer_binary(row, call); };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
+    return prepare_binary(row, call);
+  };
+  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, row.passes(call));
+  };
+  op.bound = [&row](const BoundCall& call) { return bound_binary(row, call); };
+  op.samples = [&row] { return binary_samples(row); };
+  return op;
+}
+
+}  // namespace
+
+void add_binary_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(binary_record(row));
+}
+
+}  // namespace shardproof

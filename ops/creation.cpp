@@ -1,0 +1,221 @@
+// zeros, ones, full, empty; dim and start, which tell a rank about its shard.
+#include <cstring>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/creation.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/global_index.h"
+#include "shardproof/ops/promotion.h"
+
+namespace shardproof {
+
+std::vector<Param> creation_params() {
+  return {{"shape", ParamKind::integers, false, {}},
+          {"dtype", ParamKind::dtype, false, {}},
+          {"like", ParamKind::optional_tensor, false, {}}};
+}
+
+std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call, DType fallback) {
+  const bool like = present(call, 0);
+  const bool shaped = call.attrs && call.attrs->has("shape");
+  if (like == shaped) refuse(name, call, "takes a shape or like=, one of them");
+  TensorMeta meta;
+  meta.dtype = like ? call.inputs[0].dtype : fallback;
+  if (call.attrs && call.attrs->has("dtype")) meta.dtype = call.attrs->dtype("dtype");
+  meta.shape = like ? call.inputs[0].shape : Dims(call.attrs->integers("shape"));
+  for (const int64_t size : meta.shape)
+    if (size < 0) refuse(name, call, "a size of {} in {}", size, to_string(meta.shape));
+  return {meta};
+}
+
+std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& output,
+                                          LocalForm form) {
+  const std::string dims = letters(output.shape.size());
+  const bool like = present(call, 0);
+  FactorOptions options;
+  // Without a tensor to follow, the rank's shape is an attribute.
+  options.form = form == LocalForm::same && !like ? LocalForm::attrs : form;
+  const std::string inputs = call.inputs.empty() ? "" : like ? " " + dims : " ";
+  std::vector<Strategy> strategies = factor_strategies(inputs + "->" + dims, options);
+  if (like) {
+    // Only the shape of `like` matters: any partials of it will do.
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
+      strategies.push_back({{P(op)}, {R()}, form, Cut::any});
+  }
+  return strategies;
+}
+
+Attrs creation_local_attrs(const OpCall& call, const std::vector<Spec>& outputs, int64_t rank) {
+  Attrs attrs = call.attrs ? *call.attrs : Attrs{};
+  if (present(call, 0)) return attrs;
+  const Dims local = outputs[0].local_shape(rank);
+  attrs.set("shape", std::vector<int64_t>(local.begin(), local.end()));
+  return attrs;
+}
+
+namespace {
+
+struct Pattern {
+  std::byte bytes[16];
+};
+
+Pattern element_of(DType dtype, const AttrValue& value) {
+  Pattern pattern{};
+  if (const auto* whole = std::get_if<int64_t>(&value)) {
+    store_i64(pattern.bytes, dtype, *whole);
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    store_i64(pattern.bytes, dtype, *truth ? 1 : 0);
+  } else {
+    store_f64(pattern.bytes, dtype, std::get<double>(value));
+  }
+  return pattern;
+}
+
+Kernel fill_kernel(const Pattern& pattern) {
+  Kernel kernel;
+  kernel.accepts_strides = true;
+  kernel.run = [pattern](const KernelCall& call) {
+    const LaneView& out = call.outputs->front();
+    const auto bytes = static_cast<size_t>(size_of(out.dtype));
+    const auto total = bytes * static_cast<size_t>(element_count(out.shape));
+    for (int64_t lane = 0; lane < call.lanes && total > 0; ++lane) {
+      std::byte* to = out.at(lane);
+      std::memcpy(to, pattern.bytes, bytes);
+      // What is filled doubles with every copy.
+      for (size_t done = bytes; done < total; done *= 2)
+        std::memcpy(to + done, to, std::min(done, total - done));
+    }
+  };
+  return kernel;
+}
+
+// What `empty` holds: nothing a program could mistake for a result, and the same in every run.
+AttrValue poison(DType dtype) {
+  if (is_floating(dtype) || is_complex(dtype)) return std::numeric_limits<double>::quiet_NaN();
+  return int64_t{0x5555555555555555};
+}
+
+struct Row {
+  const char* name;
+  const char* summary;
+  bool given;  // the value is an attribute
+  bool poisoned;
+  int64_t value;
+};
+const Row kRows[] = {
+    {"zeros", "zeros([4, n], bf16) or zeros(like=x)", false, false, 0},
+    {"ones", "ones([4, n], bf16) or ones(like=x)", false, false, 1},
+    {"empty", "contents undefined: NaN, or a pattern of bits", false, true, 0},
+    {"full", "full([4, n], 2.5) or full(like=x, value=2.5)", true, false, 0},
+};
+
+AttrValue value_of(const Row& row, const OpCall& call, DType dtype) {
+  if (row.given) return call.attrs->values().find("value")->second;
+  return row.poisoned ? poison(dtype) : AttrValue(row.value);
+}
+
+DType default_dtype(const Row& row, const OpCall& call) {
+  if (!row.given) return kDefaultFloat;
+  const AttrValue& value = call.attrs->values().find("value")->second;
+  if (std::holds_alternative<bool>(value)) return DType::boolean;
+  return std::holds_alternative<int64_t>(value) ? DType::i64 : kDefaultFloat;
+}
+
+std::vector<Sample> fill_samples(const Row& row) {
+  auto attrs = [&](Attrs a) {
+    if (row.given) a.set("value", 2.5);
+    return a;
+  };
+  using List = std::vector<int64_t>;
+  const TensorMeta none{DType::f32, {}, false, true};
+  std::vector<Sample> samples = {
+      {attrs({{"shape", List{5, 3}}}), {none}, {"ints"}},
+      {attrs({{"shape", List{4}}, {"dtype", DType::bf16}}), {none}, {"ints"}},
+      {attrs({}), {{DType::f32, {7, 2}}}, {"ints"}},
+      {attrs({{"dtype", DType::i32}}), {{DType::f64, {3}}}, {"ints"}}};
+  return samples;
+}
+
+OpRecord fill_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "creation";
+  op.summary = row.summary;
+  op.params = creation_params();
+  if (row.given) op.params.insert(op.params.begin() + 1, {"value", ParamKind::number, true, {}});
+  op.infer = [&row](const OpCall& call) {
+    return infer_creation(row.name, call, default_dtype(row, call));
+  };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const DType dtype = outputs[0].dtype;
+    return fill_kernel(element_of(dtype, value_of(row, call, dtype)));
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return creation_strategies(call, outputs[0], LocalForm::same);
+  };
+  op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
+                           const std::vector<Spec>& outputs,
+                           int64_t rank) { return creation_local_attrs(call, outputs, rank); };
+  op.bound = [](const BoundCall& call) {
+    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
+  };
+  op.samples = [&row] { return fill_samples(row); };
+  return op;
+}
+
+// dim(x, 0), start(x, 0). Not the same on every rank when that dim is cut, so that in a global
+// program, where a value is one tensor, only cuts of other dims pass.
+OpRecord place_record(const char* op_name, const char* summary, bool start) {
+  OpRecord op;
+  op.name = op_name;
+  op.family = "creation";
+  op.summary = summary;
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"dim", ParamKind::integer, true, {}}};
+  op.infer = [op_name](const OpCall& call) -> std::vector<TensorMeta> {
+    dim_of(op_name, call, call.attrs->integer("dim"));
+    return {{DType::i64, {}}};
+  };
+  op.prepare = [op_name, start](const OpCall& call, const std::vector<TensorMeta>&) {
+    Kernel kernel;
+    kernel.accepts_strides = true;
+    kernel.run = [start,
+                  dim = dim_of(op_name, call, call.attrs->integer("dim"))](const KernelCall& run) {
+      const Dims& local = run.inputs->front().shape;
+      for (int64_t lane = 0; lane < run.lanes; ++lane) {
+        const GlobalPlace place = place_of_input(run, 0, lane);
+        const int64_t first = place.spec ? place.spec->start(place.rank)[dim] : 0;
+        store_i64(run.outputs->front().at(lane), DType::i64, start ? first : local[dim]);
+      }
+    };
+    return kernel;
+  };
+  op.rule.strategies = [op_name](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    std::vector<Strategy> strategies;
+    const int asked = dim_of(op_name, call, call.attrs->integer("dim"));
+    for (int d = 0; d < call.inputs[0].shape.size(); ++d)
+      if (d != asked) strategies.push_back({{S(d)}, {R()}, LocalForm::shard, Cut::any});
+    for (const ReduceOp reduce : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
+      strategies.push_back({{P(reduce)}, {R()}, LocalForm::shard, Cut::any});
+    return strategies;
+  };
+  op.bound = [](const BoundCall& call) {
+    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
+  };
+  op.samples = [] {
+    return std::vector<Sample>{{{{"dim", int64_t{0}}}, {{DType::f32, {5, 3}}}, {"ints"}},
+                               {{{"dim", int64_t{-1}}}, {{DType::i64, {4}}}, {"ints"}}};
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_creation_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(fill_record(row));
+  ops.add(place_record("dim", "my local size of a dim", false));
+  ops.add(place_record(
+      "start", "global index of my first element of a dim; the global size when empty", true));
+}
+
+}  // namespace shardproof

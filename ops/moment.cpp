@@ -1,0 +1,462 @@
+// mean, var, std, norm, logsumexp: reductions that finish with a formula. Over a cut dim: mean and
+// norm are partials, the others lower to partial reductions of what they are made of, so that only
+// results travel.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/promotion.h"
+#include "shardproof/ops/reduce_bound.h"
+#include "shardproof/ops/reducers.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <typename T>
+struct MeanState {
+  using Element = T;
+  using Result = T;
+  static constexpr int kPasses = 1;
+  T sum;
+  static MeanState start(const ReduceNumbers&) { return {T{0}}; }
+  void fold(T x, int64_t, int) { sum += x; }
+  static void row(MeanState& s, const T* x, int64_t count, int64_t, int) {
+    s.sum += fold_run(T{0}, x, count, [](T a, T b) { return a + b; });
+  }
+  void between(int, const ReduceNumbers&) {}
+  T finish(const ReduceNumbers& n) const { return sum / static_cast<T>(n.divisor); }
+};
+
+// Mean first, then the squares of the distances from it.
+template <typename T, bool kRoot>
+struct SpreadState {
+  using Element = T;
+  using Result = T;
+  static constexpr int kPasses = 2;
+  T mean, squares;
+  static SpreadState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
+  void fold(T x, int64_t, int pass) {
+    if (pass == 0)
+      mean += x;
+    else
+      squares += (x - mean) * (x - mean);
+  }
+  static void row(SpreadState& s, const T* x, int64_t count, int64_t index, int pass) {
+    if (pass == 0)
+      s.mean += fold_run(T{0}, x, count, [](T a, T b) { return a + b; });
+    else
+      for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  }
+  void between(int pass, const ReduceNumbers& n) {
+    if (pass == 0) mean /= static_cast<T>(n.divisor);
+  }
+  T finish(const ReduceNumbers& n) const {
+    const double rest = n.divisor - n.real;
+    const T variance = squares / static_cast<T>(rest > 0 ? rest : 0);
+    return kRoot ? std::sqrt(variance) : variance;
+  }
+};
+template <typename T>
+using VarState = SpreadState<T, false>;
+template <typename T>
+using StdState = SpreadState<T, true>;
+
+// (sum |x|^p)^(1/p); the special exponents of vector norms.
+template <typename T>
+struct NormState {
+  using Element = T;
+  using Result = T;
+  static constexpr int kPasses = 1;
+  T value, p;
+  static NormState start(const ReduceNumbers& n) {
+    const T p = static_cast<T>(n.real);
+    return {p == -std::numeric_limits<T>::infinity() ? -p : T{0}, p};
+  }
+  void fold(T x, int64_t, int) {
+    const T size = std::abs(x);
+    if (p == T{2})
+      value += size * size;
+    else if (p == T{1})
+      value += size;
+    else if (p == T{0})
+      value += size != T{0} ? T{1} : T{0};
+    else if (p == std::numeric_limits<T>::infinity())
+      value = MaxFold::apply(value, size);
+    else if (p == -std::numeric_limits<T>::infinity())
+      value = MinFold::apply(value, size);
+    else
+      value += std::pow(size, p);
+  }
+  static void row(NormState& s, const T* x, int64_t count, int64_t index, int pass) {
+    if (s.p == T{2}) {
+      // Squares of 512 elements at a time, then the fixed order of sums.
+      T squares[512];
+      for (int64_t start = 0; start < count; start += 512) {
+        const int64_t part = count - start < 512 ? count - start : 512;
+        for (int64_t i = 0; i < part; ++i) squares[i] = x[start + i] * x[start + i];
+        s.value += fold_run(T{0}, squares, part, [](T a, T b) { return a + b; });
+      }
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  }
+  void between(int, const ReduceNumbers&) {}
+  T finish(const ReduceNumbers&) const {
+    if (p == T{2}) return std::sqrt(value);
+    if (p == T{0} || p == T{1} || std::isinf(p)) return value;
+    return std::pow(value, T{1} / p);
+  }
+};
+
+template <typename T>
+struct LogSumExpState {
+  using Element = T;
+  using Result = T;
+  static constexpr int kPasses = 2;
+  T most, sum;
+  static LogSumExpState start(const ReduceNumbers&) {
+    return {-std::numeric_limits<T>::infinity(), T{0}};
+  }
+  void fold(T x, int64_t, int pass) {
+    if (pass == 0)
+      most = MaxFold::apply(most, x);
+    else
+      sum += exp_of(x - most);
+  }
+  static void row(LogSumExpState& s, const T* x, int64_t count, int64_t index, int pass) {
+    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  }
+  // All -inf, or one +inf: distances from 0, so that no inf - inf arises.
+  void between(int pass, const ReduceNumbers&) {
+    if (pass == 0 && std::isinf(most)) most = T{0};
+  }
+  T finish(const ReduceNumbers&) const { return most + log_of(sum); }
+};
+
+enum class Kind { mean, var, std, norm, logsumexp };
+struct Row {
+  const char* name;
+  const char* summary;
+  Kind kind;
+};
+const Row kRows[] = {
+    {"mean", "average over dims", Kind::mean},
+    {"var", "variance over dims, by n - correction", Kind::var},
+    {"std", "standard deviation over dims, by n - correction", Kind::std},
+    {"norm", "(sum |x|^p)^(1/p) over dims", Kind::norm},
+    {"logsumexp", "log(sum(exp(x))) over dims", Kind::logsumexp},
+};
+
+double number_or(const OpCall& call, const char* name, double fallback) {
+  return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
+}
+
+std::vector<TensorMeta> infer_moment(const Row& row, const OpCall& call) {
+  const DType in = call.inputs[0].dtype;
+  const bool converts = row.kind == Kind::logsumexp && (is_integral(in) || in == DType::boolean);
+  if (!is_floating(in) && !converts)
+    refuse(row.name, call, "expected a float dtype, found {}; cast it first", name(in));
+  const DimMask mask = reduced_dims(row.name, call);
+  return {
+      {converts ? kDefaultFloat : in, reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
+}
+
+template <template <typename> typename S>
+Reducer float_reducer(DType compute) {
+  return compute == DType::f64 ? ReducerOf<S<double>>::make() : ReducerOf<S<float>>::make();
+}
+
+Reducer reducer_of(Kind kind, DType compute) {
+  switch (kind) {
+    case Kind::mean: return float_reducer<MeanState>(compute);
+    case Kind::var: return float_reducer<VarState>(compute);
+    case Kind::std: return float_reducer<StdState>(compute);
+    case Kind::norm: return float_reducer<NormState>(compute);
+    case Kind::logsumexp: return float_reducer<LogSumExpState>(compute);
+  }
+  SP_UNREACHABLE("moment {}", static_cast<int>(kind));
+}
+
+Kernel prepare_moment(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const DimMask mask = reduced_dims(row.name, call);
+  ReduceNumbers numbers;
+  numbers.divisor =
+      number_or(call, "count", static_cast<double>(reduced_count(call.inputs[0].shape, mask)));
+  numbers.real =
+      row.kind == Kind::norm ? number_or(call, "p", 2) : number_or(call, "correction", 1);
+  return reduce_kernel(reducer_of(row.kind, compute_dtype(outputs[0].dtype)), numbers,
+                       call.inputs[0].shape, mask);
+}
+
+// ---- rules ----
+
+std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
+  const std::string notation = reduction_notation(call, mask);
+  FactorOptions even;
+  even.reduction = {ReduceOp::avg, 0};
+  even.reduction_needs_even = true;
+  even.form = LocalForm::attrs;
+  even.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
+  std::vector<Strategy> strategies = factor_strategies(notation, even);
+  // Uneven shards divide by the global count, so that their sum is the mean.
+  FactorOptions uneven;
+  uneven.reduction = {ReduceOp::sum, 0};
+  uneven.form = LocalForm::attrs;
+  for (const Strategy& s : factor_strategies(notation, uneven))
+    if (s.outputs[0].is_partial()) strategies.push_back(s);
+  return strategies;
+}
+
+// Each rank's sum is divided so that the reduction over all axes gives the mean: by the global
+// count, less what averaging axes divide by.
+Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
+                 const std::vector<Spec>& outputs) {
+  OpCall global = call;
+  global.inputs[0].shape = inputs[0].shape();
+  double count =
+      static_cast<double>(reduced_count(inputs[0].shape(), reduced_dims("mean", global)));
+  const Spec& out = outputs[0];
+  for (int axis = 0; axis < out.mesh().axis_count(); ++axis) {
+    const bool cut = inputs[0].placement(axis).is_shard();
+    if (cut && out.placement(axis) == P(ReduceOp::avg))
+      count /= static_cast<double>(out.mesh().axes()[static_cast<size_t>(axis)].size);
+  }
+  Attrs attrs = call.attrs ? *call.attrs : Attrs{};
+  attrs.set("count", count);
+  return attrs;
+}
+
+ReduceOp norm_partial(double p) {
+  if (std::isinf(p)) return p > 0 ? ReduceOp::max : ReduceOp::min;
+  return p == 0 || p == 1 ? ReduceOp::sum : ReduceOp::norm;
+}
+
+std::vector<Strategy> norm_strategies(const OpCall& call, const DimMask& mask) {
+  const double p = number_or(call, "p", 2);
+  FactorOptions options;
+  options.reduction = {norm_partial(p), norm_partial(p) == ReduceOp::norm ? p : 0};
+  return factor_strategies(reduction_notation(call, mask), options);
+}
+
+// A cut reduced dim is lowered; the result is whole on every rank, but for var, a sum of parts.
+std::vector<Strategy> lowered_strategies(const Row& row, const OpCall& call, const DimMask& mask) {
+  std::vector<Strategy> strategies = factor_strategies(reduction_notation(call, mask), {});
+  for (Strategy& s : strategies) {
+    if (!s.outputs[0].is_partial()) continue;
+    s.form = LocalForm::lower;
+    s.outputs[0] = row.kind == Kind::var ? P(ReduceOp::sum) : R();
+  }
+  return strategies;
+}
+
+Attrs dims_attrs(const DimMask& mask, bool keepdim) {
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < mask.size(); ++d)
+    if (mask[d]) dims.push_back(static_cast<int64_t>(d));
+  return {{"dim", dims}, {"keepdim", keepdim}};
+}
+
+int lower_spread(const Row& row, const OpCall& call, LowerBuilder& b) {
+  const DType dtype = b.meta(b.input(0)).dtype, wide = compute_dtype(dtype);
+  const DimMask mask = reduced_dims(row.name, call);
+  const auto count = static_cast<double>(reduced_count(call.inputs[0].shape, mask));
+  const double rest = std::max(0.0, count - number_or(call, "correction", 1));
+  const int x = dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
+  const int total = b.replicate_partials(b.op("sum", dims_attrs(mask, true), {x}));
+  const int mean = b.op("div", {}, {total, b.number(count)});
+  const int squares = b.op("square", {}, {b.op("sub", {}, {x, mean})});
+  int result = b.op("sum", dims_attrs(mask, keeps_dims(call)), {squares});
+  result = b.op("div", {}, {result, b.number(rest)});
+  if (row.kind == Kind::std) result = b.op("sqrt", {}, {b.replicate_partials(result)});
+  if (dtype == wide) return result;
+  // A partial sum must not be rounded part by part.
+  return b.op("cast", {{"dtype", dtype}}, {b.replicate_partials(result)});
+}
+
+int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
+  const DType in = b.meta(b.input(0)).dtype;
+  const DType dtype = is_floating(in) ? in : kDefaultFloat, wide = compute_dtype(dtype);
+  const DimMask mask = reduced_dims("logsumexp", call);
+  const int x = in == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
+  const int most = b.replicate_partials(b.op("amax", dims_attrs(mask, true), {x}));
+  const int finite = b.op("where", {}, {b.op("isinf", {}, {most}), b.number(0), most});
+  const int powers = b.op("exp", {}, {b.op("sub", {}, {x, finite})});
+  const int sum = b.replicate_partials(b.op("sum", dims_attrs(mask, true), {powers}));
+  int result = b.op("add", {}, {b.op("log", {}, {sum}), finite});
+  // The dims of size 1 that keepdim left: a sum of one element drops them.
+  if (!keeps_dims(call)) result = b.op("sum", dims_attrs(mask, false), {result});
+  return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
+}
+
+std::vector<Strategy> strategies_of(const Row& row, const OpCall& call) {
+  const DimMask mask = reduced_dims(row.name, call);
+  if (row.kind == Kind::mean) return mean_strategies(call, mask);
+  if (row.kind == Kind::norm) return norm_strategies(call, mask);
+  std::vector<Strategy> strategies = lowered_strategies(row, call, mask);
+  const DType dtype = call.inputs[0].dtype;
+  if (row.kind == Kind::var && compute_dtype(dtype) != dtype)
+    for (Strategy& s : strategies)
+      if (s.form == LocalForm::lower) s.outputs[0] = R();
+  return strategies;
+}
+
+// ---- bounds ----
+
+double mean_error(const Folded& f, const BoundCall& call, DType dtype, int grid) {
+  const auto n = static_cast<double>(f.count);
+  // Local means of any even cut are exact only when the count is a power of two.
+  int halvings = 0;
+  const bool power = f.count > 0 && std::frexp(n, &halvings) == 0.5;
+  const int mean_grid = power && grid != kNoGrid ? grid - (halvings - 1) : kNoGrid;
+  return f.error / n + sum_error(f.absolute / n, f.count + 2, call.parts + 1, dtype, mean_grid);
+}
+
+double norm_error(const Folded& f, const BoundCall& call, double p, double result, DType dtype,
+                  int grid) {
+  const double u = unit_roundoff(compute_dtype(dtype));
+  if (std::isinf(p)) return f.worst;
+  if (p == 0) return f.error == 0 ? sum_error(result, f.count, call.parts, dtype, 0) : kInfinity;
+  if (p == 1) return f.error + sum_error(f.absolute, f.count, call.parts, dtype, grid);
+  if (f.absolute == 0) return 0;
+  const double last =
+      gamma(2 * call.parts + 1, unit_roundoff(dtype) == u ? 0 : unit_roundoff(dtype));
+  const double powers = gamma(2 * f.count + 32 * (call.parts + 1), u) * std::max(1.0, 2 / p);
+  return f.error + (result + 2 * f.error) * (powers + last) + rounding_error(0x1p-1000, dtype, 1);
+}
+
+double logsumexp_error(const Folded& f, double result, DType dtype) {
+  const double u = unit_roundoff(compute_dtype(dtype));
+  const double relative = gamma(f.count + 24, u);
+  const double last = dtype == compute_dtype(dtype) ? 0 : unit_roundoff(dtype);
+  const double logs = std::log(static_cast<double>(std::max<int64_t>(f.count, 2)));
+  return f.worst + relative + u * (16 * logs + 4 * (std::fabs(result) + f.largest)) +
+         last * (std::fabs(result) + 2 * f.worst) + rounding_error(0x1p-1000, dtype, 1);
+}
+
+// Of squares / (n - correction): moves of the elements and of the mean, and roundings of the sums.
+std::vector<double> variance_errors(const Row& row, const BoundCall& call, const DimMask& mask,
+                                    const std::vector<Folded>& folded, DType dtype) {
+  const DType wide = compute_dtype(dtype);
+  const double u = unit_roundoff(wide), correction = number_or(*call.call, "correction", 1);
+  const std::vector<double> values = values_as(*call.inputs[0], wide);
+  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
+  std::vector<double> means(folded.size()), moved(folded.size()), squares(folded.size()),
+      truth(folded.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    means[static_cast<size_t>(places[i])] +=
+        values[i] / static_cast<double>(folded[static_cast<size_t>(places[i])].count);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto o = static_cast<size_t>(places[i]);
+    const Folded& f = folded[o];
+    const auto n = static_cast<double>(f.count);
+    const double shift = 2 * error_of(*call.input_bounds[0], static_cast<int64_t>(i)) +
+                         2 * f.error / n + gamma(f.count + 2, u) * f.absolute / n;
+    const double distance = std::fabs(values[i] - means[o]);
+    moved[o] += 2 * distance * shift + shift * shift;
+    squares[o] += (distance + shift) * (distance + shift);
+    truth[o] += distance * distance;
+  }
+  std::vector<double> errors(folded.size());
+  for (size_t o = 0; o < folded.size(); ++o) {
+    const double rest = std::max(0.0, static_cast<double>(folded[o].count) - correction);
+    if (rest == 0) continue;
+    double error = (moved[o] + gamma(folded[o].count + 8, u) * squares[o]) / rest;
+    double value = truth[o] / rest;
+    if (row.kind == Kind::std) {
+      error = std::min(std::sqrt(2 * error), value > 0 ? error / std::sqrt(value) : kInfinity);
+      value = std::sqrt(value);
+    }
+    errors[o] = error + (value + error) * (4 * u + (dtype == wide ? 0 : unit_roundoff(dtype))) +
+                rounding_error(0x1p-1000, dtype, 1);
+  }
+  return errors;
+}
+
+std::vector<Bound> bound_moment(const Row& row, const BoundCall& call) {
+  const Tensor& out = *call.outputs.front();
+  const DType dtype = out.dtype;
+  const DimMask mask = reduced_dims(row.name, *call.call);
+  const std::vector<Folded> folded = fold_errors(call, mask, compute_dtype(dtype));
+  const std::vector<double> results = values_of(out);
+  const int grid = grid_of(call);
+  const double p = number_or(*call.call, "p", 2);
+  std::vector<double> errors(folded.size());
+  if (row.kind == Kind::var || row.kind == Kind::std) {
+    errors = variance_errors(row, call, mask, folded, dtype);
+  } else {
+    for (size_t i = 0; i < folded.size(); ++i) {
+      errors[i] = row.kind == Kind::mean   ? mean_error(folded[i], call, dtype, grid)
+                  : row.kind == Kind::norm ? norm_error(folded[i], call, p, results[i], dtype, grid)
+                                           : logsumexp_error(folded[i], results[i], dtype);
+    }
+  }
+  return {folded_bound(call, folded, std::move(errors))};
+}
+
+// ---- the record ----
+
+std::vector<Sample> moment_samples(const Row& row) {
+  std::vector<Sample> samples;
+  auto add = [&](DType dtype, const Dims& shape, const std::string& fill, Attrs attrs) {
+    samples.push_back({std::move(attrs), {{dtype, shape}}, {fill}});
+  };
+  using List = std::vector<int64_t>;
+  add(DType::f32, {4, 6}, "ints", {});
+  add(DType::f32, {5, 3}, "uniform(-1, 1)", {{"dim", List{0}}});
+  add(DType::bf16, {3, 2, 4}, "uniform(-1, 1)", {{"dim", List{0, 2}}, {"keepdim", true}});
+  add(DType::f64, {7}, "uniform(-1, 1)", {{"dim", List{}}, {"keepdim", true}});
+  add(DType::f32, {4, 2}, "ints", {{"dim", List{-1}}, {"keepdim", true}});
+  if (row.kind == Kind::var || row.kind == Kind::std)
+    add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"correction", int64_t{0}}});
+  if (row.kind == Kind::norm)
+    for (const double p : {0.0, 1.0, 3.0, kInfinity, -kInfinity})
+      add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"p", p}});
+  return samples;
+}
+
+OpRecord moment_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "reduction";
+  op.summary = row.summary;
+  op.params = reduction_params();
+  if (row.kind == Kind::norm)
+    op.params.insert(op.params.begin() + 1, {"p", ParamKind::number, false, 2.0});
+  if (row.kind == Kind::var || row.kind == Kind::std)
+    op.params.insert(op.params.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
+  op.infer = [&row](const OpCall& call) { return infer_moment(row, call); };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    return prepare_moment(row, call, outputs);
+  };
+  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    return strategies_of(row, call);
+  };
+  if (row.kind == Kind::mean)
+    op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& in,
+                             const std::vector<Spec>& out,
+                             int64_t) { return mean_attrs(call, in, out); };
+  if (row.kind == Kind::logsumexp)
+    op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
+      return std::vector<int>{lower_logsumexp(call, b)};
+    };
+  if (row.kind == Kind::var || row.kind == Kind::std)
+    op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
+      return std::vector<int>{lower_spread(row, call, b)};
+    };
+  op.bound = [&row](const BoundCall& call) { return bound_moment(row, call); };
+  op.samples = [&row] { return moment_samples(row); };
+  return op;
+}
+
+}  // namespace
+
+void add_moment_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(moment_record(row));
+}
+
+}  // namespace shardproof

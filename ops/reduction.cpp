@@ -1,0 +1,236 @@
+// sum, prod, amax, amin, max, min, any, all: reductions that are one fold, and are partials of that
+// fold when the reduced dim is cut.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/elementwise_rule.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/reduce_bound.h"
+#include "shardproof/ops/reducers.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+enum class Kind { sum, product, max, min, any, all };
+
+struct Row {
+  const char* name;
+  const char* summary;
+  Kind kind;
+  ReduceOp partial;
+};
+
+const Row kRows[] = {
+    {"sum", "sum over dims; integers give i64", Kind::sum, ReduceOp::sum},
+    {"prod", "product over dims; integers give i64", Kind::product, ReduceOp::prod},
+    {"amax", "largest over dims, NaN if one is", Kind::max, ReduceOp::max},
+    {"amin", "smallest over dims, NaN if one is", Kind::min, ReduceOp::min},
+    {"max", "largest over dims, NaN if one is", Kind::max, ReduceOp::max},
+    {"min", "smallest over dims, NaN if one is", Kind::min, ReduceOp::min},
+    {"any", "one element is not 0", Kind::any, ReduceOp::max},
+    {"all", "no element is 0", Kind::all, ReduceOp::min},
+};
+
+bool accumulates(Kind kind) { return kind == Kind::sum || kind == Kind::product; }
+bool is_truth(Kind kind) { return kind == Kind::any || kind == Kind::all; }
+
+DType result_of(const Row& row, const OpCall& call) {
+  const DType in = call.inputs[0].dtype;
+  if (is_truth(row.kind)) return DType::boolean;
+  const bool whole = is_integral(in) || in == DType::boolean;
+  return accumulates(row.kind) && whole ? DType::i64 : in;
+}
+
+std::vector<TensorMeta> infer_fold(const Row& row, const OpCall& call) {
+  const DimMask mask = reduced_dims(row.name, call);
+  if (is_complex(call.inputs[0].dtype) && (row.kind == Kind::max || row.kind == Kind::min))
+    refuse(row.name, call, "not defined for {}", name(call.inputs[0].dtype));
+  return {{result_of(row, call), reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
+}
+
+Reducer reducer_of(Kind kind, DType compute) {
+  switch (kind) {
+    case Kind::sum: return fold_reducer<SumFold>(compute);
+    case Kind::product: return fold_reducer<ProductFold>(compute);
+    case Kind::max: return fold_reducer<MaxFold>(compute);
+    case Kind::min: return fold_reducer<MinFold>(compute);
+    case Kind::any: return ReducerOf<FoldState<AnyFold, uint8_t>>::make();
+    case Kind::all: return ReducerOf<FoldState<AllFold, uint8_t>>::make();
+  }
+  SP_UNREACHABLE("fold {}", static_cast<int>(kind));
+}
+
+// What an empty maximum is: the least value of the dtype.
+ReduceNumbers identity_of(Kind kind, DType dtype) {
+  ReduceNumbers numbers;
+  const bool most = kind == Kind::max;
+  const bool infinite = dtype != DType::f8e4m3;
+  const double size = infinite ? kInfinity : max_finite(dtype);
+  numbers.real = most ? -size : size;
+  if (is_integral(dtype)) {
+    const int64_t largest = dtype == DType::i64 ? std::numeric_limits<int64_t>::max()
+                                                : static_cast<int64_t>(max_finite(dtype));
+    numbers.whole = !most ? largest : is_signed(dtype) ? -largest - 1 : 0;
+  } else {
+    numbers.whole = most ? 0 : 1;
+  }
+  return numbers;
+}
+
+Kernel prepare_fold(const Row& row, const OpCall& call) {
+  const DType result = result_of(row, call);
+  const Reducer reducer = reducer_of(row.kind, compute_dtype(result));
+  return reduce_kernel(reducer, identity_of(row.kind, result), call.inputs[0].shape,
+                       reduced_dims(row.name, call));
+}
+
+std::vector<Linearity> linear_in(const Row& row, const OpCall& call, DType result) {
+  const DType in = call.inputs[0].dtype;
+  std::vector<ReduceOp> ops;
+  switch (row.kind) {
+    case Kind::sum: ops = {ReduceOp::sum, ReduceOp::avg}; break;
+    case Kind::product: ops = {ReduceOp::prod}; break;
+    case Kind::max: ops = {ReduceOp::max}; break;
+    case Kind::min: ops = {ReduceOp::min}; break;
+    // `any` of a maximum of bools; of other dtypes a negative maximum is not 0 either.
+    case Kind::any: ops = {ReduceOp::max, ReduceOp::bor}; break;
+    case Kind::all: ops = {ReduceOp::min, ReduceOp::band}; break;
+  }
+  if (is_truth(row.kind) && in != DType::boolean) return {};
+  std::erase_if(ops, [&](ReduceOp op) { return !conversion_keeps(op, in, result); });
+  return {{ops, {0}}};
+}
+
+std::vector<Strategy> fold_strategies(const Row& row, const OpCall& call, DType result) {
+  FactorOptions options;
+  options.reduction = {row.partial, 0};
+  options.linear = linear_in(row, call, result);
+  return factor_strategies(reduction_notation(call, reduced_dims(row.name, call)), options);
+}
+
+// Of a product of `count` factors, in any order: every sub-product is within the product of
+// max(|x|, 1).
+std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, DType dtype) {
+  const std::vector<double> values = values_as(*call.inputs[0], compute_dtype(dtype));
+  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
+  const auto outputs = static_cast<size_t>(call.outputs[0]->elements());
+  std::vector<double> low(outputs, 1), high(outputs, 1), reach(outputs, 1);
+  std::vector<int64_t> counts(outputs, 0);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto o = static_cast<size_t>(places[i]);
+    const double size = std::fabs(values[i]);
+    const double widened = size + 2 * error_of(*call.input_bounds[0], static_cast<int64_t>(i));
+    low[o] *= size;
+    high[o] *= widened;
+    reach[o] *= std::max(1.0, widened);
+    ++counts[o];
+  }
+  const int grid = std::min(0, grid_of(call));
+  std::vector<double> errors(outputs);
+  for (size_t o = 0; o < outputs; ++o) {
+    const int64_t n = counts[o] * (is_complex(dtype) ? 4 : 1);
+    const auto product_grid = std::max<int64_t>(kNoGrid, n * grid);
+    if (representable(reach[o], static_cast<int>(product_grid), dtype)) continue;
+    const double wide = gamma(n, unit_roundoff(compute_dtype(dtype)));
+    const double last = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
+    errors[o] = (high[o] - low[o]) + high[o] * (wide + last) + rounding_error(0x1p-1000, dtype, 1);
+  }
+  return errors;
+}
+
+// Whether all computations agree on a truth value: some element decides it for sure, or all are
+// certain.
+std::vector<double> truth_errors(const Row& row, const BoundCall& call, const DimMask& mask) {
+  const std::vector<double> sizes = sizes_of(*call.inputs[0]);
+  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
+  const auto outputs = static_cast<size_t>(call.outputs[0]->elements());
+  std::vector<double> errors(outputs, 0);
+  std::vector<bool> decided(outputs, false);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const double error = error_of(*call.input_bounds[0], static_cast<int64_t>(i));
+    const bool certain = error == 0 || sizes[i] > 2 * error;
+    const auto o = static_cast<size_t>(places[i]);
+    if (!certain) errors[o] = kInfinity;
+    if (certain && (sizes[i] != 0) == (row.kind == Kind::any)) decided[o] = true;
+  }
+  for (size_t o = 0; o < outputs; ++o)
+    if (decided[o]) errors[o] = 0;
+  return errors;
+}
+
+std::vector<Bound> bound_fold(const Row& row, const BoundCall& call) {
+  const DType dtype = call.outputs.front()->dtype;
+  const DimMask mask = reduced_dims(row.name, *call.call);
+  if (is_truth(row.kind))
+    return {bound_from_errors(*call.outputs[0], truth_errors(row, call, mask))};
+  const std::vector<Folded> folded = fold_errors(call, mask, compute_dtype(dtype));
+  std::vector<double> errors(folded.size());
+  if (row.kind == Kind::product) {
+    errors = product_errors(call, mask, dtype);
+  } else {
+    const int grid = grid_of(call);
+    for (size_t i = 0; i < folded.size(); ++i) {
+      const Folded& f = folded[i];
+      errors[i] = row.kind == Kind::sum
+                      ? f.error + sum_error(f.absolute, f.count, call.parts, dtype, grid)
+                      : f.worst;
+    }
+  }
+  return {folded_bound(call, folded, std::move(errors))};
+}
+
+std::vector<Sample> fold_samples(const Row& row) {
+  std::vector<Sample> samples;
+  const bool truth = is_truth(row.kind);
+  const std::string ints = row.kind == Kind::product ? "ints(1, 3)" : "ints";
+  const std::string reals = row.kind == Kind::product ? "uniform(0.5, 1.5)" : "uniform(-1, 1)";
+  auto add = [&](DType dtype, const Dims& shape, const std::string& fill, Attrs attrs) {
+    samples.push_back({std::move(attrs), {{dtype, shape}}, {fill}});
+  };
+  add(DType::f32, {4, 6}, ints, {});
+  add(DType::f32, {5, 3}, reals, {{"dim", std::vector<int64_t>{0}}});
+  add(DType::bf16, {3, 2, 4}, reals, {{"dim", std::vector<int64_t>{0, 2}}, {"keepdim", true}});
+  add(DType::f64, {7}, reals, {{"dim", std::vector<int64_t>{}}, {"keepdim", true}});
+  add(DType::i32, {5, 2}, ints, {{"dim", std::vector<int64_t>{-1}}});
+  add(DType::i64, {3, 5}, ints, {{"dim", int64_t{1}}});
+  add(DType::boolean, {4, 2}, "bools", {{"dim", std::vector<int64_t>{0}}});
+  if (truth) add(DType::f32, {6}, "ints", {});
+  return samples;
+}
+
+OpRecord fold_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "reduction";
+  op.summary = row.summary;
+  op.params = reduction_params();
+  op.infer = [&row](const OpCall& call) { return infer_fold(row, call); };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
+    return prepare_fold(row, call);
+  };
+  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return fold_strategies(row, call, outputs.front().dtype);
+  };
+  op.bound = [&row](const BoundCall& call) { return bound_fold(row, call); };
+  op.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const auto in = static_cast<double>(element_count(call.inputs[0].shape));
+    const auto out = static_cast<double>(element_count(outputs[0].shape));
+    return OpCost{in, in * static_cast<double>(size_of(call.inputs[0].dtype)) +
+                          out * static_cast<double>(size_of(outputs[0].dtype))};
+  };
+  op.samples = [&row] { return fold_samples(row); };
+  return op;
+}
+
+}  // namespace
+
+void add_reduction_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(fold_record(row));
+}
+
+}  // namespace shardproof

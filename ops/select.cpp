@@ -1,0 +1,276 @@
+// where, cast and clamp: ops that pick or convert elements and compute nothing.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/elementwise_rule.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/loops.h"
+#include "shardproof/ops/promotion.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// ---- where ----
+
+struct Wide {
+  uint64_t halves[2];
+};
+
+template <typename Word>
+void where_loop(const TileCall& call) {
+  const uint8_t* __restrict condition = tile_input<uint8_t>(call, 0);
+  const Word* __restrict x = tile_input<Word>(call, 1);
+  const Word* __restrict y = tile_input<Word>(call, 2);
+  Word* __restrict out = tile_output<Word>(call, 0);
+  for (int64_t i = 0; i < call.count; ++i) out[i] = condition[i] ? x[i] : y[i];
+}
+
+template <typename Word>
+void copy_loop(const TileCall& call) {
+  std::copy_n(tile_input<Word>(call, 0), call.count, tile_output<Word>(call, 0));
+}
+
+TileLoop where_loop_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return where_loop<uint8_t>;
+    case 2: return where_loop<uint16_t>;
+    case 4: return where_loop<uint32_t>;
+    case 8: return where_loop<uint64_t>;
+    default: return where_loop<Wide>;
+  }
+}
+
+TileLoop copy_loop_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return copy_loop<uint8_t>;
+    case 2: return copy_loop<uint16_t>;
+    case 4: return copy_loop<uint32_t>;
+    case 8: return copy_loop<uint64_t>;
+    default: return copy_loop<Wide>;
+  }
+}
+
+// The two that are chosen between: the condition's dtype means nothing to the result.
+OpCall choices(const OpCall& call) { return {call.attrs, {call.inputs[1], call.inputs[2]}}; }
+
+std::vector<TensorMeta> infer_where(const OpCall& call) {
+  if (call.inputs[0].dtype != DType::boolean)
+    refuse("where", call, "the condition is bool, found {}", name(call.inputs[0].dtype));
+  return {{result_dtype(choices(call)), broadcast_result("where", call)}};
+}
+
+std::vector<Pass> where_passes(const OpCall&) {
+  std::vector<Pass> passes;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                            ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+    passes.push_back({{std::nullopt, op, op}, op});
+    // What all parts share is its own maximum, minimum, average.
+    const bool idempotent = op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor;
+    if (!idempotent) continue;
+    passes.push_back({{std::nullopt, op, std::nullopt}, op});
+    passes.push_back({{std::nullopt, std::nullopt, op}, op});
+  }
+  return passes;
+}
+
+std::vector<Bound> bound_where(const BoundCall& call) {
+  if (all_exact(call)) return {Bound::exact_of(*call.outputs.front())};
+  const DType values = call.outputs.front()->dtype;
+  return {elementwise_bound(call, values, 0, [](const Interval* x, double) {
+    if (x[0].error > 0) return kInfinity;
+    return x[0].value != 0 ? x[1].error : x[2].error;
+  })};
+}
+
+OpRecord where_record() {
+  OpRecord op;
+  op.name = "where";
+  op.family = "elementwise";
+  op.summary = "x where the condition holds, else y";
+  op.params = {{"condition", ParamKind::tensor, true, {}},
+               {"x", ParamKind::tensor, true, {}},
+               {"y", ParamKind::tensor, true, {}}};
+  op.infer = infer_where;
+  op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
+    const DType dtype = outputs.front().dtype;
+    return elementwise_kernel({where_loop_of(dtype), {DType::boolean, dtype, dtype}, {dtype}, {}});
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, where_passes(call));
+  };
+  op.bound = bound_where;
+  op.samples = [] {
+    const DType f32 = DType::f32, yes = DType::boolean;
+    return std::vector<Sample>{
+        {{}, {{yes, {5, 4}}, {f32, {5, 4}}, {f32, {5, 4}}}, {"bools", "ints", "ints"}},
+        {{}, {{yes, {3, 1}}, {DType::bf16, {4}}, {f32, {}}}, {"bools", "uniform(-1, 1)", "ints"}},
+        {{}, {{yes, {7}}, {DType::i32, {7}}, {DType::i32, {7}}}, {"bools", "ints", "ints"}},
+        {{}, {{yes, {2, 3}}, {yes, {3}}, {yes, {2, 3}}}, {"bools", "bools", "bools"}}};
+  };
+  return op;
+}
+
+// ---- cast ----
+
+std::vector<Pass> cast_passes() {
+  std::vector<Pass> passes;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                            ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
+    passes.push_back({{op}, op});
+  return passes;
+}
+
+double cast_error(const Interval& x, double result, DType to) {
+  const double rounded = x.value == result ? 0 : rounding_error(x.size(), to, 0);
+  if (is_floating(to) || is_complex(to)) return x.error + rounded;
+  if (x.error == 0) return 0;
+  if (to == DType::boolean) return x.low() <= 0 && x.high() >= 0 ? kInfinity : 0;
+  return std::trunc(x.low()) == std::trunc(x.high()) ? 0 : kInfinity;
+}
+
+std::vector<Bound> bound_cast(const BoundCall& call) {
+  const DType from = call.inputs[0]->dtype, to = call.outputs.front()->dtype;
+  const DType wide = is_complex(from) ? DType::c128 : DType::f64;
+  return {elementwise_bound(call, wide, 0, [&](const Interval* x, double result) {
+    return cast_error(*x, result, to);
+  })};
+}
+
+OpRecord cast_record() {
+  OpRecord op;
+  op.name = "cast";
+  op.family = "elementwise";
+  op.summary = "the same values in another dtype";
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"dtype", ParamKind::dtype, true, {}}};
+  op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
+    return {{call.attrs->dtype("dtype"), call.inputs[0].shape}};
+  };
+  op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
+    const DType to = outputs.front().dtype;
+    return elementwise_kernel({copy_loop_of(to), {to}, {to}, {}});
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, cast_passes());
+  };
+  op.bound = bound_cast;
+  op.samples = [] {
+    auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
+      return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
+    };
+    return std::vector<Sample>{to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
+                               to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
+                               to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
+                               to(DType::i32, DType::f32, {2, 3}, "ints"),
+                               to(DType::i16, DType::i64, {5}, "ints"),
+                               to(DType::f32, DType::boolean, {5}, "ints"),
+                               to(DType::boolean, DType::f32, {5}, "bools"),
+                               to(DType::f32, DType::f8e4m3, {3, 2}, "ints")};
+  };
+  return op;
+}
+
+// ---- clamp ----
+
+template <typename C>
+C limit(const TileNumbers& numbers, size_t i) {
+  if constexpr (std::is_same_v<C, int64_t>)
+    return numbers.whole[i];
+  else
+    return static_cast<C>(numbers.real[i]);
+}
+struct Clamp {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x, const TileNumbers& numbers) {
+    const C low = limit<C>(numbers, 0), high = limit<C>(numbers, 1);
+    const C above = x < low ? low : x;
+    return above > high ? high : above;
+  }
+};
+
+const AttrValue* limit_of(const OpCall& call, const char* which) {
+  if (!call.attrs || !call.attrs->has(which)) return nullptr;
+  return &call.attrs->values().find(which)->second;
+}
+
+// The limits are numbers of the program: a fraction makes floats of integers.
+OpCall with_limits(const OpCall& call) {
+  OpCall all{call.attrs, call.inputs};
+  for (const char* which : {"min", "max"})
+    if (const AttrValue* value = limit_of(call, which))
+      all.inputs.push_back(
+          {std::holds_alternative<double>(*value) ? DType::f64 : DType::i64, {}, true, false});
+  return all;
+}
+
+std::vector<TensorMeta> infer_clamp(const OpCall& call) {
+  const DType dtype = result_dtype(with_limits(call));
+  if (!limit_of(call, "min") && !limit_of(call, "max"))
+    refuse("clamp", call, "needs min, max or both");
+  if (dtype == DType::boolean || is_complex(dtype))
+    refuse("clamp", call, "not defined for {}", name(dtype));
+  return {{dtype, call.inputs[0].shape}};
+}
+
+Kernel prepare_clamp(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const TypedLoop loop = loop_for<UnaryWith, Clamp>(compute_dtype(outputs.front().dtype));
+  TileNumbers numbers;
+  numbers.real = {-kInfinity, kInfinity};
+  numbers.whole = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+  const char* names[] = {"min", "max"};
+  for (size_t i = 0; i < 2; ++i) {
+    const AttrValue* value = limit_of(call, names[i]);
+    if (!value) continue;
+    numbers.real[i] = call.attrs->number(names[i]);
+    if (std::holds_alternative<int64_t>(*value)) numbers.whole[i] = std::get<int64_t>(*value);
+  }
+  return elementwise_kernel({loop.run, {loop.input}, {loop.output}, numbers});
+}
+
+OpRecord clamp_record() {
+  OpRecord op;
+  op.name = "clamp";
+  op.family = "elementwise";
+  op.summary = "x, not below min and not above max";
+  op.params = {{"x", ParamKind::tensor, true, {}},
+               {"min", ParamKind::number, false, {}},
+               {"max", ParamKind::number, false, {}}};
+  op.infer = infer_clamp;
+  op.prepare = prepare_clamp;
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(
+        call, outputs, {{{ReduceOp::max}, ReduceOp::max}, {{ReduceOp::min}, ReduceOp::min}});
+  };
+  op.bound = [](const BoundCall& call) -> std::vector<Bound> {
+    const DType compute = compute_dtype(call.outputs.front()->dtype);
+    return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
+      // A limit may be no value of a narrow dtype.
+      const bool at_limit = x->value != result;
+      return x->error +
+             (at_limit ? rounding_error(std::fabs(result), call.outputs.front()->dtype, 0) : 0);
+    })};
+  };
+  op.samples = [] {
+    const Attrs both{{"min", -1.5}, {"max", 2.0}}, low{{"min", int64_t{0}}};
+    return std::vector<Sample>{{both, {{DType::f32, {5, 3}}}, {"ints"}},
+                               {both, {{DType::bf16, {4}}}, {"uniform(-3, 3)"}},
+                               {low, {{DType::i32, {7}}}, {"ints"}},
+                               {both, {{DType::i32, {3}}}, {"ints"}}};
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_select_ops(OpRegistry& ops) {
+  ops.add(where_record());
+  ops.add(cast_record());
+  ops.add(clamp_record());
+}
+
+}  // namespace shardproof

@@ -1,0 +1,164 @@
+// softmax and log_softmax along a dim. Over a cut dim they lower to a maximum and a sum of
+// exponentials, all-reduced.
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/reduce_bound.h"
+#include "shardproof/ops/reducers.h"
+#include "shardproof/ops/row_kernel.h"
+
+namespace shardproof {
+namespace {
+
+template <typename C>
+C largest(const C* row, int64_t count) {
+  return fold_run(MaxFold::identity<C>(), row, count,
+                  [](C a, C b) { return MaxFold::apply(a, b); });
+}
+template <typename C>
+C sum_of(const C* row, int64_t count) {
+  return fold_run(C{0}, row, count, [](C a, C b) { return a + b; });
+}
+
+template <typename C>
+void softmax_row(std::byte* bytes, int64_t count) {
+  auto* row = reinterpret_cast<C*>(bytes);
+  const C most = largest(row, count);
+  for (int64_t i = 0; i < count; ++i) row[i] = exp_of(row[i] - most);
+  const C sum = sum_of(row, count);
+  for (int64_t i = 0; i < count; ++i) row[i] = row[i] / sum;
+}
+
+// Exponentials are summed in pieces, since the row itself is still needed.
+template <typename C>
+void log_softmax_row(std::byte* bytes, int64_t count) {
+  auto* row = reinterpret_cast<C*>(bytes);
+  const C most = largest(row, count);
+  C sum{0}, piece[512];
+  for (int64_t start = 0; start < count; start += 512) {
+    const int64_t part = count - start < 512 ? count - start : 512;
+    for (int64_t i = 0; i < part; ++i) piece[i] = exp_of(row[start + i] - most);
+    sum += sum_of(piece, part);
+  }
+  const C log_sum = log_of(sum);
+  for (int64_t i = 0; i < count; ++i) row[i] = (row[i] - most) - log_sum;
+}
+
+struct Row {
+  const char* name;
+  const char* summary;
+  RowTransform narrow, wide;
+  bool logarithm;
+};
+const Row kRows[] = {
+    {"softmax", "exp(x) / sum(exp(x)) along dim", softmax_row<float>, softmax_row<double>, false},
+    {"log_softmax", "x - log(sum(exp(x))) along dim", log_softmax_row<float>,
+     log_softmax_row<double>, true},
+};
+
+int dim_of_call(const Row& row, const OpCall& call) {
+  return dim_of(row.name, call, call.attrs->integer("dim"));
+}
+
+std::vector<Strategy> softmax_strategies(const Row& row, const OpCall& call) {
+  const char active = static_cast<char>('a' + dim_of_call(row, call));
+  const std::string all = letters(call.inputs[0].shape.size());
+  FactorOptions options;
+  options.form_of[active] = LocalForm::lower;
+  return factor_strategies(all + "->" + all, options);
+}
+
+int lower_softmax(const Row& row, const OpCall& call, LowerBuilder& b) {
+  const Attrs over{{"dim", std::vector<int64_t>{dim_of_call(row, call)}}, {"keepdim", true}};
+  const DType dtype = call.inputs[0].dtype, wide = compute_dtype(dtype);
+  const int x = dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
+  const int most = b.replicate_partials(b.op("amax", over, {x}));
+  const int moved = b.op("sub", {}, {x, most});
+  const int powers = b.op("exp", {}, {moved});
+  const int sum = b.replicate_partials(b.op("sum", over, {powers}));
+  const int result = row.logarithm ? b.op("sub", {}, {moved, b.op("log", {}, {sum})})
+                                   : b.op("div", {}, {powers, sum});
+  return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
+}
+
+std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
+  const Tensor& x = *call.inputs[0];
+  const Tensor& out = *call.outputs[0];
+  const DType wide = compute_dtype(x.dtype);
+  DimMask mask(static_cast<size_t>(x.shape.size()), false);
+  mask[static_cast<size_t>(dim_of_call(row, *call.call))] = true;
+  const std::vector<Folded> folded = fold_errors(call, mask, wide);
+  const std::vector<int64_t> places = reduced_places(x.shape, mask);
+  const std::vector<double> results = values_of(out);
+  const double u = unit_roundoff(wide), last = wide == out.dtype ? 0 : unit_roundoff(out.dtype);
+  std::vector<double> errors(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Folded& f = folded[static_cast<size_t>(places[i])];
+    const bool finite = std::isfinite(results[i]) && std::isfinite(f.absolute);
+    const double relative = gamma(f.count + 40, u) + 4 * u * f.largest;
+    const double size = std::fabs(results[i]);
+    if (!finite) {
+      errors[i] =
+          f.error == 0 && !std::isfinite(results[i]) ? 0 : std::numeric_limits<double>::infinity();
+      // Masked by -inf: such an element is 0 whatever the others are.
+      if (results[i] == 0 && f.worst == 0) errors[i] = 0;
+    } else if (row.logarithm) {
+      errors[i] = 2 * f.worst + relative + 8 * u * (size + f.largest) + last * (size + 4 * f.worst);
+    } else {
+      const double drift = std::expm1(4 * f.worst);
+      errors[i] = size * (drift + (1 + drift) * (relative + last));
+    }
+    if (errors[i] != 0) errors[i] += rounding_error(0x1p-1000, out.dtype, 1);
+  }
+  return {bound_from_errors(out, std::move(errors))};
+}
+
+std::vector<Sample> softmax_samples() {
+  const Attrs last{{"dim", int64_t{-1}}}, first{{"dim", int64_t{0}}}, middle{{"dim", int64_t{1}}};
+  return {{last, {{DType::f32, {4, 6}}}, {"ints"}},
+          {first, {{DType::f32, {5, 3}}}, {"uniform(-4, 4)"}},
+          {middle, {{DType::bf16, {2, 5, 3}}}, {"uniform(-4, 4)"}},
+          {last, {{DType::f64, {7}}}, {"uniform(-30, 30)"}}};
+}
+
+OpRecord softmax_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "softmax";
+  op.summary = row.summary;
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"dim", ParamKind::integer, true, {}}};
+  op.infer = [&row](const OpCall& call) -> std::vector<TensorMeta> {
+    require_floating(row.name, call, 0);
+    dim_of_call(row, call);
+    return {{call.inputs[0].dtype, call.inputs[0].shape}};
+  };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
+    const DType compute = compute_dtype(call.inputs[0].dtype);
+    return row_kernel(call.inputs[0].shape, dim_of_call(row, call), compute,
+                      compute == DType::f64 ? row.wide : row.narrow);
+  };
+  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    return softmax_strategies(row, call);
+  };
+  op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
+    return std::vector<int>{lower_softmax(row, call, b)};
+  };
+  op.bound = [&row](const BoundCall& call) { return bound_softmax(row, call); };
+  op.cost = [](const OpCall& call, const std::vector<TensorMeta>&) {
+    const auto n = static_cast<double>(element_count(call.inputs[0].shape));
+    return OpCost{5 * n, 2 * n * static_cast<double>(size_of(call.inputs[0].dtype))};
+  };
+  op.samples = softmax_samples;
+  return op;
+}
+
+}  // namespace
+
+void add_softmax_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(softmax_record(row));
+}
+
+}  // namespace shardproof

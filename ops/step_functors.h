@@ -1,0 +1,93 @@
+// Functors of one operand that are step functions or tests: floor, sign, isnan. Templates on the
+// compute type.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "shardproof/ops/loops.h"
+
+namespace shardproof::functor {
+
+struct Floor {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return x;
+    else
+      return std::floor(x);
+  }
+};
+struct Ceil {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return x;
+    else
+      return std::ceil(x);
+  }
+};
+// Half to even, as in torch.
+struct Round {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return x;
+    else
+      return std::nearbyint(x);
+  }
+};
+struct Trunc {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return x;
+    else
+      return std::trunc(x);
+  }
+};
+struct Sign {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static C apply(C x) {
+    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : (x == C{0} ? C{0} : x));
+  }
+};
+struct IsNan {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static bool apply(C x) {
+    return x != x;
+  }
+};
+struct IsInf {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static bool apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return false;
+    else
+      return std::abs(x) == std::numeric_limits<C>::infinity();
+  }
+};
+struct LogicalNot {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static bool apply(C x) {
+    return x == C{0};
+  }
+};
+struct BitwiseNot {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static C apply(C x) {
+    return ~x;
+  }
+};
+
+}  // namespace shardproof::functor

@@ -1,0 +1,315 @@
+// Elementwise ops of one operand: one row each. A row says how the result's dtype follows, how far
+// a change of the operand moves the result (for error bounds), and which partials pass.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/activation_functors.h"
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/elementwise_bound.h"
+#include "shardproof/ops/elementwise_rule.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/promotion.h"
+#include "shardproof/ops/step_functors.h"
+#include "shardproof/ops/unary_functors.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+enum class Result { same, floating, boolean, real };
+
+// Partials that pass. Grows: non-decreasing on all of its domain, so that it commutes with max and
+// min; grows_from_min: NaN below its domain, where only the minimum tells whether all parts lie
+// inside.
+enum Passing : unsigned {
+  kNone = 0,
+  kLinear = 1,
+  kGrows = 2,
+  kGrowsFromMin = 4,
+  kFalls = 8,
+  kProducts = 16
+};
+
+using Double = double (*)(double);
+using Slope = double (*)(double low, double high);  // largest |f'| there
+using Check = bool (*)(double x, double y);         // y is f(x) to the last bit
+
+struct Row {
+  const char* name;
+  const char* summary;
+  TypedLoop (*loop)(DType compute);
+  Result result = Result::floating;
+  unsigned passing = kNone;
+  double ulps = 0;  // 0: never rounds
+  Slope slope = nullptr;
+  Double steps = nullptr;          // a step function in place of a slope
+  Check exact = nullptr;           // where rounding is known not to happen
+  bool rounds_by_operand = false;  // cancellation: the error is relative to x, not to f(x)
+  const char* fill = "";           // extra sample fill that stays in the domain
+};
+
+double one(double, double) { return 1; }
+double about_one(double, double) { return 1.13; }  // gelu, silu: max |f'| is 1.129 and 1.1
+double exp_slope(double, double high) { return std::exp(high); }
+double inverse(double low, double) { return low > 0 ? 1 / low : kInfinity; }
+double sqrt_slope(double low, double) { return low > 0 ? 0.5 / std::sqrt(low) : kInfinity; }
+double rsqrt_slope(double low, double) {
+  return low > 0 ? 0.5 / (low * std::sqrt(low)) : kInfinity;
+}
+double square_slope(double low, double high) {
+  return 2 * std::max(std::fabs(low), std::fabs(high));
+}
+double reciprocal_slope(double low, double high) {
+  if (low <= 0 && high >= 0) return kInfinity;
+  const double nearest = std::min(std::fabs(low), std::fabs(high));
+  return 1 / (nearest * nearest);
+}
+double quarter(double, double) { return 0.25; }
+double erf_slope(double, double) { return 1.1284; }
+
+double floor_steps(double x) { return std::floor(x); }
+double ceil_steps(double x) { return std::ceil(x); }
+double round_steps(double x) { return std::nearbyint(x); }
+double trunc_steps(double x) { return std::trunc(x); }
+double sign_steps(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+
+bool at_zero(double x, double) { return x == 0; }
+bool log_exact(double x, double y) { return x == 1 && y == 0; }
+bool square_exact(double x, double y) { return std::fma(x, x, -y) == 0; }
+bool sqrt_exact(double x, double y) { return std::fma(y, y, -x) == 0; }
+bool reciprocal_exact(double x, double y) { return std::fma(x, y, -1.0) == 0; }
+bool rsqrt_exact(double x, double y) {
+  const double root = std::sqrt(x);
+  return sqrt_exact(x, root) && reciprocal_exact(root, y);
+}
+
+template <typename F>
+TypedLoop unary(DType compute) {
+  return loop_for<Unary, F>(compute);
+}
+
+const Row kRows[] = {
+    {"neg", "-x", unary<functor::Neg>, Result::same, kLinear | kFalls, 0, one},
+    {"abs", "|x|", unary<functor::Abs>, Result::real, kProducts, 0, one},
+    {"exp", "e to the x", unary<functor::Exp>, Result::floating, kGrows, 4, exp_slope, nullptr,
+     at_zero},
+    {"log", "natural logarithm", unary<functor::Log>, Result::floating, kGrowsFromMin, 4, inverse,
+     nullptr, log_exact, false, "uniform(0.1, 4)"},
+    {"sqrt", "square root", unary<functor::Sqrt>, Result::floating, kGrowsFromMin, 1, sqrt_slope,
+     nullptr, sqrt_exact, false, "uniform(0, 4)"},
+    {"rsqrt", "1 / sqrt(x)", unary<functor::Rsqrt>, Result::floating, kNone, 4, rsqrt_slope,
+     nullptr, rsqrt_exact, false, "uniform(0.1, 4)"},
+    {"square", "x * x", unary<functor::Square>, Result::same, kProducts, 1, square_slope, nullptr,
+     square_exact},
+    {"reciprocal", "1 / x", unary<functor::Reciprocal>, Result::floating, kNone, 2,
+     reciprocal_slope, nullptr, reciprocal_exact, false, "uniform(0.5, 2)"},
+    {"sin", "sine", unary<functor::Sin>, Result::floating, kNone, 4, one, nullptr, at_zero},
+    {"cos", "cosine", unary<functor::Cos>, Result::floating, kNone, 4, one, nullptr, at_zero},
+    {"tanh", "hyperbolic tangent", unary<functor::Tanh>, Result::floating, kGrows, 6, one, nullptr,
+     at_zero},
+    {"erf", "error function", unary<functor::Erf>, Result::floating, kGrows, 6, erf_slope, nullptr,
+     at_zero},
+    {"sigmoid", "1 / (1 + exp(-x))", unary<functor::Sigmoid>, Result::floating, kGrows, 8, quarter,
+     nullptr, at_zero},
+    {"relu", "max(x, 0)", unary<functor::Relu>, Result::same, kGrows, 0, one},
+    {"silu", "x * sigmoid(x)", unary<functor::Silu>, Result::floating, kNone, 8, about_one, nullptr,
+     at_zero},
+    {"softplus", "log(1 + exp(x))", unary<functor::Softplus>, Result::floating, kGrows, 4, one},
+    {"floor", "largest whole number <= x", unary<functor::Floor>, Result::same, kGrows, 0, nullptr,
+     floor_steps},
+    {"ceil", "smallest whole number >= x", unary<functor::Ceil>, Result::same, kGrows, 0, nullptr,
+     ceil_steps},
+    {"round", "nearest whole number, half to even", unary<functor::Round>, Result::same, kGrows, 0,
+     nullptr, round_steps},
+    {"trunc", "x without its fraction", unary<functor::Trunc>, Result::same, kGrows, 0, nullptr,
+     trunc_steps},
+    {"sign", "-1, 0 or 1", unary<functor::Sign>, Result::same, kGrows, 0, nullptr, sign_steps},
+    {"isnan", "x is not a number", unary<functor::IsNan>, Result::boolean, kNone, 0, nullptr,
+     [](double) { return 0.0; }},
+    {"isinf", "x is infinite", unary<functor::IsInf>, Result::boolean, kNone, 0, nullptr,
+     [](double) { return 0.0; }},
+    {"logical_not", "x == 0", unary<functor::LogicalNot>, Result::boolean, kNone, 0, nullptr,
+     sign_steps},
+    {"bitwise_not", "all bits inverted", unary<functor::BitwiseNot>, Result::same, kNone, 0, one},
+};
+
+bool is_bool_or_integer(DType dtype) { return is_integral(dtype) || dtype == DType::boolean; }
+
+DType real_part(DType dtype) {
+  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+}
+
+DType compute_of(const Row& row, const OpCall& call) {
+  return compute_dtype(row.result == Result::floating ? float_result_dtype(call)
+                                                      : result_dtype(call));
+}
+
+std::vector<TensorMeta> infer_unary(const Row& row, const OpCall& call) {
+  const TensorMeta& x = call.inputs.front();
+  DType dtype = result_dtype(call);
+  if (!row.loop(compute_of(row, call)).run)
+    refuse(row.name, call, "not defined for {}", name(x.dtype));
+  if (x.dtype == DType::boolean && row.result == Result::same &&
+      std::string_view(row.name) != "bitwise_not")
+    refuse(row.name, call, "not defined for bool; cast it first");
+  if (row.result == Result::floating) dtype = float_result_dtype(call);
+  if (row.result == Result::boolean) dtype = DType::boolean;
+  if (row.result == Result::real) dtype = real_part(dtype);
+  return {{dtype, x.shape}};
+}
+
+Kernel prepare_unary(const Row& row, const OpCall& call) {
+  const DType result = result_dtype(call);
+  DType compute = compute_of(row, call);
+  // ~x of a bool is its negation; of the integer 1 it is -2.
+  if (result == DType::boolean && std::string_view(row.name) == "bitwise_not") {
+    const TypedLoop loop = unary<functor::LogicalNot>(compute);
+    return elementwise_kernel({loop.run, {loop.input}, {loop.output}, {}});
+  }
+  const TypedLoop loop = row.loop(compute);
+  return elementwise_kernel({loop.run, {loop.input}, {loop.output}, {}});
+}
+
+std::vector<Pass> unary_passes(const Row& row, const OpCall& call) {
+  std::vector<Pass> passes;
+  const bool integer = is_bool_or_integer(call.inputs.front().dtype);
+  auto pass = [&](ReduceOp in, ReduceOp out) { passes.push_back({{in}, out}); };
+  if (row.passing & kLinear) {
+    pass(ReduceOp::sum, ReduceOp::sum);
+    pass(ReduceOp::avg, ReduceOp::avg);
+  }
+  if (row.passing & kGrows) pass(ReduceOp::max, ReduceOp::max);
+  if (row.passing & (kGrows | kGrowsFromMin)) pass(ReduceOp::min, ReduceOp::min);
+  // The negative of the least integer is itself.
+  if ((row.passing & kFalls) && !integer) {
+    pass(ReduceOp::max, ReduceOp::min);
+    pass(ReduceOp::min, ReduceOp::max);
+  }
+  // |a b| = |a| |b| holds for the square of wrapped integers, not for their size.
+  if ((row.passing & kProducts) && (!integer || row.slope == square_slope))
+    pass(ReduceOp::prod, ReduceOp::prod);
+  return passes;
+}
+
+// `complex`: the operand is; x and the result are then sizes, which tell nothing about exactness.
+double unary_error(const Row& row, const Interval& x, double result, DType dtype, bool complex) {
+  double moved = 0;
+  if (x.error > 0) {
+    if (row.steps) {
+      moved = row.steps(x.high()) - row.steps(x.low());
+    } else {
+      moved = row.slope(x.low(), x.high()) * x.error;
+      // Near 0 a root has no slope, but it never moves further than the root of the change.
+      if (row.slope == sqrt_slope && x.value >= 0) moved = std::min(moved, std::sqrt(3 * x.error));
+    }
+  }
+  const bool roots = complex && row.result == Result::real;  // |a + bi|
+  if (row.ulps == 0 && !roots) return moved;
+  const bool checkable = row.exact && (!complex || row.exact == at_zero);
+  if (x.error == 0 && checkable && row.exact(x.value, result)) return moved;
+  const double size = row.rounds_by_operand ? x.size() : std::fabs(result) + 2 * moved;
+  return moved + rounding_error(size, dtype, complex ? row.ulps + 4 : row.ulps);
+}
+
+std::vector<Bound> bound_unary(const Row& row, const BoundCall& call) {
+  const DType compute = compute_of(row, *call.call);
+  const DType dtype = call.outputs.front()->dtype;
+  return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
+    return unary_error(row, *x, result, dtype, is_complex(compute));
+  })};
+}
+
+void add_sample(std::vector<Sample>& samples, DType dtype, const Dims& shape, std::string fill) {
+  samples.push_back({{}, {{dtype, shape}}, {std::move(fill)}});
+}
+
+std::vector<Sample> unary_samples(const Row& row) {
+  std::vector<Sample> samples;
+  const TypedLoop integers = row.loop(DType::i64);
+  const bool only_integers = !row.loop(DType::f32).run;
+  const std::string domain = row.fill;
+  if (only_integers) {
+    add_sample(samples, DType::i32, {5, 3}, "ints");
+    add_sample(samples, DType::u8, {4}, "ints");
+    add_sample(samples, DType::boolean, {4, 2}, "bools");
+    return samples;
+  }
+  add_sample(samples, DType::f32, {4, 6}, domain.empty() ? "ints" : domain);
+  add_sample(samples, DType::f32, {5, 3}, domain.empty() ? "uniform(-3, 3)" : domain);
+  add_sample(samples, DType::bf16, {7}, domain.empty() ? "uniform(-3, 3)" : domain);
+  add_sample(samples, DType::f64, {2, 1, 3}, domain.empty() ? "uniform(-2, 2)" : domain);
+  add_sample(samples, DType::f16, {}, domain.empty() ? "ints" : domain);
+  if (integers.run) add_sample(samples, DType::i32, {5, 2}, "ints");
+  if (row.result == Result::floating) add_sample(samples, DType::i64, {3, 2}, "ints(1, 5)");
+  return samples;
+}
+
+OpRecord unary_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "elementwise";
+  op.summary = row.summary;
+  op.params = {{"x", ParamKind::tensor, true, {}}};
+  op.infer = [&row](const OpCall& call) { return infer_unary(row, call); };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
+    return prepare_unary(row, call);
+  };
+  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, unary_passes(row, call));
+  };
+  op.bound = [&row](const BoundCall& call) { return bound_unary(row, call); };
+  op.samples = [&row] { return unary_samples(row); };
+  return op;
+}
+
+// gelu(x, approximate='none'|'tanh').
+const Row kGelu{
+    "gelu",  "x * Phi(x)", unary<functor::Gelu>, Result::floating, kNone, 8, about_one, nullptr,
+    at_zero, true};
+const Row kGeluTanh{"gelu",
+                    "x * Phi(x)",
+                    unary<functor::GeluTanh>,
+                    Result::floating,
+                    kNone,
+                    12,
+                    about_one,
+                    nullptr,
+                    at_zero,
+                    true};
+
+const Row& gelu_row(const OpCall& call) {
+  const std::string kind =
+      call.attrs && call.attrs->has("approximate") ? call.attrs->text("approximate") : "none";
+  if (kind != "none" && kind != "tanh")
+    refuse("gelu", call, "approximate is 'none' or 'tanh', found '{}'", kind);
+  return kind == "tanh" ? kGeluTanh : kGelu;
+}
+
+OpRecord gelu_record() {
+  OpRecord op = unary_record(kGelu);
+  op.params.push_back({"approximate", ParamKind::text, false, std::string("none")});
+  op.infer = [](const OpCall& call) { return infer_unary(gelu_row(call), call); };
+  op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
+    return prepare_unary(gelu_row(call), call);
+  };
+  op.bound = [](const BoundCall& call) { return bound_unary(gelu_row(*call.call), call); };
+  op.samples = [] {
+    std::vector<Sample> samples = unary_samples(kGelu);
+    Sample tanh = samples[1];
+    tanh.attrs.set("approximate", std::string("tanh"));
+    samples.push_back(tanh);
+    return samples;
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_unary_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(unary_record(row));
+  ops.add(gelu_record());
+}
+
+}  // namespace shardproof
