@@ -35,7 +35,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 // Known before anything can fail and read once, by a process that is about to end.
 std::string& repeat_command() {
-  static std::string command;
+  static thread_local std::string command;  // each worker has its own case
   return command;
 }
 

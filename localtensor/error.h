@@ -72,7 +72,7 @@ class NearestName {
   size_t distance_ = static_cast<size_t>(-1);
 };
 
-// Printed by a failing SP_CHECK: the command that repeats the run. Set once by the cli.
+// Printed by a failing SP_CHECK: the command that repeats what this thread is running.
 void set_repeat_command(std::string command);
 [[noreturn]] void internal_failure(const char* file, int line, const char* condition,
                                    const std::string& message);

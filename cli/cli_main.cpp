@@ -1,0 +1,102 @@
+#include "shardproof/cli/cli.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <sstream>
+
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kMaxErrorLines = 6;
+constexpr size_t kMaxErrorColumns = 400;
+
+int dispatch(const Words& words, const Registries& registries) {
+  const std::string first = words.empty() ? "help" : words[0];
+  if (first == "--version") {
+    print_out("shardproof " SHARDPROOF_VERSION "\n");
+    return 0;
+  }
+  if (first == "--help" || first == "-h") return help_command({}, registries);
+  NearestName nearest(first);
+  for (const Command& command : commands()) {
+    if (command.name != first) {
+      nearest.offer(command.name);
+      continue;
+    }
+    const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+    for (const std::string& word : rest)
+      if (word == "--help" || word == "-h") {
+        print_out(command.help());
+        return 0;
+      }
+    return command.run(rest, registries);
+  }
+  throw_bad_input("unknown command \"{}\"{}", first,
+                  nearest.best().empty() ? "; shardproof help lists them" : nearest.hint());
+}
+
+std::string joined(const Words& words) {
+  std::string out = "shardproof";
+  for (const std::string& word : words)
+    out += word.find(' ') == std::string::npos ? " " + word : " \"" + word + "\"";
+  return out;
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> kCommands = {
+      {"run", "run scenarios and say whether they do what they should", run_command, run_help},
+      {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
+      {"plan", "explain one redistribution step by step", plan_command, plan_help},
+      {"list", "list ops, backends, scenarios or examples", list_command, list_help},
+      {"new", "print a small scenario to start from", new_command, new_help},
+      {"help", "help on a command, or the scenario language", help_command, help_help},
+  };
+  return kCommands;
+}
+
+void print_out(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw Error(ErrorKind::io, fmt::format("cannot be written: {}", std::strerror(errno)),
+                {"standard output", "", 0, 0});
+}
+
+void print_error(const Error& error) {
+  std::istringstream in(error.where().file.empty() ? "shardproof: " + std::string(error.what())
+                                                   : std::string(error.what()));
+  size_t lines = 0;
+  for (std::string line; std::getline(in, line) && lines < kMaxErrorLines; ++lines) {
+    if (line.size() > kMaxErrorColumns) line = line.substr(0, kMaxErrorColumns) + "...";
+    fmt::print(stderr, "{}\n", line);
+  }
+}
+
+bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+int cli_main(int argc, const char* const* argv, const Registries& registries) {
+  const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  set_repeat_command(joined(words));
+  try {
+    return dispatch(words, registries);
+  } catch (const Error& error) {
+    print_error(error);
+    return 2;
+  } catch (const std::bad_alloc&) {
+    print_error(Error(ErrorKind::limit, "the machine has too little memory for this"));
+    return 2;
+  } catch (const std::exception& error) {
+    SP_UNREACHABLE("an exception that nobody expected: {}", error.what());
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,63 @@
+// The commands of the tool, and what they share: words of the command line in, an exit code out.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardproof/engine/job.h"
+#include "shardproof/scenarios/load.h"
+
+namespace shardproof {
+
+using Words = std::vector<std::string>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(const Words& words, const Registries& registries);
+  std::string (*help)();
+};
+const std::vector<Command>& commands();
+
+int run_command(const Words& words, const Registries& registries);
+int show_command(const Words& words, const Registries& registries);
+int plan_command(const Words& words, const Registries& registries);
+int list_command(const Words& words, const Registries& registries);
+int help_command(const Words& words, const Registries& registries);
+int new_command(const Words& words, const Registries& registries);
+
+std::string run_help();
+std::string show_help();
+std::string plan_help();
+std::string list_help();
+std::string help_help();
+std::string new_help();
+std::string general_help();
+std::string_view language_text();  // docs/language.md
+
+struct Example {
+  std::string_view name, summary, text;
+};
+const std::vector<Example>& examples();
+
+// Parses words; `positional` may be repeated. Throws Error(bad_input) that names the nearest
+// option.
+boost::program_options::variables_map parse_words(
+    const Words& words, const boost::program_options::options_description& options,
+    const char* positional);
+
+// Options that run and show share: --set, --max-ranks, --max-bytes.
+boost::program_options::options_description loading_options();
+LoadOptions read_loading_options(const boost::program_options::variables_map& given);
+
+// A path to a scenario file and the text of what went wrong with it, if anything did.
+std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options);
+
+// Standard output; Error(io) when it cannot be written.
+void print_out(std::string_view text);
+void print_error(const Error& error);  // at most six lines
+bool stdout_is_terminal();
+
+}  // namespace shardproof

@@ -1,0 +1,48 @@
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+
+std::string general_help() {
+  std::string out =
+      "shardproof: what would these ranks compute, would they hang, and is it what one device "
+      "computes?\n\n";
+  for (const Command& command : commands())
+    out += fmt::format("  shardproof {:<6} {}\n", command.name, command.summary);
+  return out +
+         "\nTo begin:\n"
+         "  shardproof new mlp > my_mlp.json\n"
+         "  shardproof run my_mlp.json\n"
+         "  shardproof help language\n";
+}
+
+std::string help_help() {
+  return "shardproof help [COMMAND | language]\n\n"
+         "Without a word: the commands. With the name of a command: its options. language: the "
+         "reference of\n"
+         "scenario files.\n";
+}
+
+int help_command(const Words& words, const Registries&) {
+  if (words.empty()) {
+    print_out(general_help());
+    return 0;
+  }
+  if (words.size() > 1) throw_bad_input("help: expected one word, found {}", words.size());
+  if (words[0] == "language") {
+    print_out(language_text());
+    return 0;
+  }
+  NearestName nearest(words[0]);
+  nearest.offer("language");
+  for (const Command& command : commands()) {
+    if (command.name == words[0]) {
+      print_out(command.help());
+      return 0;
+    }
+    nearest.offer(command.name);
+  }
+  throw_bad_input("no help on \"{}\"{}", words[0], nearest.hint());
+}
+
+}  // namespace shardproof

@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+std::string signature(const OpRecord& op) {
+  std::string out = op.name + "(";
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    const Param& param = op.params[i];
+    if (i > 0) out += ", ";
+    out += param.name;
+    if (param.required) continue;
+    const bool none = std::holds_alternative<std::monostate>(param.fallback);
+    out += "=" + (none ? std::string("none") : to_string(param.fallback));
+  }
+  out += ")";
+  return op.infix.empty() ? out : out + "  " + op.infix;
+}
+
+std::string list_ops(const Registries& registries) {
+  std::vector<std::string> families;
+  for (const OpRecord* op : registries.ops.all())
+    if (std::find(families.begin(), families.end(), op->family) == families.end())
+      families.push_back(op->family);
+  std::string out;
+  for (const std::string& family : families) {
+    out += family + "\n";
+    for (const OpRecord* op : registries.ops.all())
+      if (op->family == family) out += fmt::format("  {:<44} {}\n", signature(*op), op->summary);
+  }
+  return out;
+}
+
+std::string list_backends(const Registries& registries) {
+  std::string out;
+  for (const auto& launcher : registries.backends) {
+    const auto reason = launcher->not_viable();
+    out += fmt::format("  {:<8} {}{}\n", launcher->name(), launcher->summary(),
+                       reason ? fmt::format("; not here: {}", *reason) : "");
+  }
+  return out;
+}
+
+std::string list_examples() {
+  std::string out;
+  for (const Example& example : examples())
+    out += fmt::format("  shardproof new {:<10} {}\n", example.name, example.summary);
+  return out;
+}
+
+int list_scenarios(const Words& words) {
+  if (words.size() != 2) throw_bad_input("list scenarios: expected a folder");
+  const std::vector<ScenarioPath> paths = find_scenarios(words[1]);
+  const std::vector<Scenario> scenarios = load_all(paths, {});
+  if (scenarios.empty()) return 2;
+  std::string out;
+  for (const Scenario& scenario : scenarios) {
+    out += fmt::format("{}   {} case{}\n", scenario.file, scenario.cases.size(),
+                       scenario.cases.size() == 1 ? "" : "s");
+    if (!scenario.about.empty()) out += "  " + scenario.about + "\n";
+  }
+  print_out(out);
+  return 0;
+}
+
+}  // namespace
+
+int list_command(const Words& words, const Registries& registries) {
+  const std::string what = words.empty() ? "" : words[0];
+  if (what == "scenarios") return list_scenarios(words);
+  if (words.size() > 1) throw_bad_input("list {}: expected no more words", what);
+  if (what == "ops") {
+    print_out(list_ops(registries));
+  } else if (what == "backends") {
+    print_out(list_backends(registries));
+  } else if (what == "examples") {
+    print_out(list_examples());
+  } else {
+    NearestName nearest(what);
+    for (const char* known : {"ops", "backends", "scenarios", "examples"}) nearest.offer(known);
+    throw_bad_input("list: expected ops, backends, scenarios FOLDER or examples, found \"{}\"{}",
+                    what, nearest.hint());
+  }
+  return 0;
+}
+
+std::string list_help() { return "shardproof list ops | backends | scenarios FOLDER | examples\n"; }
+
+}  // namespace shardproof

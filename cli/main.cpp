@@ -1,0 +1,7 @@
+#include "shardproof/cli/cli.h"
+
+int main(int argc, char** argv) {
+  const shardproof::Registries registries{shardproof::builtin_ops(),
+                                          shardproof::builtin_backends()};
+  return shardproof::cli_main(argc, argv, registries);
+}

@@ -1,0 +1,134 @@
+#include <charconv>
+#include <sstream>
+
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/planner.h"
+#include "shardproof/scenarios/topology.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description plan_options() {
+  po::options_description options;
+  options.add_options()                      //
+      ("tensor", po::value<Words>())         //
+      ("mesh", po::value<std::string>())     //
+      ("from", po::value<std::string>())     //
+      ("to", po::value<std::string>())       //
+      ("to-mesh", po::value<std::string>())  //
+      ("topology", po::value<std::string>());
+  return options;
+}
+
+std::string needed(const po::variables_map& given, const char* option) {
+  if (!given.count(option)) throw_bad_input("plan: --{} is missing; shardproof help plan", option);
+  return given[option].as<std::string>();
+}
+
+Dims read_shape(const std::string& text) {
+  Dims shape;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    const size_t start = std::min(word.find_first_not_of(' '), word.size());
+    int64_t size = 0;
+    const char* end = word.data() + word.size();
+    const auto read = std::from_chars(word.data() + start, end, size);
+    if (read.ec != std::errc() || read.ptr != end || size < 0)
+      throw_bad_input("plan: expected a shape such as 1024,512, found \"{}\"", text);
+    shape.push_back(size);
+  }
+  element_count(shape);
+  return shape;
+}
+
+DType read_dtype(const std::string& text) {
+  const std::optional<DType> dtype = parse_dtype(text);
+  if (dtype) return *dtype;
+  NearestName nearest(text);
+  for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));
+  throw_bad_input("unknown dtype \"{}\"{}", text, nearest.hint());
+}
+
+template <typename Action>
+auto of_option(const char* option, Action action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    const std::string column =
+        error.where().column > 0 ? fmt::format(" column {}", error.where().column) : "";
+    throw Error(error.kind(), fmt::format("--{}{}: {}", option, column, error.message()));
+  }
+}
+
+// A plan that takes as long as another is judged by bytes.
+PriceFunction timed_price(const std::shared_ptr<const CostModel>& machine) {
+  return [machine](const PlanStep& step) {
+    Price price = price_by_bytes(step);
+    price.primary = to_seconds(step_time(step, *machine));
+    return price;
+  };
+}
+
+std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to) {
+  Fraction naive(0);
+  for (const PlanStep& step : gather_then_slice(from, to).steps)
+    naive = naive + cost_of(step).bytes;
+  return fmt::format("  gather then slice would send {} a rank; optimal among {} states\n",
+                     bytes_text(naive), result.states);
+}
+
+}  // namespace
+
+int plan_command(const Words& words, const Registries&) {
+  const po::variables_map given = parse_words(words, plan_options(), "tensor");
+  const Words tensor = given.count("tensor") ? given["tensor"].as<Words>() : Words{};
+  if (tensor.size() != 2)
+    throw_bad_input("plan: expected a shape and a dtype: shardproof plan \"1024,512\" f32 ...");
+  const Dims shape = read_shape(tensor[0]);
+  const DType dtype = read_dtype(tensor[1]);
+  const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(needed(given, "mesh")); });
+  const Mesh to_mesh =
+      given.count("to-mesh")
+          ? of_option("to-mesh", [&] { return Mesh::parse(given["to-mesh"].as<std::string>()); })
+          : mesh;
+  const Spec from =
+      of_option("from", [&] { return Spec::parse(needed(given, "from"), mesh, shape, dtype); });
+  const Spec to =
+      of_option("to", [&] { return Spec::parse(needed(given, "to"), to_mesh, shape, dtype); });
+  PlannerOptions options;
+  std::shared_ptr<const CostModel> machine;
+  if (given.count("topology")) {
+    machine = of_option("topology",
+                        [&] { return parse_topology(given["topology"].as<std::string>(), ""); });
+    options.price = timed_price(machine);
+  }
+  const PlannerResult result = plan_redistribution(from, to, options);
+  std::string out;
+  for (size_t i = 0; i < result.plan.steps.size(); ++i)
+    out += step_text(result.plan.steps[i], static_cast<int>(i) + 1, machine.get());
+  if (result.plan.steps.empty()) out += "  nothing to do: every rank has what it needs\n";
+  print_out(out + comparison(result, from, to));
+  return 0;
+}
+
+std::string plan_help() {
+  return R"text(shardproof plan SHAPE DTYPE --mesh MESH --from PLACEMENTS --to PLACEMENTS [options]
+
+Explains the cheapest redistribution between two placements of one tensor, step by step.
+
+  shardproof plan "1024,512" f32 --mesh dp=2,tp=4 --from "dp:S(0) tp:S(0)" --to "dp:S(0) tp:S(1)"
+  shardproof plan "5,6" bf16 --mesh 2x4 --from "S(0) P(sum)" --to "R S(1)"
+
+  --mesh MESH        dp=2,tp=4 or 2x4
+  --from, --to       placements by the names of axes, or one an axis in mesh order; not named: R
+  --to-mesh MESH     when the target lies on other ranks: "tp=4 on 4-7"
+  --topology TEXT    ideal, flat(latency='5 us', bandwidth='50 GB/s') or a .json file: adds times,
+                     and the cheapest is the fastest; without it the one with fewest bytes
+)text";
+}
+
+}  // namespace shardproof

@@ -1,0 +1,73 @@
+#include "shardproof/cli/detail/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace shardproof {
+namespace {
+
+std::string axes_text(const PlanStep& step) {
+  if (step.kind == StepKind::transfer) return "to " + to_string(step.to.mesh());
+  std::string out;
+  for (const int axis : step.axes)
+    out += (out.empty() ? "over " : "+") + step.from.mesh().axes()[static_cast<size_t>(axis)].name;
+  return out;
+}
+
+// Only what the step changes.
+std::string change_text(const PlanStep& step) {
+  if (step.kind == StepKind::transfer)
+    return placements_text(step.from) + " -> " + placements_text(step.to);
+  std::string from, to;
+  const bool named = step.axes.size() != 1;
+  for (int axis = 0; axis < step.from.mesh().axis_count(); ++axis) {
+    if (step.from.placement(axis) == step.to.placement(axis)) continue;
+    const std::string prefix =
+        named ? step.from.mesh().axes()[static_cast<size_t>(axis)].name + ":" : "";
+    from += (from.empty() ? "" : " ") + prefix + to_string(step.from.placement(axis));
+    to += (to.empty() ? "" : " ") + prefix + to_string(step.to.placement(axis));
+  }
+  // The order of cutting may be all that changes.
+  if (from.empty()) return placements_text(step.from) + " -> " + placements_text(step.to);
+  return from + " -> " + to;
+}
+
+}  // namespace
+
+std::string bytes_text(Fraction bytes) {
+  constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < Fraction(1024)) return to_string(bytes) + " B";
+  double value = bytes.to_double();
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  if (value == std::floor(value)) return fmt::format("{:.0f} {}", value, kUnits[unit]);
+  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+Duration step_time(const PlanStep& step, const CostModel& machine) {
+  const LoweredStep lowered = lower(step);
+  if (lowered.call) return machine.collective(*lowered.call, lowered.whole_bytes);
+  if (step.kind != StepKind::transfer) return {};
+  // Grouped sends: as long as the fullest rank needs for what it sends.
+  Collective send;
+  send.kind = CollectiveKind::send;
+  const Fraction bytes = cost_of(step).bytes;
+  return machine.collective(send, bytes.num() / bytes.den());
+}
+
+std::string step_text(const PlanStep& step, int number, const CostModel* machine) {
+  const StepCost cost = cost_of(step);
+  std::string out = fmt::format("  {}  {}", number, name(step.kind));
+  const std::string axes = axes_text(step);
+  if (!axes.empty()) out += "   " + axes;
+  out += "   " + change_text(step);
+  out += cost.bytes == Fraction(0) ? std::string("   sends nothing")
+                                   : fmt::format("   sends {} a rank", bytes_text(cost.bytes));
+  out += fmt::format("   peak {}", bytes_text(Fraction(cost.peak_bytes)));
+  if (machine != nullptr) out += "   " + rounded_text(step_time(step, *machine));
+  return out + "\n";
+}
+
+}  // namespace shardproof

@@ -1,0 +1,159 @@
+#include <chrono>
+
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description run_options() {
+  po::options_description options;
+  options.add(loading_options());
+  options.add_options()                                              //
+      ("path", po::value<Words>())                                   //
+      ("case", po::value<std::string>())                             //
+      ("seed", po::value<uint64_t>()->default_value(0))              //
+      ("schedule", po::value<std::string>()->default_value("fifo"))  //
+      ("backend", po::value<std::string>()->default_value("local"))  //
+      ("jobs", po::value<int>())                                     //
+      ("json", po::value<std::string>())                             //
+      ("junit", po::value<std::string>());
+  return options;
+}
+
+ScheduleKind read_schedule(const std::string& text) {
+  if (text == "fifo") return ScheduleKind::fifo;
+  if (text == "seeded") return ScheduleKind::seeded;
+  if (text == "adversarial") return ScheduleKind::adversarial;
+  throw_bad_input("--schedule: expected fifo, seeded or adversarial, found \"{}\"", text);
+}
+
+void check_backend(const std::string& name, const Registries& registries) {
+  NearestName nearest(name);
+  for (const auto& launcher : registries.backends) {
+    if (launcher->name() == name) {
+      if (const auto reason = launcher->not_viable())
+        throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
+      return;
+    }
+    nearest.offer(launcher->name());
+  }
+  throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
+}
+
+RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
+  RunOptions options;
+  options.seed = given["seed"].as<uint64_t>();
+  options.schedule = read_schedule(given["schedule"].as<std::string>());
+  options.backend = given["backend"].as<std::string>();
+  check_backend(options.backend, registries);
+  if (given.count("jobs")) {
+    options.jobs = given["jobs"].as<int>();
+    if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
+  }
+  if (given.count("case")) options.only_case = given["case"].as<std::string>();
+  if (given.count("set")) options.set = given["set"].as<Words>();
+  return options;
+}
+
+// One line that is written over, on a terminal only.
+class ProgressLine {
+ public:
+  void show(const Progress& progress) {
+    if (!stdout_is_terminal()) return;
+    const std::string line =
+        fmt::format("{} of {} cases, {} failing, {} to go", progress.done, progress.total,
+                    progress.failing, progress.total - progress.done);
+    fmt::print("\r{:<60}", line);
+    std::fflush(stdout);
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) fmt::print("\r{:60}\r", "");
+  }
+
+ private:
+  bool shown_ = false;
+};
+
+void write_reports(const po::variables_map& given, const RunResult& result,
+                   const RunOptions& options) {
+  const ReportHead head{SHARDPROOF_VERSION, options};
+  if (given.count("json"))
+    write_whole_file(given["json"].as<std::string>(), json_report(result, head));
+  if (given.count("junit"))
+    write_whole_file(given["junit"].as<std::string>(), junit_report(result, head));
+}
+
+// Bad input writes nothing; a report of other cases is worth having all the same.
+bool all_refused(const RunResult& result) {
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      if (one.status != CaseStatus::refused) return false;
+  return true;
+}
+
+void print_refusals(const RunResult& result) {
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      if (one.error) print_error(*one.error);
+}
+
+}  // namespace
+
+int run_command(const Words& words, const Registries& registries) {
+  const po::variables_map given = parse_words(words, run_options(), "path");
+  if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
+  const RunOptions options = read_run_options(given, registries);
+  const auto began = std::chrono::steady_clock::now();
+
+  std::vector<ScenarioPath> paths;
+  for (const std::string& path : given["path"].as<Words>())
+    for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
+  const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
+  if (scenarios.empty()) return 2;
+
+  ProgressLine line;
+  std::vector<std::string> groups;
+  for (const ScenarioPath& path : paths) groups.push_back(path.group);
+  const RunResult result = run_scenarios(scenarios, groups, options, registries,
+                                         [&](const Progress& progress) { line.show(progress); });
+  line.clear();
+  if (all_refused(result)) {
+    print_refusals(result);
+    return 2;
+  }
+  TextStyle style;
+  style.color = stdout_is_terminal();
+  style.table = paths.size() > 1;
+  style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  print_out(text_report(result, style));
+  write_reports(given, result, options);
+  return result.exit_code();
+}
+
+std::string run_help() {
+  return R"text(shardproof run FILE|FOLDER ... [options]
+
+Runs scenarios and compares what they find with what they expect. A folder means every *.json below it.
+
+  --case NAME        only this case of a sweep: --case "mesh=tp=3 tokens=7"
+  --set NAME=VALUE   override a let; may be repeated
+  --seed N           seed of tensor values and schedules (default 0)
+  --schedule KIND    fifo (default), seeded or adversarial: the order in which ranks get on
+  --backend NAME     where ranks run (default local); see shardproof list backends
+  --jobs N           cases at the same time (default: one a core)
+  --json FILE        write a report for programs
+  --junit FILE       write a JUnit XML report for CI
+  --max-ranks N      refuse more ranks (default 1048576)
+  --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
+
+Exit code: 0 every case as expected; 1 a finding that was not expected, or an expectation not met;
+2 bad input, or something that was refused; 3 a bug of shardproof. The greatest of all cases.
+)text";
+}
+
+}  // namespace shardproof

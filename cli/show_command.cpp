@@ -1,0 +1,151 @@
+#include <map>
+
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description show_options() {
+  po::options_description options;
+  options.add(loading_options());
+  options.add_options()             //
+      ("path", po::value<Words>())  //
+      ("case", po::value<std::string>());
+  return options;
+}
+
+std::string numbered(const std::vector<std::string>& lines) {
+  std::string out;
+  for (size_t i = 0; i < lines.size(); ++i) out += fmt::format("  {:>3}  {}\n", i + 1, lines[i]);
+  return out;
+}
+
+// What the program sends: a call counts once for each of its ranks.
+struct Traffic {
+  std::map<std::string, Fraction> bytes;  // of the busiest rank, by group
+  std::map<std::string, int64_t> calls;   // of a rank, by kind and group
+  Duration time;                          // of all calls after each other
+};
+
+int64_t whole_bytes_of_item(const CallItem& item) {
+  return item.step ? lower(*item.step).whole_bytes : whole_bytes_of(item.collective);
+}
+
+void add_item(const CallItem& item, const CostModel* machine, Traffic& traffic) {
+  const Collective& call = item.collective;
+  const int64_t whole = whole_bytes_of_item(item);
+  const Fraction bytes =
+      item.step ? cost_of(*item.step).bytes : bytes_sent(call.kind, call.group.size(), whole);
+  Fraction& sum = traffic.bytes[call.group.name()];
+  sum = sum + bytes;
+  ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
+  if (machine != nullptr) traffic.time += machine->collective(call, whole);
+}
+
+Traffic traffic_of(const SpmdListing& listing, const CostModel* machine) {
+  Traffic traffic;
+  for (const Instr& instr : listing.instrs)
+    if (const auto* call = std::get_if<Communicate>(&instr.action))
+      for (const CallItem& item : call->items) add_item(item, machine, traffic);
+  return traffic;
+}
+
+std::string plans_text(const SpmdListing& listing, const CostModel* machine) {
+  std::string out;
+  const auto add = [&](const PlanStep& step, const Origin& origin) {
+    out += step_text(step, origin.line, machine);
+  };
+  for (const Instr& instr : listing.instrs) {
+    if (const auto* call = std::get_if<Communicate>(&instr.action)) {
+      for (const CallItem& item : call->items)
+        if (item.step) add(*item.step, instr.origin);
+    } else if (const auto* local = std::get_if<Reshuffle>(&instr.action)) {
+      add(local->step, instr.origin);
+    }
+  }
+  return out;
+}
+
+std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
+  std::string out;
+  for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
+  for (const auto& [group, bytes] : traffic.bytes)
+    out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
+  if (traffic.calls.empty()) out += "  nothing\n";
+  if (machine != nullptr)
+    out += fmt::format("  all calls after each other take {}\n", rounded_text(traffic.time));
+  return out;
+}
+
+std::string listing_text(const SpmdListing& listing, const CostModel* machine) {
+  const std::string ranks = to_string(listing.lanes);
+  std::string out;
+  const std::string plans = plans_text(listing, machine);
+  if (!plans.empty()) out += fmt::format("\nredistributions, by line\n{}", plans);
+  return out + fmt::format("\ncommunication of ranks {}\n{}", ranks,
+                           traffic_text(traffic_of(listing, machine), machine));
+}
+
+std::string job_text(const Job& job, const Registries& registries) {
+  const Lowered lowered = lower_job(job, registries);
+  std::string out;
+  if (!lowered.global_lines.empty())
+    out += "global program\n" + numbered(lowered.global_lines) + "\n";
+  out += "rank program\n" + numbered(to_lines(lowered.program));
+  for (const SpmdListing& listing : lowered.program.listings)
+    out += listing_text(listing, job.cost.get());
+  for (const Finding& finding : lowered.unwritten)
+    out += fmt::format("\n{}: {}\n", name(finding.verdict), finding.headline);
+  return out;
+}
+
+const Case& choose_case(const Scenario& scenario, const po::variables_map& given) {
+  if (!given.count("case")) return scenario.cases.front();
+  const std::string wanted = given["case"].as<std::string>();
+  NearestName nearest(wanted);
+  for (const Case& one : scenario.cases) {
+    if (one.name == wanted) return one;
+    nearest.offer(one.name);
+  }
+  throw_bad_input("--case \"{}\": no such case{}", wanted, nearest.hint());
+}
+
+}  // namespace
+
+int show_command(const Words& words, const Registries& registries) {
+  const po::variables_map given = parse_words(words, show_options(), "path");
+  const Words paths = given.count("path") ? given["path"].as<Words>() : Words{};
+  if (paths.size() != 1) throw_bad_input("show: expected one scenario file");
+  const std::vector<Scenario> scenarios =
+      load_all(find_scenarios(paths[0]), read_loading_options(given));
+  if (scenarios.empty()) return 2;
+  if (scenarios.size() > 1) throw_bad_input("show: expected one scenario file, found a folder");
+  const Scenario& scenario = scenarios.front();
+  const Case& one = choose_case(scenario, given);
+  if (one.refused) throw one.refused->inside({scenario.file, "", 0, 0});
+  std::string out = scenario.about.empty() ? "" : scenario.about + "\n\n";
+  if (scenario.cases.size() > 1)
+    out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,
+                       scenario.cases.size());
+  try {
+    for (const Phase& phase : one.phases) out += job_text(filled(phase, 0), registries);
+  } catch (const Error& error) {
+    throw error.inside({scenario.file, "", 0, 0});
+  }
+  print_out(out);
+  return 0;
+}
+
+std::string show_help() {
+  return R"text(shardproof show FILE [--case NAME] [--set NAME=VALUE]
+
+Prints, without running: the global program, what each rank does, each redistribution with its bytes, and
+the communication of a rank by axis. With a topology in the file also times.
+)text";
+}
+
+}  // namespace shardproof

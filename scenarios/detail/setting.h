@@ -1,0 +1,40 @@
+// Setting: what the parts of a case are read against: meshes, world, lets, default dtype, limits.
+#pragma once
+
+#include "shardproof/scenarios/detail/select_ranks.h"
+#include "shardproof/scenarios/load.h"
+
+namespace shardproof {
+
+struct Setting {
+  NamedMeshes meshes;
+  int64_t world = 1;
+  std::vector<std::pair<std::string, std::vector<int32_t>>> groups;
+  DType dtype = DType::f32;
+  const LetTable* lets = nullptr;
+  const LoadOptions* options = nullptr;
+  bool timed = false;  // a topology is given
+
+  NumberScope scope() const { return lets->scope(); }
+  const Mesh& mesh(const std::string& name) const;  // key of `meshes`
+  Lanes ranks(const JsonReader& selector) const;    // a text
+  // A group's name as calls print it: axes joined by +, "world" or a name of `groups`. Throws when
+  // unknown.
+  void check_group(const std::string& name) const;
+};
+
+struct ReadTensor {
+  JobInput input;
+  Fill fill;
+};
+std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const Setting& setting);
+std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& setting);
+
+// Only verdict, error, name and line: what a refused case is compared with.
+Expect read_refusal(const JsonReader& expect);
+Expect read_expect(const JsonReader& expect, const Setting& setting);
+
+// Builds one case from the root object with the sweep's settings in it. Throws Error.
+std::vector<Phase> read_phases(const JsonTree& root, const LoadOptions& options);
+
+}  // namespace shardproof

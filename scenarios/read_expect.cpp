@@ -1,0 +1,168 @@
+#include "shardproof/program/quantity.h"
+#include "shardproof/scenarios/detail/later.h"
+#include "shardproof/scenarios/detail/setting.h"
+
+namespace shardproof {
+namespace {
+
+const std::vector<std::string_view> kKeys = {
+    "verdict",    "line",  "ranks",       "name", "ratio", "call",    "error",  "bytes",   "values",
+    "placements", "local", "collectives", "time", "peak",  "exposed", "bubble", "slowdown"};
+
+Verdict read_verdict(const JsonReader& reader) {
+  const std::optional<Verdict> verdict = parse_verdict(reader.text());
+  if (verdict) {
+    refuse_later_verdict(*verdict, reader);
+    return *verdict;
+  }
+  NearestName nearest(reader.text());
+  for (int i = 0; i < kVerdictCount; ++i) nearest.offer(name(static_cast<Verdict>(i)));
+  reader.refuse(fmt::format("unknown verdict \"{}\"{}", reader.text(), nearest.hint()));
+}
+
+// `unit`: what the number is measured in; a bare number is bytes as well, but no time.
+Condition read_condition(const JsonReader& reader, const NumberScope& scope,
+                         Unit unit = Unit::none) {
+  if (reader.kind() == JsonKind::real || reader.kind() == JsonKind::integer)
+    if (unit != Unit::time) return Condition::equal_to(read_number(reader, scope));
+  if (reader.kind() != JsonKind::text)
+    reader.expected(unit == Unit::time ? "a time such as \"<= 25 us\""
+                                       : "a number or a condition such as \"<= 4\"");
+  const Condition condition = reader.inside([&] { return Condition::parse(reader.text(), scope); });
+  const bool bare_bytes = unit == Unit::bytes && condition.unit() == Unit::none;
+  if (condition.unit() != unit && !bare_bytes)
+    reader.refuse(fmt::format("expected {}, found {}", name(unit), name(condition.unit())));
+  return condition;
+}
+
+// A condition for all ranks, or an object from selector to condition.
+std::vector<RankCondition> read_rank_conditions(const JsonReader& reader, const Setting& setting,
+                                                Unit unit = Unit::none) {
+  if (reader.kind() != JsonKind::object)
+    return {{Lanes::range(0, setting.world), read_condition(reader, setting.scope(), unit)}};
+  std::vector<RankCondition> out;
+  for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world))
+    out.push_back({entry.lanes, read_condition(entry.reader, setting.scope(), unit)});
+  return out;
+}
+
+std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectCalls> out;
+  for (const auto& [key, reader] : object.members()) {
+    ExpectCalls calls;
+    const size_t space = key.find(' ');
+    calls.kind = key.substr(0, space);
+    if (space != std::string::npos) calls.group = key.substr(space + 1);
+    if (!parse_collective_kind(calls.kind)) {
+      NearestName nearest(calls.kind);
+      for (int i = 0; i <= static_cast<int>(CollectiveKind::wait_signal); ++i)
+        nearest.offer(name(static_cast<CollectiveKind>(i)));
+      reader.refuse(fmt::format("unknown kind of call \"{}\"{}", calls.kind, nearest.hint()));
+    }
+    if (!calls.group.empty())
+      reader.inside([&, &calls = calls] {
+        setting.check_group(calls.group);
+        return 0;
+      });
+    calls.counts = read_rank_conditions(reader, setting);
+    out.push_back(std::move(calls));
+  }
+  return out;
+}
+
+std::vector<ExpectBytes> read_bytes(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectBytes> out;
+  for (const auto& [key, reader] : object.members()) {
+    reader.inside([&, &key = key] {
+      setting.check_group(key);
+      return 0;
+    });
+    out.push_back({key, read_rank_conditions(reader, setting, Unit::bytes)});
+  }
+  return out;
+}
+
+std::vector<ExpectShapes> read_local(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectShapes> out;
+  for (const auto& [name, ranks] : object.members()) {
+    ExpectShapes shapes{name, {}};
+    for (const SelectedEntry& entry : select_entries(ranks, setting.meshes, setting.world)) {
+      Dims shape;
+      if (entry.reader.items().size() > static_cast<size_t>(kMaxDims))
+        entry.reader.refuse(fmt::format("a tensor has at most {} dims", kMaxDims));
+      for (const JsonReader& item : entry.reader.items())
+        shape.push_back(read_integer(item, setting.scope()));
+      shapes.shapes.push_back({entry.lanes, shape});
+    }
+    out.push_back(std::move(shapes));
+  }
+  return out;
+}
+
+std::vector<ExpectValues> read_values(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectValues> out;
+  for (const auto& [name, reader] : object.members()) {
+    ExpectValues values;
+    values.name = name;
+    if (reader.kind() == JsonKind::list) {
+      NestedNumbers nested = read_nested(reader, setting.scope(), {});
+      values.shape = nested.shape;
+      values.elements = std::move(nested.elements);
+    } else {
+      values.each = read_condition(reader, setting.scope());
+    }
+    out.push_back(std::move(values));
+  }
+  return out;
+}
+
+void read_place(const JsonReader& object, const Setting& setting, Expect& expect) {
+  const auto condition = [&](std::string_view key, std::optional<Condition>& into,
+                             Unit unit = Unit::none) {
+    if (object.has(key)) into = read_condition(object.at(key), setting.scope(), unit);
+  };
+  condition("line", expect.line);
+  condition("ratio", expect.ratio);
+  condition("call", expect.call);
+  condition("peak", expect.peak, Unit::bytes);
+  condition("time", expect.time, Unit::time);
+  if (expect.time && !setting.timed) object.at("time").refuse("times need a \"topology\"");
+  if (object.has("ranks")) expect.ranks = setting.ranks(object.at("ranks"));
+}
+
+}  // namespace
+
+Expect read_refusal(const JsonReader& object) {
+  Expect expect;
+  if (object.kind() != JsonKind::object) return expect;
+  if (object.has("verdict")) expect.verdict = read_verdict(object.at("verdict"));
+  if (object.has("error")) expect.error = object.at("error").text();
+  if (object.has("name")) expect.name = object.at("name").text();
+  const bool plain_line = object.has("line") && object.at("line").kind() == JsonKind::integer;
+  if (plain_line) expect.line = read_condition(object.at("line"), {});
+  return expect;
+}
+
+Expect read_expect(const JsonReader& object, const Setting& setting) {
+  object.check_keys(kKeys);
+  refuse_later_expect_keys(object);
+  Expect expect = read_refusal(object);
+  read_place(object, setting, expect);
+  if (!expect.error.empty() && expect.verdict != Verdict::bad_input)
+    object.at("error").refuse("\"error\" goes with the verdict \"bad input\"");
+  if (object.has("collectives")) {
+    expect.any_collectives = false;
+    expect.collectives = read_collectives(object.at("collectives"), setting);
+  }
+  if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), setting);
+  if (object.has("local")) expect.local = read_local(object.at("local"), setting);
+  if (object.has("values")) expect.values = read_values(object.at("values"), setting);
+  if (object.has("placements"))
+    for (const auto& [name, reader] : object.at("placements").members()) {
+      reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });
+      expect.placements.push_back({name, reader.text()});
+    }
+  return expect;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,73 @@
+// Running: scenarios to results. Cases run on several threads, each case on one; results are in the
+// order of files and cases, whatever ran first.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/scenarios/scenario.h"
+
+namespace shardproof {
+
+struct RunOptions {
+  uint64_t seed = 0;
+  ScheduleKind schedule = ScheduleKind::fifo;
+  std::string backend = "local";
+  int jobs = 0;  // threads; 0: one a core
+  std::optional<std::string> only_case;
+  std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
+  std::string program = "shardproof";  // first word of that command
+};
+
+enum class CaseStatus {
+  as_expected,
+  surprise,  // a finding that was not expected, or an expectation that was not met
+  refused,   // bad input, or an operation that was refused
+};
+
+struct PhaseResult {
+  Outcome outcome;  // without records and values
+  std::vector<Missed> missed;
+  std::vector<JobListing> listings;                     // what ran, for reports
+  std::string line_text(const Finding& finding) const;  // source of its line, or ""
+};
+
+struct CaseResult {
+  std::string file, name;  // of the scenario, of the case
+  CaseStatus status = CaseStatus::as_expected;
+  std::vector<PhaseResult> phases;
+  std::optional<Error> error;
+  std::vector<Missed> missed_refusal;  // what the error misses of an expected one
+  std::string repeat;                  // the command that repeats it
+
+  Verdict expected = Verdict::clean;  // of the first phase that expects something
+  Verdict verdict() const;            // of the first phase that found something
+  int64_t values_compared() const;
+};
+
+struct ScenarioResult {
+  std::string file, group, about;
+  std::vector<CaseResult> cases;
+};
+
+struct RunResult {
+  std::vector<ScenarioResult> scenarios;
+  int exit_code() const;  // the greatest of all cases: 0, 1 or 2
+  int64_t cases() const;
+  int64_t surprises() const;  // cases that did not end as expected
+  int64_t values_compared() const;
+};
+
+struct Progress {
+  int64_t done = 0, failing = 0, total = 0;
+};
+// `groups` has one entry a scenario: its row in the table of a folder. `progress` is called by one
+// thread at a time. Throws Error when `only_case` names no case.
+RunResult run_scenarios(const std::vector<Scenario>& scenarios,
+                        const std::vector<std::string>& groups, const RunOptions& options,
+                        const Registries& registries,
+                        const std::function<void(const Progress&)>& progress = {});
+
+}  // namespace shardproof

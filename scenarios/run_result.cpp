@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "shardproof/scenarios/run.h"
+
+namespace shardproof {
+
+// A finding of several listings stands in the one of its first rank.
+std::string PhaseResult::line_text(const Finding& finding) const {
+  if (finding.line <= 0) return "";
+  for (const JobListing& listing : listings) {
+    const bool holds = finding.ranks.empty() || listing.lanes.contains(finding.ranks[0]);
+    const auto line = static_cast<size_t>(finding.line);
+    if (holds && line <= listing.listing.lines.size()) return listing.listing.lines[line - 1];
+  }
+  return "";
+}
+
+Verdict CaseResult::verdict() const {
+  if (error) return Verdict::bad_input;
+  for (const PhaseResult& phase : phases)
+    if (!phase.outcome.findings.empty()) return phase.outcome.findings.front().verdict;
+  return Verdict::clean;
+}
+
+int64_t CaseResult::values_compared() const {
+  int64_t sum = 0;
+  for (const PhaseResult& phase : phases) sum += phase.outcome.values_compared;
+  return sum;
+}
+
+int RunResult::exit_code() const {
+  int code = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases)
+      code = std::max(code, one.status == CaseStatus::refused    ? 2
+                            : one.status == CaseStatus::surprise ? 1
+                                                                 : 0);
+  return code;
+}
+
+int64_t RunResult::cases() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    sum += static_cast<int64_t>(scenario.cases.size());
+  return sum;
+}
+
+int64_t RunResult::surprises() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases)
+      if (one.status != CaseStatus::as_expected) ++sum;
+  return sum;
+}
+
+int64_t RunResult::values_compared() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases) sum += one.values_compared();
+  return sum;
+}
+
+}  // namespace shardproof

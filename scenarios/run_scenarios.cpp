@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "shardproof/scenarios/run.h"
+
+namespace shardproof {
+namespace {
+
+std::string shell_word(const std::string& text) {
+  const bool plain =
+      !text.empty() &&
+      text.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%") ==
+          std::string::npos;
+  if (plain) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || c == '$' || c == '`') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string repeat_command(const std::string& file, const std::string& name,
+                           const RunOptions& options) {
+  std::string out = options.program + " run " + shell_word(file);
+  if (!name.empty())
+    out +=
+        " --case " + (name.find('"') == std::string::npos ? "\"" + name + "\"" : shell_word(name));
+  for (const std::string& set : options.set) out += " --set " + shell_word(set);
+  if (options.backend != "local") out += " --backend " + options.backend;
+  if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
+  if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
+  return out + fmt::format(" --seed {}", options.seed);
+}
+
+PhaseResult run_phase(const Phase& phase, const RunOptions& options, const Registries& registries) {
+  Job job = filled(phase, options.seed);
+  job.backend = options.backend;
+  job.schedule = {options.schedule, options.seed};
+  PhaseResult result;
+  result.outcome = check(job, registries);
+  result.missed = missed(phase.expect, result.outcome, job);
+  // The rest is large and nobody reads it.
+  result.outcome.world.records.clear();
+  result.outcome.values.clear();
+  if (job.program)
+    result.listings.push_back({Lanes::range(0, job.world), *job.program, "/program"});
+  for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
+  return result;
+}
+
+void settle_error(CaseResult& result, const Expect& expect, const Error& error) {
+  result.error = error.inside({result.file, "", 0, 0});
+  result.status = CaseStatus::refused;
+  if (expect.verdict != Verdict::bad_input || error.kind() == ErrorKind::unsupported) return;
+  result.missed_refusal = missed(expect, error);
+  result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::surprise;
+}
+
+Verdict expected_verdict(const Case& one) {
+  if (one.refused) return one.refusal.verdict;
+  for (const Phase& phase : one.phases)
+    if (phase.expect.verdict != Verdict::clean) return phase.expect.verdict;
+  return Verdict::clean;
+}
+
+CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions& options,
+                    const Registries& registries) {
+  CaseResult result;
+  result.file = scenario.file;
+  result.name = one.name;
+  result.expected = expected_verdict(one);
+  result.repeat = repeat_command(scenario.file, one.name, options);
+  set_repeat_command(result.repeat);
+  if (one.refused) {
+    settle_error(result, one.refusal, *one.refused);
+    return result;
+  }
+  const Expect* current = nullptr;
+  try {
+    for (const Phase& phase : one.phases) {
+      current = &phase.expect;
+      result.phases.push_back(run_phase(phase, options, registries));
+      if (!result.phases.back().missed.empty()) result.status = CaseStatus::surprise;
+    }
+  } catch (const Error& error) {
+    settle_error(result, *current, error);
+  } catch (const std::bad_alloc&) {
+    settle_error(result, *current,
+                 Error(ErrorKind::limit, "the machine has too little memory for this case"));
+  }
+  return result;
+}
+
+struct Task {
+  size_t scenario, index;  // of the result
+  const Case* one;
+};
+
+std::string without_spaces(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (c != ' ') out += c;
+  return out;
+}
+
+bool is_chosen(const Case& one, const RunOptions& options) {
+  return !options.only_case || without_spaces(one.name) == without_spaces(*options.only_case);
+}
+
+std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                             RunResult& result) {
+  std::vector<Task> tasks;
+  NearestName nearest(options.only_case.value_or(""));
+  for (size_t s = 0; s < scenarios.size(); ++s) {
+    for (const Case& one : scenarios[s].cases) {
+      nearest.offer(one.name);
+      if (!is_chosen(one, options)) continue;
+      tasks.push_back({s, result.scenarios[s].cases.size(), &one});
+      result.scenarios[s].cases.emplace_back();
+    }
+  }
+  if (tasks.empty() && options.only_case)
+    throw_bad_input("--case \"{}\": no such case{}", *options.only_case, nearest.hint());
+  return tasks;
+}
+
+size_t thread_count(int asked, size_t tasks) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::min(asked > 0 ? static_cast<size_t>(asked) : cores, std::max<size_t>(tasks, 1));
+}
+
+}  // namespace
+
+RunResult run_scenarios(const std::vector<Scenario>& scenarios,
+                        const std::vector<std::string>& groups, const RunOptions& options,
+                        const Registries& registries,
+                        const std::function<void(const Progress&)>& progress) {
+  RunResult result;
+  for (size_t s = 0; s < scenarios.size(); ++s)
+    result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
+  const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
+
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  Progress state;
+  state.total = static_cast<int64_t>(tasks.size());
+  const auto work = [&] {
+    for (size_t i = next++; i < tasks.size(); i = next++) {
+      const Task& task = tasks[i];
+      CaseResult one = run_case(scenarios[task.scenario], *task.one, options, registries);
+      const std::lock_guard<std::mutex> lock(mutex);
+      ++state.done;
+      if (one.status != CaseStatus::as_expected) ++state.failing;
+      result.scenarios[task.scenario].cases[task.index] = std::move(one);
+      if (progress) progress(state);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < thread_count(options.jobs, tasks.size()); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return result;
+}
+
+}  // namespace shardproof

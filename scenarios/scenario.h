@@ -1,0 +1,39 @@
+// Scenario: one file as a value, everything checked that needs no run. A sweep has become cases, a
+// case has one phase unless the file has `phases`; a phase is a Job whose tensors still lack their
+// data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job.h"
+#include "shardproof/scenarios/expect.h"
+#include "shardproof/scenarios/fill.h"
+
+namespace shardproof {
+
+struct Phase {
+  Job job;                  // inputs without data
+  std::vector<Fill> fills;  // one an input
+  Expect expect;
+};
+
+struct Case {
+  std::string name;  // what the sweep sets: "mesh=tp=3 tokens=7"; empty without a sweep
+  std::vector<Phase> phases;
+  // Bad input that `expect` asks for: the case was refused before it could run.
+  std::optional<Error> refused;
+  Expect refusal;  // what was expected then
+};
+
+struct Scenario {
+  std::string file;  // as reports name it
+  std::string about;
+  std::vector<Case> cases;
+};
+
+// The job with its data drawn from `seed`.
+Job filled(const Phase& phase, uint64_t seed);
+
+}  // namespace shardproof

@@ -1,0 +1,114 @@
+#include "shardproof/scenarios/detail/select_ranks.h"
+
+#include <sstream>
+
+#include "shardproof/program/names.h"
+
+namespace shardproof {
+namespace {
+
+struct AxisRange {
+  std::string axis;
+  Lanes indices;
+};
+
+AxisRange parse_axis_range(const std::string& word) {
+  const size_t equals = word.find('=');
+  AxisRange range{word.substr(0, equals), {}};
+  const std::string numbers = word.substr(equals + 1);
+  const std::optional<Lanes> indices = parse_lanes(numbers);
+  if (!is_name(range.axis) || !indices || indices->empty())
+    throw_bad_input("expected axis=index or axis=first-last, found {}", word);
+  range.indices = *indices;
+  return range;
+}
+
+void check_axes_known(const std::vector<AxisRange>& ranges, const NamedMeshes& meshes) {
+  for (const AxisRange& range : ranges) {
+    bool known = false;
+    NearestName nearest(range.axis);
+    for (const auto& [name, mesh] : meshes) {
+      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+      const std::optional<int> found = mesh.find_axis(range.axis);
+      if (!found) continue;
+      known = true;
+      const int64_t size = mesh.axes()[static_cast<size_t>(*found)].size;
+      if (meshes.size() == 1 && range.indices[range.indices.size() - 1] >= size)
+        throw_bad_input("{}={} is past the axis, which has size {}", range.axis,
+                        to_string(range.indices), size);
+    }
+    if (!known) throw_bad_input("unknown axis {}{}", range.axis, nearest.hint());
+  }
+}
+
+bool selected(const Mesh& mesh, const std::vector<AxisRange>& ranges, int32_t rank) {
+  const std::optional<Dims> coordinate = mesh.coordinate_of(rank);
+  for (const AxisRange& range : ranges)
+    if (!range.indices.contains((*coordinate)[mesh.axis(range.axis)])) return false;
+  return true;
+}
+
+Lanes select_by_axes(const std::vector<std::string>& words, const NamedMeshes& meshes) {
+  std::vector<AxisRange> ranges;
+  for (const std::string& word : words) ranges.push_back(parse_axis_range(word));
+  check_axes_known(ranges, meshes);
+  std::vector<int32_t> ranks;
+  for (const auto& [name, mesh] : meshes) {
+    bool has_all = true;
+    for (const AxisRange& range : ranges) has_all = has_all && mesh.find_axis(range.axis);
+    if (!has_all) continue;
+    const Lanes all = mesh.ranks();
+    for (int64_t i = 0; i < all.size(); ++i)
+      if (selected(mesh, ranges, all[i])) ranks.push_back(all[i]);
+  }
+  return Lanes::of(std::move(ranks));
+}
+
+}  // namespace
+
+Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t world) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  size_t with_axis = 0;
+  for (std::string word; in >> word; words.push_back(word))
+    if (word.find('=') != std::string::npos) ++with_axis;
+  if (words == std::vector<std::string>{"all"}) return Lanes::range(0, world);
+  Lanes lanes;
+  if (with_axis > 0 && with_axis == words.size()) {
+    lanes = select_by_axes(words, meshes);
+  } else if (const std::optional<Lanes> parsed = parse_lanes(text); parsed && !words.empty()) {
+    lanes = *parsed;
+  } else {
+    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found \"{}\"", text);
+  }
+  if (lanes.empty()) throw_bad_input("\"{}\" takes no rank", text);
+  if (lanes[lanes.size() - 1] >= world)
+    throw_bad_input("rank {} does not exist: the world has {} rank{}", lanes[lanes.size() - 1],
+                    world, world == 1 ? "" : "s");
+  return lanes;
+}
+
+std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedMeshes& meshes,
+                                          int64_t world) {
+  std::vector<SelectedEntry> out;
+  std::optional<size_t> rest;
+  Lanes taken;
+  for (const auto& [key, reader] : object.members()) {
+    if (key == "rest") {
+      rest = out.size();
+      out.push_back({{}, reader});
+      continue;
+    }
+    const Lanes lanes = reader.inside([&] { return select_ranks(key, meshes, world); });
+    const Lanes twice = taken.intersect(lanes);
+    if (!twice.empty()) reader.refuse(fmt::format("rank {} is taken by two selectors", twice[0]));
+    taken = taken.unite(lanes);
+    out.push_back({lanes, reader});
+  }
+  if (!rest) return out;
+  out[*rest].lanes = Lanes::range(0, world).minus(taken);
+  if (out[*rest].lanes.empty()) out[*rest].reader.refuse("rest takes no rank: the others take all");
+  return out;
+}
+
+}  // namespace shardproof

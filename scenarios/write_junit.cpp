@@ -1,0 +1,77 @@
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+// XML 1.0 has no way to write most control characters.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&apos;"; break;
+      case '\n': out += "&#10;"; break;
+      case '\t': out += "&#9;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+  }
+  return out;
+}
+
+struct Counts {
+  int64_t tests = 0, failures = 0, errors = 0;
+  void add(const CaseResult& one) {
+    ++tests;
+    if (one.status == CaseStatus::surprise) ++failures;
+    if (one.status == CaseStatus::refused) ++errors;
+  }
+  std::string attributes() const {
+    return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\"", tests, failures, errors);
+  }
+};
+
+std::string message_of(const CaseResult& one) {
+  if (one.error) return one.error->message();
+  for (const PhaseResult& phase : one.phases)
+    for (const Missed& miss : phase.missed)
+      return fmt::format("{}: expected {}, got {}", miss.what, miss.expected, miss.got);
+  return std::string(name(one.verdict()));
+}
+
+std::string case_xml(const ScenarioResult& scenario, const CaseResult& one) {
+  const std::string name = one.name.empty() ? scenario.file : one.name;
+  const std::string open = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
+                                       escaped(scenario.file), escaped(name));
+  if (one.status == CaseStatus::as_expected) return open + "/>\n";
+  const char* element = one.status == CaseStatus::refused ? "error" : "failure";
+  return fmt::format("{}>\n      <{} message=\"{}\" type=\"{}\">{}</{}>\n    </testcase>\n", open,
+                     element, escaped(message_of(one)), escaped(shardproof::name(one.verdict())),
+                     escaped(case_text(one, {})), element);
+}
+
+}  // namespace
+
+std::string junit_report(const RunResult& result, const ReportHead&) {
+  Counts all;
+  std::string suites;
+  for (const ScenarioResult& scenario : result.scenarios) {
+    Counts counts;
+    std::string cases;
+    for (const CaseResult& one : scenario.cases) {
+      counts.add(one);
+      all.add(one);
+      cases += case_xml(scenario, one);
+    }
+    suites += fmt::format("  <testsuite name=\"{}\" {}>\n{}  </testsuite>\n",
+                          escaped(scenario.file), counts.attributes(), cases);
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof\" {}>\n{}"
+      "</testsuites>\n",
+      all.attributes(), suites);
+}
+
+}  // namespace shardproof
