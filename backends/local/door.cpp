@@ -129,6 +129,31 @@ void LocalDoor::order(StreamId id, Ticket ticket) {
 // --- calls
 // ----------------------------------------------------------------------------------------
 
+namespace {
+
+int64_t lanes_of(std::span<const Call> calls) {
+  int64_t lanes = 0;
+  for (const Call& call : calls) lanes += call.lanes.size();
+  return lanes;
+}
+
+// The party's own views of what the call names.
+void keep_views(Party& party) {
+  Call& call = party.call;
+  if (call.input != nullptr) party.input = *call.input;
+  if (call.output != nullptr) party.output = *call.output;
+  call.input = call.input != nullptr ? &party.input : nullptr;
+  call.output = call.output != nullptr ? &party.output : nullptr;
+}
+
+// When some lanes of the call were no members.
+void restrict_views(Party& party) {
+  party.input = party.input.restrict_to(party.call.lanes);
+  party.output = party.output.restrict_to(party.call.lanes);
+}
+
+}  // namespace
+
 Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
   observe_host_waits();
@@ -148,10 +173,12 @@ Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
       }
     }
   }
+  const int64_t lanes_before = lanes_of(calls);
   if (!admit(calls)) {
     fail();
     return refuse();
   }
+  const bool any_outside = lanes_of(calls) != lanes_before;
   Flight& flight = world_.new_flight();
   flight.cohort = index_;
   flight.lanes = lanes_;
@@ -163,10 +190,8 @@ Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
     party = Party{};
     party.call = std::move(calls[i]);
     party.flight = &flight;
-    if (party.call.input != nullptr) party.input = *party.call.input;
-    if (party.call.output != nullptr) party.output = *party.call.output;
-    party.call.input = party.call.input != nullptr ? &party.input : nullptr;
-    party.call.output = party.call.output != nullptr ? &party.output : nullptr;
+    keep_views(party);
+    if (any_outside) restrict_views(party);
     world_.gate().number(party);
   }
   const Ticket ticket = flight.ticket;

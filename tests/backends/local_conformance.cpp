@@ -1,4 +1,6 @@
+#include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/backends/recorder.h"
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {
@@ -7,10 +9,14 @@ std::vector<ConformanceBackend> conformance_backends() {
   const auto with = [](ScheduleKind kind, uint64_t seed) {
     return [=](WorldOptions options) {
       options.schedule = {kind, seed};
-      return local_world(options);
+      return instrumented(local_backend())->start(options);
     };
   };
-  return {{"fifo", with(ScheduleKind::fifo, 0)},
+  const auto bare = [](const WorldOptions& options) {
+    return recorded(local_world(options), options.max_records);
+  };
+  return {{"bare", bare},
+          {"fifo", with(ScheduleKind::fifo, 0)},
           {"seeded", with(ScheduleKind::seeded, 7)},
           {"adversarial", with(ScheduleKind::adversarial, 0)}};
 }
