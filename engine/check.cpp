@@ -1,0 +1,300 @@
+#include <algorithm>
+
+#include "shardproof/engine/collector.h"
+#include "shardproof/engine/count_calls.h"
+#include "shardproof/engine/executor.h"
+#include "shardproof/engine/explain.h"
+#include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/job.h"
+#include "shardproof/engine/partition.h"
+#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/run_program.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+namespace {
+
+GlobalContext context_of(const Job& job, const OpRegistry& ops) {
+  GlobalContext context;
+  context.ops = &ops;
+  context.numbers = job.numbers;
+  context.meshes = job.meshes;
+  for (const JobInput& input : job.inputs)
+    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
+  return context;
+}
+
+std::string line_text(const std::vector<std::string>& lines, int line) {
+  const size_t index = static_cast<size_t>(line - 1);
+  return line > 0 && index < lines.size() ? lines[index] : "";
+}
+
+std::vector<Tensor> global_inputs(const Job& job) {
+  std::vector<Tensor> tensors;
+  for (const JobInput& input : job.inputs) tensors.push_back(input.data);
+  return tensors;
+}
+
+std::vector<ValueInfo> infos(const SpmdProgram& program) {
+  std::vector<ValueInfo> result;
+  for (const SpmdValue& value : program.values)
+    result.push_back({value.dtype, value.shapes, value.spec, {}});
+  return result;
+}
+
+PartitionOptions partition_options(const Job& job) {
+  PartitionOptions options;
+  options.explicit_only = job.explicit_only;
+  if (job.cost) options.price = price_by_time(job.cost);
+  return options;
+}
+
+// Errors of kernels and of the truth are bad input found while running.
+[[noreturn]] void rethrow(const Error& error, const std::string& path) {
+  throw error.inside({"", path, 0, 0});
+}
+
+Outcome check_global(const Job& job, const Registries& registries) {
+  const GlobalProgram global =
+      lower_global(*job.program, context_of(job, registries.ops), "/program");
+  const Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  const int64_t cuts = std::max<int64_t>(job.world, 1);
+  Truth truth(global, registries.ops, global_inputs(job), cuts);
+  std::set<ValueId> keep;
+  for (const std::string& name : job.keep)
+    if (const auto found = global.names.find(name); found != global.names.end())
+      if (const ValueId placed = parts.placed[static_cast<size_t>(found->second)];
+          placed != kNoValue)
+        keep.insert(placed);
+  Outcome outcome;
+  std::optional<Collector> collector;
+  try {
+    const auto probe = [&]() -> ProbeFunction {
+      collector.emplace(parts.program, &truth, keep);
+      return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
+    };
+    outcome = run_program(parts.program, job, registries, probe).outcome;
+  } catch (const Error& error) {
+    rethrow(error, "/program");
+  }
+  outcome.values_compared = collector->compared();
+  if (!collector->differences().empty()) {
+    const auto& [id, difference] = *collector->differences().begin();
+    const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
+    const WrongValue wrong{value.bound,           *value.spec,
+                           value.origin.line,     line_text(global.lines, value.origin.line),
+                           value.origin.instance, value.global};
+    outcome.findings.push_back(explain_difference(wrong, difference, truth));
+  } else if (!collector->replicas().empty()) {
+    const auto& [id, difference] = *collector->replicas().begin();
+    const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
+    const WrongValue wrong{value.bound,           *value.spec,
+                           value.origin.line,     line_text(global.lines, value.origin.line),
+                           value.origin.instance, value.global};
+    outcome.findings.push_back(explain_replicas(wrong, difference));
+  }
+  for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
+  std::vector<ValueInfo> known = infos(parts.program);
+  for (const auto& [name, global_id] : global.names) {
+    const ValueId id = parts.placed[static_cast<size_t>(global_id)];
+    if (id == kNoValue) continue;
+    ValueInfo info = known[static_cast<size_t>(id)];
+    const LocalTensor kept = collector->kept(id);
+    if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
+    outcome.values.emplace(name, std::move(info));
+  }
+  return outcome;
+}
+
+// The declared outputs of rank programs, compared when the listings have ended.
+struct OutputCheck {
+  const Job& job;
+  const RankProgram& ranks;
+  Outcome& outcome;
+  Truth* truth;
+
+  Spec spec_of(const JobOutput& output) const {
+    const Mesh* mesh = &job.meshes.at(0).second;
+    for (const auto& [key, other] : job.meshes)
+      if (key == output.mesh) mesh = &other;
+    const auto parts = ranks.names.find(output.name);
+    if (parts == ranks.names.end()) throw_bad_input("no rank binds {}", output.name);
+    const SpmdValue& value = ranks.program.values[static_cast<size_t>(parts->second.at(0).value)];
+    if (truth) {
+      const auto found = truth->program().names.find(output.name);
+      if (found == truth->program().names.end())
+        throw_bad_input("the truth does not bind {}", output.name);
+      const GlobalValue& global = truth->program().values[static_cast<size_t>(found->second)];
+      return spec_from(output, *mesh, global.shape, global.dtype);
+    }
+    return spec_from(output, *mesh, value.shapes.at(0).shape, value.dtype);
+  }
+
+  Spec spec_from(const JobOutput& output, const Mesh& mesh, const Dims& shape, DType dtype) const {
+    return Spec::parse(output.placements, mesh, shape, dtype);
+  }
+
+  // Ranks that have to hold it: those of `on`, else the mesh's.
+  Lanes owners(const JobOutput& output, const Spec& spec) const {
+    return output.on.empty() ? spec.mesh().ranks() : output.on;
+  }
+
+  void check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const {
+    Lanes held;
+    for (const NamedPart& part : ranks.names.at(output.name)) {
+      const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
+      for (const LocalShape& shape : value.shapes) {
+        const Lanes here = shape.lanes.intersect(part.lanes).intersect(on);
+        held = held.unite(here);
+        if (value.dtype != spec.dtype() && !here.empty())
+          throw_bad_input("{} is {} on rank {}, but {} in the truth", output.name,
+                          name(value.dtype), here[0], name(spec.dtype()));
+        for (int64_t i = 0; i < here.size(); ++i)
+          if (truth && !(spec.local_shape(here[i]) == shape.shape))
+            throw_bad_input("{} has shape {} on rank {}; placed as {} it would be {} there",
+                            output.name, to_string(shape.shape), here[i], placements_text(spec),
+                            to_string(spec.local_shape(here[i])));
+      }
+    }
+    const Lanes missing = on.minus(held);
+    if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
+  }
+
+  int line_of(const std::string& name, const Lanes& ranks_wrong) const {
+    int line = 0;
+    for (const NamedPart& part : ranks.names.at(name))
+      if (!part.lanes.intersect(ranks_wrong).empty())
+        line = line == 0 ? part.line : std::min(line, part.line);
+    return line;
+  }
+
+  std::string text_of(int line, const Lanes& wrong) const {
+    for (const SpmdListing& listing : ranks.program.listings)
+      if (!listing.lanes.intersect(wrong).empty()) return line_text(listing.lines, line);
+    return "";
+  }
+
+  LocalTensor gather(const JobOutput& output, const Lanes& on, const Executor& executor) const {
+    LocalTensor value;
+    for (const NamedPart& part : ranks.names.at(output.name)) {
+      const Lanes here = part.lanes.intersect(on);
+      const LocalTensor own = executor.value(part.value);
+      if (here.empty() || own.empty()) continue;
+      const LocalTensor cut = own.restrict_to(here);
+      value = value.empty() ? cut : value.merged_with(cut);
+    }
+    return value;
+  }
+
+  void compare(const JobOutput& output, const Executor& executor, std::vector<Finding>& wrong,
+               std::vector<Finding>& differing) {
+    const Spec spec = spec_of(output);
+    const Lanes on = owners(output, spec);
+    const LocalTensor value = gather(output, on, executor);
+    if (value.empty() || !value.lanes().contains(on))
+      return;  // a rank never got there; the run says why
+    WrongValue about{output.name, spec, 0, "", "", kNoValue};
+    if (truth) {
+      about.global = truth->program().names.at(output.name);
+      ++outcome.values_compared;
+      if (std::optional<Difference> difference =
+              compare_value(value, spec, truth->value(about.global), truth->bound(about.global))) {
+        about.line = line_of(output.name, difference->ranks);
+        about.text = text_of(about.line, difference->ranks);
+        wrong.push_back(explain_difference(about, *difference, *truth));
+        return;
+      }
+    }
+    if (std::optional<ReplicaDifference> difference = compare_replicas(value, spec)) {
+      about.line = line_of(output.name, difference->ranks);
+      about.text = text_of(about.line, difference->ranks);
+      differing.push_back(explain_replicas(about, *difference));
+    }
+    outcome.values[output.name].spec = spec;
+    if (std::count(job.keep.begin(), job.keep.end(), output.name) > 0 && on == spec.mesh().ranks())
+      outcome.values[output.name].value = assemble(value, spec);
+  }
+};
+
+void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& executor,
+                    Outcome& outcome) {
+  for (const auto& [name, parts] : ranks.names) {
+    ValueInfo info;
+    Lanes all;
+    for (const NamedPart& part : parts) {
+      const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
+      info.dtype = value.dtype;
+      all = all.unite(part.lanes);
+      for (const LocalShape& shape : value.shapes)
+        if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
+          info.shapes.push_back({here, shape.shape});
+      if (parts.size() == 1) info.spec = value.spec;
+    }
+    if (std::count(job.keep.begin(), job.keep.end(), name) > 0) {
+      const LocalTensor value = executor.value(parts[0].value);
+      if (!value.empty() && !info.spec) info.value = value.of_rank(all[0]);
+      if (!value.empty() && info.spec && value.lanes().contains(info.spec->mesh().ranks()))
+        info.value = assemble(value, *info.spec);
+    }
+    outcome.values.emplace(name, std::move(info));
+  }
+}
+
+Outcome check_ranks(const Job& job, const Registries& registries) {
+  const RankProgram ranks = lower_ranks(job, registries.ops);
+  std::optional<GlobalProgram> global;
+  std::optional<Truth> truth;
+  if (job.truth) {
+    global = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
+    truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1));
+  }
+  Outcome outcome;
+  OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};
+  for (const JobOutput& output : job.outputs) {
+    try {
+      const Spec spec = outputs.spec_of(output);
+      outputs.check_shapes(output, spec, outputs.owners(output, spec));
+    } catch (const Error& error) {
+      rethrow(error, output.path);
+    }
+  }
+  try {
+    ProgramRun run = run_program(ranks.program, job, registries, [] { return ProbeFunction{}; });
+    outcome = std::move(run.outcome);
+    add_rank_infos(job, ranks, *run.executor, outcome);
+    std::vector<Finding> wrong, differing;
+    for (const JobOutput& output : job.outputs)
+      outputs.compare(output, *run.executor, wrong, differing);
+    std::stable_sort(wrong.begin(), wrong.end(),
+                     [](const Finding& a, const Finding& b) { return a.line < b.line; });
+    for (const Finding& finding : wrong.empty() ? differing : wrong)
+      outcome.findings.push_back(finding);
+  } catch (const Error& error) {
+    rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Outcome check(const Job& job, const Registries& registries) {
+  return job.program ? check_global(job, registries) : check_ranks(job, registries);
+}
+
+Lowered lower_job(const Job& job, const Registries& registries) {
+  Lowered lowered;
+  if (!job.program) {
+    lowered.program = lower_ranks(job, registries.ops).program;
+    return lowered;
+  }
+  const GlobalProgram global =
+      lower_global(*job.program, context_of(job, registries.ops), "/program");
+  lowered.global_lines = to_lines(global);
+  Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  lowered.program = std::move(parts.program);
+  lowered.unwritten = std::move(parts.unwritten);
+  return lowered;
+}
+
+}  // namespace shardproof

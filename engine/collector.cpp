@@ -1,0 +1,43 @@
+#include "shardproof/engine/collector.h"
+
+#include "shardproof/engine/adopt.h"
+
+namespace shardproof {
+
+bool Collector::complete(const SpmdValue& value, const LocalTensor& parts) const {
+  const Lanes have = parts.lanes();
+  for (const LocalShape& shape : value.shapes)
+    if (!have.contains(shape.lanes)) return false;
+  return true;
+}
+
+void Collector::made(ValueId id, const LocalTensor& value) {
+  const SpmdValue& info = program_.values[static_cast<size_t>(id)];
+  const bool keeps = keep_.contains(id);
+  const bool compares = truth_ && info.global != kNoValue && info.spec;
+  if (!keeps && !compares) return;
+  // Independent of later writes into the buffers.
+  LocalTensor copy = fork(value, value.lanes());
+  LocalTensor& parts = parts_[id];
+  parts = parts.empty() ? std::move(copy) : parts.merged_with(copy);
+  if (!complete(info, parts)) return;
+  if (compares) {
+    ++compared_;
+    std::optional<Difference> difference =
+        compare_value(parts, *info.spec, truth_->value(info.global), truth_->bound(info.global));
+    if (difference)
+      differences_.emplace(id, std::move(*difference));
+    else if (!truth_->bound(info.global).exact)
+      if (std::optional<ReplicaDifference> replicas = compare_replicas(parts, *info.spec))
+        replicas_.emplace(id, *replicas);
+  }
+  if (keeps) kept_[id] = parts;
+  parts_.erase(id);
+}
+
+LocalTensor Collector::kept(ValueId id) const {
+  const auto found = kept_.find(id);
+  return found == kept_.end() ? LocalTensor() : found->second;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,38 @@
+// Collecting: a value of many frames is compared once all its ranks have made it.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "shardproof/engine/compare.h"
+#include "shardproof/engine/truth.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+// The probe on the executor: compares every value that has a global origin with the truth. Findings
+// are kept by value, so that the first in program order can be named whatever the schedule was.
+class Collector {
+ public:
+  Collector(const SpmdProgram& program, Truth* truth, std::set<ValueId> keep)
+      : program_(program), truth_(truth), keep_(std::move(keep)) {}
+  void made(ValueId id, const LocalTensor& value);
+  const std::map<ValueId, Difference>& differences() const { return differences_; }
+  const std::map<ValueId, ReplicaDifference>& replicas() const { return replicas_; }
+  int64_t compared() const { return compared_; }
+  // A kept value; empty when some rank never made it.
+  LocalTensor kept(ValueId id) const;
+
+ private:
+  bool complete(const SpmdValue& value, const LocalTensor& parts) const;
+
+  const SpmdProgram& program_;
+  Truth* truth_;
+  std::set<ValueId> keep_;
+  std::map<ValueId, LocalTensor> parts_, kept_;
+  std::map<ValueId, Difference> differences_;
+  std::map<ValueId, ReplicaDifference> replicas_;
+  int64_t compared_ = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,46 @@
+// Comparing one value of the ranks with the truth: every stored copy, every element, and replicas
+// with each other.
+#pragma once
+
+#include <optional>
+
+#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/spec.h"
+#include "shardproof/ops/bound.h"
+
+namespace shardproof {
+
+// The ranks' value with partials reduced, in a form to compare: f64 for floats, the dtype itself
+// else.
+LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec);
+
+struct Difference {
+  int64_t first = 0;  // row-major global index of the first wrong element
+  double expected = 0, got = 0;
+  Lanes first_owners;           // ranks that hold a wrong element there
+  Lanes ranks;                  // ranks that hold any wrong element
+  int64_t elements = 0;         // wrong elements, each counted once
+  std::vector<double> got_all;  // the value as the ranks hold it, row-major (wrong copies win)
+};
+
+// Two honest computations differ by at most twice the bound; -0 equals 0 and NaN equals NaN.
+// `truth` is dense, one device. nullopt: equal, or within the bound.
+std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
+                                        const Tensor& truth, const Bound& bound);
+
+// Ranks that should hold the same bits and do not: those that differ from the first of their
+// replicas. Empty: equal.
+struct ReplicaDifference {
+  Lanes ranks;
+  int32_t first = 0, other = 0;  // two ranks to name
+};
+std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
+
+// A constant got / expected over all elements, when there is one.
+std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth);
+// k when got - expected == k * other (broadcast) everywhere, k != 0.
+std::optional<double> multiple_of(const Difference& difference, const Tensor& truth,
+                                  const Tensor& other);
+
+}  // namespace shardproof

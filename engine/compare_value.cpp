@@ -1,0 +1,278 @@
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/compare.h"
+#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+// All copies of a block as another dtype; lanes and slots stay.
+Tensor as_dtype(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype == dtype) return tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  Tensor result = Tensor::empty(dtype, tensor.shape, dense.buffer->lanes, dense.buffer->slots);
+  for (int64_t s = 0; s < dense.buffer->slots.count(); ++s)
+    convert(dense.data(s), tensor.dtype, result.mutate(s), dtype, dense.elements());
+  return result;
+}
+
+DType comparison_dtype(DType dtype) { return is_floating(dtype) ? DType::f64 : dtype; }
+
+// Axes whose partials fold with one reduction, in mesh order.
+std::vector<std::pair<Reduction, std::vector<int>>> folds(const Spec& spec) {
+  std::vector<std::pair<Reduction, std::vector<int>>> result;
+  for (int axis : spec.partial_axes()) {
+    const Reduction& reduction = spec.placement(axis).partial().reduction;
+    if (result.empty() || !(result.back().first == reduction)) result.push_back({reduction, {}});
+    result.back().second.push_back(axis);
+  }
+  return result;
+}
+
+// Global indices of the local positions of each dim.
+std::vector<std::vector<int64_t>> local_indices(const Spec& spec, int64_t rank) {
+  std::vector<std::vector<int64_t>> result;
+  for (int d = 0; d < spec.shape().size(); ++d) {
+    std::vector<int64_t>& indices = result.emplace_back();
+    for (const Run& run : spec.owned(rank, d))
+      for (int64_t i = 0; i < run.length; ++i) indices.push_back(run.start + i);
+  }
+  return result;
+}
+
+bool same_number(double a, double b, double allowed) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  if (std::isinf(allowed)) return true;
+  return std::abs(a - b) <= 2 * allowed;
+}
+
+// Calls visit(local flat, global flat) for every element of a rank's shard.
+template <typename Visit>
+void for_each_element(const std::vector<std::vector<int64_t>>& indices, const Dims& global_strides,
+                      Visit visit) {
+  const size_t dims = indices.size();
+  for (const std::vector<int64_t>& list : indices)
+    if (list.empty()) return;
+  if (dims == 0) return visit(int64_t{0}, int64_t{0});
+  std::vector<size_t> at(dims, 0);
+  int64_t local = 0;
+  const std::vector<int64_t>& inner = indices[dims - 1];
+  while (true) {
+    int64_t base = 0;
+    for (size_t d = 0; d + 1 < dims; ++d)
+      base += indices[d][at[d]] * global_strides[static_cast<int>(d)];
+    for (int64_t index : inner) visit(local++, base + index);
+    size_t d = dims - 1;
+    while (d-- > 0) {
+      if (++at[d] < indices[d].size()) break;
+      at[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return;
+  }
+}
+
+struct Wrong {
+  std::set<int64_t> elements;
+  std::map<int64_t, double> got;
+};
+
+// One stored copy against the truth; wrong elements by global index.
+Wrong compare_copy(const std::byte* data, DType dtype, const Spec& spec, int64_t rank,
+                   const Tensor& truth, const Bound& bound) {
+  Wrong wrong;
+  const int64_t size = size_of(dtype);
+  const std::byte* expected = truth.data();
+  const bool numbers = is_floating(dtype);
+  const auto visit = [&](int64_t local, int64_t global) {
+    const std::byte* a = data + local * size;
+    const std::byte* b = expected + global * size;
+    if (std::memcmp(a, b, static_cast<size_t>(size)) == 0) return;
+    const double got = load_f64(a, dtype);
+    if (numbers && same_number(got, load_f64(b, dtype),
+                               bound.exact ? 0 : bound.error[static_cast<size_t>(global)]))
+      return;
+    if (is_complex(dtype) && !bound.exact &&
+        same_number(got, load_f64(b, dtype), bound.error[static_cast<size_t>(global)]))
+      return;
+    wrong.elements.insert(global);
+    wrong.got.emplace(global, got);
+  };
+  for_each_element(local_indices(spec, rank), contiguous_strides(spec.shape()), visit);
+  return wrong;
+}
+
+bool whole_and_equal(const Block& block, int64_t slot, const Spec& spec, const Tensor& truth) {
+  if (!(block.tensor.shape == spec.shape()) || !block.tensor.contiguous()) return false;
+  for (const Placement& p : spec.placements())
+    if (p.is_shard()) return false;
+  const int64_t bytes = truth.elements() * size_of(truth.dtype);
+  return bytes == 0 ||
+         std::memcmp(block.tensor.data(slot), truth.data(), static_cast<size_t>(bytes)) == 0;
+}
+
+}  // namespace
+
+LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec) {
+  const DType dtype = comparison_dtype(spec.dtype());
+  std::vector<Block> blocks;
+  for (const Block& block : value.blocks()) {
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
+  }
+  LocalTensor now(std::move(blocks));
+  for (const auto& [reduction, axes] : folds(spec)) {
+    Collective c;
+    c.kind = CollectiveKind::all_reduce;
+    c.reduction = reduction;
+    c.dtype = dtype;
+    c.group = Group::of_axes(spec.mesh(), axes);
+    std::map<Dims, Lanes> by_shape;
+    for (const Block& block : now.blocks()) {
+      Lanes& lanes = by_shape[block.tensor.shape];
+      lanes = lanes.unite(block.lanes);
+    }
+    std::vector<Block> folded;
+    for (const auto& [shape, lanes] : by_shape) {
+      LocalTensor flat(std::vector<Block>{promise_block(dtype, Dims{element_count(shape)}, lanes)});
+      adopt(flat, now.restrict_to(lanes));
+      c.count = element_count(shape);
+      LocalTensor reduced = reference(c, flat);
+      for (Block& block : reduced.blocks()) {
+        block.tensor.shape = shape;
+        block.tensor.strides = contiguous_strides(shape);
+        folded.push_back(block);
+      }
+    }
+    now = LocalTensor(std::move(folded));
+  }
+  return now;
+}
+
+std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
+                                        const Tensor& truth, const Bound& bound) {
+  const LocalTensor reduced = reduced_for_comparison(value, spec);
+  const Tensor expected = as_dtype(truth, comparison_dtype(truth.dtype));
+  std::map<std::tuple<const Block*, int64_t, Dims>, Wrong> known;  // by copy and place of the shard
+  std::vector<std::pair<int32_t, const Wrong*>> holders;
+  std::set<int64_t> elements;
+  std::map<int64_t, double> got;
+  for (const Block& block : reduced.blocks())
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      const int64_t slot = block.slot(i);
+      if (whole_and_equal(block, slot, spec, expected)) {
+        if (block.tensor.buffer->slots.is_shared()) break;
+        continue;
+      }
+      Dims place = *spec.mesh().coordinate_of(block.lanes[i]);
+      for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+        if (!spec.placement(axis).is_shard()) place[axis] = 0;
+      const auto key = std::make_tuple(&block, slot, place);
+      auto entry = known.find(key);
+      if (entry == known.end()) {
+        Wrong wrong = compare_copy(block.tensor.data(slot), block.tensor.dtype, spec,
+                                   block.lanes[i], expected, bound);
+        elements.insert(wrong.elements.begin(), wrong.elements.end());
+        got.insert(wrong.got.begin(), wrong.got.end());
+        entry = known.emplace(key, std::move(wrong)).first;
+      }
+      if (!entry->second.elements.empty()) holders.emplace_back(block.lanes[i], &entry->second);
+    }
+  if (elements.empty()) return std::nullopt;
+  Difference difference;
+  difference.first = *elements.begin();
+  std::vector<int32_t> ranks, first_owners;
+  for (const auto& [rank, wrong] : holders) {
+    ranks.push_back(rank);
+    if (wrong->elements.contains(difference.first)) first_owners.push_back(rank);
+  }
+  difference.elements = static_cast<int64_t>(elements.size());
+  difference.ranks = Lanes::of(std::move(ranks));
+  difference.first_owners = Lanes::of(std::move(first_owners));
+  difference.got_all = values_of(expected);
+  for (const auto& [index, wrong] : got) difference.got_all[static_cast<size_t>(index)] = wrong;
+  difference.expected =
+      load_f64(expected.data() + difference.first * size_of(expected.dtype), expected.dtype);
+  difference.got = difference.got_all[static_cast<size_t>(difference.first)];
+  return difference;
+}
+
+std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec) {
+  std::map<Dims, std::pair<const Block*, int64_t>>
+      first_of;  // by coordinate of the axes that are not R
+  std::vector<int32_t> differing;
+  ReplicaDifference result;
+  for (const Block& block : value.blocks()) {
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      Dims place = *spec.mesh().coordinate_of(block.lanes[i]);
+      for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+        if (spec.placement(axis).is_replicate()) place[axis] = 0;
+      const auto [entry, fresh] = first_of.emplace(place, std::make_pair(&block, i));
+      if (fresh) continue;
+      const auto [other, lane] = entry->second;
+      if (other == &block && other->slot(lane) == block.slot(i)) continue;
+      if (bit_equal(other->tensor, other->slot(lane), block.tensor, block.slot(i))) continue;
+      if (differing.empty()) {
+        result.first = other->lanes[lane];
+        result.other = block.lanes[i];
+      }
+      differing.push_back(block.lanes[i]);
+    }
+  }
+  if (differing.empty()) return std::nullopt;
+  result.ranks = Lanes::of(std::move(differing));
+  return result;
+}
+
+std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth) {
+  const std::vector<double> expected = values_of(truth);
+  std::optional<double> ratio;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double got = difference.got_all[i];
+    if (expected[i] == 0) {
+      if (got != 0) return std::nullopt;
+      continue;
+    }
+    const double here = got / expected[i];
+    if (!ratio) ratio = here;
+    if (!(std::abs(here - *ratio) <= 1e-6 * std::abs(*ratio))) return std::nullopt;
+  }
+  return ratio;
+}
+
+std::optional<double> multiple_of(const Difference& difference, const Tensor& truth,
+                                  const Tensor& other) {
+  const std::vector<double> expected = values_of(truth), values = values_of(other);
+  if (values.empty() || other.shape.size() > truth.shape.size()) return std::nullopt;
+  Dims strides = Dims::filled(truth.shape.size(), 0);
+  const Dims own = contiguous_strides(other.shape);
+  const int pad = truth.shape.size() - other.shape.size();
+  for (int d = 0; d < other.shape.size(); ++d) {
+    if (other.shape[d] != 1 && other.shape[d] != truth.shape[d + pad]) return std::nullopt;
+    strides[d + pad] = other.shape[d] == 1 ? 0 : own[d];
+  }
+  std::optional<double> factor;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Dims index = unravel(static_cast<int64_t>(i), truth.shape);
+    int64_t at = 0;
+    for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    const double off = difference.got_all[i] - expected[i], unit = values[static_cast<size_t>(at)];
+    if (unit == 0) {
+      if (off != 0) return std::nullopt;
+      continue;
+    }
+    const double here = off / unit;
+    if (!factor) factor = here;
+    if (!(std::abs(here - *factor) <= 1e-6 * std::abs(*factor))) return std::nullopt;
+  }
+  if (factor && *factor == 0) return std::nullopt;
+  return factor;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,48 @@
+// The one executor: a resumable interpreter of SPMD programs. A frame is a cohort at one place of
+// one listing; lockstep (LocalTensor mode) is one frame of all ranks, per-rank execution is one
+// frame each. Values, records and verdicts do not depend on how ranks are grouped.
+//
+// The host of a frame issues every instruction in order and never waits by itself; only `sync` and
+// the end of the listing wait. Buffers exist from issue on, their contents from the moment the door
+// has run the work.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "shardproof/backends/door.h"
+#include "shardproof/ops/op.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+struct ExecutorOptions {
+  // Called when a value's contents exist on some lanes. The value may be written in place later.
+  std::function<void(ValueId, const LocalTensor&)> made;
+  bool timed = false;    // ask ops for their cost
+  bool records = false;  // name works for the flight record
+};
+
+class Executor {
+ public:
+  // `inputs` in the order of program.inputs. Cohorts are disjoint and each lies in one listing.
+  Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
+           ExecutorOptions options);
+  ~Executor();
+  void start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs);
+  // Runs until nothing moves. True when every listing has ended and all its work is done.
+  bool run();
+  // A value as the frames hold it at the end; empty when it was released.
+  LocalTensor value(ValueId id) const;
+  // Data-dependent trouble of a kernel (an index out of range), with the program's line.
+  const std::vector<Error>& kernel_errors() const;
+
+ private:
+  struct Shared;
+  struct Frame;
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+};
+
+}  // namespace shardproof

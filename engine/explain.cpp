@@ -1,0 +1,120 @@
+#include "shardproof/engine/explain.h"
+
+#include <cmath>
+
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+std::string number_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.9g}", value);
+}
+
+std::string index_text(const std::string& name, int64_t flat, const Dims& shape) {
+  if (shape.empty()) return name;
+  const Dims index = unravel(flat, shape);
+  std::string text = name + "[";
+  for (int d = 0; d < index.size(); ++d) text += fmt::format("{}{}", d ? ", " : "", index[d]);
+  return text + "]";
+}
+
+std::string owners_text(const Lanes& owners, const Spec& spec) {
+  if (owners == spec.mesh().ranks()) return "all ranks";
+  if (owners.size() == 1) return fmt::format("rank {}", owners[0]);
+  return fmt::format("ranks {}", to_string(owners));
+}
+
+// Sizes of mesh axes, alone and together, that a ratio may be.
+std::string ratio_cause(double ratio, const Spec& spec) {
+  for (const MeshAxis& axis : spec.mesh().axes()) {
+    if (axis.size <= 1) continue;
+    if (std::abs(ratio - static_cast<double>(axis.size)) < 1e-6 * ratio)
+      return fmt::format(
+          "the ratio is the size of {}: a sum over {} counts each rank, or happens twice",
+          axis.name, axis.name);
+    if (std::abs(ratio * static_cast<double>(axis.size) - 1) < 1e-6)
+      return fmt::format(
+          "the ratio is 1 / size of {}: a sum over {} is missing, or an average is taken twice",
+          axis.name, axis.name);
+  }
+  return "";
+}
+
+// got - expected as k x another value of the program.
+std::string multiple_text(const WrongValue& wrong, const Difference& difference, Truth& truth,
+                          std::string& of, double& factor) {
+  const Tensor& expected = truth.value(wrong.global);
+  if (expected.elements() > 1 << 20) return "";
+  for (ValueId other : truth.named_until(wrong.global)) {
+    const GlobalValue& value = truth.program().values[static_cast<size_t>(other)];
+    if (value.weak) continue;
+    const std::optional<double> k = multiple_of(difference, expected, truth.value(other));
+    if (!k || std::abs(*k) > 1e6) continue;
+    of = value.name;
+    factor = *k;
+    return fmt::format("every element is off by {} x {}", number_text(*k), value.name);
+  }
+  return "";
+}
+
+}  // namespace
+
+Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth) {
+  const Tensor& expected = truth.value(wrong.global);
+  Finding finding;
+  finding.verdict = Verdict::wrong_values;
+  finding.line = wrong.line;
+  finding.name = wrong.name;
+  finding.instance = wrong.instance;
+  finding.ranks = difference.ranks;
+  finding.ratio = constant_ratio(difference, expected);
+  const std::string shown = wrong.name.empty() ? "a value inside the line" : wrong.name;
+  finding.headline = fmt::format("{} on {}: expected {}, got {}",
+                                 index_text(shown, difference.first, expected.shape),
+                                 owners_text(difference.first_owners, wrong.spec),
+                                 number_text(difference.expected), number_text(difference.got));
+  finding.details.push_back(fmt::format("first wrong line   {}   {}", wrong.line, wrong.text));
+  finding.details.push_back(fmt::format("{} of {} elements are wrong; {} is {} {}",
+                                        difference.elements, expected.elements(), shown,
+                                        name(expected.dtype), placements_text(wrong.spec)));
+  if (finding.ratio) {
+    finding.details.push_back(
+        fmt::format("every element is {} x what it should be", number_text(*finding.ratio)));
+    const std::string cause = ratio_cause(*finding.ratio, wrong.spec);
+    if (!cause.empty()) finding.details.push_back("cause   " + cause);
+    return finding;
+  }
+  std::string of;
+  double factor = 0;
+  const std::string multiple = multiple_text(wrong, difference, truth, of, factor);
+  if (multiple.empty()) return finding;
+  finding.details.push_back(multiple);
+  for (int axis : wrong.spec.partial_axes()) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (factor != static_cast<double>(a.size - 1)) continue;
+    finding.details.push_back(
+        fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", of, a.size, a.name,
+                    to_string(wrong.spec.placement(axis))));
+    finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", of, a.name);
+  }
+  return finding;
+}
+
+Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference) {
+  Finding finding;
+  finding.verdict = Verdict::replicas_differ;
+  finding.line = wrong.line;
+  finding.name = wrong.name;
+  finding.instance = wrong.instance;
+  finding.ranks = difference.ranks;
+  finding.headline = fmt::format("{} should be the same on ranks {} and {}, but its bits differ",
+                                 wrong.name.empty() ? "a value inside the line" : wrong.name,
+                                 difference.first, difference.other);
+  finding.details.push_back(fmt::format("line {}   {}", wrong.line, wrong.text));
+  finding.details.push_back(fmt::format("declared {}", placements_text(wrong.spec)));
+  return finding;
+}
+
+}  // namespace shardproof

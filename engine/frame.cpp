@@ -1,0 +1,193 @@
+#include "shardproof/engine/frame.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+
+Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, Door& door)
+    : shared(shared), listing(listing), lanes(std::move(lanes)), door(door) {
+  values.resize(shared.program.values.size());
+  tickets.resize(shared.program.values.size(), kDone);
+  streams.push_back(kMainStream);
+  stream_ids.emplace("main", kMainStream);
+}
+
+bool Executor::Frame::advance() {
+  if (ended || stopped) return false;
+  if (host_waits != kDone) {
+    if (door.poll(host_waits) == TicketState::pending) return false;
+    door.host_wait(host_waits);
+    host_waits = kDone;
+  }
+  while (pc < listing.instrs.size()) {
+    const Instr& instr = listing.instrs[pc++];
+    issue(instr);
+    if (!shared.errors.empty()) return true;
+    if (door.state() != CohortState::running) {
+      stopped = true;
+      return true;
+    }
+    if (host_waits != kDone) return true;
+  }
+  sweep_calls();
+  ended = true;
+  door.finish();
+  return true;
+}
+
+bool Executor::Frame::finished() {
+  if (stopped) return true;  // the world says whether anyone waits for it
+  if (!ended) return false;
+  sweep_calls();
+  return std::all_of(streams.begin(), streams.end(),
+                     [&](StreamId s) { return door.poll(door.last(s)) == TicketState::done; });
+}
+
+void Executor::Frame::issue(const Instr& instr) {
+  const Lanes on = instr.lanes == lanes ? lanes : instr.lanes.intersect(lanes);
+  if (on.empty()) return;
+  std::visit(
+      [&](const auto& action) {
+        using T = std::decay_t<decltype(action)>;
+        if constexpr (std::is_same_v<T, Compute>) issue_compute(instr, action, on);
+        if constexpr (std::is_same_v<T, NumberValue>) issue_number(instr, action, on);
+        if constexpr (std::is_same_v<T, Communicate>) issue_calls(instr, action, on);
+        if constexpr (std::is_same_v<T, Reshuffle>) issue_reshuffle(instr, action, on);
+        if constexpr (std::is_same_v<T, Merge>) issue_merge(action, on);
+        if constexpr (std::is_same_v<T, RecordEvent>)
+          events[action.event] = door.last(stream_of(instr));
+        if constexpr (std::is_same_v<T, Wait>) issue_wait(instr, action);
+        if constexpr (std::is_same_v<T, Free>) release(action.value, on);
+      },
+      instr.action);
+  for (ValueId id : instr.releases) release(id, on);
+}
+
+CallSite Executor::Frame::site(const Instr& instr) const {
+  CallSite site;
+  site.line = instr.origin.line;
+  const size_t index = static_cast<size_t>(instr.origin.line - 1);
+  if (instr.origin.line > 0 && index < listing.lines.size()) site.text = listing.lines[index];
+  site.instance = instr.origin.instance;
+  return site;
+}
+
+StreamId Executor::Frame::stream_of(const Instr& instr) {
+  const auto found = stream_ids.find(instr.stream);
+  if (found != stream_ids.end()) return found->second;
+  const StreamId id = door.stream(instr.stream);
+  stream_ids.emplace(instr.stream, id);
+  streams.push_back(id);
+  return id;
+}
+
+Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_view name,
+                               OpCost cost, std::function<void()> body) {
+  Work work;
+  work.lanes = on;
+  work.stream = stream_of(instr);
+  work.flops = cost.flops;
+  work.bytes = cost.bytes;
+  work.site = site(instr);
+  work.name = name;
+  work.body = std::move(body);
+  return door.launch(std::move(work));
+}
+
+void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId stream) {
+  for (const Block& block : value.blocks())
+    door.allocate({block.lanes, block.tensor.buffer->bytes_per_lane,
+                   static_cast<int>(info(id).category), stream});
+}
+
+LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId stream) {
+  std::vector<Block> blocks;
+  for (const LocalShape& shape : info(id).shapes) {
+    const Lanes here = shape.lanes.intersect(on);
+    if (!here.empty()) blocks.push_back(promise_block(info(id).dtype, shape.shape, here));
+  }
+  LocalTensor value = blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
+  allocate(value, id, stream);
+  return value;
+}
+
+void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
+  LocalTensor& slot = at(id);
+  slot = slot.empty() ? std::move(fresh) : slot.merged_with(fresh);
+  tickets[static_cast<size_t>(id)] = std::max(tickets[static_cast<size_t>(id)], ticket);
+}
+
+void Executor::Frame::made(ValueId id, const LocalTensor& value) {
+  if (shared.options.made && !value.empty()) shared.options.made(id, value);
+}
+
+void Executor::Frame::release(ValueId id, const Lanes& on) {
+  LocalTensor& value = at(id);
+  std::vector<Block> kept;
+  for (Block& block : value.blocks()) {
+    const Lanes gone = block.lanes.intersect(on);
+    const Lanes stay = block.lanes.minus(on);
+    // The allocation ends with the last view of the buffer.
+    const bool last = block.tensor.buffer.use_count() == 1;
+    if (last && !gone.empty())
+      door.release({gone, block.tensor.buffer->bytes_per_lane, static_cast<int>(info(id).category),
+                    kMainStream});
+    if (!stay.empty()) kept.push_back({stay, block.tensor});
+  }
+  value = kept.empty() ? LocalTensor() : LocalTensor(std::move(kept));
+}
+
+void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {
+  const DType dtype = info(number.output).dtype;
+  const size_t count = std::max(number.values.size(), number.integers.size());
+  LocalTensor value(std::vector<Block>{promise_block(dtype, Dims{}, on)});
+  Buffer& buffer = *value.blocks()[0].tensor.buffer;
+  const bool one = count == 1;
+  buffer.slots = one ? Slots::shared(on.size()) : Slots::each(on.size());
+  buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane * buffer.slots.count());
+  std::byte* data = buffer.bytes.mutate();
+  for (int64_t i = 0; i < buffer.slots.count(); ++i) {
+    const size_t from = one ? 0 : static_cast<size_t>(instr.lanes.index_of(on[i]));
+    if (!number.integers.empty())
+      store_i64(data + i * buffer.bytes_per_lane, dtype, number.integers[from]);
+    else
+      store_f64(data + i * buffer.bytes_per_lane, dtype, number.values[from]);
+  }
+  set_value(number.output, std::move(value), kDone);
+}
+
+void Executor::Frame::issue_merge(const Merge& merge, const Lanes& on) {
+  std::vector<Block> blocks;
+  Ticket ticket = kDone;
+  for (const auto& [lanes_of_part, id] : merge.parts) {
+    const Lanes here = lanes_of_part.intersect(on);
+    if (here.empty() || at(id).empty()) continue;
+    const LocalTensor part = at(id).restrict_to(here);
+    for (const Block& block : part.blocks()) blocks.push_back(block);
+    ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
+  }
+  if (!blocks.empty()) set_value(merge.output, LocalTensor(std::move(blocks)), ticket);
+}
+
+void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
+  Ticket ticket = kDone;
+  if (wait.value != kNoValue) ticket = tickets[static_cast<size_t>(wait.value)];
+  if (!wait.event.empty()) ticket = events[wait.event];
+  if (!wait.stream.empty()) {
+    const auto found = stream_ids.find(wait.stream);
+    if (found != stream_ids.end()) ticket = door.last(found->second);
+  }
+  if (wait.who == Wait::Who::host)
+    host_waits = ticket;
+  else if (ticket != kDone)
+    door.order(stream_of(instr), ticket);
+  if (wait.who == Wait::Who::host && ticket != kDone && door.poll(ticket) == TicketState::done) {
+    door.host_wait(ticket);
+    host_waits = kDone;
+  }
+}
+
+}  // namespace shardproof

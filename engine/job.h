@@ -1,0 +1,106 @@
+// Job and Outcome: one case of a scenario as plain values, without files or JSON. `check` is the
+// engine's whole service: lower, partition, run on a backend with the one-device truth beside it,
+// compare, explain.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/backends/door.h"
+#include "shardproof/localtensor/plan.h"
+#include "shardproof/localtensor/spec.h"
+#include "shardproof/ops/op.h"
+#include "shardproof/program/ast.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+struct JobInput {
+  std::string name;
+  Spec spec;
+  Lanes on;     // ranks that hold it; the mesh's when not restricted
+  Tensor data;  // global, one device
+  Category category = Category::activations;
+};
+
+struct JobListing {
+  Lanes lanes;
+  Listing listing;
+  std::string path;  // JSON pointer of its array, for errors: "/ranks/pp=0"
+};
+
+// How the ranks' `name` make up the truth's `name`.
+struct JobOutput {
+  std::string name;
+  std::string
+      placements;    // text; shape and dtype come from the truth, or from the ranks without one
+  std::string mesh;  // key of Job::meshes
+  Lanes on;
+  std::string path;
+};
+
+struct Registries {
+  OpRegistry ops;
+  BackendRegistry backends;
+};
+
+struct Job {
+  int64_t world = 1;
+  std::vector<std::pair<std::string, Mesh>> meshes;     // key "" for a single unnamed mesh
+  std::vector<std::pair<std::string, Number>> numbers;  // `let`, evaluated
+  std::vector<std::pair<std::string, std::vector<int32_t>>> groups;
+  DType dtype = DType::f32;  // of tensors that name none
+  std::vector<JobInput> inputs;
+  std::optional<Listing> program;  // global program; path /program
+  std::vector<JobListing> ranks;   // rank programs
+  std::optional<Listing> truth;    // path /truth
+  std::vector<JobOutput> outputs;
+  bool explicit_only = false;  // an unwritten redistribution is a finding
+  std::vector<std::string> faults;
+  std::shared_ptr<const CostModel> cost;  // null: no times
+  std::string backend = "local";
+  Schedule schedule;
+  uint64_t seed = 0;
+  int64_t max_bytes = 0;          // limit on stored bytes; 0: none
+  std::vector<std::string> keep;  // names whose global values the caller wants
+};
+
+// A named value as it was last bound.
+struct ValueInfo {
+  DType dtype = DType::f32;
+  std::vector<LocalShape> shapes;
+  std::optional<Spec> spec;     // when known
+  std::optional<Tensor> value;  // assembled, when kept
+};
+
+// Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
+struct CallCount {
+  Lanes lanes;
+  std::string kind, group;
+  int64_t count = 0;
+  Fraction bytes;  // sent by each of these ranks
+};
+
+struct Outcome {
+  std::vector<Finding> findings;  // in order of importance; empty: clean
+  WorldReport world;
+  std::vector<CallCount> calls;  // sorted by kind, group, lanes
+  std::map<std::string, ValueInfo> values;
+  int64_t values_compared = 0;
+};
+
+// What `show` prints: the programs without running them.
+struct Lowered {
+  std::vector<std::string> global_lines;  // empty for rank programs
+  SpmdProgram program;
+  std::vector<Finding> unwritten;  // when explicit_only
+};
+
+// Both throw Error for bad input, with Where::path, line and column.
+Lowered lower_job(const Job& job, const Registries& registries);
+Outcome check(const Job& job, const Registries& registries);
+
+}  // namespace shardproof

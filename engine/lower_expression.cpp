@@ -1,0 +1,249 @@
+#include <limits>
+
+#include "shardproof/engine/bind_arguments.h"
+#include "shardproof/engine/lowering.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+bool is_number_verb(const std::string& verb) {
+  return verb == "min" || verb == "max" || verb == "ceil";
+}
+
+bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
+
+}  // namespace
+
+NumberScope Lowering::scope(int64_t rank) {
+  NumberScope scope;
+  scope.name = [this, rank](const std::string& name) -> std::optional<Number> {
+    const auto found = names_.find(name);
+    if (found != names_.end())
+      for (const Part& part : found->second)
+        if (part.lanes.contains(rank) && std::holds_alternative<LaneNumber>(part.binding))
+          return std::get<LaneNumber>(part.binding).on(rank);
+    return number_name(name, rank);
+  };
+  scope.function = [this, rank](const std::string& verb, const std::string& argument) {
+    return number_function(verb, argument, rank);
+  };
+  return scope;
+}
+
+bool Lowering::is_number(const Expr& expr) {
+  switch (expr.kind) {
+    case ExprKind::number: return true;
+    case ExprKind::name: {
+      const std::string name = name_of(expr.name);
+      const auto found = names_.find(name);
+      if (found != names_.end())
+        for (const Part& part : found->second)
+          if (!part.lanes.intersect(lanes_).empty())
+            return std::holds_alternative<LaneNumber>(part.binding);
+      return number_name(name, lanes_[0]).has_value();
+    }
+    case ExprKind::list:
+    case ExprKind::unary:
+    case ExprKind::binary:
+      for (const Expr& arg : expr.args)
+        if (!is_number(arg)) return false;
+      return true;
+    case ExprKind::call: {
+      if (is_axis_verb(expr.symbol)) return true;
+      if ((expr.symbol == "dim" || expr.symbol == "start") && shape_number(expr)) return true;
+      if (!is_number_verb(expr.symbol)) return false;
+      for (const Expr& arg : expr.args)
+        if (!is_number(arg)) return false;
+      return true;
+    }
+    case ExprKind::index:
+    case ExprKind::transpose: return is_number(expr.args.at(0));
+    default: return false;
+  }
+}
+
+bool Lowering::differs_by_rank(const Expr& expr) {
+  bool differs = false;
+  visit_names(expr, [&](const std::string& name) {
+    if (rank_dependent(name)) differs = true;
+    const auto found = names_.find(name);
+    if (found == names_.end()) return;
+    int parts = 0;
+    for (const Part& part : found->second) {
+      if (part.lanes.intersect(lanes_).empty()) continue;
+      ++parts;
+      const auto* number = std::get_if<LaneNumber>(&part.binding);
+      if (number && !number->uniform()) differs = true;
+    }
+    if (parts > 1) differs = true;
+  });
+  return differs;
+}
+
+LaneNumber Lowering::lane_number(const Expr& expr) {
+  if (expr.kind == ExprKind::call && (expr.symbol == "dim" || expr.symbol == "start"))
+    if (std::optional<LaneNumber> number = shape_number(expr)) return *number;
+  LaneNumber result{lanes_, {}};
+  if (!differs_by_rank(expr)) {
+    result.values.push_back(evaluate(expr, scope(lanes_[0])));
+    return result;
+  }
+  result.values.reserve(static_cast<size_t>(lanes_.size()));
+  bool same = true;
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    result.values.push_back(evaluate(expr, scope(lanes_[i])));
+    same = same && result.values.back() == result.values.front();
+  }
+  if (same) result.values.resize(1);
+  return result;
+}
+
+Number Lowering::uniform_number(const Expr& expr) {
+  LaneNumber number = lane_number(expr);
+  if (!number.uniform())
+    fail(expr.place, "expected a number that is equal on all ranks of the listing");
+  return number.values[0];
+}
+
+Binding Lowering::lower(const Expr& expr) {
+  if (is_number(expr)) return lane_number(expr);
+  switch (expr.kind) {
+    case ExprKind::name: {
+      const std::string name = name_of(expr.name);
+      if (std::optional<Binding> found = find(name, expr.place)) return *found;
+      NearestName nearest(name);
+      for (const auto& [known, parts] : names_) nearest.offer(known);
+      fail(expr.place, fmt::format("unknown name {}{}", name, nearest.hint()));
+    }
+    case ExprKind::unary: return lower_unary(expr);
+    case ExprKind::binary: return lower_binary(expr);
+    case ExprKind::call: {
+      const std::vector<ValueId> results = lower_call(expr, true);
+      if (results.size() != 1)
+        fail(expr.place,
+             fmt::format("{} gives {} values where one is due", expr.symbol, results.size()));
+      return results[0];
+    }
+    case ExprKind::index: return lower_index(expr.args.at(0), expr.items, expr.place);
+    case ExprKind::transpose: {
+      const ValueId value = lower_value(expr.args.at(0));
+      return infix(".T", {value}, {}, expr.place);
+    }
+    case ExprKind::list: fail(expr.place, "a list of tensors stands where one value is due");
+    case ExprKind::text: fail(expr.place, "a text stands where a value is due");
+    case ExprKind::placements: fail(expr.place, "placements stand where a value is due");
+    case ExprKind::number: break;
+  }
+  SP_UNREACHABLE("expression kind {}", static_cast<int>(expr.kind));
+}
+
+ValueId Lowering::lower_value(const Expr& expr) {
+  Binding binding = lower(expr);
+  if (std::holds_alternative<ValueId>(binding)) return std::get<ValueId>(binding);
+  const LaneNumber& number = std::get<LaneNumber>(binding);
+  if (number.values[0].is_list() || number.values[0].is_text())
+    fail(expr.place, "expected a tensor or a number, found a list");
+  return emit_number(number);
+}
+
+Binding Lowering::lower_unary(const Expr& expr) {
+  const ValueId value = lower_value(expr.args.at(0));
+  if (expr.symbol == "+") return value;
+  if (expr.symbol == "not") fail(expr.place, "not takes a number; use logical_not on tensors");
+  // -x is x * -1: the same bits for every dtype, signed zeros included.
+  const ValueId minus_one = emit_number({lanes_, {Number(int64_t{-1})}});
+  return infix("*", {value, minus_one}, {}, expr.place);
+}
+
+Binding Lowering::lower_binary(const Expr& expr) {
+  if (expr.symbol == "and" || expr.symbol == "or")
+    fail(expr.place, fmt::format("{0} takes numbers; use logical_{0} on tensors", expr.symbol));
+  const ValueId left = lower_value(expr.args.at(0));
+  const ValueId right = lower_value(expr.args.at(1));
+  return infix(expr.symbol.c_str(), {left, right}, {}, expr.place);
+}
+
+ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
+                        const Place& place) {
+  const OpRecord* op = ops_.find_infix(symbol);
+  if (!op) fail(place, fmt::format("no op means \"{}\" on tensors", symbol));
+  const Place outer = place_;
+  place_.column = place.column;
+  for (const Param& param : op->params)
+    if (!param.required && param.kind != ParamKind::optional_tensor && !attrs.has(param.name))
+      attrs.set(param.name, param.fallback);
+  const ValueId result = emit_op(*op, {{lanes_, std::move(attrs)}}, std::move(inputs)).at(0);
+  place_ = outer;
+  return result;
+}
+
+ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& items,
+                              const Place& place) {
+  const ValueId value = lower_value(base);
+  if (static_cast<int>(items.size()) > dims_of(value))
+    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(), dims_of(value)));
+  const OpRecord* op = ops_.find_infix("[]");
+  SP_CHECK(op, "no op means indexing");
+  std::vector<LaneNumber> lows, highs;
+  std::vector<int64_t> drop;
+  for (size_t d = 0; d < items.size(); ++d) {
+    const IndexItem& item = items[d];
+    const LaneNumber none{lanes_, {Number(std::numeric_limits<int64_t>::max())}};
+    const LaneNumber zero{lanes_, {Number(int64_t{0})}};
+    if (!item.slice) {
+      drop.push_back(static_cast<int64_t>(d));
+      lows.push_back(lane_number(item.at.at(0)));
+      highs.push_back(none);
+    } else {
+      lows.push_back(item.low.empty() ? zero : lane_number(item.low[0]));
+      highs.push_back(item.high.empty() ? none : lane_number(item.high[0]));
+    }
+  }
+  LaneClasses classes(lanes_);
+  for (size_t d = 0; d < items.size(); ++d) {
+    classes.refine(lows[d]);
+    classes.refine(highs[d]);
+  }
+  std::vector<LaneAttrs> attrs;
+  for (const Lanes& lanes : classes.lanes()) {
+    std::vector<int64_t> starts, stops;
+    for (size_t d = 0; d < items.size(); ++d) {
+      starts.push_back(lows[d].on(lanes[0]).integer());
+      stops.push_back(highs[d].on(lanes[0]).integer());
+    }
+    attrs.push_back({lanes, Attrs{{"starts", starts}, {"stops", stops}, {"drop", drop}}});
+  }
+  const Place outer = place_;
+  place_.column = place.column;
+  const ValueId result = emit_op(*op, std::move(attrs), {value}).at(0);
+  place_ = outer;
+  return result;
+}
+
+std::vector<ValueId> Lowering::lower_call(const Expr& call, bool wants_value) {
+  if (call.kind != ExprKind::call) fail(call.place, "expected a call");
+  const Place outer = place_;
+  place_.column = call.place.column;
+  if (std::optional<std::vector<ValueId>> results = special(call, wants_value)) {
+    place_ = outer;
+    return *results;
+  }
+  const bool in_place =
+      call.symbol.size() > 1 && call.symbol.back() == '_' && !ops_.find(call.symbol);
+  const std::string verb = in_place ? call.symbol.substr(0, call.symbol.size() - 1) : call.symbol;
+  const OpRecord* op = ops_.find(verb);
+  if (!op) {
+    NearestName nearest(verb);
+    for (const OpRecord* known : ops_.all()) nearest.offer(known->name);
+    for (const std::string& known : special_verbs()) nearest.offer(known);
+    fail(call.place, fmt::format("unknown op {}{}", call.symbol, nearest.hint()));
+  }
+  if (!wants_value && !in_place)
+    fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));
+  std::vector<ValueId> results = apply_op(*op, call, in_place);
+  place_ = outer;
+  return results;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,82 @@
+#include "shardproof/engine/lower_op.h"
+
+#include <deque>
+
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+
+// Handles are indices into `values_`.
+class Lowerer : public LowerBuilder {
+ public:
+  Lowerer(Partitioner& partitioner, const std::vector<Placed>& inputs)
+      : partitioner_(partitioner), values_(inputs.begin(), inputs.end()) {}
+
+  int input(int i) override { return i; }
+
+  int op(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
+    attrs_.push_back(std::move(attrs));
+    std::vector<Placed> placed;
+    for (int handle : inputs) {
+      placed.push_back(handle < 0 ? Placed{} : at(handle));
+      if (handle < 0) placed.back().meta.absent = true;
+    }
+    const OpRecord& record = partitioner_.ops_.at(name);
+    Attrs& filled = attrs_.back();
+    for (const Param& param : record.params)
+      if (!param.required && param.kind != ParamKind::optional_tensor &&
+          filled.values().find(param.name) == filled.values().end())
+        filled.set(param.name, param.fallback);
+    for (Placed& result : partitioner_.emit_op(record, filled, placed))
+      values_.push_back(std::move(result));
+    return first_of(record, filled, placed);
+  }
+
+  int number(double value) override {
+    values_.push_back(partitioner_.number(value));
+    return last();
+  }
+
+  int redistribute(int value, const std::vector<Placement>& placements) override {
+    const Spec& now = spec(value);
+    values_.push_back(partitioner_.redistribute(
+        at(value), Spec(now.mesh(), placements, now.shape(), now.dtype(), now.order()), true));
+    return last();
+  }
+
+  int replicate_partials(int value) override {
+    std::vector<Placement> placements = spec(value).placements();
+    for (Placement& p : placements)
+      if (p.is_partial()) p = R();
+    return redistribute(value, placements);
+  }
+
+  const Spec& spec(int value) override {
+    SP_CHECK(at(value).spec, "a number has no placements");
+    return *at(value).spec;
+  }
+  const TensorMeta& meta(int value) override { return at(value).meta; }
+  Placed& at(int handle) { return values_[static_cast<size_t>(handle)]; }
+
+ private:
+  int last() const { return static_cast<int>(values_.size()) - 1; }
+  int first_of(const OpRecord& record, const Attrs& attrs, const std::vector<Placed>& inputs) {
+    OpCall call{&attrs, {}};
+    for (const Placed& input : inputs) call.inputs.push_back(input.meta);
+    return static_cast<int>(values_.size() - record.infer(call).size());
+  }
+
+  Partitioner& partitioner_;
+  std::deque<Placed> values_;
+  std::deque<Attrs> attrs_;
+};
+
+std::vector<Placed> lower_op(Partitioner& partitioner, const OpRecord& op, const OpCall& call,
+                             const std::vector<Spec>& specs, const std::vector<Placed>& inputs) {
+  Lowerer lowerer(partitioner, inputs);
+  std::vector<Placed> results;
+  for (int handle : op.rule.lower(call, specs, lowerer)) results.push_back(lowerer.at(handle));
+  return results;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,171 @@
+#include <algorithm>
+
+#include "shardproof/engine/rank_lowering_detail.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+
+Group RankLowering::group_of(const Expr* expr, ValueId value) {
+  if (!expr) return Group::world(job_.world);
+  std::vector<std::string> names;
+  if (expr->kind == ExprKind::list) {
+    for (const Expr& item : expr->args) {
+      if (item.kind != ExprKind::name) fail(item.place, "expected the name of an axis");
+      names.push_back(name_of(item.name));
+    }
+    return axes_group(names, expr->place, value);
+  }
+  if (expr->kind != ExprKind::name)
+    fail(expr->place,
+         fmt::format("expected an axis, a list of axes or a group, found {}", to_string(*expr)));
+  const std::string name = name_of(expr->name);
+  for (const auto& [known, ranks] : job_.groups)
+    if (known == name) return Group::of_ranks(name, ranks);
+  return axes_group({name}, expr->place, value);
+}
+
+Group RankLowering::axes_group(const std::vector<std::string>& names, const Place& place,
+                               ValueId id) {
+  std::vector<const Mesh*> having;
+  for (const auto& [key, mesh] : job_.meshes)
+    if (std::all_of(names.begin(), names.end(),
+                    [&](auto& n) { return mesh.find_axis(n).has_value(); }))
+      having.push_back(&mesh);
+  if (having.empty()) {
+    NearestName nearest(names.at(0));
+    for (const auto& [key, mesh] : job_.meshes)
+      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+    for (const auto& [known, ranks] : job_.groups) nearest.offer(known);
+    fail(place, fmt::format("unknown axis or group {}{}", fmt::join(names, ", "), nearest.hint()));
+  }
+  // An axis name on two meshes means that of the value, else of the ranks that call.
+  const Mesh* mesh = having[0];
+  if (having.size() > 1) {
+    for (const Mesh* candidate : having)
+      if (candidate->ranks().contains(lanes_)) mesh = candidate;
+    if (id != kNoValue && value(id).spec)
+      for (const Mesh* candidate : having)
+        if (*candidate == value(id).spec->mesh()) mesh = candidate;
+  }
+  std::vector<int> axes;
+  for (const std::string& name : names) axes.push_back(mesh->axis(name));
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    fail(place, "an axis is named twice");
+  return Group::of_axes(*mesh, axes);
+}
+
+Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64_t rank) {
+  if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
+  if (expr->kind == ExprKind::name) {
+    const Reduction reduction = parse_reduction(name_of(expr->name));
+    return reduction;
+  }
+  if (expr->kind == ExprKind::call && expr->symbol == "premul_sum" && expr->args.size() == 1)
+    return {ReduceOp::premul_sum, lane_number(expr->args[0]).on(rank).real()};
+  fail(expr->place, fmt::format("expected a reduction, found {}", to_string(*expr)));
+}
+
+LaneNumber RankLowering::peer_of(const Expr* expr, const Group& group, const char* what,
+                                 const Place& place) {
+  if (!expr) fail(place, fmt::format("expected {}=", what));
+  LaneNumber result{lanes_, {}};
+  const bool neighbour = expr->kind == ExprKind::name && expr->name.plain() &&
+                         (expr->name.texts[0] == "next" || expr->name.texts[0] == "prev");
+  if (!neighbour) {
+    result = lane_number(*expr);
+    for (const Number& n : result.values)
+      if (n.integer() < 0 || n.integer() >= group.size())
+        fail(expr->place, fmt::format("{}={} is no index in a group of {} ranks", what, n.integer(),
+                                      group.size()));
+    return result;
+  }
+  const int64_t step = expr->name.texts[0] == "next" ? 1 : group.size() - 1;
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    const int64_t index = std::max<int64_t>(group.index_of(lanes_[i]), 0);
+    result.values.push_back(Number((index + step) % group.size()));
+  }
+  return result;
+}
+
+std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind kind) {
+  const bool puts = kind == CollectiveKind::put, waits = kind == CollectiveKind::wait_signal;
+  const Arguments args = puts    ? arguments_of(call, 1, {"x", "to", "slot", "group"})
+                         : waits ? arguments_of(call, 0, {"from", "slot", "count", "group"})
+                                 : arguments_of(call, 0, {"to", "slot", "group"});
+  CallItem item;
+  if (puts) item.input = tensor_argument(args.take(0, "x"), call.place, "put");
+  item.collective.kind = kind;
+  item.collective.group = group_of(args.take(9, "group"), item.input);
+  const LaneNumber peers = peer_of(args.take(9, waits ? "from" : "to"), item.collective.group,
+                                   waits ? "from" : "to", call.place);
+  const auto number = [&](const char* key, int64_t fallback) {
+    const Expr* expr = args.take(9, key);
+    return expr ? lane_number(*expr) : LaneNumber{lanes_, {Number(fallback)}};
+  };
+  const LaneNumber slots = number("slot", 0), repeats = number("count", 1);
+  std::vector<CallItem> items;
+  for (const Lanes& lanes : classes_of({item.input}, {&slots, &repeats})) {
+    CallItem piece = item;
+    piece.lanes = lanes;
+    piece.collective.slot = slots.on(lanes[0]).integer();
+    piece.collective.repeat = repeats.on(lanes[0]).integer();
+    if (piece.collective.slot < 0) fail(call.place, "a slot is counted from 0");
+    if (piece.input != kNoValue) {
+      piece.collective.dtype = value(piece.input).dtype;
+      piece.collective.count = element_count(shape_on(piece.input, lanes[0]));
+    }
+    for (int64_t i = 0; i < lanes.size(); ++i) piece.peers.push_back(peers.on(lanes[i]).integer());
+    items.push_back(std::move(piece));
+  }
+  add_calls(std::move(items));
+  return {};
+}
+
+std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
+  fail(call.place, "slot(i, like=x) is not known to this version: one-sided data is later work");
+}
+
+void RankLowering::wait_for(const Expr& call, Wait::Who who) {
+  const Arguments args = arguments_of(call, 1, {"x"});
+  const Expr* expr = args.take(0, "x");
+  if (!expr || expr->kind != ExprKind::name)
+    fail(call.place,
+         fmt::format("{} takes the name of a value, an event or a stream", call.symbol));
+  const std::string name = name_of(expr->name);
+  Wait wait;
+  wait.who = who;
+  if (events_.contains(name)) {
+    wait.event = name;
+  } else if (std::optional<Binding> bound = find(name, expr->place)) {
+    if (!std::holds_alternative<ValueId>(*bound))
+      fail(expr->place, fmt::format("{} is a number; nothing is there to wait for", name));
+    wait.value = std::get<ValueId>(*bound);
+  } else if (known_streams_.contains(name) || name == "main") {
+    wait.stream = name;
+  } else {
+    NearestName nearest(name);
+    for (const auto& [known, parts] : names_) nearest.offer(known);
+    for (const std::string& known : known_streams_) nearest.offer(known);
+    fail(expr->place, fmt::format("{} is no value, event or stream here{}", name, nearest.hint()));
+  }
+  add(std::move(wait));
+}
+
+void RankLowering::free_or_keep(const Expr& call, bool keep) {
+  const Arguments args = arguments_of(call, keep ? 2 : 1, {"x", "stream"});
+  const Expr* expr = args.take(0, "x");
+  if (!expr || expr->kind != ExprKind::name)
+    fail(call.place, fmt::format("{} takes the name of a value", call.symbol));
+  const std::string name = name_of(expr->name);
+  const std::optional<Binding> bound = find(name, expr->place);
+  if (!bound || !std::holds_alternative<ValueId>(*bound))
+    fail(expr->place, fmt::format("{} is no value here", name));
+  if (!keep) return forget(name);
+  const Expr* stream = args.take(1, "stream");
+  if (!stream || stream->kind != ExprKind::name)
+    fail(call.place, "keep needs a stream: keep(x, comm)");
+  add(Keep{std::get<ValueId>(*bound), name_of(stream->name)});
+}
+
+}  // namespace shardproof

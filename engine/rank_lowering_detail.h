@@ -1,0 +1,87 @@
+// The walk of one rank listing: what Lowering leaves open, for rank programs. Internal to the
+// engine.
+#pragma once
+
+#include <set>
+
+#include "shardproof/engine/bind_arguments.h"
+#include "shardproof/engine/lowering.h"
+#include "shardproof/engine/rank_lowering.h"
+
+namespace shardproof {
+
+class RankLowering : public Lowering {
+ public:
+  RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into, SpmdListing& listing);
+  void run(const Listing& listing);
+
+ protected:
+  std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                               std::vector<ValueId> inputs) override;
+  ValueId emit_number(const LaneNumber& number) override;
+  ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) override;
+  std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) override;
+  std::optional<Number> number_function(const std::string& verb, const std::string& argument,
+                                        int64_t rank) override;
+  bool rank_dependent(const std::string& name) override;
+  std::optional<Number> number_name(const std::string& name, int64_t rank) override;
+  std::optional<LaneNumber> shape_number(const Expr& call) override;
+  bool define(const std::string& name, const Expr& value) override;
+  void enter_stream(const std::string& name) override;
+  void leave_stream() override;
+  void enter_group() override;
+  void leave_group() override;
+  void write_in_place(ValueId target, ValueId source) override;
+  void begin_claim(const Statement& statement) override;
+  ValueId end_claim(ValueId value, const Statement& statement) override;
+  void named(ValueId value, const std::string& name) override;
+  void unnamed(ValueId value, const Lanes& lanes) override;
+  int dims_of(ValueId value) override;
+
+ private:
+  // Arguments of a special verb, by position and key.
+  struct Arguments {
+    const Expr* call = nullptr;
+    std::vector<const Expr*> positional;
+    std::map<std::string, const Expr*> keys;
+    const Expr* take(size_t position, const std::string& key) const;
+  };
+  Arguments arguments_of(const Expr& call, size_t most, std::vector<std::string> keys);
+
+  std::vector<ValueId> collective(const Expr& call, CollectiveKind kind, bool in_place);
+  std::vector<ValueId> exchange_v(const Expr& call);
+  std::vector<ValueId> point_to_point(const Expr& call, CollectiveKind kind);
+  std::vector<ValueId> one_sided(const Expr& call, CollectiveKind kind);
+  std::vector<ValueId> slot_read(const Expr& call);
+  void wait_for(const Expr& call, Wait::Who who);
+  void free_or_keep(const Expr& call, bool keep);
+
+  Group group_of(const Expr* expr, ValueId value);
+  Group axes_group(const std::vector<std::string>& names, const Place& place, ValueId value);
+  Reduction reduction_of(const Expr* expr, const Place& place, int64_t rank);
+  // An index in the group per lane: a number, `next` or `prev`.
+  LaneNumber peer_of(const Expr* expr, const Group& group, const char* what, const Place& place);
+  ValueId tensor_argument(const Expr* expr, const Place& place, const char* what);
+  Dims shape_on(ValueId value, int64_t rank) const;
+  std::vector<Lanes> classes_of(const std::vector<ValueId>& values,
+                                std::vector<const LaneNumber*> numbers);
+
+  ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
+  Instr& add(Action action);
+  void add_calls(std::vector<CallItem> items);  // one submit, or part of an open `group:`
+  const SpmdValue& value(ValueId id) const { return into_.program.values[static_cast<size_t>(id)]; }
+
+  const Job& job_;
+  RankProgram& into_;
+  SpmdListing& listing_;
+  std::map<std::string, Number> numbers_;
+  std::vector<std::string> streams_{"main"};
+  int group_depth_ = 0;
+  Communicate open_group_;
+  std::vector<Instr> after_group_;   // work that may only follow the open group
+  std::set<ValueId> group_results_;  // what the open group's calls will give
+  std::set<std::string> events_, known_streams_;
+  std::map<std::string, int> uses_;  // for unique value names
+};
+
+}  // namespace shardproof

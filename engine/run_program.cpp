@@ -1,0 +1,112 @@
+#include "shardproof/engine/run_program.h"
+
+#include "shardproof/engine/count_calls.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/split.h"
+#include "shardproof/sim/cost_model.h"
+
+namespace shardproof {
+namespace {
+
+Launcher& launcher_named(const Registries& registries, const std::string& name) {
+  NearestName nearest(name);
+  for (const std::shared_ptr<Launcher>& launcher : registries.backends) {
+    if (launcher->name() == name) {
+      if (const std::optional<std::string> reason = launcher->not_viable())
+        throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
+      return *launcher;
+    }
+    nearest.offer(launcher->name());
+  }
+  throw_bad_input("unknown backend {}{}", name, nearest.hint());
+}
+
+std::vector<LocalTensor> split_inputs(const Job& job) {
+  std::vector<LocalTensor> inputs;
+  for (const JobInput& input : job.inputs) {
+    LocalTensor locals = split(input.data, input.spec, PartialFill::exact, job.seed);
+    const bool all = input.on == input.spec.mesh().ranks();
+    inputs.push_back(all ? std::move(locals) : locals.restrict_to(input.on));
+  }
+  return inputs;
+}
+
+std::vector<Lanes> cohorts(const SpmdProgram& program, bool coarse) {
+  std::vector<Lanes> result;
+  for (const SpmdListing& listing : program.listings) {
+    if (coarse && !listing.lanes.empty()) result.push_back(listing.lanes);
+    if (!coarse)
+      for (int64_t i = 0; i < listing.lanes.size(); ++i)
+        result.push_back(Lanes::one(listing.lanes[i]));
+  }
+  return result;
+}
+
+struct Attempt {
+  ProgramRun run;
+  bool finished = false;
+};
+
+Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& registries,
+                Launcher& launcher, const std::vector<LocalTensor>& inputs, ProbeFunction probe,
+                bool coarse) {
+  Attempt result;
+  WorldOptions options;
+  options.ranks = job.world;
+  options.schedule = job.schedule;
+  options.cost = job.cost;
+  options.faults = job.faults;
+  result.run.world = launcher.start(options);
+  ExecutorOptions executing;
+  executing.made = std::move(probe);
+  executing.timed = job.cost != nullptr;
+  result.run.executor =
+      std::make_unique<Executor>(program, registries.ops, *result.run.world, executing);
+  result.run.executor->start(cohorts(program, coarse), inputs);
+  result.finished = result.run.executor->run();
+  if (!result.run.executor->kernel_errors().empty()) throw result.run.executor->kernel_errors()[0];
+  Outcome& outcome = result.run.outcome;
+  outcome.world = result.run.world->close();
+  outcome.findings = outcome.world.findings;
+  outcome.calls = count_calls(outcome.world.records, job.world);
+  return result;
+}
+
+}  // namespace
+
+ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
+                       const std::function<ProbeFunction()>& make_probe) {
+  Launcher& launcher = launcher_named(registries, job.backend);
+  const std::vector<LocalTensor> inputs = split_inputs(job);
+  // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
+  // explored.
+  const bool coarse = job.faults.empty() && job.schedule.kind == ScheduleKind::fifo;
+  Attempt first = attempt(program, job, registries, launcher, inputs, make_probe(), coarse);
+  if (!coarse || (first.finished && first.run.outcome.findings.empty()))
+    return std::move(first.run);
+  first = {};
+  Attempt fine = attempt(program, job, registries, launcher, inputs, make_probe(), false);
+  SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
+           "the run stands still and nothing explains it");
+  return std::move(fine.run);
+}
+
+PriceFunction price_by_time(std::shared_ptr<const CostModel> cost) {
+  return [cost](const PlanStep& step) {
+    const StepCost bytes = cost_of(step);
+    Price price{0, bytes.calls, bytes.peak_bytes};
+    if (step.kind == StepKind::local) return price;
+    if (step.kind == StepKind::transfer) {
+      Collective message;
+      message.kind = CollectiveKind::send;
+      price.primary =
+          to_seconds(cost->collective(message, static_cast<int64_t>(bytes.bytes.to_double())));
+      return price;
+    }
+    const LoweredStep lowered = lower(step);
+    price.primary = to_seconds(cost->collective(*lowered.call, lowered.whole_bytes));
+    return price;
+  };
+}
+
+}  // namespace shardproof

@@ -1,0 +1,29 @@
+// Running an SPMD program in a fresh world: coarse cohorts first; when that blocks or finds
+// anything, again with cohorts of one, whose verdict is the one that counts.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "shardproof/engine/executor.h"
+#include "shardproof/engine/job.h"
+
+namespace shardproof {
+
+using ProbeFunction = std::function<void(ValueId, const LocalTensor&)>;
+
+struct ProgramRun {
+  Outcome outcome;  // findings of the physics, calls, clock, memory
+  std::unique_ptr<World> world;
+  std::unique_ptr<Executor> executor;  // for values at the end
+};
+
+// `make_probe` is called once for each attempt. Throws Error for an unknown or refusing backend and
+// for data-dependent trouble of a kernel.
+ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
+                       const std::function<ProbeFunction()>& make_probe);
+
+// Seconds first, then calls, then peak: the planner's price on a machine.
+PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);
+
+}  // namespace shardproof

@@ -1,0 +1,41 @@
+// The truth: the global program on one device, advanced as far as somebody asks. Each value comes
+// with the bound of how far an honest sharded computation may lie from it.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "shardproof/ops/op.h"
+#include "shardproof/program/global_program.h"
+
+namespace shardproof {
+
+class Truth {
+ public:
+  // `inputs` are global tensors in the order of program.inputs; `parts`: how many ranks may cut a
+  // reduction.
+  Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
+        int64_t parts);
+  // Throws Error with line and column for data-dependent trouble (an index out of range).
+  const Tensor& value(ValueId id);
+  const Bound& bound(ValueId id);
+  // Values made so far that have a name, for explanations.
+  std::vector<ValueId> named_until(ValueId id) const;
+  const GlobalProgram& program() const { return program_; }
+
+ private:
+  struct Entry {
+    std::optional<Tensor> value;
+    Bound bound;
+  };
+  void advance_to(ValueId id);
+  void run(const GlobalInstr& instr);
+
+  const GlobalProgram& program_;
+  const OpRegistry& ops_;
+  int64_t parts_;
+  std::deque<Entry> entries_;
+  size_t pc_ = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "shardproof/engine/lowering.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMaxSteps = 4'000'000;  // statements after loops are expanded
+
+Error at(const Error& error, const Place& place) {
+  Where where;
+  where.line = place.line;
+  where.column = place.column;
+  return error.inside(where);
+}
+
+}  // namespace
+
+void Lowering::fail(const Place& place, const std::string& message) const {
+  throw at(Error(ErrorKind::bad_input, message), place);
+}
+
+Origin Lowering::origin() const { return {place_.line, place_.column, instance_}; }
+
+void Lowering::walk(const std::vector<Statement>& statements) {
+  for (const Statement& statement : statements) {
+    if (lanes_.empty()) return;
+    if (++steps_ > kMaxSteps)
+      throw Error(ErrorKind::limit,
+                  fmt::format("the loops expand to more than {} lines", kMaxSteps),
+                  Where{"", "", statement.place.line, statement.place.column});
+    place_ = statement.place;
+    try {
+      walk_one(statement);
+    } catch (const Error& error) {
+      throw at(error, place_);
+    }
+  }
+}
+
+void Lowering::walk_one(const Statement& statement) {
+  switch (statement.kind) {
+    case StatementKind::assign: return walk_assign(statement);
+    case StatementKind::assign_index: return walk_assign_index(statement);
+    case StatementKind::call: {
+      lower_call(*statement.value, false);
+      return;
+    }
+    case StatementKind::for_range: return walk_for(statement);
+    case StatementKind::if_else: return walk_if(statement);
+    case StatementKind::on_stream: {
+      enter_stream(name_of(statement.targets.at(0)));
+      walk(statement.body);
+      return leave_stream();
+    }
+    case StatementKind::group: {
+      enter_group();
+      walk(statement.body);
+      place_ = statement.place;
+      return leave_group();
+    }
+  }
+}
+
+void Lowering::walk_for(const Statement& statement) {
+  Number low(int64_t{0}), high;
+  if (statement.range.size() == 2) low = uniform_number(statement.range[0]);
+  high = uniform_number(statement.range.back());
+  const std::string name = name_of(statement.targets.at(0));
+  const std::string outer = instance_;
+  for (int64_t i = low.integer(); i < high.integer(); ++i) {
+    instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, i);
+    place_ = statement.place;
+    bind(name, LaneNumber{lanes_, {Number(i)}});
+    walk(statement.body);
+  }
+  instance_ = outer;
+}
+
+void Lowering::walk_if(const Statement& statement) {
+  const LaneNumber condition = lane_number(*statement.value);
+  if (condition.uniform())
+    return walk(condition.values[0].truth() ? statement.body : statement.otherwise);
+  std::vector<int32_t> yes;
+  for (int64_t i = 0; i < lanes_.size(); ++i)
+    if (condition.values[static_cast<size_t>(i)].truth()) yes.push_back(lanes_[i]);
+  const Lanes all = lanes_;
+  const Lanes taken = Lanes::of(std::move(yes));
+  lanes_ = taken;
+  walk(statement.body);
+  lanes_ = all.minus(taken);
+  walk(statement.otherwise);
+  lanes_ = all;
+}
+
+void Lowering::walk_assign(const Statement& statement) {
+  if (statement.has_claim) begin_claim(statement);
+  const Expr& value = *statement.value;
+  if (statement.targets.size() > 1) {
+    if (value.kind != ExprKind::call)
+      fail(value.place, "expected a call that gives several values");
+    const std::vector<ValueId> results = lower_call(value, true);
+    if (results.size() != statement.targets.size())
+      fail(statement.place, fmt::format("{} gives {} values, {} names are bound", value.symbol,
+                                        results.size(), statement.targets.size()));
+    for (size_t i = 0; i < results.size(); ++i)
+      bind(name_of(statement.targets[i]),
+           statement.has_claim ? end_claim(results[i], statement) : results[i]);
+    return;
+  }
+  if (define(name_of(statement.targets.at(0)), value)) return;
+  Binding result = lower(value);
+  if (statement.has_claim) {
+    if (std::holds_alternative<LaneNumber>(result))
+      result = emit_number(std::get<LaneNumber>(result));
+    result = end_claim(std::get<ValueId>(result), statement);
+  }
+  bind(name_of(statement.targets.at(0)), std::move(result));
+}
+
+void Lowering::walk_assign_index(const Statement& statement) {
+  const NameTemplate& target = statement.targets.at(0);
+  const std::string name = name_of(target);
+  const std::optional<Binding> bound = find(name, target.place);
+  if (!bound || !std::holds_alternative<ValueId>(*bound))
+    fail(target.place, fmt::format("{} is not a tensor here", name));
+  Expr base;
+  base.kind = ExprKind::name;
+  base.place = target.place;
+  base.name = target;
+  const ValueId view = lower_index(base, statement.target_index, target.place);
+  const ValueId value = lower_value(*statement.value);
+  write_in_place(view, value);
+  for (Part& part : names_[name])
+    if (!part.lanes.intersect(lanes_).empty()) part.line = place_.line;
+}
+
+std::string Lowering::name_of(const NameTemplate& name) {
+  if (name.plain()) return name.texts.at(0);
+  return fill_name(name, scope(lanes_[0]));
+}
+
+std::optional<Binding> Lowering::find(const std::string& name, const Place& place) {
+  const auto found = names_.find(name);
+  if (found == names_.end()) return std::nullopt;
+  std::vector<const Part*> here;
+  Lanes covered;
+  for (const Part& part : found->second)
+    if (!part.lanes.intersect(lanes_).empty()) {
+      here.push_back(&part);
+      covered = covered.unite(part.lanes.intersect(lanes_));
+    }
+  if (here.empty()) return std::nullopt;
+  const Lanes missing = lanes_.minus(covered);
+  if (!missing.empty())
+    fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
+  if (here.size() == 1) return here[0]->binding;
+  const bool numbers = std::holds_alternative<LaneNumber>(here[0]->binding);
+  for (const Part* part : here)
+    if (std::holds_alternative<LaneNumber>(part->binding) != numbers)
+      fail(place, fmt::format("{} is a number on some ranks and a tensor on others", name));
+  if (numbers) {
+    LaneNumber joined{lanes_, {}};
+    for (int64_t i = 0; i < lanes_.size(); ++i)
+      for (const Part* part : here)
+        if (part->lanes.contains(lanes_[i]))
+          joined.values.push_back(std::get<LaneNumber>(part->binding).on(lanes_[i]));
+    return joined;
+  }
+  std::vector<std::pair<Lanes, ValueId>> parts;
+  int line = 0;
+  for (const Part* part : here) {
+    const ValueId id = std::get<ValueId>(part->binding);
+    const Lanes lanes = part->lanes.intersect(lanes_);
+    line = std::max(line, part->line);
+    const auto same =
+        std::find_if(parts.begin(), parts.end(), [&](auto& p) { return p.second == id; });
+    if (same == parts.end())
+      parts.emplace_back(lanes, id);
+    else
+      same->first = same->first.unite(lanes);
+  }
+  if (parts.size() == 1) return parts[0].second;
+  const ValueId merged = emit_merge(parts);
+  bind(name, merged);
+  for (Part& part : names_[name])
+    if (part.lanes == lanes_) part.line = line;
+  return merged;
+}
+
+bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
+  Lanes held;
+  for (const auto& [name, parts] : names_)
+    for (const Part& part : parts)
+      if (std::holds_alternative<ValueId>(part.binding) && std::get<ValueId>(part.binding) == value)
+        held = held.unite(part.lanes);
+  const Lanes loose = lanes.minus(held);
+  if (loose.empty()) return false;
+  unnamed(value, loose);
+  return true;
+}
+
+void Lowering::bind(const std::string& name, Binding binding) {
+  if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
+  forget(name);
+  names_[name].push_back({lanes_, std::move(binding), place_.line});
+}
+
+void Lowering::forget(const std::string& name) {
+  std::vector<Part>& parts = names_[name];
+  std::vector<Part> kept;
+  std::vector<std::pair<ValueId, Lanes>> dropped;
+  for (Part& part : parts) {
+    const Lanes cut = part.lanes.intersect(lanes_);
+    if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
+      dropped.emplace_back(std::get<ValueId>(part.binding), cut);
+    part.lanes = part.lanes.minus(lanes_);
+    if (!part.lanes.empty()) kept.push_back(std::move(part));
+  }
+  parts = std::move(kept);
+  for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
+}
+
+}  // namespace shardproof
