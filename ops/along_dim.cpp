@@ -58,15 +58,6 @@ void check_value(std::string_view name, int64_t value, int64_t size) {
     throw_bad_input("{}: index {} is out of range for a dim of size {}", name, value, size);
 }
 
-int64_t local_index(const Runs& runs, int64_t index) {
-  int64_t before = 0;
-  for (const Run& run : runs) {
-    if (index >= run.start && index < run.start + run.length) return before + index - run.start;
-    before += run.length;
-  }
-  return -1;
-}
-
 Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   int dim = input_shape(call, 0).empty() ? 0 : along("take_along_dim", call);
   const Dims& shape = input_shape(call, 0);

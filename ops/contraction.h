@@ -51,6 +51,7 @@ class Contraction {
   // Whether operands may be strided views: when they are read as stored.
   bool accepts_strides() const { return !a_.converts && !b_.converts; }
   double multiply_adds() const;
+  const Dims& right_shape() const { return b_shape_; }
 
   struct Operand {
     DType dtype = DType::f32;

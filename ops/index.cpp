@@ -21,16 +21,6 @@ struct Rows {
   int input = 0, dim = 0;  // which input is read, along which of its dims
 };
 
-// Where a global index lies on this lane; -1: on another one.
-int64_t local_index(const Runs& runs, int64_t index) {
-  int64_t before = 0;
-  for (const Run& run : runs) {
-    if (index >= run.start && index < run.start + run.length) return before + index - run.start;
-    before += run.length;
-  }
-  return -1;
-}
-
 void take_rows(const Rows& rows, const LaneCall& call, const int64_t* index) {
   Runs runs = {{0, rows.size}};
   int64_t size = rows.size;

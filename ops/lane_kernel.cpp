@@ -40,6 +40,15 @@ Runs LaneCall::owned_output(int output, int dim) const {
       shard->ranks[static_cast<size_t>(lane)], dim);
 }
 
+int64_t local_index(const Runs& runs, int64_t index) {
+  int64_t before = 0;
+  for (const Run& run : runs) {
+    if (index >= run.start && index < run.start + run.length) return before + index - run.start;
+    before += run.length;
+  }
+  return -1;
+}
+
 Kernel lane_kernel(LanePlan plan, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   SP_CHECK(plan.inputs.size() == call.inputs.size() && plan.outputs.size() == outputs.size() &&
                call.inputs.size() <= kMostTensors && outputs.size() <= kMostTensors,

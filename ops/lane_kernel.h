@@ -35,6 +35,9 @@ struct LanePlan {
   std::function<void(const LaneCall&)> body;
 };
 
+// Position of a global index among the runs a lane owns; -1: another lane's.
+int64_t local_index(const Runs& runs, int64_t index);
+
 Kernel lane_kernel(LanePlan plan, const OpCall& call, const std::vector<TensorMeta>& outputs);
 
 // Runs `use` with a value of the C++ type of a float compute dtype (f32 or f64).

@@ -1,0 +1,288 @@
+// sdpa: softmax(q k^T * scale) v over [..., heads, seq, head_dim]. Fewer kv heads mean grouped
+// queries: query head h reads kv head h / (heads / kv heads). Causal: a query sees keys up to its
+// own global index.
+//
+// A row of scores is computed, shifted by its largest, exponentiated and summed in order of the
+// keys, all in f32 (f64 for f64); its bits depend on nothing but its query and the keys and values
+// it sees.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/params.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kQuery = 0, kKey = 1, kValue = 2;
+
+struct Attention {
+  int64_t batch = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0, value_dim = 0;
+  int query_dim = 0;
+  bool causal = false;
+  double scale = 1;
+};
+
+int64_t heads_of(const Dims& shape) { return shape.size() < 3 ? 1 : shape[shape.size() - 3]; }
+
+Attention attention_of(const OpCall& call) {
+  const Dims &q = input_shape(call, kQuery), &k = input_shape(call, kKey);
+  Attention a;
+  a.query_dim = q.size() - 2;
+  for (int d = 0; d < q.size() - 3; ++d) a.batch *= q[d];
+  a.heads = heads_of(q);
+  a.kv_heads = heads_of(k);
+  a.queries = q[q.size() - 2];
+  a.keys = k[k.size() - 2];
+  a.dim = q.back();
+  a.value_dim = input_shape(call, kValue).back();
+  a.causal = call.attrs->flag("causal");
+  a.scale = call.attrs->has("scale")
+                ? call.attrs->number("scale")
+                : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(a.dim, 1)));
+  return a;
+}
+
+std::vector<TensorMeta> infer(const OpCall& call) {
+  require_floating("sdpa", call, kQuery);
+  DType dtype = same_dtype("sdpa", call, {kQuery, kKey, kValue});
+  const Dims &q = input_shape(call, kQuery), &k = input_shape(call, kKey),
+             &v = input_shape(call, kValue);
+  if (q.size() < 2 || k.size() != q.size() || v.size() != q.size())
+    refuse("sdpa", call, "q, k and v must be [..., heads, seq, head_dim] with as many dims");
+  int dims = q.size();
+  for (int d = 0; d < dims - 3; ++d)
+    if (q[d] != k[d] || q[d] != v[d]) refuse("sdpa", call, "the batch sizes of dim {} differ", d);
+  if (q.back() != k.back())
+    refuse("sdpa", call, "the head_dims of q and k differ, {} and {}", q.back(), k.back());
+  if (k[dims - 2] != v[dims - 2])
+    refuse("sdpa", call, "k and v differ in length, {} and {}", k[dims - 2], v[dims - 2]);
+  int64_t heads = heads_of(q), kv = heads_of(k);
+  if (kv != heads_of(v)) refuse("sdpa", call, "k has {} heads, v {}", kv, heads_of(v));
+  if (heads != kv && (kv == 0 || heads % kv != 0))
+    refuse("sdpa", call, "{} heads are no multiple of {} kv heads", heads, kv);
+  Dims shape = q;
+  shape[dims - 1] = v.back();
+  return {{dtype, shape}};
+}
+
+// One query against the first `seen` keys; scores is scratch of that length.
+template <typename T>
+void attend(const Attention& a, const T* q, const T* k, const T* v, int64_t seen, T* scores,
+            T* out) {
+  auto scale = static_cast<T>(a.scale);
+  T largest = -std::numeric_limits<T>::infinity();
+  for (int64_t j = 0; j < seen; ++j) {
+    T dot = 0;
+    for (int64_t i = 0; i < a.dim; ++i) dot += q[i] * k[j * a.dim + i];
+    scores[j] = dot * scale;
+    if (std::isnan(scores[j]) || scores[j] > largest) largest = scores[j];
+  }
+  T sum = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    scores[j] = std::exp(scores[j] - largest);
+    sum += scores[j];
+  }
+  for (int64_t i = 0; i < a.value_dim; ++i) out[i] = 0;
+  for (int64_t j = 0; j < seen; ++j)
+    for (int64_t i = 0; i < a.value_dim; ++i) out[i] += scores[j] * v[j * a.value_dim + i];
+  if (seen > 0)
+    for (int64_t i = 0; i < a.value_dim; ++i) out[i] /= sum;
+}
+
+// Global index of each local query.
+void place_queries(const Attention& a, const LaneCall& lane, int64_t* place) {
+  if (!lane.shard) {
+    for (int64_t s = 0; s < a.queries; ++s) place[s] = s;
+    return;
+  }
+  for (const Run& run : lane.owned_input(kQuery, a.query_dim))
+    for (int64_t i = 0; i < run.length; ++i) *place++ = run.start + i;
+}
+
+template <typename T>
+void run_lane(const Attention& a, const LaneCall& lane) {
+  auto* place = reinterpret_cast<int64_t*>(lane.scratch);
+  auto* scores = reinterpret_cast<T*>(place + a.queries);
+  place_queries(a, lane, place);
+  int64_t group = a.kv_heads > 0 ? a.heads / a.kv_heads : 1;
+  for (int64_t b = 0; b < a.batch; ++b) {
+    for (int64_t h = 0; h < a.heads; ++h) {
+      int64_t kv = b * a.kv_heads + h / group, head = b * a.heads + h;
+      const T* k = lane.in<T>(kKey) + kv * a.keys * a.dim;
+      const T* v = lane.in<T>(kValue) + kv * a.keys * a.value_dim;
+      for (int64_t s = 0; s < a.queries; ++s) {
+        int64_t seen = a.causal ? std::min(a.keys, place[s] + 1) : a.keys;
+        attend(a, lane.in<T>(kQuery) + (head * a.queries + s) * a.dim, k, v, seen, scores,
+               lane.out<T>(0) + (head * a.queries + s) * a.value_dim);
+      }
+    }
+  }
+}
+
+Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  DType compute = compute_dtype(outputs[0].dtype);
+  Attention a = attention_of(call);
+  LanePlan plan{{compute, compute, compute}, {compute}, 0, {}};
+  plan.scratch_bytes = a.queries * int64_t{sizeof(int64_t)} + a.keys * size_of(compute);
+  plan.body = [a, compute](const LaneCall& lane) {
+    with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(a, lane); });
+  };
+  return lane_kernel(plan, call, outputs);
+}
+
+// Heads: query heads of one group must stay with their kv head. Equal counts are cut alike; fewer
+// kv heads only in equal parts, which the same cut of both keeps together; a single one stays
+// whole.
+void add_head_strategies(const Attention& a, int head_dim, int64_t axis_size,
+                         std::vector<Strategy>& found) {
+  Placement cut = S(head_dim);
+  if (a.kv_heads == 1 && a.heads > 1) {
+    found.push_back({{cut, R(), R()}, {cut}, LocalForm::same, Cut::any});
+  } else if (a.kv_heads == a.heads) {
+    found.push_back({{cut, cut, cut}, {cut}, LocalForm::same, Cut::any});
+  } else if (a.kv_heads % axis_size == 0) {
+    found.push_back({{cut, cut, cut}, {cut}, LocalForm::same, Cut::even});
+  }
+}
+
+std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&,
+                                 int64_t axis_size) {
+  Attention a = attention_of(call);
+  int dims = input_shape(call, kQuery).size();
+  std::vector<Strategy> found;
+  for (int d = 0; d < dims - 3; ++d)
+    found.push_back({{S(d), S(d), S(d)}, {S(d)}, LocalForm::same, Cut::any});
+  if (dims > 2) add_head_strategies(a, dims - 3, axis_size, found);
+  Placement queries = S(dims - 2), values = S(dims - 1);
+  found.push_back(
+      {{queries, R(), R()}, {queries}, a.causal ? LocalForm::shard : LocalForm::same, Cut::any});
+  found.push_back({{R(), R(), values}, {values}, LocalForm::same, Cut::any});
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})  // linear in v
+    found.push_back({{R(), R(), P(op)}, {P(op)}, LocalForm::same, Cut::any});
+  return found;
+}
+
+// Values with the errors of their bound, of one input.
+struct Measured {
+  std::vector<double> value, error;
+};
+
+Measured measured(const BoundCall& call, int input) {
+  auto at = static_cast<size_t>(input);
+  Measured m{values_of(*call.inputs[at]), {}};
+  for (size_t i = 0; i < m.value.size(); ++i)
+    m.error.push_back(error_of(*call.input_bounds[at], static_cast<int64_t>(i)));
+  return m;
+}
+
+// If every score may be off by `off`, a weight may be off by the factor exp(2 off).
+struct RowWeights {
+  std::vector<double> weight;
+  double relative = 0;
+};
+
+RowWeights row_weights(const Attention& a, const Measured& q, const Measured& k, size_t q_at,
+                       size_t k_at, int64_t seen, double u) {
+  RowWeights row;
+  double off = 0, largest = -std::numeric_limits<double>::infinity(), farthest = 0;
+  auto dim = static_cast<size_t>(a.dim);
+  for (int64_t j = 0; j < seen; ++j) {
+    double dot = 0, size = 0, moved = 0;
+    for (size_t i = 0; i < dim; ++i) {
+      size_t x = q_at + i, y = k_at + static_cast<size_t>(j) * dim + i;
+      double qx = std::fabs(q.value[x]) + 2 * q.error[x];
+      double ky = std::fabs(k.value[y]) + 2 * k.error[y];
+      dot += q.value[x] * k.value[y];
+      size += qx * ky;
+      moved += q.error[x] * ky + qx * k.error[y];
+    }
+    double scale = std::fabs(a.scale);
+    off = std::max(off, scale * (moved + size * gamma(a.dim + 3, u)));
+    farthest = std::max(farthest, scale * size);
+    row.weight.push_back(dot * a.scale);
+    largest = std::max(largest, dot * a.scale);
+  }
+  double sum = 0;
+  for (double& w : row.weight) sum += w = std::exp(w - largest);
+  for (double& w : row.weight) w /= sum;
+  off += 2 * farthest * u;  // the shift by the largest
+  row.relative = std::expm1(2 * off + 2 * gamma(seen + 16, u));
+  return row;
+}
+
+std::vector<Bound> bound(const BoundCall& call) {
+  Attention a = attention_of(*call.call);
+  Measured q = measured(call, kQuery), k = measured(call, kKey), v = measured(call, kValue);
+  const Tensor& out = *call.outputs[0];
+  double u = unit_roundoff(compute_dtype(out.dtype));
+  double tiny = out.dtype == DType::f64 ? std::numeric_limits<double>::min()
+                                        : std::numeric_limits<float>::min();
+  int64_t group = a.kv_heads > 0 ? a.heads / a.kv_heads : 1;
+  std::vector<double> errors;
+  for (int64_t row = 0; row < a.batch * a.heads * a.queries; ++row) {
+    int64_t s = row % a.queries, h = row / a.queries % a.heads, b = row / a.queries / a.heads;
+    auto kv = static_cast<size_t>((b * a.kv_heads + h / group) * a.keys);
+    int64_t seen = a.causal ? std::min(a.keys, s + 1) : a.keys;
+    RowWeights weights = row_weights(a, q, k, static_cast<size_t>(row * a.dim),
+                                     kv * static_cast<size_t>(a.dim), seen, u);
+    for (int64_t i = 0; i < a.value_dim; ++i) {
+      double error = 0, size = 0;
+      for (int64_t j = 0; j < seen; ++j) {
+        size_t at = (kv + static_cast<size_t>(j)) * static_cast<size_t>(a.value_dim) +
+                    static_cast<size_t>(i);
+        double w = weights.weight[static_cast<size_t>(j)] + tiny;
+        double top = std::fabs(v.value[at]) + 2 * v.error[at];
+        error += w * ((1 + weights.relative) * v.error[at] + weights.relative * top) + tiny * top;
+        size += w * top;
+      }
+      error += size * (1 + weights.relative) * gamma(seen + 4, u);
+      errors.push_back(error + rounding_error(size + error, out.dtype, 1));
+    }
+  }
+  return {bound_from_errors(out, std::move(errors))};
+}
+
+OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  Attention a = attention_of(call);
+  auto pairs = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries) *
+               static_cast<double>(a.keys) * (a.causal ? 0.5 : 1.0);
+  OpCost total{2 * pairs * static_cast<double>(a.dim + a.value_dim), 0};
+  auto add = [&](const TensorMeta& meta) {
+    total.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
+  };
+  for (const TensorMeta& input : call.inputs) add(input);
+  add(outputs[0]);
+  return total;
+}
+
+}  // namespace
+
+void add_attention_ops(OpRegistry& ops) {
+  OpRecord sdpa;
+  sdpa.name = "sdpa";
+  sdpa.family = "attention";
+  sdpa.summary = "softmax(q k^T scale) v over [..., heads, seq, head_dim]; fewer kv heads: grouped";
+  sdpa.params = {params::tensor("query"), params::tensor("key"), params::tensor("value"),
+                 params::boolean("causal", false), params::optional("scale", ParamKind::number)};
+  sdpa.infer = infer;
+  sdpa.prepare = prepare;
+  sdpa.rule.strategies = strategies;
+  sdpa.bound = bound;
+  sdpa.cost = cost;
+  sdpa.samples = [] {
+    Attrs full{{"causal", false}}, causal{{"causal", true}};
+    return std::vector<Sample>{
+        sample_of({{{2, 4, 5, 4}, {2, 4, 5, 4}, {2, 4, 5, 4}}}, causal),
+        sample_of({{{2, 8, 6, 4}, {2, 4, 6, 4}, {2, 4, 6, 4}}, DType::bf16}, causal),
+        sample_of({{{1, 6, 3, 2}, {1, 2, 7, 2}, {1, 2, 7, 5}}, DType::f64}, full),
+        sample_of({{{4, 4, 4}, {1, 4, 4}, {1, 4, 4}}}, full),
+        sample_of({{{3, 2}, {4, 2}, {4, 3}}}, full)};
+  };
+  ops.add(std::move(sdpa));
+}
+
+}  // namespace shardproof

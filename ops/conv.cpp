@@ -1,0 +1,329 @@
+// conv1d and conv2d (cross-correlation, as in torch): input [N, C, L..], weight [O, C / groups,
+// K..], bias [O].
+//
+// The padded input, seen through a window of strides, is one operand of a contraction; the summed
+// index runs over channel, then window, in ascending order.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/contraction.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/moves.h"
+#include "shardproof/ops/params.h"
+#include "shardproof/ops/run_once.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kWeight = 1, kBias = 2;
+
+struct Conv {
+  std::string name;
+  int spatial = 1;
+};
+
+struct Window {
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1;
+  Dims out;     // [N, O, L'..]
+  Dims padded;  // [N, C, L + 2 padding..]
+};
+
+std::vector<int64_t> per_dim(const Conv& conv, const OpCall& call, const char* name,
+                             int64_t least) {
+  auto list = integer_list(*call.attrs, name);
+  if (list.size() == 1) list.assign(static_cast<size_t>(conv.spatial), list[0]);
+  if (static_cast<int>(list.size()) != conv.spatial)
+    refuse(conv.name, call, "{} needs 1 or {} numbers, found {}", name, conv.spatial, list.size());
+  for (int64_t x : list)
+    if (x < least) refuse(conv.name, call, "{} must be at least {}, found {}", name, least, x);
+  return list;
+}
+
+Window window_of(const Conv& conv, const OpCall& call) {
+  require_dims(conv.name, call, 0, conv.spatial + 2);
+  require_dims(conv.name, call, kWeight, conv.spatial + 2);
+  const Dims &x = input_shape(call, 0), &w = input_shape(call, kWeight);
+  Window window{per_dim(conv, call, "stride", 1),
+                per_dim(conv, call, "padding", 0),
+                per_dim(conv, call, "dilation", 1),
+                call.attrs->integer("groups"),
+                {},
+                x};
+  if (window.groups < 1) refuse(conv.name, call, "groups must be at least 1");
+  if (x[1] != w[1] * window.groups)
+    refuse(conv.name, call, "the channels differ, {} of the input and {} x {} groups of the weight",
+           x[1], w[1], window.groups);
+  if (w[0] % window.groups != 0)
+    refuse(conv.name, call, "{} output channels do not divide into {} groups", w[0], window.groups);
+  window.out = {x[0], w[0]};
+  for (int i = 0; i < conv.spatial; ++i) {
+    auto at = static_cast<size_t>(i);
+    window.padded[i + 2] += 2 * window.padding[at];
+    int64_t reach = window.dilation[at] * (w[i + 2] - 1) + 1;
+    if (w[i + 2] < 1 || window.padded[i + 2] < reach)
+      refuse(conv.name, call, "the kernel of reach {} is larger than dim {} of {} with padding",
+             reach, i + 2, window.padded[i + 2]);
+    window.out.push_back((window.padded[i + 2] - reach) / window.stride[at] + 1);
+  }
+  return window;
+}
+
+std::vector<TensorMeta> infer(const Conv& conv, const OpCall& call) {
+  DType dtype = same_dtype(conv.name, call, {0, kWeight, kBias});
+  if (dtype == DType::boolean) refuse(conv.name, call, "not defined for bool");
+  Window window = window_of(conv, call);
+  if (present(call, kBias) && !(input_shape(call, kBias) == Dims{window.out[1]}))
+    refuse(conv.name, call, "the bias must be of shape [{}]", window.out[1]);
+  return {{dtype, window.out}};
+}
+
+// The padded input as [N, groups, C / groups, L'.., K..]: windows overlap in memory.
+struct WindowView {
+  Dims shape, strides;
+};
+
+WindowView view_of(const Conv& conv, const Window& window, const Dims& weight) {
+  Dims dense = contiguous_strides(window.padded);
+  WindowView view{{window.padded[0], window.groups, weight[1]},
+                  {dense[0], dense[1] * weight[1], dense[1]}};
+  for (int i = 0; i < conv.spatial; ++i) {
+    view.shape.push_back(window.out[i + 2]);
+    view.strides.push_back(dense[i + 2] * window.stride[static_cast<size_t>(i)]);
+  }
+  for (int i = 0; i < conv.spatial; ++i) {
+    view.shape.push_back(weight[i + 2]);
+    view.strides.push_back(dense[i + 2] * window.dilation[static_cast<size_t>(i)]);
+  }
+  return view;
+}
+
+// Weight as [groups, O / groups, C / groups, K..], result as [N, groups, O / groups, L'..].
+Contraction contraction_of(const Conv& conv, const Window& window, const OpCall& call,
+                           const WindowView& view, DType compute) {
+  const Dims& weight = input_shape(call, kWeight);
+  int64_t outputs = weight[0] / window.groups;
+  Dims w{window.groups, outputs}, result{window.out[0], window.groups, outputs};
+  std::vector<ContractionLetter> letters = {
+      {view.shape[0], {0}, {}, 0}, {window.groups, {1}, {0}, 1}, {outputs, {}, {1}, 2}};
+  for (int i = 0; i < conv.spatial; ++i) {
+    letters.push_back({window.out[i + 2], {3 + i}, {}, 3 + i});
+    result.push_back(window.out[i + 2]);
+  }
+  letters.push_back({weight[1], {2}, {2}, -1});
+  w.push_back(weight[1]);
+  for (int i = 0; i < conv.spatial; ++i) {
+    letters.push_back({weight[i + 2], {3 + conv.spatial + i}, {3 + i}, -1});
+    w.push_back(weight[i + 2]);
+  }
+  ContractionBias bias;
+  if (present(call, kBias)) {
+    bias = {true, {window.groups, outputs}, compute, 1, 1};
+    for (int i = 0; i < conv.spatial; ++i) bias.shape.push_back(1);
+  }
+  return {letters, {compute, view.shape}, {compute, w}, {compute, result}, bias};
+}
+
+LaneView lane_view(const std::byte* base, DType dtype, const Dims& shape) {
+  LaneView view;
+  view.base = const_cast<std::byte*>(base);
+  view.dtype = dtype;
+  view.shape = shape;
+  view.strides = contiguous_strides(shape);
+  return view;
+}
+
+// Copies the input into the middle of zeros.
+struct Padder {
+  Dims shape, strides, target;
+  int64_t offset = 0, bytes = 0, element = 0;
+  void run(const std::byte* source, std::byte* padded) const {
+    std::memset(padded, 0, static_cast<size_t>(bytes));
+    copy_strided(source, strides, padded + offset * element, target, shape, element);
+  }
+};
+
+Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DType compute) {
+  Padder padder{input, contiguous_strides(input), contiguous_strides(window.padded), 0,
+                0,     size_of(compute)};
+  for (int i = 0; i < conv.spatial; ++i)
+    padder.offset += window.padding[static_cast<size_t>(i)] * padder.target[i + 2];
+  padder.bytes = element_count(window.padded) * padder.element;
+  return padder;
+}
+
+Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  constexpr int64_t kAlignment = 64;
+  DType compute = contraction_dtype(outputs[0].dtype);
+  Window window = window_of(conv, call);
+  WindowView view = view_of(conv, window, input_shape(call, kWeight));
+  Contraction contraction = contraction_of(conv, window, call, view, compute);
+  Padder padder = padder_of(conv, window, input_shape(call, 0), compute);
+  int64_t padded = (padder.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
+  plan.scratch_bytes = padded + contraction.workspace_bytes();
+  bool biased = present(call, kBias);
+  Dims out = outputs[0].shape;
+  plan.body = [=](const LaneCall& lane) {
+    padder.run(lane.inputs[0], lane.scratch);
+    LaneView a = lane_view(lane.scratch, compute, view.shape);
+    a.strides = view.strides;
+    // Dense, so the split of O into groups changes no address.
+    LaneView b = lane_view(lane.inputs[kWeight], compute, contraction.right_shape());
+    LaneView bias = lane_view(biased ? lane.inputs[kBias] : nullptr, compute, {});
+    LaneView result = lane_view(lane.outputs[0], compute, out);
+    contraction.run({1, &a, &b, &bias, &result, lane.scratch + padded});
+  };
+  return lane_kernel(plan, call, outputs);
+}
+
+std::vector<Strategy> strategies(const OpCall& call, int64_t axis_size) {
+  bool biased = present(call, kBias);
+  int64_t groups = call.attrs->integer("groups");
+  std::vector<Strategy> found;
+  auto add = [&](Placement x, Placement w, Placement bias, Placement out,
+                 LocalForm form = LocalForm::same, Cut cut = Cut::any) {
+    Strategy s{{x, w}, {out}, form, cut};
+    if (call.inputs.size() > kBias) s.inputs.push_back(biased ? bias : R());
+    found.push_back(s);
+  };
+  add(S(0), R(), R(), S(0));
+  if (groups == 1) {
+    add(R(), S(0), S(0), S(1));
+    add(S(1), S(1), P(), P());
+  } else if (groups % axis_size == 0) {
+    add(S(1), S(0), S(0), S(1), LocalForm::attrs, Cut::even);
+  }
+  std::vector<ReduceOp> linear = {ReduceOp::sum};
+  if (!is_integral(input_meta(call, 0).dtype)) linear.push_back(ReduceOp::avg);
+  for (ReduceOp op : linear) {
+    add(P(op), R(), P(op), P(op));
+    add(R(), P(op), P(op), P(op));
+  }
+  return found;
+}
+
+// The op itself on f64 magnitudes or errors: a convolution of what it is given.
+std::vector<double> convolve(const Conv& conv, const BoundCall& call,
+                             const std::vector<std::vector<double>>& inputs) {
+  OpRecord bare;
+  bare.infer = [conv](const OpCall& c) { return infer(conv, c); };
+  bare.prepare = [conv](const OpCall& c, const std::vector<TensorMeta>& o) {
+    return prepare(conv, c, o);
+  };
+  OpCall on = *call.call;
+  std::vector<Tensor> made;
+  made.reserve(inputs.size());
+  std::vector<const Tensor*> pointers(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!call.inputs[i]) continue;
+    made.push_back(tensor_of(DType::f64, call.inputs[i]->shape, inputs[i]));
+    pointers[i] = &made.back();
+    on.inputs[i].dtype = DType::f64;
+  }
+  return values_of(run_once(bare, on, pointers)[0]);
+}
+
+std::vector<Bound> bound(const Conv& conv, const BoundCall& call) {
+  std::vector<std::vector<double>> sizes(call.inputs.size()), errors = sizes;
+  std::vector<int> grids;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i]) continue;
+    sizes[i] = values_of(*call.inputs[i]);
+    for (size_t e = 0; e < sizes[i].size(); ++e) {
+      errors[i].push_back(error_of(*call.input_bounds[i], static_cast<int64_t>(e)));
+      sizes[i][e] = std::fabs(sizes[i][e]) + 2 * errors[i][e];
+    }
+    grids.push_back(call.input_bounds[i]->exact ? call.input_bounds[i]->grid : -100000);
+  }
+  auto absolute = convolve(conv, call, sizes);
+  auto by_input = sizes, by_weight = sizes;
+  by_input[0] = errors[0];
+  by_weight[1] = errors[1];
+  if (by_input.size() > kBias) {
+    by_input[kBias] = errors[kBias];
+    std::fill(by_weight[kBias].begin(), by_weight[kBias].end(), 0.0);
+  }
+  auto total = convolve(conv, call, by_input), more = convolve(conv, call, by_weight);
+  const Dims& weight = call.inputs[kWeight]->shape;
+  int64_t terms = element_count(weight) / std::max<int64_t>(weight[0], 1) + 2;
+  int grid = grids[0] + grids[1];
+  if (grids.size() > kBias) grid = std::min(grid, grids[kBias]);
+  for (size_t i = 0; i < total.size(); ++i)
+    total[i] += more[i] + sum_error(absolute[i], terms, call.parts, call.outputs[0]->dtype, grid);
+  return {bound_from_errors(*call.outputs[0], std::move(total))};
+}
+
+OpRecord record_of(const Conv& conv) {
+  OpRecord record;
+  record.name = conv.name;
+  record.family = "conv";
+  record.summary =
+      "cross-correlation over " + std::string(conv.spatial == 1 ? "one dim" : "two dims");
+  record.params = {params::tensor("input"),
+                   params::tensor("weight"),
+                   params::optional_tensor("bias"),
+                   params::with_default("stride", ParamKind::integers, std::vector<int64_t>{1}),
+                   params::with_default("padding", ParamKind::integers, std::vector<int64_t>{0}),
+                   params::with_default("dilation", ParamKind::integers, std::vector<int64_t>{1}),
+                   params::integer("groups", 1)};
+  record.infer = [conv](const OpCall& call) { return infer(conv, call); };
+  record.prepare = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    return prepare(conv, call, outputs);
+  };
+  record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&,
+                              int64_t axis_size) { return strategies(call, axis_size); };
+  record.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
+                               const std::vector<Spec>&, int64_t rank) {
+    Attrs attrs = *call.attrs;
+    int64_t per_group = inputs[kWeight].shape()[1];
+    if (per_group > 0) attrs.set("groups", inputs[0].local_shape(rank)[1] / per_group);
+    return attrs;
+  };
+  record.bound = [conv](const BoundCall& call) { return bound(conv, call); };
+  record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const Dims& weight = input_shape(call, kWeight);
+    double per_output = 2;
+    for (int d = 1; d < weight.size(); ++d) per_output *= static_cast<double>(weight[d]);
+    OpCost cost{per_output * static_cast<double>(element_count(outputs[0].shape)), 0};
+    for (const TensorMeta& meta : {input_meta(call, 0), input_meta(call, kWeight), outputs[0]})
+      cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
+    return cost;
+  };
+  return record;
+}
+
+Sample sample(std::vector<Dims> shapes, int64_t stride, int64_t padding, int64_t groups,
+              DType dtype = DType::f32) {
+  using L = std::vector<int64_t>;
+  Sample made = sample_of(
+      {shapes, dtype},
+      {{"stride", L{stride}}, {"padding", L{padding}}, {"dilation", L{1}}, {"groups", groups}});
+  if (shapes.size() == 2) made.inputs.push_back(absent_input());
+  return made;
+}
+
+}  // namespace
+
+void add_conv_ops(OpRegistry& ops) {
+  OpRecord one = record_of({"conv1d", 1});
+  one.samples = [] {
+    return std::vector<Sample>{sample({{3, 2, 7}, {4, 2, 3}, {4}}, 1, 1, 1),
+                               sample({{2, 4, 8}, {6, 2, 2}}, 2, 0, 2),
+                               sample({{2, 2, 5}, {4, 2, 3}}, 1, 0, 1, DType::bf16)};
+  };
+  ops.add(std::move(one));
+  OpRecord two = record_of({"conv2d", 2});
+  two.samples = [] {
+    return std::vector<Sample>{sample({{2, 2, 5, 4}, {3, 2, 2, 2}, {3}}, 1, 0, 1),
+                               sample({{4, 4, 4, 4}, {4, 4, 3, 3}}, 1, 1, 1),
+                               sample({{2, 4, 5, 5}, {4, 1, 3, 3}, {4}}, 2, 1, 4, DType::f64)};
+  };
+  ops.add(std::move(two));
+}
+
+}  // namespace shardproof

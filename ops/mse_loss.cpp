@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/loss.h"
+#include "shardproof/ops/params.h"
+
+namespace shardproof {
+namespace {
+
+std::vector<TensorMeta> infer(const OpCall& call) {
+  require_floating("mse_loss", call, 0);
+  DType dtype = same_dtype("mse_loss", call, {0, 1});
+  if (!(input_shape(call, 0) == input_shape(call, 1)))
+    refuse("mse_loss", call, "input and target must be of one shape");
+  bool none = parse_loss_reduction("mse_loss", call) == LossReduction::none;
+  return {{dtype, none ? input_shape(call, 0) : Dims{}}};
+}
+
+// A shard's mean divides by the global count.
+double divisor(const OpCall& call) {
+  if (call.attrs->has("count")) return static_cast<double>(call.attrs->integer("count"));
+  return static_cast<double>(element_count(input_shape(call, 0)));
+}
+
+template <typename T>
+void run_lane(LossReduction reduction, int64_t count, double over, const LaneCall& lane) {
+  const T *x = lane.in<T>(0), *y = lane.in<T>(1);
+  T* out = lane.out<T>(0);
+  T sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    T square = (x[i] - y[i]) * (x[i] - y[i]);
+    if (reduction == LossReduction::none) out[i] = square;
+    sum += square;
+  }
+  if (reduction == LossReduction::sum) *out = sum;
+  if (reduction == LossReduction::mean) *out = sum / static_cast<T>(over);
+}
+
+Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  DType compute = compute_dtype(outputs[0].dtype);
+  auto reduction = parse_loss_reduction("mse_loss", call);
+  int64_t count = element_count(input_shape(call, 0));
+  double over = divisor(call);
+  LanePlan plan{{compute, compute}, {compute}, 0, {}};
+  plan.body = [=](const LaneCall& lane) {
+    with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(reduction, count, over, lane); });
+  };
+  return lane_kernel(plan, call, outputs);
+}
+
+std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+  std::string names = letters(input_shape(call, 0).size());
+  auto reduction = parse_loss_reduction("mse_loss", call);
+  FactorOptions options;
+  if (reduction == LossReduction::mean) options.form = LocalForm::attrs;
+  std::string in = names.empty() ? " " : names;
+  return factor_strategies(
+      in + "," + names + "->" + (reduction == LossReduction::none ? names : ""), options);
+}
+
+std::vector<Bound> bound(const BoundCall& call) {
+  auto reduction = parse_loss_reduction("mse_loss", *call.call);
+  const Tensor& out = *call.outputs[0];
+  auto x = values_of(*call.inputs[0]), y = values_of(*call.inputs[1]);
+  double u = unit_roundoff(compute_dtype(out.dtype)), total = 0, sum = 0;
+  std::vector<double> errors;
+  for (size_t i = 0; i < x.size(); ++i) {
+    auto at = static_cast<int64_t>(i);
+    double e = error_of(*call.input_bounds[0], at) + error_of(*call.input_bounds[1], at);
+    double d = std::fabs(x[i] - y[i]);
+    e += u * (d + 2 * e);
+    double square = (d + 2 * e) * (d + 2 * e);
+    double moved = 2 * d * e + 3 * e * e + 2 * u * square;
+    errors.push_back(moved + rounding_error(square, out.dtype, 1));
+    total += moved;
+    sum += square;
+  }
+  if (reduction == LossReduction::sum)
+    errors = {total +
+              sum_error(sum, static_cast<int64_t>(x.size()) + 2, call.parts, out.dtype, -100000)};
+  if (reduction == LossReduction::mean) {
+    double over = divisor(*call.call);
+    double error = total / over + sum_error(sum / over, static_cast<int64_t>(x.size()) + 4,
+                                            call.parts, out.dtype, -100000);
+    errors = {error + rounding_error(sum / over, out.dtype, 2)};
+  }
+  return {bound_from_errors(out, std::move(errors))};
+}
+
+}  // namespace
+
+void add_mse_loss(OpRegistry& ops) {
+  OpRecord mse;
+  mse.name = "mse_loss";
+  mse.family = "loss";
+  mse.summary = "(input - target)^2, its sum or its mean (of `count` elements on a shard)";
+  mse.params = {params::tensor("input"), params::tensor("target"),
+                params::text("reduction", "mean"), params::optional("count", ParamKind::integer)};
+  mse.infer = infer;
+  mse.prepare = prepare;
+  mse.rule.strategies = strategies;
+  mse.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
+                            const std::vector<Spec>&, int64_t) {
+    Attrs attrs = *call.attrs;
+    if (!attrs.has("count")) attrs.set("count", element_count(inputs[0].shape()));
+    return attrs;
+  };
+  mse.bound = bound;
+  mse.samples = [] {
+    auto sample = [](Dims shape, const char* reduction, DType dtype) {
+      return sample_of({{shape, shape}, dtype}, {{"reduction", std::string(reduction)}});
+    };
+    return std::vector<Sample>{sample({5, 3}, "mean", DType::f32), sample({4}, "sum", DType::f64),
+                               sample({5, 3}, "none", DType::bf16),
+                               sample({8, 2}, "mean", DType::bf16)};
+  };
+  ops.add(std::move(mse));
+}
+
+}  // namespace shardproof

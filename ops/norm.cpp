@@ -1,0 +1,268 @@
+// layer_norm and rms_norm over the last dims.
+//
+// With a normalized dim cut over ranks the op is replaced: sums and sums of squares of the shards
+// are reduced in f32 (f64 for f64), the rest is elementwise.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/call_text.h"
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/params.h"
+
+namespace shardproof {
+namespace {
+
+enum class Norm { layer, rms };  // layer: around the mean
+
+constexpr int kWeight = 1, kBias = 2;
+
+std::string_view norm_name(Norm norm) { return norm == Norm::layer ? "layer_norm" : "rms_norm"; }
+
+// The input as rows: `row` elements are normalized together.
+struct NormRows {
+  int64_t rows = 1, row = 1;
+  double eps = 0;
+};
+
+NormRows rows_of(const OpCall& call) {
+  NormRows rows;
+  const Dims& shape = input_shape(call, 0);
+  auto first = shape.size() - static_cast<int>(call.attrs->integer("dims"));
+  for (int d = 0; d < shape.size(); ++d) (d < first ? rows.rows : rows.row) *= shape[d];
+  rows.eps = call.attrs->number("eps");
+  return rows;
+}
+
+std::vector<TensorMeta> infer(Norm norm, const OpCall& call) {
+  auto op = norm_name(norm);
+  require_floating(op, call, 0);
+  const Dims& shape = input_shape(call, 0);
+  int64_t dims = call.attrs->integer("dims");
+  if (dims < 1 || dims > shape.size())
+    refuse(op, call, "dims must be from 1 to {}, found {}", shape.size(), dims);
+  Dims last;
+  for (int d = shape.size() - static_cast<int>(dims); d < shape.size(); ++d)
+    last.push_back(shape[d]);
+  for (int i : {kWeight, kBias}) {
+    if (!present(call, i)) continue;
+    require_floating(op, call, i);
+    if (!(input_shape(call, i) == last))
+      refuse(op, call, "{} must be of shape {}", i == kWeight ? "weight" : "bias", to_string(last));
+  }
+  return {{input_meta(call, 0).dtype, shape}};
+}
+
+template <typename T>
+void normalize(Norm norm, const NormRows& rows, const LaneCall& lane, bool has_bias) {
+  const T *x = lane.in<T>(0), *weight = lane.in<T>(kWeight);
+  const T* bias = has_bias ? lane.in<T>(kBias) : nullptr;
+  T* y = lane.out<T>(0);
+  auto count = static_cast<T>(rows.row);
+  for (int64_t r = 0; r < rows.rows; ++r, x += rows.row, y += rows.row) {
+    T mean = 0, squares = 0;
+    if (norm == Norm::layer) {
+      for (int64_t i = 0; i < rows.row; ++i) mean += x[i];
+      mean /= count;
+    }
+    for (int64_t i = 0; i < rows.row; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    T scale = T(1) / std::sqrt(squares / count + static_cast<T>(rows.eps));
+    for (int64_t i = 0; i < rows.row; ++i) {
+      T value = (x[i] - mean) * scale;
+      if (weight) value *= weight[i];
+      if (bias) value += bias[i];
+      y[i] = value;
+    }
+  }
+}
+
+Kernel prepare(Norm norm, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  DType compute = compute_dtype(outputs[0].dtype);
+  NormRows rows = rows_of(call);
+  bool bias = present(call, kBias);
+  LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
+  plan.body = [=](const LaneCall& lane) {
+    with_float(compute, [&](auto zero) { normalize<decltype(zero)>(norm, rows, lane, bias); });
+  };
+  return lane_kernel(plan, call, outputs);
+}
+
+std::vector<Strategy> strategies(const OpCall& call) {
+  int dims = input_shape(call, 0).size();
+  std::string names = letters(dims);
+  auto normalized = names.substr(names.size() - static_cast<size_t>(call.attrs->integer("dims")));
+  std::string notation = names;
+  for (size_t i = 1; i < call.inputs.size(); ++i)
+    notation += "," + (call.inputs[i].absent ? "" : normalized);
+  FactorOptions options;
+  for (char c : normalized) options.form_of[c] = LocalForm::lower;
+  return factor_strategies(notation + "->" + names, options);
+}
+
+// The sum over the normalized dims, whole on every rank, divided by their global count.
+int mean_of(LowerBuilder& build, int value, const std::vector<int64_t>& dims, double count) {
+  int sum = build.replicate_partials(build.op("sum", {{"dim", dims}, {"keepdim", true}}, {value}));
+  return build.op("div", {}, {sum, build.number(count)});
+}
+
+std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& inputs,
+                       LowerBuilder& build) {
+  const Dims& shape = inputs[0].shape();
+  std::vector<int64_t> dims;
+  double count = 1;
+  for (int d = shape.size() - static_cast<int>(call.attrs->integer("dims")); d < shape.size();
+       ++d) {
+    dims.push_back(d);
+    count *= static_cast<double>(shape[d]);
+  }
+  DType dtype = inputs[0].dtype(), wide = compute_dtype(dtype);
+  int x = build.input(0);
+  if (wide != dtype) x = build.op("cast", {{"dtype", wide}}, {x});
+  if (norm == Norm::layer) x = build.op("sub", {}, {x, mean_of(build, x, dims, count)});
+  int square = mean_of(build, build.op("mul", {}, {x, x}), dims, count);
+  int eps = build.number(call.attrs->number("eps"));
+  int scale = build.op("rsqrt", {}, {build.op("add", {}, {square, eps})});
+  int y = build.op("mul", {}, {x, scale});
+  if (present(call, kWeight)) y = build.op("mul", {}, {y, build.input(kWeight)});
+  if (present(call, kBias)) y = build.op("add", {}, {y, build.input(kBias)});
+  if (wide != dtype) y = build.op("cast", {{"dtype", dtype}}, {y});
+  return {y};
+}
+
+// Errors of one row. y = d / s with d = x - mean and s = sqrt(mean d^2 + eps): s is a norm, so it
+// moves by no more than the root mean square of what d moves by; roundings are counted as such
+// moves.
+struct RowErrors {
+  std::vector<double> d, error;  // of d
+  double s = 0, s_error = 0;
+};
+
+RowErrors row_errors(Norm norm, const std::vector<double>& x, const std::vector<double>& e,
+                     double eps, double u) {
+  auto n = static_cast<double>(x.size());
+  auto count = static_cast<int64_t>(x.size());
+  double mean = 0, size = 0, mean_error = 0;
+  if (norm == Norm::layer) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      mean += x[i] / n;
+      size += (std::fabs(x[i]) + 2 * e[i]) / n;
+      mean_error += e[i] / n;
+    }
+    mean_error += size * gamma(count + 3, u);
+  }
+  RowErrors row;
+  double squares = 0, moved = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    row.d.push_back(x[i] - mean);
+    row.error.push_back(e[i] + mean_error + 2 * u * (std::fabs(x[i]) + 2 * e[i] + size));
+    squares += row.d[i] * row.d[i] / n;
+    moved += row.error[i] * row.error[i] / n;
+  }
+  row.s = std::sqrt(squares + eps);
+  row.s_error = std::sqrt(moved) + (row.s + std::sqrt(moved)) * gamma(count + 8, u);
+  return row;
+}
+
+// Truth values and errors of an optional input; ones or zeros without errors when absent.
+struct Scale {
+  std::vector<double> value, error;
+};
+
+Scale scale_of(const BoundCall& call, int input, int64_t count, double fallback) {
+  auto at = static_cast<size_t>(input);
+  Scale scale{std::vector<double>(static_cast<size_t>(count), fallback),
+              std::vector<double>(static_cast<size_t>(count), 0.0)};
+  if (at >= call.inputs.size() || !call.inputs[at]) return scale;
+  scale.value = values_of(*call.inputs[at]);
+  for (int64_t i = 0; i < count; ++i)
+    scale.error[static_cast<size_t>(i)] = error_of(*call.input_bounds[at], i);
+  return scale;
+}
+
+std::vector<Bound> bound(Norm norm, const BoundCall& call) {
+  NormRows rows = rows_of(*call.call);
+  const Tensor& out = *call.outputs[0];
+  double u = unit_roundoff(compute_dtype(out.dtype));
+  auto x = values_of(*call.inputs[0]), y = values_of(out);
+  Scale weight = scale_of(call, kWeight, rows.row, 1), bias = scale_of(call, kBias, rows.row, 0);
+  std::vector<double> errors;
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    std::vector<double> row, error;
+    for (int64_t i = 0; i < rows.row; ++i) {
+      row.push_back(x[static_cast<size_t>(r * rows.row + i)]);
+      error.push_back(error_of(*call.input_bounds[0], r * rows.row + i));
+    }
+    RowErrors parts = row_errors(norm, row, error, rows.eps, u);
+    double least = parts.s - parts.s_error;
+    for (size_t i = 0; i < row.size(); ++i) {
+      double value = std::fabs(parts.d[i]) / parts.s;
+      double moved = least > 0 ? (parts.error[i] + value * parts.s_error) / least
+                               : std::numeric_limits<double>::infinity();
+      moved += (value + moved) * gamma(8, u);
+      double top = value + 2 * moved, w = std::fabs(weight.value[i]);
+      double total = moved * (w + 2 * weight.error[i]) + top * weight.error[i] + bias.error[i];
+      double size = top * (w + 2 * weight.error[i]) + std::fabs(bias.value[i]) + 2 * bias.error[i];
+      total += size * gamma(3, u);
+      double written = std::fabs(y[static_cast<size_t>(r) * row.size() + i]) + 2 * total;
+      errors.push_back(total + rounding_error(written, out.dtype, 1));
+    }
+  }
+  return {bound_from_errors(out, std::move(errors))};
+}
+
+OpRecord record_of(Norm norm) {
+  OpRecord record;
+  record.name = norm_name(norm);
+  record.family = "norm";
+  record.infer = [norm](const OpCall& call) { return infer(norm, call); };
+  record.prepare = [norm](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    return prepare(norm, call, outputs);
+  };
+  record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    return strategies(call);
+  };
+  record.rule.lower = [norm](const OpCall& call, const std::vector<Spec>& inputs,
+                             LowerBuilder& build) { return lower(norm, call, inputs, build); };
+  record.bound = [norm](const BoundCall& call) { return bound(norm, call); };
+  record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    auto elements = static_cast<double>(element_count(outputs[0].shape));
+    auto width = static_cast<double>(size_of(input_meta(call, 0).dtype));
+    return OpCost{8 * elements, 2 * elements * width};
+  };
+  return record;
+}
+
+}  // namespace
+
+void add_norm_ops(OpRegistry& ops) {
+  OpRecord layer = record_of(Norm::layer);
+  layer.summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last `dims` dims";
+  layer.params = {params::tensor("input"), params::optional_tensor("weight"),
+                  params::optional_tensor("bias"), params::number("eps", 1e-5),
+                  params::integer("dims", 1)};
+  layer.samples = [] {
+    Attrs last{{"eps", 1e-5}, {"dims", int64_t{1}}}, two{{"eps", 1e-5}, {"dims", int64_t{2}}};
+    Sample bare = sample_of({{{5, 4}}}, last);
+    bare.inputs.push_back(absent_input());
+    bare.inputs.push_back(absent_input());
+    return std::vector<Sample>{sample_of({{{3, 2, 7}, {7}, {7}}}, last),
+                               sample_of({{{4, 8}, {8}, {8}}, DType::bf16}, last),
+                               sample_of({{{3, 2, 5}, {2, 5}, {2, 5}}, DType::f64}, two), bare};
+  };
+  ops.add(std::move(layer));
+
+  OpRecord rms = record_of(Norm::rms);
+  rms.summary = "x / sqrt(mean of squares + eps) * weight over the last `dims` dims";
+  rms.params = {params::tensor("input"), params::optional_tensor("weight"),
+                params::number("eps", 1e-6), params::integer("dims", 1)};
+  rms.samples = [] {
+    Attrs last{{"eps", 1e-6}, {"dims", int64_t{1}}};
+    return std::vector<Sample>{sample_of({{{5, 7}, {7}}}, last),
+                               sample_of({{{2, 4, 8}, {8}}, DType::bf16}, last),
+                               sample_of({{{4, 1}, {1}}, DType::f64}, last)};
+  };
+  ops.add(std::move(rms));
+}
+
+}  // namespace shardproof
