@@ -31,8 +31,10 @@ void expect_moved(const OpCase& op, const Dims& from,
   }
   // The alias, where the op gives one, reads the same.
   if (!op.record().view) return;
-  if (auto alias = op.record().view(op.call(), *op.pointers()[0]))
+  auto alias = op.record().view(op.call(), *op.pointers()[0]);
+  if (alias) {
     EXPECT_EQ(values_of(contiguous_copy(*alias)), values);
+  }
 }
 
 TEST(View, ReordersDims) {
