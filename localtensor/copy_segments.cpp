@@ -50,6 +50,26 @@ Segments common_segments(const Runs& source, const Runs& target) {
   return segments;
 }
 
+Runs common_runs(const Runs& a, const Runs& b) {
+  Runs runs;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const int64_t start = std::max(a[i].start, b[j].start);
+    const int64_t end_a = a[i].start + a[i].length, end_b = b[j].start + b[j].length;
+    const int64_t end = std::min(end_a, end_b);
+    if (start < end) {
+      if (!runs.empty() && runs.back().start + runs.back().length == start)
+        runs.back().length += end - start;
+      else
+        runs.push_back({start, end - start});
+    }
+    if (end_a <= end_b)
+      ++i;
+    else
+      ++j;
+  }
+  return runs;
+}
+
 int64_t length(const Segments& segments) {
   int64_t total = 0;
   for (const Segment& segment : segments) total += segment.length;

@@ -28,8 +28,14 @@ int64_t draw_up_to(uint64_t bits, int64_t limit) {
 class Decomposer {
  public:
   Decomposer(DType dtype, const Reduction& reduction, int64_t count, PartialFill fill,
-             uint64_t seed)
-      : dtype_(dtype), op_(reduction.op), n_(count), fill_(fill), seed_(seed) {}
+             uint64_t seed, int64_t unit)
+      : dtype_(dtype),
+        op_(reduction.op),
+        n_(count),
+        fill_(fill),
+        seed_(seed),
+        unit_(unit),
+        step_(reduction.op == ReduceOp::avg ? unit * count : unit) {}
 
   // parts[i] has room for the element of part i.
   void element(const std::byte* whole, uint64_t index, std::vector<std::byte*>& parts) const {
@@ -93,14 +99,15 @@ class Decomposer {
       // Whole numbers stay whole numbers while they fit.
       if (grid > 0 && std::fabs(x) < static_cast<double>(largest)) grid = 0;
     }
-    double total = std::ldexp(x, -grid);
-    if (op_ == ReduceOp::avg) total *= static_cast<double>(n_);
-    const double scale = std::ldexp(1.0, grid);
-    const bool fits = std::fabs(total) < 2 * static_cast<double>(largest) &&
-                      2 * static_cast<double>(largest) * scale <= max_finite(dtype_);
+    const double total = std::ldexp(x, -grid) / static_cast<double>(unit_);
+    const double scale = std::ldexp(static_cast<double>(step_), grid);
+    const int64_t most = largest / step_;
+    const bool fits = most > 0 && std::fabs(total) < 2 * static_cast<double>(most) &&
+                      total == std::trunc(total) &&
+                      2 * static_cast<double>(most) * scale <= max_finite(dtype_);
     if (!fits) return own(x, parts);
     const auto steps = static_cast<int64_t>(total);
-    walk(steps, limit_for(steps, largest), index, [&](int64_t i, int64_t part) {
+    walk(steps, limit_for(steps, most), index, [&](int64_t i, int64_t part) {
       put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
     });
   }
@@ -122,13 +129,13 @@ class Decomposer {
     }
     // Sums may wrap, averages may not: their parts leave room for the sum of a further axis.
     const int64_t room = int64_t{1} << (std::min(precision_bits(dtype_), 40) - 1);
-    const int64_t largest = average ? std::max<int64_t>(1, room / (8 * n_ * n_)) : room;
-    const int64_t limit = limit_for(std::clamp<int64_t>(x, -1000, 1000), largest);
-    if (average) x *= n_;
-    walk(std::clamp<int64_t>(x, -limit, limit), limit, index, [&](int64_t i, int64_t part) {
-      // Integers wrap, so what the walk cannot reach is added to the last part.
-      const int64_t rest = i == n_ - 1 ? x - std::clamp<int64_t>(x, -limit, limit) : 0;
-      put(parts[static_cast<size_t>(i)], part + rest);
+    const int64_t largest = step_ > 1 ? std::max<int64_t>(1, room / (8 * n_ * step_)) : room;
+    const int64_t total = x / unit_;
+    const int64_t limit = limit_for(std::clamp<int64_t>(total, -1000, 1000), largest);
+    const int64_t reached = std::clamp<int64_t>(total, -limit, limit);
+    walk(reached, limit, index, [&](int64_t i, int64_t part) {
+      // What the walk cannot reach is added to the last part.
+      put(parts[static_cast<size_t>(i)], (i == n_ - 1 ? part + total - reached : part) * step_);
     });
   }
 
@@ -205,6 +212,8 @@ class Decomposer {
   int64_t n_;
   PartialFill fill_;
   uint64_t seed_;
+  int64_t unit_;  // of the whole
+  int64_t step_;  // of the parts: an average's are n times as coarse, and sum up to n wholes
 };
 
 void fill_all(Tensor& tensor, double value) {
@@ -258,7 +267,7 @@ Tensor identity_like(const Tensor& whole, const Reduction& reduction) {
 }
 
 std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
-                              PartialFill fill, uint64_t seed) {
+                              PartialFill fill, uint64_t seed, int64_t unit) {
   const Tensor dense = whole.contiguous() ? whole : contiguous_copy(whole);
   if (count == 1) return {dense};
   if (fill == PartialFill::owner || reduction.op == ReduceOp::norm)
@@ -272,7 +281,7 @@ std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, i
   // Real and imaginary parts fold apart, except in a product.
   if (complex && reduction.op == ReduceOp::prod) return owned_by_first(dense, reduction, count);
   const int64_t values = whole.elements() * (complex ? 2 : 1);
-  const Decomposer decomposer(part_dtype, reduction, count, fill, seed);
+  const Decomposer decomposer(part_dtype, reduction, count, fill, seed, unit);
   std::vector<std::byte*> at;
   for (Tensor& part : parts) at.push_back(part.mutate());
   const std::byte* source = dense.data();

@@ -20,6 +20,7 @@ Segments scatter_segments(const Runs& owned);
 // What lies in both: `from` and `to` are local positions in each.
 Segments common_segments(const Runs& source, const Runs& target);
 int64_t length(const Segments& segments);
+Runs common_runs(const Runs& a, const Runs& b);
 
 // Copies the product of the segments over dims.
 void copy_segments(const std::byte* source, const Dims& source_strides, std::byte* target,

@@ -11,7 +11,9 @@ namespace shardproof {
 Tensor identity_like(const Tensor& whole, const Reduction& reduction);
 
 // `count` dense one-device tensors that reduce to `whole` by a left fold. Parts may share bytes.
+// Parts of sums are multiples of `unit` where `whole` is one: averages over a further axis then
+// stay exact in whatever order the axes are reduced.
 std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
-                              PartialFill fill, uint64_t seed);
+                              PartialFill fill, uint64_t seed, int64_t unit = 1);
 
 }  // namespace shardproof

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/tensor.h"
 
 namespace shardproof::corpus {
@@ -59,6 +59,42 @@ inline std::vector<Spec> all_specs(const Mesh& mesh, const Dims& shape, DType dt
     specs.insert(specs.end(), of_these.begin(), of_these.end());
   }
   return specs;
+}
+
+// What the ranks of `axes` own together at one coordinate of the others, as a set of flat indices.
+inline std::vector<bool> joint_ownership(const Spec& spec, const std::vector<int>& axes,
+                                         const Dims& coordinate) {
+  std::vector<bool> owned(static_cast<size_t>(element_count(spec.shape())), false);
+  Dims sizes;
+  for (int axis : axes) sizes.push_back(spec.mesh().axis_size(axis));
+  for (int64_t i = 0; i < element_count(sizes); ++i) {
+    Dims at = coordinate;
+    const Dims member = unravel(i, sizes);
+    for (int k = 0; k < member.size(); ++k) at[axes[static_cast<size_t>(k)]] = member[k];
+    std::vector<int64_t> indices = {0};
+    for (int dim = 0; dim < spec.shape().size(); ++dim) {
+      std::vector<int64_t> next;
+      for (int64_t outer : indices)
+        for (const Run& run : spec.owned_at(at, dim))
+          for (int64_t j = 0; j < run.length; ++j)
+            next.push_back(outer * spec.shape()[dim] + run.start + j);
+      indices = std::move(next);
+    }
+    for (int64_t index : indices) owned[static_cast<size_t>(index)] = true;
+  }
+  return owned;
+}
+
+// The criterion of plan.h, from the definition.
+inline bool is_legal(const PlanStep& step) {
+  const Mesh& mesh = step.from.mesh();
+  for (int64_t i = 0; i < mesh.size(); ++i) {
+    const Dims coordinate = unravel(i, mesh.shape());
+    if (joint_ownership(step.from, step.axes, coordinate) !=
+        joint_ownership(step.to, step.axes, coordinate))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace shardproof::corpus

@@ -1,0 +1,313 @@
+#include "shardproof/localtensor/detail/placement_states.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+
+namespace {
+
+uint64_t bit(int axis) { return uint64_t{1} << axis; }
+
+template <typename Each>
+void for_each_axis(uint64_t axes, Each each) {
+  for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
+}
+
+std::vector<int> list_of(uint64_t axes) {
+  std::vector<int> list;
+  for_each_axis(axes, [&](int axis) { list.push_back(axis); });
+  return list;
+}
+
+bool is_linear(const Reduction& reduction) {
+  return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
+}
+
+// A rank that does not hold the value can hold something that changes nothing.
+bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp::avg; }
+
+}  // namespace
+
+uint64_t State::hash() const {
+  uint64_t hash = partial * 0x9e3779b97f4a7c15u;
+  for (int16_t layout : layouts) {
+    hash = (hash ^ static_cast<uint64_t>(layout)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
+    : from_(from), to_(to) {
+  const int count = from.mesh().axis_count();
+  for (int axis = 0; axis < count; ++axis) {
+    sizes_.push_back(from.mesh().axis_size(axis));
+    if (sizes_.back() == 1) continue;
+    big_ |= bit(axis);
+    if (from.placement(axis).is_partial()) from_partial_ |= bit(axis);
+    if (to.placement(axis).is_partial()) to_partial_ |= bit(axis);
+  }
+  for (int dim = 0; dim < from.shape().size(); ++dim) {
+    dims_.emplace_back(dim, from.shape()[dim], sizes_);
+    start_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(from));
+    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(to));
+  }
+  start_.partial = from_partial_;
+  goal_.partial = to_partial_;
+  find_active(axes);
+  collect_dims();
+  offer_holes();
+}
+
+// The smallest set of axes such that, at each place of the others, its ranks own the same before
+// and after.
+void PlacementStates::find_active(Axes axes) {
+  active_ = axes == Axes::all ? big_ : 0;
+  active_ |= from_partial_ ^ to_partial_;
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    active_ |= dim.axes(start_.layouts[at]) ^ dim.axes(goal_.layouts[at]);
+  }
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = dim.without(start_.layouts[at], active_);
+    if (before < 0 || before != dim.without(goal_.layouts[at], active_))
+      active_ |= dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
+  }
+}
+
+void PlacementStates::collect_dims() {
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const uint64_t axes = dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
+    if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
+  }
+}
+
+// A cut that leaves room for others to come before it: strided by the size of what they would take.
+void PlacementStates::offer_holes() {
+  for (int dim : open_dims_) {
+    DimLayouts& layouts = dims_[static_cast<size_t>(dim)];
+    for_each_axis(active_, [&](int a) {
+      layouts.offer_hole(sizes_[static_cast<size_t>(a)]);
+      if (std::popcount(active_) > 3) return;
+      for_each_axis(active_ & ~(bit(a + 1) - 1), [&](int b) {
+        layouts.offer_hole(sizes_[static_cast<size_t>(a)] * sizes_[static_cast<size_t>(b)]);
+      });
+    });
+  }
+}
+
+uint64_t PlacementStates::cut_axes(const State& state) const {
+  uint64_t axes = 0;
+  for (const DimLayouts& dim : dims_)
+    axes |= dim.axes(state.layouts[static_cast<size_t>(dim.dim())]);
+  return axes;
+}
+
+const Reduction& PlacementStates::reduction_of(int axis) const {
+  const bool starts = (from_partial_ & bit(axis)) != 0;
+  return (starts ? from_ : to_).placement(axis).partial().reduction;
+}
+
+bool PlacementStates::reduce_together(uint64_t axes) const {
+  const Reduction* first = nullptr;
+  bool together = true;
+  for_each_axis(axes, [&](int axis) {
+    const Reduction& reduction = reduction_of(axis);
+    if (first && *first != reduction && !(is_linear(*first) && is_linear(reduction)))
+      together = false;
+    first = &reduction;
+  });
+  return together;
+}
+
+int64_t PlacementStates::members(uint64_t axes) const {
+  int64_t count = 1;
+  for_each_axis(axes, [&](int axis) { count *= sizes_[static_cast<size_t>(axis)]; });
+  return count;
+}
+
+int64_t PlacementStates::elements(const State& state) const {
+  int64_t elements = 1;
+  for (const DimLayouts& dim : dims_)
+    elements *= dim.max_extent(state.layouts[static_cast<size_t>(dim.dim())]);
+  return elements;
+}
+
+int64_t PlacementStates::joint_elements(const State& state, uint64_t axes) {
+  int64_t elements = 1;
+  for (DimLayouts& dim : dims_)
+    elements *= dim.joint_extent(state.layouts[static_cast<size_t>(dim.dim())], axes);
+  return elements;
+}
+
+bool PlacementStates::is_balanced(const State& from, const Move& move) const {
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    return dim.is_balanced(from.layouts[at], move.to.layouts[at], move.axes);
+  });
+}
+
+int64_t PlacementStates::piece_elements(const State& from, const Move& move) {
+  int64_t piece = 1;
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    piece *= dim.piece_extent(from.layouts[at], move.to.layouts[at], move.axes);
+  }
+  return piece;
+}
+
+double PlacementStates::mean_elements(const State& state) const {
+  return static_cast<double>(element_count(from_.shape())) /
+         static_cast<double>(members(cut_axes(state) & ~to_partial_));
+}
+
+bool PlacementStates::is_sayable(const State& state) {
+  return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
+    return dim.is_sayable(state.layouts[static_cast<size_t>(dim.dim())]);
+  });
+}
+
+// Calls each(subset) for each subset that is not empty, and whole groups of axes first.
+template <typename Each>
+void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
+  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
+}
+
+// False when digits cannot say what is left.
+bool PlacementStates::take_out(State& state, uint64_t axes) {
+  for (DimLayouts& dim : dims_) {
+    int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
+    const int rest = dim.without(layout, axes);
+    if (rest < 0) return false;
+    layout = static_cast<int16_t>(rest);
+  }
+  return true;
+}
+
+// All ways for `axes` to cut what they hold together.
+void PlacementStates::place(State base, uint64_t axes, std::vector<State>& out) {
+  if (axes == 0) {
+    out.push_back(base);
+    return;
+  }
+  for_each_axis(axes, [&](int axis) {
+    for (int dim : open_dims_) {
+      State next = base;
+      int16_t& layout = next.layouts[static_cast<size_t>(dim)];
+      const int before = layout;
+      // By number, since the list may move while it is walked.
+      const size_t count = dims_[static_cast<size_t>(dim)].with(before, axis).size();
+      for (size_t i = 0; i < count; ++i) {
+        layout = static_cast<int16_t>(dims_[static_cast<size_t>(dim)].with(before, axis)[i]);
+        place(next, axes & ~bit(axis), out);
+      }
+    }
+  });
+}
+
+void PlacementStates::local_moves(const State& state, const Visit& visit) {
+  const uint64_t cut = cut_axes(state);
+  for_each_axis(active_ & ~cut & ~state.partial, [&](int axis) {
+    std::vector<State> places;
+    place(state, bit(axis), places);
+    for (State& next : places) visit({StepKind::local, bit(axis), next});
+    if ((to_partial_ & bit(axis)) != 0 && reduce_together(state.partial | bit(axis))) {
+      State next = state;
+      next.partial |= bit(axis);
+      visit({StepKind::local, bit(axis), next});
+    }
+  });
+  for_each_axis(active_ & cut & to_partial_, [&](int axis) {
+    State next = state;
+    if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | bit(axis))) return;
+    if (!take_out(next, bit(axis))) return;
+    next.partial |= bit(axis);
+    visit({StepKind::local, bit(axis), next});
+  });
+}
+
+void PlacementStates::gather_moves(const State& state, const Visit& visit) {
+  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    State next = state;
+    if (take_out(next, axes)) visit({StepKind::all_gather, axes, next});
+  });
+}
+
+void PlacementStates::exchange_moves(const State& state, const Visit& visit) {
+  const int limit = std::popcount(active_) > 3 ? 2 : 3;
+  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    State base = state;
+    if (!take_out(base, axes)) return;
+    State goal_base = goal_;
+    const bool to_goal = (cut_axes(goal_) & axes) == axes && take_out(goal_base, axes) &&
+                         goal_base.layouts == base.layouts;
+    std::vector<State> places;
+    if (std::popcount(axes) <= limit) place(base, axes, places);
+    if (to_goal) places.push_back(goal_);
+    for (State& next : places) {
+      next.partial = state.partial;
+      if (next != state) visit({StepKind::all_to_all, axes, next});
+    }
+  });
+}
+
+void PlacementStates::reduce_moves(const State& state, const Visit& visit) {
+  const int limit = std::popcount(active_) > 3 ? 2 : 3;
+  const uint64_t ending = state.partial & active_ & ~to_partial_;
+  for_each_subset(ending, [&](uint64_t axes) {
+    if (!reduce_together(axes)) return;
+    State next = state;
+    next.partial &= ~axes;
+    visit({StepKind::all_reduce, axes, next});
+    State goal_base = goal_;
+    std::vector<State> places;
+    if (std::popcount(axes) <= limit)
+      place(next, axes, places);
+    else if (take_out(goal_base, axes) && goal_base.layouts == next.layouts)
+      places.push_back(goal_);
+    for (State& placed : places) {
+      placed.partial = next.partial;
+      visit({StepKind::reduce_scatter, axes, placed});
+    }
+  });
+}
+
+void PlacementStates::for_each_move(const State& state, const Visit& visit) {
+  const Visit said = [&](const Move& move) {
+    if (is_sayable(move.to)) visit(move);
+  };
+  reduce_moves(state, said);
+  gather_moves(state, said);
+  exchange_moves(state, said);
+  local_moves(state, said);
+}
+
+Spec PlacementStates::spec_of(const State& state) {
+  if (state == start_) return from_;
+  if (state == goal_) return to_;
+  std::vector<Placement> placements(sizes_.size());
+  std::vector<int> order;
+  for (DimLayouts& dim : dims_) {
+    for (const DimCut& cut : dim.cuts(state.layouts[static_cast<size_t>(dim.dim())])) {
+      placements[static_cast<size_t>(cut.axis)] = cut.shard;
+      order.push_back(cut.axis);
+    }
+  }
+  for_each_axis(state.partial, [&](int axis) {
+    placements[static_cast<size_t>(axis)] = Partial{reduction_of(axis)};
+  });
+  for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis)
+    if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+  return Spec(from_.mesh(), std::move(placements), from_.shape(), from_.dtype(), std::move(order));
+}
+
+PlanStep PlacementStates::step_of(const State& from, const Move& move) {
+  return {move.kind, list_of(move.axes), spec_of(from), spec_of(move.to)};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,177 @@
+// The laws of plans, by brute force over small meshes: replay, legality, price, text.
+#include "shardproof/localtensor/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "shardproof/localtensor/planner.h"
+#include "shardproof/localtensor/split.h"
+#include "shardproof/tests/localtensor/spec_corpus.h"
+
+namespace shardproof {
+namespace {
+
+using corpus::all_specs;
+using corpus::cuts_of;
+using corpus::numbered;
+
+void expect_same(const LocalTensor& a, const LocalTensor& b, const std::string& what) {
+  ASSERT_EQ(a.lanes(), b.lanes()) << what;
+  for (const Block& block : a.blocks())
+    for (int64_t i = 0; i < block.lanes.size(); ++i)
+      ASSERT_TRUE(bit_equal(a.of_rank(block.lanes[i]), 0, b.of_rank(block.lanes[i]), 0))
+          << what << " rank " << block.lanes[i];
+}
+
+void expect_laws(const Spec& from, const Spec& to, const Tensor& x) {
+  const PlannerResult result = plan_redistribution(from, to);
+  const std::string what =
+      to_string(from) + "  to  " + placements_text(to) + "\n" + to_string(result.plan);
+  for (const PlanStep& step : result.plan.steps) ASSERT_TRUE(corpus::is_legal(step)) << what;
+  EXPECT_EQ(result.plan.steps.empty(), from == to) << what;
+  EXPECT_LE(result.price, result.gather_then_slice) << what;
+  EXPECT_EQ(parse_plan(to_string(result.plan), from, to), result.plan) << what;
+  const LocalTensor input = split(x, from, PartialFill::exact, 11);
+  const LocalTensor output = replay(result.plan, input);
+  if (to.has_partial())
+    ASSERT_TRUE(bit_equal(assemble(output, to), 0, x, 0)) << what;
+  else
+    expect_same(output, split(x, to), what);
+  const Plan naive = gather_then_slice(from, to);
+  ASSERT_TRUE(bit_equal(assemble(replay(naive, input), to), 0, x, 0)) << what;
+}
+
+void expect_laws_of_all(const char* mesh_text, const Dims& shape, bool strided, size_t stride = 1) {
+  const Mesh mesh = Mesh::parse(mesh_text);
+  const Tensor x = numbered(DType::f32, shape);
+  std::vector<Placement> choices = cuts_of(shape, strided);
+  choices.push_back(P(ReduceOp::sum));
+  const std::vector<Spec> specs = all_specs(mesh, shape, DType::f32, choices);
+  size_t pair = 0;
+  for (const Spec& from : specs)
+    for (const Spec& to : specs) {
+      if (pair++ % stride != 0) continue;
+      expect_laws(from, to, x);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+TEST(Plan, LawsOnOneAxis) {
+  for (const char* mesh : {"a=2", "a=3", "a=4"})
+    for (const Dims& shape : {Dims{6}, Dims{5, 2}, Dims{3, 4}, Dims{0, 3}, Dims{}})
+      expect_laws_of_all(mesh, shape, true);
+}
+
+TEST(Plan, LawsOnTwoAxes) {
+  expect_laws_of_all("a=2, b=2", {8}, true);
+  expect_laws_of_all("a=2, b=2", {5}, true);
+  expect_laws_of_all("a=2, b=3", {12}, true);
+  expect_laws_of_all("a=2, b=3", {7}, true);
+  expect_laws_of_all("a=2, b=2", {4, 4}, true, 23);
+  expect_laws_of_all("a=2, b=3", {5, 7}, true, 31);
+  expect_laws_of_all("a=3, b=1", {4, 4}, false);
+}
+
+TEST(Plan, LawsOnThreeAxes) {
+  expect_laws_of_all("a=2, b=2, c=2", {8, 8}, false, 31);
+  expect_laws_of_all("a=2, b=2, c=2", {5, 3}, false, 37);
+  expect_laws_of_all("a=2, b=2, c=2", {8}, true, 41);
+  expect_laws_of_all("a=2, b=2, c=2", {7}, true, 43);
+}
+
+TEST(Plan, EveryPartialOperator) {
+  const Mesh mesh = Mesh::parse("a=2, b=3");
+  const Dims shape = {4, 6};
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                      ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
+    for (DType dtype : {DType::i32, DType::f64}) {
+      if (dtype == DType::f64 && op >= ReduceOp::band) continue;
+      const Tensor x = numbered(dtype, shape);
+      const auto specs = all_specs(mesh, shape, dtype, {R(), S(0), S(1), P(op)});
+      for (const Spec& from : specs)
+        for (const Spec& to : specs) expect_laws(from, to, x);
+    }
+}
+
+TEST(Plan, SumWithAverage) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
+  const Dims shape = {8, 3};
+  const Tensor x = numbered(DType::f64, shape);
+  const Spec mixed(mesh, {P(ReduceOp::avg), P(ReduceOp::avg), P(ReduceOp::sum)}, shape, DType::f64);
+  const Spec whole = Spec::replicated(mesh, shape, DType::f64);
+  expect_laws(mixed, whole, x);
+  EXPECT_EQ(plan_redistribution(mixed, whole).plan.steps.size(), 1u);
+  const Spec cut(mesh, {S(0), S(0), S(0)}, shape, DType::f64);
+  expect_laws(mixed, cut, x);
+  EXPECT_EQ(plan_redistribution(mixed, cut).plan.steps.size(), 1u);
+}
+
+TEST(Plan, ExplicitSizes) {
+  const Mesh mesh = Mesh::parse("a=2, b=3");
+  const Dims shape = {10, 6};
+  const Tensor x = numbered(DType::f32, shape);
+  std::vector<Spec> specs = all_specs(mesh, shape, DType::f32,
+                                      {R(), S(0), S(1), Shard{0, 1, {7, 3}}, Shard{0, 1, {3, 0, 7}},
+                                       Shard{1, 1, {1, 2, 3}}, P(ReduceOp::sum)});
+  const auto inner = all_specs(mesh, shape, DType::f32, {S(0), Shard{0, 1, {1, 0, 4}}, S(1, 2)});
+  specs.insert(specs.end(), inner.begin(), inner.end());
+  size_t pair = 0;
+  for (const Spec& from : specs)
+    for (const Spec& to : specs)
+      if (pair++ % 3 == 0) expect_laws(from, to, x);
+}
+
+TEST(Plan, ExpectedSteps) {
+  const Mesh mesh = Mesh::parse("dp=2, tp=4");
+  const Dims shape = {8, 12};
+  const auto spec = [&](const char* text) { return Spec::parse(text, mesh, shape, DType::f32); };
+  const auto plan = [&](const char* from, const char* to) {
+    return to_string(plan_redistribution(spec(from), spec(to)).plan);
+  };
+  EXPECT_EQ(plan("dp:S(0)", "dp:S(0) tp:S(1)"), "1  local over tp  dp:S(0) -> dp:S(0) tp:S(1)\n");
+  EXPECT_EQ(plan("dp:S(0) tp:S(1)", "dp:S(0) tp:S(0)"),
+            "1  all_to_all over tp  dp:S(0) tp:S(1) -> dp:S(0) tp:S(0)\n");
+  EXPECT_EQ(plan("dp:S(0) tp:S(0)", "dp:S(0)"),
+            "1  all_gather over tp  dp:S(0) tp:S(0) -> dp:S(0)\n");
+  EXPECT_EQ(plan("tp:P(sum)", "tp:S(0)"), "1  reduce_scatter over tp  tp:P(sum) -> tp:S(0)\n");
+  EXPECT_EQ(plan("tp:P(sum)", "R"), "1  all_reduce over tp  tp:P(sum) -> R\n");
+  EXPECT_EQ(plan("dp:P(sum) tp:P(sum)", "R"),
+            "1  all_reduce over dp+tp  dp:P(sum) tp:P(sum) -> R\n");
+  EXPECT_EQ(plan("dp:S(0) tp:S(0)", "R"), "1  all_gather over dp+tp  dp:S(0) tp:S(0) -> R\n");
+  EXPECT_EQ(plan("dp:S(0, after=tp) tp:S(0)", "dp:S(0, split=4) tp:S(0)"),
+            "1  local  dp:S(0, after=tp) tp:S(0) -> dp:S(0, split=4) tp:S(0)\n");
+  EXPECT_EQ(plan("dp:S(0, split=4) tp:S(0)", "tp:S(0)"),
+            "1  all_gather over dp  dp:S(0, split=4) tp:S(0) -> tp:S(0)\n");
+  EXPECT_EQ(plan("dp:S(0) tp:S(0)", "tp:S(0, split=2)"),
+            "1  all_gather over dp  dp:S(0) tp:S(0) -> tp:S(0, split=2)\n");
+}
+
+TEST(Plan, RefusesWhatCannotBe) {
+  const Mesh mesh = Mesh::parse("tp=2");
+  const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {4}, DType::f32); };
+  EXPECT_THROW(plan_redistribution(spec("tp:P(sum)"), spec("tp:P(avg)")), Error);
+  EXPECT_THROW(plan_redistribution(spec("R"), spec("R").with_dtype(DType::f64)), Error);
+}
+
+TEST(Plan, AcrossMeshes) {
+  const Dims shape = {7, 6};
+  const Tensor x = numbered(DType::f32, shape);
+  const Mesh first = Mesh::parse("dp=2, tp=2 on 0-3");
+  for (const char* text : {"tp=4 on 4-7", "tp=4 on 2-5", "a=3", "a=2, b=2 on 3 1 2 0"}) {
+    const Mesh second = Mesh::parse(text);
+    for (const Spec& from :
+         all_specs(first, shape, DType::f32, {R(), S(0), S(1), P(ReduceOp::sum)}))
+      for (const Spec& to : all_specs(second, shape, DType::f32, {R(), S(0), S(1), S(1, 2)})) {
+        const PlannerResult result = plan_redistribution(from, to);
+        const LocalTensor output = replay(result.plan, split(x, from, PartialFill::exact, 5));
+        expect_same(output, split(x, to), to_string(from) + " to " + to_string(to));
+        if (testing::Test::HasFatalFailure()) return;
+        EXPECT_EQ(parse_plan(to_string(result.plan), from, to), result.plan);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
