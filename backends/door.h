@@ -55,6 +55,13 @@ class Door {
   virtual void stop(CohortState) {}
 };
 
+// An exception that left a rank's function (facade.h).
+struct RankError {
+  int64_t rank = 0;
+  std::string message;
+  bool operator==(const RankError&) const = default;
+};
+
 // What came out of a world: verdicts of the physics, the flight record, clock and memory.
 struct WorldReport {
   std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
@@ -65,6 +72,7 @@ struct WorldReport {
   int64_t peak_bytes = 0;                 // of the fullest rank
   std::vector<int64_t> peak_by_category;  // at that rank's peak
   int64_t peak_rank = 0;
+  std::vector<RankError> rank_errors;  // of rank functions written in C++, in order of happening
 };
 
 class World {

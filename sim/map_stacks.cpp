@@ -1,0 +1,57 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/stack_slabs.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kStacksPerSlab = 256;
+
+size_t rounded_up(int64_t bytes, size_t page) {
+  return (static_cast<size_t>(bytes) + page - 1) / page * page;
+}
+
+}  // namespace
+
+StackSlabs::StackSlabs(int64_t stack_bytes, int64_t guarded)
+    : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), guards_left_(guarded) {
+  constexpr int64_t kLeast = 16 << 10;
+  stack_bytes_ = rounded_up(std::max(stack_bytes, kLeast), page_bytes_);
+}
+
+StackSlabs::~StackSlabs() {
+  for (const Slab& slab : slabs_) munmap(slab.begin, slab.bytes);
+}
+
+void StackSlabs::map_slab() {
+  const size_t each = stack_bytes_ + page_bytes_;
+  const size_t bytes = each * kStacksPerSlab;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(ErrorKind::limit,
+                fmt::format("no memory for more stacks after {}: {}",
+                            slabs_.size() * kStacksPerSlab, std::strerror(errno)));
+  slabs_.push_back({static_cast<std::byte*>(memory), bytes});
+  for (int64_t i = kStacksPerSlab; i-- > 0;) {
+    std::byte* begin = slabs_.back().begin + static_cast<size_t>(i) * each;
+    free_.push_back(begin + page_bytes_);
+    // Without a guard an overflow runs into the neighbour: better than to refuse so many ranks.
+    if (guards_left_ > 0 && mprotect(begin, page_bytes_, PROT_NONE) == 0) --guards_left_;
+  }
+}
+
+std::byte* StackSlabs::take() {
+  if (free_.empty()) map_slab();
+  std::byte* stack = free_.back();
+  free_.pop_back();
+  return stack;
+}
+
+}  // namespace shardproof

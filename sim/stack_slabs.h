@@ -1,0 +1,35 @@
+// StackSlabs: memory for the stacks of fibers, mapped in slabs of many stacks and handed out again
+// after use. Growing down; a guard page below each of the first `guarded` stacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shardproof {
+
+class StackSlabs {
+ public:
+  StackSlabs(int64_t stack_bytes, int64_t guarded);
+  ~StackSlabs();
+  StackSlabs(const StackSlabs&) = delete;
+  StackSlabs& operator=(const StackSlabs&) = delete;
+
+  size_t stack_bytes() const { return stack_bytes_; }
+  std::byte* take();  // the lowest usable byte; throws Error(limit) when the system has no more
+  void give_back(std::byte* stack) { free_.push_back(stack); }
+
+ private:
+  void map_slab();
+
+  struct Slab {
+    std::byte* begin;
+    size_t bytes;
+  };
+  size_t stack_bytes_, page_bytes_;
+  int64_t guards_left_;
+  std::vector<Slab> slabs_;
+  std::vector<std::byte*> free_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,99 @@
+#include "shardproof/backends/facade.h"
+
+#include <gtest/gtest.h>
+
+#include "shardproof/sim/cost_model.h"
+
+namespace shardproof {
+namespace {
+
+Tensor number(double value) { return tensor_of(DType::f32, {1}, {value}); }
+
+TEST(Facade, rank_functions_reduce_over_the_world) {
+  std::vector<double> got(5);
+  const WorldReport report = run_ranks(5, [&](RankContext& me) {
+    const Tensor y = me.all_reduce(number(double(me.rank() + 1)));
+    got[static_cast<size_t>(me.rank())] = values_of(y)[0];
+  });
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_EQ(got, std::vector<double>(5, 15.0));
+  ASSERT_EQ(report.records.size(), 1u);
+  EXPECT_EQ(report.records[0].ranks, Lanes::range(0, 5));
+}
+
+TEST(Facade, a_chain_of_messages_visits_every_rank_in_turn) {
+  constexpr int64_t kRanks = 20;
+  double last = 0;
+  const WorldReport report = run_ranks(kRanks, [&](RankContext& me) {
+    double value = 0;
+    if (me.rank() > 0) value = values_of(me.recv(DType::f32, {1}, me.rank() - 1, me.world()))[0];
+    if (me.rank() + 1 < kRanks) {
+      me.send(number(value + 1), me.rank() + 1, me.world());
+    } else {
+      last = value;
+    }
+  });
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_EQ(last, kRanks - 1);
+}
+
+TEST(Facade, a_group_exchanges_without_a_circle) {
+  std::vector<double> got(4);
+  const WorldReport report = run_ranks(4, [&](RankContext& me) {
+    CallGroup group = me.group();
+    group.send(number(double(me.rank())), (me.rank() + 1) % 4, me.world());
+    const Tensor y = group.recv(DType::f32, {1}, (me.rank() + 3) % 4, me.world());
+    me.run(group);
+    got[static_cast<size_t>(me.rank())] = values_of(y)[0];
+  });
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_EQ(got, (std::vector<double>{3, 0, 1, 2}));
+}
+
+TEST(Facade, kernels_and_links_take_virtual_time) {
+  RanksOptions options;
+  options.world.cost = flat_machine({{5'000'000}, 1e9}, {1e12, 1e12});
+  const WorldReport report = run_ranks(
+      2,
+      [&](RankContext& me) {
+        me.compute(me.rank() == 1 ? 3e6 : 1e6, 0);  // 3 us and 1 us
+        me.all_reduce(
+            tensor_of(DType::f32, {250}, std::vector<double>(250, 1.0)));  // 2 x (5 us + 0.5 us)
+      },
+      options);
+  EXPECT_EQ(to_string(report.time), "14 us");
+  EXPECT_EQ(report.rank_times, (std::vector<Duration>{{14'000'000}, {14'000'000}}));
+}
+
+// Sixteen thousand ranks at once; also more stacks than get a guard.
+TEST(Facade, as_many_ranks_as_a_large_machine_has) {
+  constexpr int64_t kRanks = 16384;
+  RanksOptions options;
+  options.fibers.guarded_stacks = 1000;
+  int64_t right = 0;
+  const WorldReport report = run_ranks(
+      kRanks,
+      [&](RankContext& me) { right += values_of(me.all_reduce(number(1)))[0] == double(kRanks); },
+      options);
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_EQ(right, kRanks);
+}
+
+TEST(Facade, a_stuck_rank_may_be_told_instead_of_unwound) {
+  RanksOptions options;
+  options.on_stop = OnStop::tell;
+  int64_t told = 0;
+  const WorldReport report = run_ranks(
+      2,
+      [&](RankContext& me) {
+        me.send(number(1), 1 - me.rank(), me.world());
+        told += me.stopped();
+      },
+      options);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].verdict, Verdict::deadlock);
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
+}  // namespace shardproof
