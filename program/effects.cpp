@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/instr.h"
 
 namespace shardproof {
 namespace {
