@@ -171,9 +171,10 @@ std::string circle_text(const Standstill& s, const std::vector<size_t>& circle) 
     }
     text += fmt::format("{}{}", i == 0 ? "" : " -> ", first_rank(s, circle[i]));
   }
-  for (size_t call : circle)
-    if (const Awaiting* a = awaiting_of(s, s.blocked[call]); !a->group.empty())
-      groups.insert(a->group);
+  for (size_t call : circle) {
+    const std::string& group = awaiting_of(s, s.blocked[call])->group;
+    if (!group.empty()) groups.insert(group.substr(0, group.find(' ')));
+  }
   if (groups.size() < 2 || groups.size() > kShownCycles) return text;
   text += "   over groups ";
   for (const std::string& group : groups) text += (group == *groups.begin() ? "" : " and ") + group;

@@ -1,0 +1,155 @@
+#include <gtest/gtest.h>
+
+#include "shardproof/backends/facade.h"
+#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/fault.h"
+
+namespace shardproof {
+namespace {
+
+Tensor number(double value, DType dtype = DType::f32) {
+  return tensor_of(dtype, {2}, {value, value});
+}
+
+// Sum of 1 over three ranks, twice, as each rank sees it.
+struct Sums {
+  std::vector<double> first = std::vector<double>(3), second = std::vector<double>(3);
+  WorldReport report;
+};
+
+Sums sums_with(std::vector<std::string> faults, DType dtype = DType::f32) {
+  Sums sums;
+  RanksOptions options;
+  options.world.faults = std::move(faults);
+  options.on_stop = OnStop::tell;
+  sums.report = run_ranks(
+      3,
+      [&](RankContext& me) {
+        const size_t rank = static_cast<size_t>(me.rank());
+        sums.first[rank] = values_of(me.all_reduce(number(1, dtype)))[0];
+        const Tensor y = me.all_reduce(number(1, dtype));
+        if (!me.stopped()) sums.second[rank] = values_of(y)[0];
+      },
+      options);
+  return sums;
+}
+
+TEST(Faults, a_corrupt_copy_changes_the_sum_of_its_call_alone) {
+  const Sums sums = sums_with({"corrupt(rank=1, call=2)"});
+  EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 3}));
+  EXPECT_EQ(sums.second, (std::vector<double>{0, 0, 0}));  // 1 - 2 + 1
+  EXPECT_TRUE(sums.report.findings.empty());
+}
+
+TEST(Faults, integers_are_inverted) {
+  EXPECT_EQ(sums_with({"corrupt(rank=1, call=1)"}, DType::i32).first,
+            (std::vector<double>{0, 0, 0}));
+}
+
+TEST(Faults, the_element_named_is_the_one_changed_and_the_buffer_keeps_its_contents) {
+  RanksOptions options;
+  options.world.faults = {"corrupt(rank=0, call=1, element=1)"};
+  std::vector<double> sum, own;
+  run_ranks(
+      2,
+      [&](RankContext& me) {
+        const Tensor x = tensor_of(DType::f32, {2}, {-4, -4});
+        const Tensor y = me.all_reduce(x);
+        if (me.rank() != 0) return;
+        sum = values_of(y);
+        own = values_of(x);
+      },
+      options);
+  EXPECT_EQ(sum, (std::vector<double>{-8, 1}));  // -(-4) + 1 - 4
+  EXPECT_EQ(own, (std::vector<double>{-4, -4}));
+}
+
+TEST(Faults, a_corrupt_receive_changes_what_arrives) {
+  RanksOptions options;
+  options.world.faults = {"corrupt(rank=1, call=1)"};
+  std::vector<double> got;
+  run_ranks(
+      2,
+      [&](RankContext& me) {
+        if (me.rank() == 0) return me.send(number(5), 1, me.world());
+        got = values_of(me.recv(DType::f32, {2}, 0, me.world()));
+      },
+      options);
+  EXPECT_EQ(got, (std::vector<double>{-6, 5}));
+}
+
+// The others' call meets the skipping rank's next one, so the last call of the others has no
+// partner.
+TEST(Faults, a_skipped_call_leaves_its_own_input_and_shifts_the_rest) {
+  const Sums sums = sums_with({"skip(rank=2, call=1)"});
+  EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 1}));
+  ASSERT_EQ(sums.report.findings.size(), 1u);
+  EXPECT_EQ(sums.report.findings[0].verdict, Verdict::missing_rank);
+  EXPECT_EQ(sums.report.findings[0].ranks, Lanes::one(2));
+}
+
+TEST(Faults, hang_and_die_make_a_missing_rank) {
+  for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
+    const Sums sums = sums_with({fault});
+    EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 3}));
+    ASSERT_EQ(sums.report.findings.size(), 1u) << fault;
+    EXPECT_EQ(sums.report.findings[0].ranks, Lanes::one(0));
+    EXPECT_EQ(sums.report.findings[0].call, 2);
+  }
+}
+
+Duration time_with(std::vector<std::string> faults) {
+  RanksOptions options;
+  options.world.faults = std::move(faults);
+  options.world.cost = ideal_machine({1e12, 1e12});
+  return run_ranks(
+             2,
+             [](RankContext& me) {
+               me.compute(4e6, 0);
+               me.all_reduce(number(1));
+               me.compute(4e6, 0);
+             },
+             options)
+      .time;
+}
+
+TEST(Faults, slow_and_delay_cost_exactly_what_they_say) {
+  EXPECT_EQ(to_string(time_with({})), "8 us");
+  EXPECT_EQ(to_string(time_with({"slow(rank=1, by=1.5)"})), "12 us");
+  EXPECT_EQ(to_string(time_with({"delay(rank=0, call=1, by='2 ms')"})), "2.008 ms");
+}
+
+TEST(Faults, print_and_parse_back) {
+  for (const char* text : {"hang(rank=3, call=5)", "die(rank=0, line=2)", "skip(rank=1, call=1)",
+                           "delay(rank=3, call=5, by='2 ms')", "corrupt(rank=3, call=5, element=7)",
+                           "slow(rank=5, by=1.5)"})
+    EXPECT_EQ(to_string(parse_fault(text)), text);
+  EXPECT_EQ(parse_fault(" corrupt( call=5 , rank=3 ) ").element, 0);
+}
+
+void expect_refused(const char* text, ErrorKind kind, const char* part) {
+  try {
+    parse_fault(text);
+    ADD_FAILURE() << text << " was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << text;
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
+TEST(FaultsRefused, what_is_no_fault_is_refused_with_its_reason) {
+  expect_refused("hung(rank=1, call=1)", ErrorKind::bad_input, "did you mean \"hang\"");
+  expect_refused("hang(call=1)", ErrorKind::bad_input, "needs rank=");
+  expect_refused("hang(rank=1)", ErrorKind::bad_input, "either call= or line=");
+  expect_refused("hang(rank=1, call=0)", ErrorKind::bad_input, "at least 1");
+  expect_refused("hang(rank=1, call=1, call=2)", ErrorKind::bad_input, "twice");
+  expect_refused("hang(rank=1, call=1, by=2)", ErrorKind::bad_input, "unknown by=");
+  expect_refused("delay(rank=1, call=1, by='2 apples')", ErrorKind::bad_input, "such as '2 ms'");
+  expect_refused("slow(rank=1, by=0)", ErrorKind::bad_input, "above 0");
+  expect_refused("link(nodes=[0, 1], bandwidth=0.1)", ErrorKind::unsupported, "link");
+  expect_refused("crash(rank=1, at='write')", ErrorKind::unsupported, "crash");
+  EXPECT_THROW(sums_with({"hang(rank=3, call=1)"}), Error);
+}
+
+}  // namespace
+}  // namespace shardproof
