@@ -101,7 +101,10 @@ std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind ki
                                    waits ? "from" : "to", call.place);
   const auto number = [&](const char* key, int64_t fallback) {
     const Expr* expr = args.take(9, key);
-    return expr ? lane_number(*expr) : LaneNumber{lanes_, {Number(fallback)}};
+    if (expr) return lane_number(*expr);
+    LaneNumber plain{lanes_, {}};
+    plain.values.emplace_back(fallback);
+    return plain;
   };
   const LaneNumber slots = number("slot", 0), repeats = number("count", 1);
   std::vector<CallItem> items;
