@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/sim/deadlock.h"
@@ -109,14 +110,14 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
     std::vector<int32_t> ranks;
   };
   std::vector<Row> rows;
+  std::map<std::tuple<int32_t, int, std::string_view>, size_t> row_of;
   for (size_t index : calls) {
     const Blocked& call = s.blocked[index];
-    auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
-      return row.first->awaiting == call.awaiting && row.first->line == call.line &&
-             row.first->text == call.text;
-    });
-    if (same == rows.end()) same = rows.insert(rows.end(), {&call, {}});
-    for (int64_t i = 0; i < call.ranks.size(); ++i) same->ranks.push_back(call.ranks[i]);
+    const auto [known, fresh] = row_of.emplace(
+        std::tuple(call.awaiting, call.line, std::string_view(call.text)), rows.size());
+    if (fresh) rows.push_back({&call, {}});
+    std::vector<int32_t>& ranks = rows[known->second].ranks;
+    for (int64_t lane = 0; lane < call.ranks.size(); ++lane) ranks.push_back(call.ranks[lane]);
   }
   const size_t all = rows.size();
   if (all > kShownRows) rows.resize(kShownRows);
@@ -148,9 +149,9 @@ std::vector<size_t> shortest_circle(const Standstill& s, const std::vector<size_
       const size_t next = static_cast<size_t>(holder);
       if (next == start) {
         std::vector<size_t> way{start};
-        for (size_t at = queue[head]; at != start; at = came_from.at(at))
-          way.insert(way.begin(), at);
-        way.insert(way.begin(), start);
+        for (size_t at = queue[head]; at != start; at = came_from.at(at)) way.push_back(at);
+        way.push_back(start);
+        std::reverse(way.begin(), way.end());
         return way;
       }
       if (members.count(next) == 0 || came_from.count(next) != 0) continue;

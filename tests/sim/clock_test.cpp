@@ -1,0 +1,123 @@
+#include "shardproof/sim/clock.h"
+
+#include <gtest/gtest.h>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/schedule.h"
+
+namespace shardproof {
+namespace {
+
+TEST(PerLane, is_one_value_until_a_lane_goes_its_own_way_and_one_again_when_all_agree) {
+  PerLane<int64_t> values(5);
+  EXPECT_TRUE(values.uniform());
+  values.at(2, 4) = 7;
+  EXPECT_FALSE(values.uniform());
+  EXPECT_EQ(values[0], 5);
+  EXPECT_EQ(values[2], 7);
+  EXPECT_EQ(values.max(), 7);
+  values.for_each([](int64_t& value) { value = 9; });
+  values.collapse();
+  EXPECT_TRUE(values.uniform());
+  EXPECT_EQ(values[3], 9);
+}
+
+TEST(PerLane, raise_to_takes_the_larger_of_each_lane) {
+  PerLane<int64_t> a(3), b(1);
+  b.at(1, 3) = 8;
+  a.raise_to(b);
+  EXPECT_EQ(a[0], 3);
+  EXPECT_EQ(a[1], 8);
+  PerLane<int64_t> c(5);
+  a.raise_to(c);
+  EXPECT_EQ(a[0], 5);
+  EXPECT_EQ(a[1], 8);
+}
+
+TEST(TicketBook, wakes_who_waits_and_remembers_times) {
+  TicketBook book;
+  const Ticket first = book.open({0, 0}), second = book.open({1, 2});
+  EXPECT_EQ(book.state(kDone), TicketState::done);
+  EXPECT_EQ(book.state(second), TicketState::pending);
+  book.wait(second, {4, 1});
+  book.wait(second, {5, 0});
+  EXPECT_FALSE(book.times(second));
+  book.end(first, TicketState::failed);
+  EXPECT_TRUE(book.woken().empty());
+  LaneTimes end(Duration{10});
+  end.at(1, 2) = Duration{30};
+  book.end(second, TicketState::done, LaneTimes(Duration{5}), end);
+  ASSERT_EQ(book.woken().size(), 2u);
+  EXPECT_EQ(book.woken()[1].cohort, 5);
+  EXPECT_EQ(book.times(second)->end[1], Duration{30});
+  LaneTimes times(Duration{20});
+  book.raise(times, second);
+  EXPECT_EQ(times[0], Duration{20});
+  EXPECT_EQ(times[1], Duration{30});
+}
+
+// --- prices
+// -------------------------------------------------------------------------------------------
+
+Collective call_of(CollectiveKind kind, int64_t members) {
+  Collective c;
+  c.kind = kind;
+  c.group = Group::world(members);
+  return c;
+}
+
+TEST(CostModel, a_ring_of_one_link_costs_latency_and_bandwidth) {
+  // 1 us and 1 GB/s: a byte is a nanosecond. S = 4000 bytes, 4 members.
+  const auto flat = flat_machine({{1'000'000}, 1e9});
+  const auto us = [&](CollectiveKind kind) {
+    return to_string(flat->collective(call_of(kind, 4), 4000));
+  };
+  EXPECT_EQ(us(CollectiveKind::all_reduce), "12 us");  // 6 x (1 + 1)
+  EXPECT_EQ(us(CollectiveKind::all_gather), "6 us");   // 3 x (1 + 1)
+  EXPECT_EQ(us(CollectiveKind::reduce_scatter), "6 us");
+  EXPECT_EQ(us(CollectiveKind::all_to_all), "3.75 us");  // 3 x (1 + 0.25)
+  EXPECT_EQ(us(CollectiveKind::broadcast), "7 us");      // 3 + 4
+  EXPECT_EQ(us(CollectiveKind::send), "5 us");
+  EXPECT_EQ(us(CollectiveKind::barrier), "6 us");
+  EXPECT_EQ(flat->collective(call_of(CollectiveKind::all_reduce, 1), 4000), Duration{});
+  EXPECT_THROW(flat_machine({{1}, 0}), Error);
+}
+
+TEST(CostModel, kernels_take_the_longer_of_arithmetic_and_memory) {
+  const auto ideal = ideal_machine();
+  EXPECT_EQ(ideal->collective(call_of(CollectiveKind::all_reduce, 8), 1 << 30), Duration{});
+  EXPECT_EQ(to_string(ideal->kernel(989.4e12, 0)), "1 s");
+  EXPECT_EQ(to_string(ideal->kernel(1, 3.35e9)), "1 ms");
+}
+
+TEST(CostModel, the_whole_of_a_call_is_what_the_group_holds) {
+  Collective c = call_of(CollectiveKind::all_gather, 4);
+  c.count = 10;
+  EXPECT_EQ(whole_bytes_of(c), 160);
+  c.kind = CollectiveKind::all_reduce;
+  EXPECT_EQ(whole_bytes_of(c), 40);
+  c.kind = CollectiveKind::barrier;
+  EXPECT_EQ(whole_bytes_of(c), 0);
+}
+
+// --- schedules
+// ----------------------------------------------------------------------------------------
+
+TEST(StreamPicker, fifo_takes_the_oldest_adversarial_the_newest_seeded_by_its_seed_alone) {
+  const std::vector<int64_t> ages{4, 2, 9};
+  EXPECT_EQ(StreamPicker({ScheduleKind::fifo, 0}).pick(ages), 1u);
+  EXPECT_EQ(StreamPicker({ScheduleKind::adversarial, 0}).pick(ages), 2u);
+  StreamPicker a({ScheduleKind::seeded, 3}), b({ScheduleKind::seeded, 3}),
+      c({ScheduleKind::seeded, 4});
+  bool differs = false;
+  for (int i = 0; i < 50; ++i) {
+    const size_t pick = a.pick(ages);
+    EXPECT_EQ(pick, b.pick(ages));
+    differs = differs || pick != c.pick(ages);
+  }
+  EXPECT_TRUE(differs);
+}
+
+}  // namespace
+}  // namespace shardproof

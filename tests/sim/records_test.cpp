@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include "shardproof/sim/record_order.h"
+
+namespace shardproof {
+namespace {
+
+Record record_of(Lanes ranks, int64_t sequence, std::string kind, std::string group, int64_t call,
+                 int line) {
+  Record record;
+  record.ranks = std::move(ranks);
+  record.sequence = sequence;
+  record.kind = std::move(kind);
+  record.group = std::move(group);
+  record.call = call;
+  record.line = line;
+  return record;
+}
+
+TEST(RecordOrder, ranks_that_did_alike_share_a_record_whatever_the_grouping) {
+  const std::vector<Record> coarse{record_of(Lanes::range(0, 4), 1, "barrier", "world", 1, 1),
+                                   record_of(Lanes::range(0, 2), 2, "barrier", "world", 2, 2)};
+  std::vector<Record> fine;
+  for (int64_t rank : {3, 1, 0, 2}) {
+    if (rank < 2) fine.push_back(record_of(Lanes::one(rank), 2, "barrier", "world", 2, 2));
+    fine.push_back(record_of(Lanes::one(rank), 1, "barrier", "world", 1, 1));
+  }
+  EXPECT_EQ(in_order(fine), coarse);
+  EXPECT_EQ(in_order(coarse), coarse);
+}
+
+TEST(RecordOrder, later_ends_come_later) {
+  Record early = record_of(Lanes::one(0), 9, "a", "g", 1, 9),
+         late = record_of(Lanes::one(1), 1, "a", "g", 1, 1);
+  late.end = Duration{5};
+  EXPECT_EQ(in_order({late, early}), (std::vector<Record>{early, late}));
+}
+
+std::vector<Record> histories(const std::vector<std::vector<std::string>>& kinds) {
+  std::vector<Record> records;
+  for (size_t rank = 0; rank < kinds.size(); ++rank) {
+    int64_t calls = 0;
+    for (size_t i = 0; i < kinds[rank].size(); ++i) {
+      const bool on_tp = kinds[rank][i] == "x" || kinds[rank][i] == "y";
+      records.push_back(record_of(Lanes::one(static_cast<int64_t>(rank)),
+                                  static_cast<int64_t>(i) + 1, kinds[rank][i], on_tp ? "tp" : "dp",
+                                  on_tp ? ++calls : 1, static_cast<int>(i) + 10));
+    }
+  }
+  return records;
+}
+
+std::string divergence(const std::vector<std::vector<std::string>>& kinds, int64_t call) {
+  return first_divergence(histories(kinds), {Lanes::range(0, static_cast<int64_t>(kinds.size())),
+                                             Lanes::one(1), "tp", call});
+}
+
+TEST(FirstDivergence, names_what_was_skipped_added_or_changed_before_the_call) {
+  EXPECT_EQ(divergence({{"x", "b", "x"}, {"x", "y"}}, 2),
+            "rank 1 skipped  b(group=dp)  before it (line 11)");
+  EXPECT_EQ(divergence({{"x", "x"}, {"x", "b", "y"}}, 2),
+            "rank 1 alone made  b(group=dp)  before it (line 11)");
+  EXPECT_EQ(divergence({{"b", "x", "x"}, {"c", "x", "y"}}, 2),
+            "rank 1 made  c(group=dp) (line 10)  where rank 0 made  b(group=dp) (line 10)");
+}
+
+TEST(FirstDivergence, is_silent_when_only_the_call_itself_differs) {
+  EXPECT_EQ(divergence({{"x", "x"}, {"x", "y"}}, 2), "");
+  EXPECT_EQ(divergence({{"x"}, {"y"}}, 1), "");
+  EXPECT_EQ(divergence({{"x"}, {"y"}}, 5), "");
+}
+
+}  // namespace
+}  // namespace shardproof
