@@ -32,6 +32,11 @@ void require_floating(std::string_view name, const OpCall& call, int input);
 // `count` letters for factor notation, from `first` on ("abc").
 std::string letters(int count, char first = 'a');
 
+// Factor notation "inputs->outputs"; a lone scalar input has no letters but is still one.
+inline std::string notation_of(const std::string& inputs, const std::string& outputs) {
+  return (inputs.empty() ? " " : inputs) + "->" + outputs;
+}
+
 inline bool present(const OpCall& call, int input) {
   return input < static_cast<int>(call.inputs.size()) &&
          !call.inputs[static_cast<size_t>(input)].absent;

@@ -105,7 +105,7 @@ void Contraction::lay_out_workspace(int64_t compute_bytes, int columns) {
     if (operand->converts) operand->buffer = take(chunk_ * operand->elements * compute_bytes);
   if (bias_.present) bias_operand_.buffer = take(bias_operand_.elements * compute_bytes);
   packed_rows_ = take(kPackedRows * depth_.count * compute_bytes);
-  packed_columns_ = take(columns * depth_.count * compute_bytes);
+  packed_columns_ = take(kPackedPanels * columns * depth_.count * compute_bytes);
   workspace_bytes_ = top;
 }
 

@@ -11,7 +11,10 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kPackedRows = 64;  // rows packed at once; a multiple of kMicroRows
+inline constexpr int kPackedPanels = 8;
+inline constexpr int64_t kThinDepth = 8;     // sums up to this length are added up in place ..
+inline constexpr int64_t kThinColumns = 16;  // .. over rows at least this long
+inline constexpr int64_t kPackedRows = 64;   // rows packed at once; a multiple of kMicroRows
 
 template <typename T>
 class ContractionRun {
@@ -28,6 +31,7 @@ class ContractionRun {
   };
   struct Panel {  // columns of one packed panel
     int count = 0;
+    bool adjacent = false;    // full, and its columns are neighbours in the operand
     bool contiguous = false;  // in the result
     const T* source[kMaxMicroColumns] = {};
     int64_t target[kMaxMicroColumns] = {};
@@ -47,7 +51,11 @@ class ContractionRun {
   Joined join(int64_t first, int64_t end) const;
   void multiply(const Joined& joined);
   void pack_rows(const Joined& joined, int64_t first, int64_t count);
-  Panel pack_columns(const Joined& joined, int64_t first);
+  Panel describe_panel(const Joined& joined, int64_t first) const;
+  void pack_columns(const Panel* panels, int count);
+  void multiply_panels(const Joined& joined, int64_t first_row, int64_t rows, int64_t first_column);
+  bool is_thin() const;
+  void multiply_thin(int64_t instance);
   void store(const Joined& joined, int64_t row, const Panel& panel, const T* tile);
   const int64_t* table(int64_t offset) const {
     return reinterpret_cast<const int64_t*>(call_.workspace + offset);

@@ -237,8 +237,7 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
     notation += (i > 0 ? "," : "") + term;
     options.linear.push_back({ops, {static_cast<int>(i)}});
   }
-  if (notation.empty()) notation = " ";
-  return factor_strategies(notation + "->" + equation.output, options);
+  return factor_strategies(notation_of(notation, equation.output), options);
 }
 
 Tensor run_step(const Step& step, const Tensor& a, const Tensor& b) {

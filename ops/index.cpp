@@ -212,7 +212,7 @@ void add_one_hot(OpRegistry& ops) {
   one_hot.prepare = prepare_one_hot;
   one_hot.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(input_shape(call, 0).size());
-    return factor_strategies((names.empty() ? " " : names) + "->" + names + "1", {});
+    return factor_strategies(notation_of(names, names + "1"), {});
   };
   one_hot.bound = [](const BoundCall& call) {
     return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};

@@ -128,7 +128,7 @@ std::vector<Strategy> strategies(const OpCall& call) {
   labels.erase(static_cast<size_t>(loss.class_dim), 1);
   FactorOptions options;
   options.form_of[classes] = LocalForm::lower;
-  if (loss.weighted) options.whole = classes;
+  if (loss.weighted || loss.classes == 1) options.whole = classes;
   bool mean = loss.reduction == LossReduction::mean;
   if (mean)
     for (char c : labels) options.form_of[c] = LocalForm::lower;

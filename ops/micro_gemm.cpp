@@ -3,10 +3,11 @@
 namespace shardproof {
 namespace {
 
-// A vector of 32 bytes; compilers split it where the machine has narrower registers.
+// A vector of 32 bytes; compilers split it where the machine has narrower registers. It is read and
+// written as elements lie, wherever they lie.
 template <typename T>
 struct Wide {
-  typedef T type __attribute__((vector_size(32), aligned(8)));
+  typedef T type __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
   static constexpr int kCount = 32 / sizeof(T);
 };
 
@@ -14,17 +15,19 @@ template <typename T, int kVectors>
 inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t depth,
                                                          T* tile) {
   using V = typename Wide<T>::type;
-  constexpr int kCount = Wide<T>::kCount;
   V sums[kMicroRows][kVectors] = {};
   for (int64_t k = 0; k < depth; ++k) {
-    V right[kVectors];
-    __builtin_memcpy(right, b, sizeof(right));
-    for (int i = 0; i < kMicroRows; ++i)
-      for (int v = 0; v < kVectors; ++v) sums[i][v] += right[v] * a[i];
+    const V* right = reinterpret_cast<const V*>(b);
+    for (int v = 0; v < kVectors; ++v) {
+      const V column = right[v];
+      for (int i = 0; i < kMicroRows; ++i) sums[i][v] += column * a[i];
+    }
     a += kMicroRows;
-    b += kVectors * kCount;
+    b += kVectors * Wide<T>::kCount;
   }
-  __builtin_memcpy(tile, sums, sizeof(sums));
+  V* target = reinterpret_cast<V*>(tile);
+  for (int i = 0; i < kMicroRows; ++i)
+    for (int v = 0; v < kVectors; ++v) target[i * kVectors + v] = sums[i][v];
 }
 
 template <typename T>
@@ -51,13 +54,6 @@ MicroKernel<T> vector_kernel() {
   return {multiply_narrow_machine<T>, Wide<T>::kCount};
 }
 
-inline uint64_t product(uint64_t x, uint64_t y) { return x * y; }
-
-template <typename T>
-inline std::complex<T> product(std::complex<T> x, std::complex<T> y) {
-  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
-}
-
 constexpr int kPlainColumns = 4;
 
 template <typename T>
@@ -65,7 +61,7 @@ void multiply_plain(const T* a, const T* b, int64_t depth, T* tile) {
   T sums[kMicroRows][kPlainColumns] = {};
   for (int64_t k = 0; k < depth; ++k) {
     for (int i = 0; i < kMicroRows; ++i)
-      for (int j = 0; j < kPlainColumns; ++j) sums[i][j] += product(a[i], b[j]);
+      for (int j = 0; j < kPlainColumns; ++j) sums[i][j] += micro_product(a[i], b[j]);
     a += kMicroRows;
     b += kPlainColumns;
   }

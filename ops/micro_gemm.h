@@ -22,6 +22,16 @@ struct MicroKernel {
   int columns = 0;
 };
 
+// One term. A complex product is the textbook one, without the library's recovery of infinities.
+template <typename T>
+inline T micro_product(T x, T y) {
+  return x * y;
+}
+template <typename T>
+inline std::complex<T> micro_product(std::complex<T> x, std::complex<T> y) {
+  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+
 inline constexpr int kMicroRows = 4;
 inline constexpr int kMaxMicroColumns = 16;
 

@@ -96,7 +96,10 @@ std::vector<Strategy> strategies(const OpCall& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i)
     notation += "," + (call.inputs[i].absent ? "" : normalized);
   FactorOptions options;
-  for (char c : normalized) options.form_of[c] = LocalForm::lower;
+  for (char c : normalized) {
+    options.form_of[c] = LocalForm::lower;
+    if (input_shape(call, 0)[static_cast<int>(names.find(c))] == 1) options.whole += c;
+  }
   return factor_strategies(notation + "->" + names, options);
 }
 

@@ -72,7 +72,7 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
     auto at = static_cast<size_t>(d);
     if (!is_whole(ranges[at], shape[d])) names[at] = out[at] = '1';
   }
-  return factor_strategies(names + "->" + out, options);
+  return factor_strategies(notation_of(names, out), options);
 }
 
 // The index as a position; the global size is in the message because that is what the user wrote
@@ -97,6 +97,7 @@ ViewLayout select_view(const OpCall& call, const Dims& strides) {
 void add_slices(OpRegistry& ops) {
   OpRecord slice;
   slice.name = "slice";
+  slice.infix = "[:]";
   slice.family = "view";
   slice.summary = "x[a:b, ..]: per leading dim a range start, stop (beyond the end: the end), step";
   slice.params = {params::tensor("input"), params::optional("start", ParamKind::integers),
@@ -121,6 +122,7 @@ void add_slices(OpRegistry& ops) {
 
   OpRecord select;
   select.name = "select";
+  select.infix = "[]";
   select.family = "view";
   select.summary = "x[i]: one index of a dim, which is dropped";
   select.params = {params::tensor("input"), params::integer("dim"), params::integer("index")};
@@ -328,8 +330,7 @@ OpRecord join_record(const std::string& name) {
     }
     FactorOptions options;
     options.linear = movers_linearity(all);
-    return factor_strategies((in.empty() && all.size() == 1 ? " " : notation) + "->" + out,
-                             options);
+    return factor_strategies(notation_of(notation, out), options);
   };
   return record;
 }

@@ -114,7 +114,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
     options.linear = movers_linearity({0});
     std::string in(static_cast<size_t>(input_shape(call, 0).size()), '1');
     std::string out(static_cast<size_t>(outputs[0].shape.size()), '1');
-    return factor_strategies((in.empty() ? " " : in) + "->" + out, options);
+    return factor_strategies(notation_of(in, out), options);
   };
   record.rule.joint = [](const OpCall&, const std::vector<TensorMeta>& outputs,
                          const std::vector<Spec>& inputs) -> std::optional<std::vector<Spec>> {

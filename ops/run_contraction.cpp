@@ -152,33 +152,43 @@ void ContractionRun<T>::pack_rows(const Joined& joined, int64_t first, int64_t c
 }
 
 template <typename T>
-typename ContractionRun<T>::Panel ContractionRun<T>::pack_columns(const Joined& joined,
-                                                                  int64_t first) {
+typename ContractionRun<T>::Panel ContractionRun<T>::describe_panel(const Joined& joined,
+                                                                    int64_t first) const {
   Panel panel;
   panel.count = static_cast<int>(std::min<int64_t>(micro_.columns, joined.columns - first));
   int64_t columns = plan_.columns_.count;
-  bool adjacent = true;
+  panel.adjacent = panel.count == micro_.columns;
   panel.contiguous = true;
   for (int j = 0; j < panel.count; ++j) {
     int64_t instance = joined.stacked ? joined.first : joined.first + (first + j) / columns;
     int64_t column = (first + j) % columns;
     panel.source[j] = right(instance) + column_b_[column];
     panel.target[j] = column_result_[column] + (joined.stacked ? 0 : result_offset(instance));
-    adjacent = adjacent && panel.source[j] == panel.source[0] + j;
+    panel.adjacent = panel.adjacent && panel.source[j] == panel.source[0] + j;
     panel.contiguous = panel.contiguous && panel.target[j] == panel.target[0] + j;
   }
-  T* target = buffer(plan_.packed_columns_);
+  return panel;
+}
+
+// Several panels at once: their neighbouring columns lie in the same cache lines and pages.
+template <typename T>
+void ContractionRun<T>::pack_columns(const Panel* panels, int count) {
   int64_t depth = plan_.depth_.count;
   int width = micro_.columns;
-  if (adjacent && panel.count == width) {
+  T* target = buffer(plan_.packed_columns_);
+  bool adjacent = true;
+  for (int p = 0; p < count; ++p) adjacent = adjacent && panels[p].adjacent;
+  if (adjacent) {
     for (int64_t k = 0; k < depth; ++k)
-      std::memcpy(target + k * width, panel.source[0] + depth_b_[k], sizeof(T) * width);
-    return panel;
+      for (int p = 0; p < count; ++p)
+        std::memcpy(target + (p * depth + k) * width, panels[p].source[0] + depth_b_[k],
+                    sizeof(T) * width);
+    return;
   }
-  for (int j = 0; j < width; ++j)
-    for (int64_t k = 0; k < depth; ++k)
-      target[k * width + j] = j < panel.count ? panel.source[j][depth_b_[k]] : T(0);
-  return panel;
+  for (int p = 0; p < count; ++p, target += depth * width)
+    for (int j = 0; j < width; ++j)
+      for (int64_t k = 0; k < depth; ++k)
+        target[k * width + j] = j < panels[p].count ? panels[p].source[j][depth_b_[k]] : T(0);
 }
 
 template <typename T>
@@ -197,20 +207,62 @@ void ContractionRun<T>::store(const Joined& joined, int64_t row, const Panel& pa
 }
 
 template <typename T>
-void ContractionRun<T>::multiply(const Joined& joined) {
+void ContractionRun<T>::multiply_panels(const Joined& joined, int64_t first_row, int64_t rows,
+                                        int64_t first_column) {
   T tile[kMicroRows * kMaxMicroColumns];
-  const T* packed_columns = buffer(plan_.packed_columns_);
+  Panel panels[kPackedPanels];
   int64_t depth = plan_.depth_.count;
+  int count = 0;
+  for (int64_t column = first_column; count < kPackedPanels && column < joined.columns;
+       column += micro_.columns)
+    panels[count++] = describe_panel(joined, column);
+  pack_columns(panels, count);
+  const T* packed_columns = buffer(plan_.packed_columns_);
+  for (int p = 0; p < count; ++p, packed_columns += depth * micro_.columns) {
+    const T* packed_rows = buffer(plan_.packed_rows_);
+    for (int64_t row = 0; row < rows; row += kMicroRows, packed_rows += depth * kMicroRows) {
+      micro_.run(packed_rows, packed_columns, depth, tile);
+      store(joined, first_row + row, panels[p], tile);
+    }
+  }
+}
+
+template <typename T>
+void ContractionRun<T>::multiply(const Joined& joined) {
   for (int64_t first_row = 0; first_row < joined.rows; first_row += kPackedRows) {
     int64_t rows = std::min(kPackedRows, joined.rows - first_row);
     pack_rows(joined, first_row, rows);
-    for (int64_t column = 0; column < joined.columns; column += micro_.columns) {
-      Panel panel = pack_columns(joined, column);
-      const T* packed_rows = buffer(plan_.packed_rows_);
-      for (int64_t row = 0; row < rows; row += kMicroRows, packed_rows += depth * kMicroRows) {
-        micro_.run(packed_rows, packed_columns, depth, tile);
-        store(joined, first_row + row, panel, tile);
+    for (int64_t column = 0; column < joined.columns; column += kPackedPanels * micro_.columns)
+      multiply_panels(joined, first_row, rows, column);
+  }
+}
+
+// Whether rows of the right operand and of the result are dense: then a short sum needs no packing.
+template <typename T>
+bool ContractionRun<T>::is_thin() const {
+  if (plan_.depth_.count > kThinDepth) return false;
+  for (int64_t n = 0; n < plan_.columns_.count; ++n)
+    if (column_b_[n] != n || column_result_[n] != n) return false;
+  return true;
+}
+
+// One instance whose sums are so short that moving the operands would cost more than the products.
+// The terms of an element are added in the same order, from the same zero.
+template <typename T>
+void ContractionRun<T>::multiply_thin(int64_t instance) {
+  constexpr int64_t kStretch = 64;
+  const T *a = left(instance), *b = right(instance);
+  T* result = result_base_ + result_offset(instance);
+  for (int64_t m = 0; m < plan_.rows_.count; ++m) {
+    for (int64_t first = 0; first < plan_.columns_.count; first += kStretch) {
+      int64_t count = std::min(kStretch, plan_.columns_.count - first);
+      T sums[kStretch] = {};
+      for (int64_t k = 0; k < plan_.depth_.count; ++k) {
+        T factor = a[row_a_[m] + depth_a_[k]];
+        const T* source = b + depth_b_[k] + first;
+        for (int64_t n = 0; n < count; ++n) sums[n] += micro_product(factor, source[n]);
       }
+      std::memcpy(result + row_result_[m] + first, sums, sizeof(T) * static_cast<size_t>(count));
     }
   }
 }
@@ -261,9 +313,13 @@ void ContractionRun<T>::run_chunk(int64_t first, int64_t count) {
   result_base_ = plan_.result_.converts ? buffer(plan_.result_.buffer)
                                         : reinterpret_cast<T*>(call_.result->at(first));
   int64_t instance = first * plan_.batch_.count, end = (first + count) * plan_.batch_.count;
+  bool thin = is_thin();
   while (instance < end) {
     Joined joined = join(instance, end);
-    multiply(joined);
+    if (thin && joined.columns >= kThinColumns && joined.count == 1)
+      multiply_thin(instance);
+    else
+      multiply(joined);
     instance += joined.count;
   }
   finish_chunk(first, count);

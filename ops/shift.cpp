@@ -21,7 +21,7 @@ std::vector<Strategy> keep_dims(int dims, const std::vector<bool>& mixed,
     if (mixed[static_cast<size_t>(d)]) names[static_cast<size_t>(d)] = '1';
   FactorOptions options;
   options.linear = linear;
-  return factor_strategies(names + "->" + names, options);
+  return factor_strategies(notation_of(names, names), options);
 }
 
 // Before and after each dim; written as torch does, from the last dim on.
@@ -290,7 +290,7 @@ void add_repeat(OpRegistry& ops) {
     }
     FactorOptions options;
     options.linear = movers_linearity({0});
-    return factor_strategies(names + "->" + out, options);
+    return factor_strategies(notation_of(names, out), options);
   };
   repeat.samples = [] {
     Attrs rows{{"repeats", std::vector<int64_t>{2, 1}}};

@@ -36,9 +36,9 @@ std::string map_notation(const Dims& shape, const DimMap& map) {
   std::string names = letters(shape.size());
   for (int d = 0; d < shape.size(); ++d)
     if (std::find(map.begin(), map.end(), d) == map.end()) names[static_cast<size_t>(d)] = '1';
-  std::string notation = names + "->";
-  for (int d : map) notation += d == kInserted ? '1' : names[static_cast<size_t>(d)];
-  return notation;
+  std::string out;
+  for (int d : map) out += d == kInserted ? '1' : names[static_cast<size_t>(d)];
+  return notation_of(names, out);
 }
 
 OpRecord view_record(std::string name, std::string summary, std::vector<Param> params,
@@ -202,7 +202,7 @@ std::vector<Strategy> expand_strategies(const OpCall& call, const std::vector<Te
   FactorOptions options;
   options.form = LocalForm::attrs;
   options.linear = movers_linearity({0});
-  return factor_strategies(names + "->" + out, options);
+  return factor_strategies(notation_of(names, out), options);
 }
 
 void add_expand(OpRegistry& ops) {
@@ -240,6 +240,7 @@ void add_expand(OpRegistry& ops) {
 
 void add_view_ops(OpRegistry& ops) {
   OpRecord t = view_record("t", "swaps the last two dims (x.T)", {params::tensor("input")}, t_map);
+  t.infix = ".T";
   t.samples = [] { return samples_of({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}}); };
   ops.add(std::move(t));
 
