@@ -81,7 +81,8 @@ class World {
   virtual Door& open(const Lanes& cohort) = 0;  // disjoint cohorts; valid as long as the world
   // Runs what can run. False when nothing moved: if a cohort still waits then, it can never go on.
   virtual bool progress() = 0;
-  // Ends the run: turns everything still blocked into findings.
+  // Ends the run: turns everything still blocked into findings. Tickets may still be polled after
+  // it.
   virtual WorldReport close() = 0;
 };
 
