@@ -134,7 +134,7 @@ Bound bound_from_errors(const Tensor& value, std::vector<double> errors) {
 }
 
 double rounding_error(double magnitude, DType dtype, double ulps) {
-  if (!rounds(dtype) || magnitude == 0) return 0;
+  if (!rounds(dtype)) return 0;
   const double roundoff = unit_roundoff(compute_dtype(dtype)) * ulps * 2;
   const double last = compute_dtype(dtype) == dtype ? 0 : unit_roundoff(dtype);
   return magnitude * (roundoff + last) * (1 + last) + std::ldexp(1.0, smallest_exponent(dtype));

@@ -54,7 +54,10 @@ std::vector<Strategy> cumsum_strategies(const OpCall& call) {
   FactorOptions options;
   options.form_of[active] = LocalForm::lower;
   options.cut_of[active] = Cut::contiguous;
-  options.linear = linear_sums(call, {0});
+  // The lowering of a narrow dtype rounds once, at the end, and partials must not be rounded part
+  // by part.
+  const DType result = sum_dtype(call.inputs[0].dtype);
+  if (compute_dtype(result) == result) options.linear = linear_sums(call, {0});
   return factor_strategies(all + "->" + all, options);
 }
 
@@ -76,7 +79,13 @@ int lower_cumsum(const OpCall& call, const std::vector<Spec>& inputs, LowerBuild
   const Attrs segments{{"dim", dim}, {"starts", segment_starts(inputs[0], static_cast<int>(dim))}};
   const int x =
       call.inputs[0].dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
-  const int totals = b.replicate_partials(b.op("segment_sum", segments, {x}));
+  const int parts = b.op("segment_sum", segments, {x});
+  // Only the axes that cut dim are reduced: partials of others pass through to the result.
+  std::vector<Placement> placements = b.spec(parts).placements();
+  for (size_t axis = 0; axis < placements.size(); ++axis)
+    if (inputs[0].placement(static_cast<int>(axis)).is_shard(static_cast<int>(dim)))
+      placements[axis] = R();
+  const int totals = b.redistribute(parts, placements);
   const int sums = b.op("cumsum_segments", segments, {x, totals});
   return result == wide ? sums : b.op("cast", {{"dtype", result}}, {sums});
 }
@@ -259,7 +268,8 @@ std::optional<std::vector<Spec>> place_segments(const OpCall& call,
   for (int axis = 0; axis < x.mesh().axis_count(); ++axis) {
     const Placement& cut = x.placement(axis);
     const Placement expected = cut.is_shard(dim) ? R() : cut;
-    if (cut.is_partial() && !(cut == P(ReduceOp::sum))) return std::nullopt;
+    if (cut.is_partial() && !(cut == P(ReduceOp::sum)) && !(cut == P(ReduceOp::avg)))
+      return std::nullopt;
     if (!(totals.placement(axis) == expected)) return std::nullopt;
   }
   const std::vector<int64_t>& starts = starts_of(call);

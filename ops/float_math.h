@@ -1,8 +1,8 @@
 // exp, log, tanh and erf of f32 as branch-free arithmetic: loops over them become vector code, and
 // their bits are the same on every machine, which a C library that picks code by processor does not
-// promise. Polynomials: exp and log after Moshier's Cephes, tanh and erf rational fits as in Eigen.
-// Errors are within 4 ulp (a test measures). Functions of f64, and rarer ones of f32 (in f64,
-// rounded once), are std's.
+// promise. Polynomials: exp and log after Moshier's Cephes, tanh and erf rational fits as in Eigen;
+// exp and log err by less than 4 ulp, tanh and erf by less than 8 (a test measures). Functions of
+// f64, and rarer ones of f32 (in f64, rounded once), are std's.
 #pragma once
 
 #include <bit>

@@ -1,0 +1,168 @@
+#include "shardproof/tests/ops/lower_by_rules.h"
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof::testing {
+namespace {
+
+// The cut an axis makes, from whichever input it cuts.
+std::optional<Shard> cut_on_axis(const std::vector<Spec>& inputs, int axis) {
+  for (const Spec& spec : inputs)
+    if (spec.placement(axis).is_shard()) return spec.placement(axis).shard();
+  return std::nullopt;
+}
+
+bool takes(const Strategy& strategy, const std::vector<Spec>& inputs, int axis) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Placement& have = inputs[i].placement(axis);
+    const Placement& want = strategy.inputs[i];
+    if (want.is_shard() ? !have.is_shard(want.shard().dim) : !(have == want)) return false;
+  }
+  return true;
+}
+
+bool cut_is_legal(Cut cut, const Spec& spec, int dim) {
+  if (cut == Cut::any) return true;
+  const Lanes ranks = spec.mesh().ranks();
+  const int64_t first = length(spec.owned(ranks[0], dim));
+  for (int64_t i = 0; i < ranks.size(); ++i) {
+    const Runs runs = spec.owned(ranks[i], dim);
+    if (cut == Cut::contiguous && runs.size() > 1) return false;
+    if (cut == Cut::even && length(runs) != first) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs,
+                            const std::vector<const Strategy*>& per_axis) {
+  Placed placed;
+  std::vector<std::vector<Placement>> placements(outputs.size());
+  for (size_t axis = 0; axis < per_axis.size(); ++axis) {
+    const Strategy* strategy = per_axis[axis];
+    for (std::vector<Placement>& list : placements) list.push_back(R());
+    if (!strategy) continue;
+    const auto cut = cut_on_axis(inputs, static_cast<int>(axis));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      placements[i][axis] = strategy->outputs[i];
+      if (!strategy->outputs[i].is_shard() || !cut) continue;
+      placements[i][axis] = Shard{strategy->outputs[i].shard().dim, cut->split, cut->sizes};
+    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (strategy->inputs[i].is_shard() &&
+          !cut_is_legal(strategy->cut, inputs[i], strategy->inputs[i].shard().dim))
+        return std::nullopt;
+    placed.rank_attrs = placed.rank_attrs || strategy->form == LocalForm::attrs;
+    placed.shard_info = placed.shard_info || strategy->form == LocalForm::shard;
+    placed.lower = placed.lower || strategy->form == LocalForm::lower;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    placed.outputs.emplace_back(inputs.front().mesh(), placements[i], outputs[i].shape,
+                                outputs[i].dtype);
+  return placed;
+}
+
+std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& call,
+                                        const std::vector<TensorMeta>& outputs,
+                                        const std::vector<Spec>& inputs) {
+  if (record.rule.joint) {
+    if (auto specs = record.rule.joint(call, outputs, inputs)) {
+      const LocalForm form = record.rule.joint_form;
+      return Placed{*specs, form == LocalForm::attrs, form == LocalForm::shard,
+                    form == LocalForm::lower};
+    }
+  }
+  const Mesh& mesh = inputs.front().mesh();
+  std::vector<std::vector<Strategy>> rules;
+  std::vector<const Strategy*> chosen;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    const int64_t size = mesh.axes()[static_cast<size_t>(axis)].size;
+    rules.push_back(record.rule.strategies(call, outputs, size));
+    Strategy whole;
+    whole.inputs.assign(inputs.size(), R());
+    if (takes(whole, inputs, axis)) {
+      chosen.push_back(nullptr);
+      continue;
+    }
+    const Strategy* found = nullptr;
+    for (const Strategy& strategy : rules.back()) {
+      if (found || !takes(strategy, inputs, axis)) continue;
+      std::vector<const Strategy*> alone(static_cast<size_t>(mesh.axis_count()), nullptr);
+      alone[static_cast<size_t>(axis)] = &strategy;
+      if (place(outputs, inputs, alone)) found = &strategy;
+    }
+    if (!found) return std::nullopt;
+    chosen.push_back(found);
+  }
+  return place(outputs, inputs, chosen);
+}
+
+LowerByRules::LowerByRules(const OpRegistry& ops, Mesh mesh, std::vector<Value> inputs)
+    : ops_(ops), mesh_(std::move(mesh)), values_(inputs.begin(), inputs.end()) {}
+
+int LowerByRules::add(Value value) {
+  values_.push_back(std::move(value));
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int LowerByRules::op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
+  const OpRecord& record = ops_.at(name);
+  const Attrs all = with_fallbacks(record, std::move(attrs));
+  LocalCall local;
+  local.record = &record;
+  local.attrs = &all;
+  for (const int i : inputs) {
+    local.metas.push_back(i < 0 ? TensorMeta{DType::f32, {}, false, true} : at(i).meta);
+    local.inputs.push_back(i < 0 ? nullptr : &at(i).parts);
+    local.input_specs.push_back(i < 0 ? Spec::replicated(mesh_, {}, DType::f32) : at(i).spec);
+  }
+  const OpCall call{&all, local.metas};
+  const std::vector<TensorMeta> outputs = record.infer(call);
+  const auto placed = place_as_they_lie(record, call, outputs, local.input_specs);
+  if (!placed) {
+    std::string have;
+    for (const Spec& spec : local.input_specs) have += " " + to_string(spec);
+    throw_bad_input("lowering: {}({}) takes no inputs placed{}", name, to_string(all), have);
+  }
+  local.output_specs = placed->outputs;
+  local.rank_attrs = placed->rank_attrs;
+  local.shard_info = placed->shard_info;
+  std::vector<LocalTensor> results;
+  if (placed->lower) {
+    std::vector<Value> values;
+    for (const int i : inputs) values.push_back(at(i));
+    LowerByRules inner(ops_, mesh_, std::move(values));
+    const std::vector<int> handles = record.rule.lower(call, local.input_specs, inner);
+    return add({inner.meta(handles[0]), inner.spec(handles[0]), inner.parts(handles[0])});
+  }
+  results = run_local(local);
+  const int first = static_cast<int>(values_.size());
+  for (size_t i = 0; i < results.size(); ++i) add({outputs[i], placed->outputs[i], results[i]});
+  return first;
+}
+
+int LowerByRules::number(double value) {
+  Value made;
+  made.meta = {DType::f64, {}, true, false};
+  made.spec = Spec::replicated(mesh_, {}, DType::f64);
+  made.parts = split(tensor_of(DType::f64, {}, {value}), made.spec);
+  return add(std::move(made));
+}
+
+int LowerByRules::redistribute(int value, const std::vector<Placement>& placements) {
+  Value made{
+      at(value).meta, Spec(mesh_, placements, at(value).spec.shape(), at(value).spec.dtype()), {}};
+  made.parts = split(assemble(at(value).parts, at(value).spec), made.spec);
+  return add(std::move(made));
+}
+
+int LowerByRules::replicate_partials(int value) {
+  std::vector<Placement> placements = at(value).spec.placements();
+  for (Placement& placement : placements)
+    if (placement.is_partial()) placement = R();
+  return redistribute(value, placements);
+}
+
+}  // namespace shardproof::testing

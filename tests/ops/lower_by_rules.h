@@ -1,0 +1,56 @@
+// A reference LowerBuilder: every value is global with a spec and its parts; ops run by their own
+// rules with inputs taken as they lie, redistributions by assembling the whole.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/ops/op.h"
+#include "shardproof/tests/ops/run_op.h"
+
+namespace shardproof::testing {
+
+// How an op runs on a mesh: the specs of its results and what each rank needs.
+struct Placed {
+  std::vector<Spec> outputs;
+  bool rank_attrs = false, shard_info = false, lower = false;
+};
+// One strategy per axis, all-R being always legal; nullopt when a cut is not what a strategy takes.
+std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs,
+                            const std::vector<const Strategy*>& per_axis);
+// The first strategies of the op's rule that take inputs as they lie.
+std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& call,
+                                        const std::vector<TensorMeta>& outputs,
+                                        const std::vector<Spec>& inputs);
+
+class LowerByRules : public LowerBuilder {
+ public:
+  struct Value {
+    TensorMeta meta;
+    Spec spec;
+    LocalTensor parts;
+  };
+  LowerByRules(const OpRegistry& ops, Mesh mesh, std::vector<Value> inputs);
+
+  int input(int i) override { return i; }
+  int op(const std::string& name, Attrs attrs, std::vector<int> inputs) override;
+  int number(double value) override;
+  int redistribute(int value, const std::vector<Placement>& placements) override;
+  int replicate_partials(int value) override;
+  const Spec& spec(int value) override { return at(value).spec; }
+  const TensorMeta& meta(int value) override { return at(value).meta; }
+  const LocalTensor& parts(int value) { return at(value).parts; }
+
+ private:
+  Value& at(int value) { return values_[static_cast<size_t>(value)]; }
+  int add(Value value);
+
+  const OpRegistry& ops_;
+  Mesh mesh_;
+  std::deque<Value> values_;  // lowerings hold references to specs and metas
+};
+
+}  // namespace shardproof::testing

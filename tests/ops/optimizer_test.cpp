@@ -1,0 +1,77 @@
+// Optimizer steps against torch.optim's formulas in double, and random ops against the generator.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shardproof/localtensor/rng.h"
+#include "shardproof/ops/run_once.h"
+#include "shardproof/tests/ops/run_op.h"
+
+namespace shardproof::testing {
+namespace {
+
+std::vector<Tensor> step(const std::string& name, const std::vector<Tensor>& inputs, Attrs attrs) {
+  const OpRegistry ops = builtin_ops();
+  const OpRecord& record = ops.at(name);
+  const Attrs all = with_fallbacks(record, std::move(attrs));
+  OpCall call{&all, {}};
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& input : inputs) {
+    call.inputs.push_back({input.dtype, input.shape});
+    pointers.push_back(&input);
+  }
+  return run_once(record, call, pointers);
+}
+
+TEST(Optimizer, AdamAndAdamW) {
+  const double w = 0.5, g = 0.25, m = 0.1, v = 0.04, lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8,
+               decay = 0.1;
+  const auto one = [](double x) { return tensor_of(DType::f64, {1}, {x}); };
+  for (const bool decoupled : {false, true}) {
+    const auto got = step(decoupled ? "adamw" : "adam", {one(w), one(g), one(m), one(v)},
+                          {{"lr", lr}, {"weight_decay", decay}, {"step", int64_t{3}}});
+    const double gradient = decoupled ? g : g + decay * w,
+                 kept = decoupled ? w * (1 - lr * decay) : w;
+    const double first = b1 * m + (1 - b1) * gradient,
+                 second = b2 * v + (1 - b2) * gradient * gradient;
+    const double scale = std::sqrt(second) / std::sqrt(1 - std::pow(b2, 3)) + eps;
+    EXPECT_NEAR(values_of(got[0])[0], kept - lr / (1 - std::pow(b1, 3)) * first / scale, 1e-15);
+    EXPECT_NEAR(values_of(got[1])[0], first, 1e-16);
+    EXPECT_NEAR(values_of(got[2])[0], second, 1e-16);
+  }
+}
+
+TEST(Optimizer, SgdWithMomentum) {
+  const Tensor w = tensor_of(DType::f32, {2}, {1, 2}), g = tensor_of(DType::f32, {2}, {0.5, -0.5}),
+               buffer = tensor_of(DType::f32, {2}, {1, 0});
+  const auto got = step("sgd_momentum", {w, g, buffer}, {{"lr", 0.5}, {"momentum", 0.5}});
+  EXPECT_EQ(values_of(got[1]), (std::vector<double>{1, -0.5}));
+  EXPECT_EQ(values_of(got[0]), (std::vector<double>{0.5, 2.25}));
+  EXPECT_EQ(values_of(step("sgd", {w, g}, {{"lr", 0.5}})[0]), (std::vector<double>{0.75, 2.25}));
+}
+
+TEST(Random, DrawsByGlobalElement) {
+  const OpRegistry ops = builtin_ops();
+  const OpRecord& record = ops.at("uniform");
+  const Attrs attrs = with_fallbacks(
+      record, {{"shape", std::vector<int64_t>{3, 5}}, {"seed", int64_t{4}}, {"dtype", DType::f64}});
+  const OpCall call{&attrs, {{DType::f32, {}, false, true}}};
+  const std::vector<double> got = values_of(run_once(record, call, {nullptr})[0]);
+  const Rng rng(4, 0);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], rng.uniform(i));
+}
+
+TEST(Random, DropoutScalesWhatItKeeps) {
+  const Tensor x = filled_by("ones", DType::f32, {1000}, 0);
+  const std::vector<double> got =
+      values_of(step("dropout", {x}, {{"p", 0.25}, {"seed", int64_t{9}}})[0]);
+  int64_t kept = 0;
+  for (const double v : got) {
+    EXPECT_TRUE(v == 0 || v == static_cast<float>(1 / 0.75)) << v;
+    kept += v != 0;
+  }
+  EXPECT_NEAR(static_cast<double>(kept), 750, 60);
+}
+
+}  // namespace
+}  // namespace shardproof::testing
