@@ -3,6 +3,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/planner.h"
 #include "shardproof/scenarios/topology.h"
@@ -64,15 +65,6 @@ auto of_option(const char* option, Action action) {
   }
 }
 
-// A plan that takes as long as another is judged by bytes.
-PriceFunction timed_price(const std::shared_ptr<const CostModel>& machine) {
-  return [machine](const PlanStep& step) {
-    Price price = price_by_bytes(step);
-    price.primary = to_seconds(step_time(step, *machine));
-    return price;
-  };
-}
-
 std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to) {
   Fraction naive(0);
   for (const PlanStep& step : gather_then_slice(from, to).steps)
@@ -104,7 +96,7 @@ int plan_command(const Words& words, const Registries&) {
   if (given.count("topology")) {
     machine = of_option("topology",
                         [&] { return parse_topology(given["topology"].as<std::string>(), ""); });
-    options.price = timed_price(machine);
+    options.price = price_by_time(machine);
   }
   const PlannerResult result = plan_redistribution(from, to, options);
   std::string out;

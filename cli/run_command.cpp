@@ -97,9 +97,15 @@ bool all_refused(const RunResult& result) {
 }
 
 void print_refusals(const RunResult& result) {
+  constexpr int kShown = 5;
+  int count = 0;
   for (const ScenarioResult& scenario : result.scenarios)
-    for (const CaseResult& one : scenario.cases)
-      if (one.error) print_error(*one.error);
+    for (const CaseResult& one : scenario.cases) {
+      if (++count > kShown) continue;
+      const std::string which = one.name.empty() ? "" : fmt::format(" (case {})", one.name);
+      print_error(Error(one.error->kind(), one.error->message() + which, one.error->where()));
+    }
+  if (count > kShown) fmt::print(stderr, "and {} cases more\n", count - kShown);
 }
 
 }  // namespace
@@ -129,6 +135,7 @@ int run_command(const Words& words, const Registries& registries) {
   TextStyle style;
   style.color = stdout_is_terminal();
   style.table = paths.size() > 1;
+  style.here = true;
   style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   print_out(text_report(result, style));
   write_reports(given, result, options);

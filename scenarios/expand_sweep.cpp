@@ -6,7 +6,6 @@
 #include <set>
 
 #include "shardproof/program/names.h"
-#include "shardproof/scenarios/load.h"
 
 namespace shardproof {
 namespace {
@@ -47,7 +46,8 @@ std::string case_name(const SweepCase& one) {
   return name;
 }
 
-std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* let) {
+std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* let,
+                                      int64_t max_cases) {
   std::vector<std::pair<std::string, std::vector<JsonReader>>> factors;
   int64_t count = 1;
   for (const auto& [key, values] : sweep.members()) {
@@ -55,8 +55,8 @@ std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* l
     factors.emplace_back(key, values.items());
     if (factors.back().second.empty()) values.refuse("a list with at least one value was expected");
     const auto size = static_cast<int64_t>(factors.back().second.size());
-    if (size > kMaxCases || count * size > kMaxCases)
-      sweep.refuse(fmt::format("more than {} cases", kMaxCases));
+    if (size > max_cases || count * size > max_cases)
+      sweep.refuse(fmt::format("more than {} cases", max_cases));
     count *= size;
   }
   std::vector<SweepCase> cases;
@@ -74,12 +74,13 @@ std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* l
   return cases;
 }
 
-std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree* let) {
+std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree* let,
+                                   int64_t max_cases) {
   std::vector<SweepCase> cases;
   const std::vector<JsonReader> items = sweep.items();
   if (items.empty()) sweep.refuse("a list with at least one case was expected");
-  if (static_cast<int64_t>(items.size()) > kMaxCases)
-    sweep.refuse(fmt::format("more than {} cases", kMaxCases));
+  if (static_cast<int64_t>(items.size()) > max_cases)
+    sweep.refuse(fmt::format("more than {} cases", max_cases));
   for (const JsonReader& item : items) {
     SweepCase one;
     one.path = item.path();
@@ -142,15 +143,15 @@ void make_unique(std::vector<SweepCase>& cases) {
 
 }  // namespace
 
-std::vector<SweepCase> expand_sweep(const JsonReader& root) {
+std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
   if (!root.has("sweep")) return {SweepCase{}};
   const JsonReader sweep = root.at("sweep");
   const JsonTree* let = root.tree().find("let");
   std::vector<SweepCase> cases;
   if (sweep.kind() == JsonKind::object) {
-    cases = expand_product(sweep, let);
+    cases = expand_product(sweep, let, max_cases);
   } else if (sweep.kind() == JsonKind::list) {
-    cases = expand_list(sweep, let);
+    cases = expand_list(sweep, let, max_cases);
   } else {
     sweep.expected("an object of lists or a list of cases");
   }

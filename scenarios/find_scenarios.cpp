@@ -23,8 +23,10 @@ std::string shown_path(const fs::path& path) {
   return path.filename().generic_string();
 }
 
-std::string first_folder(const fs::path& below) {
-  return below.has_parent_path() ? below.begin()->generic_string() : "";
+// The row of a file in the table of a folder.
+std::string row_of(const fs::path& below, const std::string& shown) {
+  return below.has_parent_path() ? below.begin()->generic_string()
+                                 : fs::path(shown).filename().generic_string();
 }
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
@@ -50,7 +52,7 @@ std::vector<ScenarioPath> find_scenarios(const std::string& path) {
     if (it->path().extension() != ".json" || !it->is_regular_file(error)) continue;
     const fs::path below = it->path().lexically_relative(root);
     const fs::path file = shown == "." ? below : fs::path(shown) / below;
-    found.push_back({it->path().string(), file.generic_string(), first_folder(below)});
+    found.push_back({it->path().string(), file.generic_string(), row_of(below, shown)});
   }
   std::sort(found.begin(), found.end(),
             [](const ScenarioPath& a, const ScenarioPath& b) { return a.file < b.file; });

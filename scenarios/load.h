@@ -19,7 +19,8 @@ struct LoadOptions {
   std::vector<std::pair<std::string, std::string>> set;  // --set name=text: overrides a `let`
   int64_t max_ranks = int64_t{1} << 20;
   int64_t max_bytes = 0;  // of tensors; 0: half of the machine's memory
-  std::string folder;     // where a topology file is looked for
+  int64_t max_cases = kMaxCases;
+  std::string folder;  // where a topology file is looked for
 };
 
 // `file` is the name that errors and reports carry.

@@ -40,8 +40,14 @@ Case read_case(const JsonTree& root, const SweepCase& one, const LoadOptions& op
   try {
     out.phases = read_phases(tree, options);
   } catch (const Error& error) {
-    if (out.refusal.verdict != Verdict::bad_input) throw;
-    out.refused = error;
+    const bool expected = out.refusal.verdict == Verdict::bad_input;
+    if (expected && error.kind() != ErrorKind::unsupported) {
+      out.refused = error;
+      return out;
+    }
+    if (one.name.empty()) throw;
+    throw Error(error.kind(), fmt::format("{} (case {})", error.message(), one.name),
+                error.where());
   }
   return out;
 }
@@ -53,7 +59,7 @@ Scenario load_text(std::string_view text, const std::string& file, const LoadOpt
     JsonTree root = read_json(text);
     const JsonReader reader(root, "");
     check_version(reader);
-    std::vector<SweepCase> cases = expand_sweep(reader);
+    std::vector<SweepCase> cases = expand_sweep(reader, options.max_cases);
     check_overrides(options, cases);
     for (const auto& [name, value] : options.set) override_let(root, name, value);
 
@@ -68,7 +74,9 @@ Scenario load_text(std::string_view text, const std::string& file, const LoadOpt
 }
 
 Scenario load_file(const std::string& path, const std::string& file, const LoadOptions& options) {
-  return load_text(read_file(path, file), file, options);
+  Scenario scenario = load_text(read_file(path, file), file, options);
+  scenario.path = path;
+  return scenario;
 }
 
 Job filled(const Phase& phase, uint64_t seed) {

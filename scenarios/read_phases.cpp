@@ -5,6 +5,7 @@
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/detail/visit_listing.h"
 #include "shardproof/scenarios/topology.h"
+#include "shardproof/sim/fault.h"
 
 namespace shardproof {
 namespace {
@@ -95,12 +96,13 @@ class NameSpace {
     };
     if (!is_name(name))
       refuse(fmt::format("\"{}\" is no name: letters, digits and _, not first a digit", name));
-    if (is_reserved(name) && !(what == "stream" && name == "main"))
-      refuse(fmt::format("{} is a word of the language and cannot name a {}", name, what));
+    if (is_reserved(name) && !(what == "a stream" && name == "main"))
+      refuse(fmt::format("{} is a word of the language and cannot name {}", name, what));
     const auto [found, added] = taken_.emplace(name, what);
     if (!added && found->second != what)
-      refuse(fmt::format("{} is a {} already: names are shared by tensors, lets, axes and streams",
-                         name, found->second));
+      refuse(fmt::format(
+          "{} is the name of {} already: tensors, lets, axes and streams share their names", name,
+          found->second));
   }
 
  private:
@@ -111,16 +113,16 @@ void check_names(const Section& section, const Setting& setting, const Job& job)
   NameSpace names;
   for (const auto& [name, mesh] : setting.meshes)
     for (const MeshAxis& axis : mesh.axes())
-      names.add(axis.name, "axis", {"", section.find("mesh")->path(), 0, 0});
+      names.add(axis.name, "an axis", {"", section.find("mesh")->path(), 0, 0});
   for (const std::string& let : setting.lets->names())
-    names.add(let, "let", {"", "/let" + pointer_step(let), 0, 0});
+    names.add(let, "a let", {"", "/let" + pointer_step(let), 0, 0});
   for (const JobInput& input : job.inputs)
-    names.add(input.name, "tensor", {"", "/tensors" + pointer_step(input.name), 0, 0});
+    names.add(input.name, "a tensor", {"", "/tensors" + pointer_step(input.name), 0, 0});
   for (const auto& [group, ranks] : setting.groups)
-    names.add(group, "group", {"", "/groups" + pointer_step(group), 0, 0});
+    names.add(group, "a group", {"", "/groups" + pointer_step(group), 0, 0});
   for (const JobListing& listing : job.ranks)
     for (const auto& [stream, place] : streams_named(listing.listing))
-      names.add(stream, "stream", {"", listing.path, place.line, place.column});
+      names.add(stream, "a stream", {"", listing.path, place.line, place.column});
 }
 
 Listing read_listing(const JsonReader& reader, const Setting& setting) {
@@ -188,8 +190,6 @@ void read_programs(const Section& section, const Setting& setting, Job& job) {
   if (truth) job.truth = read_listing(*truth, setting);
   if (truth && !outputs)
     truth->refuse("needs \"outputs\": how the ranks' values make up the truth's");
-  if (outputs && !truth)
-    outputs->refuse("needs \"truth\": a program on one device to compare with");
   if (outputs) job.outputs = read_outputs(*outputs, setting);
 }
 
@@ -197,9 +197,12 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
   if (const auto topology = section.find("topology"))
     job.cost = topology->inside([&] { return parse_topology(topology->text(), options.folder); });
   if (const auto faults = section.find("faults"))
-    for (const JsonReader& fault : faults->items()) {
-      fault.inside([&] { return parse_expression(fault.text()); });
-      job.faults.push_back(fault.text());
+    for (const JsonReader& reader : faults->items()) {
+      const Fault fault = reader.inside([&] { return parse_fault(reader.text()); });
+      if (fault.rank >= job.world)
+        reader.refuse(
+            fmt::format("rank {} does not exist: the world has {} ranks", fault.rank, job.world));
+      job.faults.push_back(reader.text());
     }
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
   job.max_bytes = options.max_bytes > 0 ? options.max_bytes : default_max_bytes();

@@ -125,17 +125,20 @@ bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
 // The first mesh that has the axes and the ranks.
 void choose_mesh(JobOutput& output, const std::string& selector, const Setting& setting,
                  const JsonReader& reader) {
+  std::vector<PlacementText> placements;
+  if (!output.placements.empty())
+    placements = reader.inside([&] { return parse_placements(output.placements); });
   Lanes on;
   if (!selector.empty())
     on = reader.inside([&] { return select_ranks(selector, setting.meshes, setting.world); });
   for (const auto& [name, mesh] : setting.meshes) {
     const Lanes ranks = mesh.ranks();
-    if (!has_axes(mesh, output.placements) || !ranks.contains(on)) continue;
+    if (!has_axes(mesh, placements) || !ranks.contains(on)) continue;
     output.mesh = name;
     output.on = on.empty() ? ranks : on;
     return;
   }
-  for (const PlacementText& placement : output.placements)
+  for (const PlacementText& placement : placements)
     reader.inside([&] {
       return placement.axis.empty() ? 0 : setting.meshes.front().second.axis(placement.axis);
     });
@@ -168,11 +171,9 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& se
     JobOutput output;
     output.name = name;
     output.path = reader.path();
-    std::string placements, selector;
-    for (const std::string& word : split_words(reader.text(), "on", placements))
+    std::string selector;
+    for (const std::string& word : split_words(reader.text(), "on", output.placements))
       selector += (selector.empty() ? "" : " ") + word;
-    if (!placements.empty())
-      output.placements = reader.inside([&] { return parse_placements(placements); });
     choose_mesh(output, selector, setting, reader);
     out.push_back(std::move(output));
   }

@@ -12,6 +12,7 @@ struct TextStyle {
   bool color = false;
   bool table = true;    // rows of groups before the failures, as for a folder
   double seconds = -1;  // of the run; below 0: not shown
+  bool here = false;    // the command that repeats names the path that was opened
 };
 std::string text_report(const RunResult& result, const TextStyle& style);
 // What one case has to say: "FAIL mlp.json [mesh=tp=4]   wrong values" and the lines below it.

@@ -40,7 +40,8 @@ struct CaseResult {
   std::vector<PhaseResult> phases;
   std::optional<Error> error;
   std::vector<Missed> missed_refusal;  // what the error misses of an expected one
-  std::string repeat;                  // the command that repeats it
+  std::string repeat;                  // the command that repeats it, by `file`
+  std::string repeat_here;             // the same by the path that was opened
 
   Verdict expected = Verdict::clean;  // of the first phase that expects something
   Verdict verdict() const;            // of the first phase that found something

@@ -75,7 +75,9 @@ CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions&
   result.name = one.name;
   result.expected = expected_verdict(one);
   result.repeat = repeat_command(scenario.file, one.name, options);
-  set_repeat_command(result.repeat);
+  result.repeat_here =
+      repeat_command(scenario.path.empty() ? scenario.file : scenario.path, one.name, options);
+  set_repeat_command(result.repeat_here);
   if (one.refused) {
     settle_error(result, one.refusal, *one.refused);
     return result;

@@ -28,7 +28,8 @@ struct Case {
 };
 
 struct Scenario {
-  std::string file;  // as reports name it
+  std::string file;  // as reports name it: never absolute
+  std::string path;  // as it was opened; empty for a text
   std::string about;
   std::vector<Case> cases;
 };

@@ -24,22 +24,32 @@ void add_label(std::string& out, const std::string& label, const std::string& te
   out += fmt::format("  {:<7} {}\n", label, text);
 }
 
-// A line of the program, when the finding's own lines do not show it.
-void add_source(std::string& out, const PhaseResult& phase, const Finding& finding) {
-  const std::string text = phase.line_text(finding);
-  if (text.empty()) return;
-  const size_t start = text.find_first_not_of(' ');
-  const std::string label = finding.verdict == Verdict::wrong_values ? "first wrong line" : "line";
-  std::string row = fmt::format("  {}   {}   {}", label, finding.line, text.substr(start));
-  if (!finding.instance.empty()) row += fmt::format("   ({})", finding.instance);
-  out += row + "\n";
+bool tells_verdict(const Finding& finding) {
+  return finding.headline.starts_with(name(finding.verdict));
 }
 
-std::string finding_text(const PhaseResult& phase, const Finding& finding) {
+// The line of the program stands first, unless what follows shows it beside the ranks.
+std::string finding_text(const PhaseResult& phase, const Finding& finding, bool in_title) {
+  std::string source = phase.line_text(finding);
+  source.erase(0, source.find_first_not_of(' '));
+  const bool of_values = finding.verdict == Verdict::wrong_values;
+  std::string details;
+  bool shown = source.empty();
+  for (const std::string& detail : finding.details) {
+    const bool repeats = !source.empty() && detail.ends_with(source) &&
+                         (detail.starts_with("first wrong line") || detail.starts_with("line "));
+    if (repeats) continue;
+    shown = shown || detail.find(source) != std::string::npos;
+    details += "  " + detail + "\n";
+  }
   std::string out;
-  add_source(out, phase, finding);
-  if (!finding.headline.empty()) out += "  " + finding.headline + "\n";
-  for (const std::string& detail : finding.details) out += "  " + detail + "\n";
+  if (!shown) {
+    out += fmt::format("  {}   {}   {}", of_values ? "first wrong line" : "line", finding.line,
+                       source);
+    out += finding.instance.empty() ? "\n" : fmt::format("   ({})\n", finding.instance);
+  }
+  if (!finding.headline.empty() && !in_title) out += "  " + finding.headline + "\n";
+  out += details;
   if (!finding.fix.empty()) add_label(out, "fix", finding.fix);
   return out;
 }
@@ -53,20 +63,30 @@ std::string phase_label(const CaseResult& result, size_t phase) {
   return result.phases.size() > 1 ? fmt::format("  phase {}\n", phase + 1) : "";
 }
 
-// The verdict that the first line of a case shows.
-std::string headline_of(const CaseResult& result) {
-  if (result.status == CaseStatus::refused) return "refused";
-  const std::string got(name(result.verdict()));
-  if (result.verdict() == result.expected)
-    return result.status == CaseStatus::surprise ? got + ", but not as expected" : got;
-  if (result.expected == Verdict::clean) return got;
-  return fmt::format("{}; expected {}", got, name(result.expected));
-}
-
 // Findings whose verdict was expected are no news when something else was missed.
 bool worth_telling(const CaseResult& result) {
   return result.status == CaseStatus::as_expected || result.verdict() != result.expected ||
          result.expected == Verdict::clean;
+}
+
+const Finding* first_finding(const CaseResult& result) {
+  for (const PhaseResult& phase : result.phases)
+    if (!phase.outcome.findings.empty()) return &phase.outcome.findings.front();
+  return nullptr;
+}
+
+// The verdict that the first line of a case shows, in the words of its first finding where they
+// name it.
+std::string headline_of(const CaseResult& result) {
+  if (result.status == CaseStatus::refused) return "refused";
+  const Finding* finding = worth_telling(result) ? first_finding(result) : nullptr;
+  const std::string got = finding != nullptr && tells_verdict(*finding)
+                              ? finding->headline
+                              : std::string(name(result.verdict()));
+  if (result.verdict() == result.expected)
+    return result.status == CaseStatus::surprise ? got + ", but not as expected" : got;
+  if (result.expected == Verdict::clean) return got;
+  return fmt::format("{}; expected {}", got, name(result.expected));
 }
 
 std::vector<Missed> without_verdict(std::vector<Missed> misses) {
@@ -77,6 +97,7 @@ std::vector<Missed> without_verdict(std::vector<Missed> misses) {
 }
 
 std::string failure_text(const CaseResult& result) {
+  const Finding* titled = first_finding(result);
   std::string out;
   if (result.error) out += fmt::format("  {}\n", result.error->what());
   add_missed(out, without_verdict(result.missed_refusal));
@@ -85,7 +106,8 @@ std::string failure_text(const CaseResult& result) {
     if (phase.missed.empty() && phase.outcome.findings.empty()) continue;
     out += phase_label(result, i);
     if (worth_telling(result) || phase.missed.empty())
-      for (const Finding& finding : phase.outcome.findings) out += finding_text(phase, finding);
+      for (const Finding& finding : phase.outcome.findings)
+        out += finding_text(phase, finding, &finding == titled && tells_verdict(finding));
     add_missed(out, without_verdict(phase.missed));
   }
   return out;
@@ -162,7 +184,7 @@ std::string case_text(const CaseResult& result, const TextStyle& style) {
                                 title(result), headline_of(result),
                                 good && result.expected != Verdict::clean ? ", as expected" : "");
   out += failure_text(result);
-  if (!good) add_label(out, "repeat", result.repeat);
+  if (!good) add_label(out, "repeat", style.here ? result.repeat_here : result.repeat);
   return out;
 }
 

@@ -16,8 +16,8 @@ struct SweepCase {
 };
 
 // One case without settings when there is no sweep. Throws Error(bad_input): more cases than
-// kMaxCases, a key that is neither mesh, dtype, topology, a `let` nor a JSON pointer.
-std::vector<SweepCase> expand_sweep(const JsonReader& root);
+// `max_cases`, a key that is neither mesh, dtype, topology, a `let` nor a JSON pointer.
+std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases);
 // The root object of one case: without `sweep`, with the settings.
 JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case);
 // --set: a let that must be there and that no sweep sets.

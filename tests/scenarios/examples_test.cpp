@@ -1,0 +1,112 @@
+// The product's language is the test language: every example file and the whole corpus must end
+// with the verdict it states.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Registries& registries() {
+  static const Registries kRegistries{builtin_ops(), builtin_backends()};
+  return kRegistries;
+}
+
+RunResult run_one(const ScenarioPath& path, const RunOptions& options = {}) {
+  return run_scenarios({load_file(path.path, path.file)}, {path.group}, options, registries());
+}
+
+std::string name_of(const testing::TestParamInfo<ScenarioPath>& info) {
+  std::string name = info.param.group + "_" + fs::path(info.param.path).stem().string();
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
+std::vector<ScenarioPath> below(const std::string& folder) {
+  return find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/" + folder);
+}
+
+bool is_known(const ScenarioPath& path) {
+  return fs::path(path.path).filename().string().starts_with("a");
+}
+std::vector<ScenarioPath> examples(bool known) {
+  std::vector<ScenarioPath> out;
+  for (const ScenarioPath& path : below("tests/scenarios"))
+    if (is_known(path) == known) out.push_back(path);
+  return out;
+}
+
+class Corpus : public testing::TestWithParam<ScenarioPath> {};
+TEST_P(Corpus, EndsAsItSays) {
+  const RunResult result = run_one(GetParam());
+  EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
+  EXPECT_FALSE(result.scenarios[0].about.empty()) << "a scenario of the corpus says why it exists";
+}
+INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(below("scenarios/corpus")), name_of);
+INSTANTIATE_TEST_SUITE_P(Examples, Corpus, testing::ValuesIn(examples(true)), name_of);
+
+// Examples of later work: refused with a message that says so, never run as if they said less.
+class Later : public testing::TestWithParam<ScenarioPath> {};
+TEST_P(Later, IsRefusedOrEndsAsItSays) {
+  try {
+    const RunResult result = run_one(GetParam());
+    EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
+    EXPECT_NE(error.message().find("is for a later version"), std::string::npos) << error.what();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Examples, Later, testing::ValuesIn(examples(false)), name_of);
+
+// Neither the number of threads nor a second run changes a byte of the reports.
+TEST(Run, ReportsDoNotDependOnThreads) {
+  const std::vector<ScenarioPath> paths = below("scenarios/corpus/bugs");
+  std::vector<Scenario> scenarios;
+  std::vector<std::string> groups;
+  for (const ScenarioPath& path : paths) {
+    scenarios.push_back(load_file(path.path, path.file));
+    groups.push_back(path.group);
+  }
+  RunOptions options;
+  std::set<std::string> json, junit, text;
+  for (const int jobs : {1, 1, 3}) {
+    options.jobs = jobs;
+    const RunResult result = run_scenarios(scenarios, groups, options, registries());
+    json.insert(json_report(result, {"0", {}}));
+    junit.insert(junit_report(result, {"0", {}}));
+    text.insert(text_report(result, {}));
+  }
+  EXPECT_EQ(json.size(), 1U);
+  EXPECT_EQ(junit.size(), 1U);
+  EXPECT_EQ(text.size(), 1U);
+}
+
+// Values, findings and verdicts are the same whatever the order in which ranks get on.
+TEST(Run, VerdictsDoNotDependOnTheSchedule) {
+  for (const char* name : {"collectives/halo", "collectives/pipeline_chain",
+                           "bugs/swapped_send_order", "layers/mlp_backward_by_hand"}) {
+    const std::string path =
+        std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + name + ".json";
+    for (const ScheduleKind kind : {ScheduleKind::seeded, ScheduleKind::adversarial}) {
+      for (const uint64_t seed : {1, 2, 3}) {
+        RunOptions options;
+        options.schedule = kind;
+        options.seed = seed;
+        const RunResult result = run_one({path, name, ""}, options);
+        EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

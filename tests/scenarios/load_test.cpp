@@ -1,0 +1,358 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/load.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The message of what is refused, with its place, or "" when nothing is.
+std::string refusal(const std::string& text, const LoadOptions& options = {}) {
+  try {
+    load_text(text, "f.json", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A file with these members beside version and mesh.
+std::string file(const std::string& members, const std::string& mesh = "tp=2") {
+  return "{\"version\": 1, \"mesh\": \"" + mesh + "\", " + members + "}";
+}
+std::string with_tensor(const std::string& tensor, const std::string& mesh = "tp=2") {
+  return file("\"tensors\": {\"x\": " + tensor + "}, \"program\": [\"y = x\"]", mesh);
+}
+
+struct Refused {
+  std::string text, message;
+};
+
+void expect_refused(const std::vector<Refused>& cases) {
+  for (const Refused& one : cases) {
+    const std::string got = refusal(one.text);
+    EXPECT_NE(got.find(one.message), std::string::npos) << one.text << "\n  got: " << got;
+    EXPECT_TRUE(got.starts_with("f.json: ")) << got;
+    EXPECT_LE(std::count(got.begin(), got.end(), '\n'), 5) << got;
+  }
+}
+
+TEST(Load, WhatIsNoJsonIsRefusedWithLineAndColumn) {
+  expect_refused({
+      {"", "line 1, column 1"},
+      {"{\"version\": 1,}", "line 1, column 15"},
+      {"{\"version\": 1,\n \"version\": 1}", "line 2, column 2: key \"version\" stands twice"},
+      {"{\"a\": \"\xff\"}", "line 1, column 8: expected UTF-8, found byte 0xff"},
+      {"{\"a\": \"\xed\xa0\x80\"}", "expected UTF-8"},
+      {"{\"a\": 9223372036854775808}",
+       "column 7: integer 9223372036854775808 does not fit 64 bits"},
+      {"{\"a\": -9223372036854775809}", "does not fit 64 bits"},
+      {std::string(200, '['), "line 1, column 65: more than 64 levels of nesting"},
+      {"{\"version\": 1} x", "line 1, column 16"},
+      {std::string("{\"version\": 1}\0x", 16), "zero byte"},
+      {"[1]", "expected a scenario: an object"},
+      {"/* no end", "invalid comment"},
+  });
+}
+
+TEST(Load, AMillionBracketsEndNoStack) {
+  EXPECT_NE(refusal(std::string(1000000, '[')).find("64 levels"), std::string::npos);
+}
+
+TEST(Load, VersionComesFirst) {
+  expect_refused({
+      {"{\"mesh\": \"tp=2\"}", "key \"version\" is missing"},
+      {"{\"version\": 2, \"new key\": 1}", "/version: version 2 of the scenario language is newer"},
+      {"{\"version\": 0}", "/version: expected version 1"},
+      {"{\"version\": 1.0}", "/version: expected an integer, found 1"},
+  });
+}
+
+TEST(Load, UnknownWordsNameTheNearest) {
+  expect_refused({
+      {file("\"tensor\": {}"), "/tensor: unknown key; did you mean \"tensors\"?"},
+      {with_tensor("{\"shape\": [4], \"placement\": \"tp:R\"}"),
+       "/tensors/x/placement: unknown key; did you mean \"placements\"?"},
+      {with_tensor("{\"shape\": [4], \"dtype\": \"bf17\"}"), "did you mean \"bf16\"?"},
+      {with_tensor("{\"shape\": [4], \"fill\": \"int\"}"), "did you mean \"ints\"?"},
+      {with_tensor("{\"shape\": [4], \"placements\": \"tq:S(0)\"}"), "/tensors/x/placements"},
+      {file("\"tensors\": {}, \"program\": [], \"expect\": {\"verdict\": \"deadlok\"}"),
+       "/expect/verdict: unknown verdict \"deadlok\"; did you mean \"deadlock\"?"},
+      {file("\"tensors\": {}, \"program\": [], \"expect\": {\"collectives\": {\"all_reduc\": 1}}"),
+       "did you mean \"all_reduce\"?"},
+      {file("\"tensors\": {}, \"program\": [], \"expect\": {\"bytes\": {\"tq\": 1}}"),
+       "did you mean \"tp\"?"},
+      {file("\"let\": {\"hidden\": 4}, \"tensors\": {\"x\": {\"shape\": [\"hiden\"]}}, "
+            "\"program\": []"),
+       "/tensors/x/shape/0"},
+  });
+}
+
+TEST(Load, SizesAreChecked) {
+  expect_refused({
+      {with_tensor("{\"shape\": [-1]}"), "/tensors/x/shape/0: a size must not be negative"},
+      {with_tensor("{\"shape\": [\"7 / 2\"]}"), "/tensors/x/shape/0"},
+      {with_tensor("{\"shape\": [\"1 // 0\"]}"), "/tensors/x/shape/0"},
+      {with_tensor("{\"shape\": [\"2 ** 62 * 2\"]}"), "/tensors/x/shape/0"},
+      {with_tensor("{\"shape\": [\"2 ** 40\", \"2 ** 40\"]}"), "/tensors/x/shape"},
+      {with_tensor("{\"shape\": [\"2 ** 40\", 1024]}"), "the limit is"},
+      {with_tensor("{\"shape\": [1,1,1,1,1,1,1,1,1]}"), "at most 8 dims"},
+      {with_tensor("{\"shape\": [4], \"placements\": \"tp:S(1)\"}"), "/tensors/x/placements"},
+      {with_tensor("{\"shape\": [4], \"placements\": \"tp:S(0, sizes=[1, 2])\"}"),
+       "/tensors/x/placements"},
+      {with_tensor("{\"shape\": [4], \"dtype\": \"bool\", \"placements\": \"tp:P(sum)\"}"),
+       "/tensors/x/placements"},
+      {with_tensor("{\"shape\": [4], \"placements\": \"a:P(sum) b:P(max)\"}", "a=2, b=2"),
+       "/tensors/x/placements"},
+      {with_tensor("{\"shape\": [4]}", "tp=2000000"), "/mesh: 2000000 ranks, the limit is 1048576"},
+      {with_tensor("{\"shape\": [4]}", "tp=0"), "/mesh"},
+      {with_tensor("{}"), "expected \"shape\" or \"values\""},
+  });
+}
+
+TEST(Load, ValuesAreRectangularAndFit) {
+  expect_refused({
+      {with_tensor("{\"values\": [[1, 2], [3]]}"), "/tensors/x/values/1: expected a list of 2"},
+      {with_tensor("{\"values\": [1, [2]]}"), "/tensors/x/values/1: expected a number"},
+      {with_tensor("{\"values\": [1], \"shape\": [2]}"),
+       "/tensors/x/values: the values have shape"},
+      {with_tensor("{\"values\": [300], \"dtype\": \"u8\"}"), "300 does not fit u8"},
+      {with_tensor("{\"values\": [0.5], \"dtype\": \"i32\"}"), "no whole number"},
+      {with_tensor("{\"values\": [1], \"fill\": \"ones\"}"), "gives the elements already"},
+      {with_tensor("{\"shape\": [1], \"fill\": \"ints(3, 3)\"}"), "nothing to draw from"},
+      {with_tensor("{\"shape\": [1], \"fill\": \"uniform(0, 1)\", \"dtype\": \"i8\"}"),
+       "floating dtype"},
+      {with_tensor("{\"shape\": [1], \"fill\": \"const()\"}"), "expected const(c)"},
+  });
+}
+
+TEST(Load, RanksAreTakenOnceEach) {
+  const auto ranks = [](const std::string& object) {
+    return file("\"tensors\": {}, \"ranks\": {" + object + "}", "dp=2, tp=2");
+  };
+  EXPECT_EQ(refusal(ranks("\"dp=0\": [], \"rest\": []")), "");
+  EXPECT_EQ(refusal(ranks("\"dp=0 tp=1\": [], \"0 2\": [], \"3\": []")), "");
+  expect_refused({
+      {ranks("\"dp=0\": []"), "/ranks: ranks 2 3 have no listing"},
+      {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
+       "/ranks/1: rank 1 is taken by two selectors"},
+      {ranks("\"all\": [], \"rest\": []"), "rest takes no rank"},
+      {ranks("\"0-4\": []"), "rank 4 does not exist: the world has 4 ranks"},
+      {ranks("\"dp=2\": []"), "dp=2 is past the axis"},
+      {ranks("\"dq=0\": []"), "unknown axis dq; did you mean \"dp\"?"},
+      {ranks("\"first\": []"), "expected ranks such as"},
+  });
+}
+
+TEST(Load, NamesAreShared) {
+  const std::string program = ", \"program\": []";
+  expect_refused({
+      {file("\"let\": {\"tp\": 1}, \"tensors\": {}" + program),
+       "tp is the name of an axis already"},
+      {file("\"let\": {\"x\": 1}, \"tensors\": {\"x\": {\"shape\": [1]}}" + program),
+       "x is the name of a let already"},
+      {file("\"tensors\": {\"rank\": {\"shape\": [1]}}" + program),
+       "rank is a word of the language"},
+      {file("\"tensors\": {\"bf16\": {\"shape\": [1]}}" + program),
+       "bf16 is a word of the language"},
+      {file("\"tensors\": {\"2x\": {\"shape\": [1]}}" + program), "\"2x\" is no name"},
+      {file("\"tensors\": {\"c\": {\"shape\": [1]}}, \"ranks\": {\"all\": [\"on c:\", \"  y = "
+            "c\"]}"),
+       "c is the name of a tensor already"},
+  });
+}
+
+TEST(Load, ProgramsAreWhole) {
+  expect_refused({
+      {file("\"tensors\": {}"), "expected \"program\" (global) or \"ranks\""},
+      {file("\"tensors\": {}, \"program\": [], \"ranks\": {\"all\": []}"), "one of"},
+      {file("\"program\": []"), "key \"tensors\" is missing"},
+      {"{\"version\": 1, \"tensors\": {}, \"program\": []}", "key \"mesh\" is missing"},
+      {file("\"tensors\": {}, \"program\": [\"a = 1\", \"b = 2\\nc = 3\"]"),
+       "/program line 2: a line break inside a line"},
+      {file("\"tensors\": {}, \"program\": [\"y = (1\"]"), "/program line 1, column"},
+      {file("\"tensors\": {}, \"program\": [\"for i in range(3):\"]"), "/program line 1"},
+      {file("\"tensors\": {}, \"ranks\": {\"all\": []}, \"truth\": []"),
+       "/truth: needs \"outputs\""},
+      {file("\"tensors\": {}, \"program\": [], \"truth\": []"), "/truth: belongs to \"ranks\""},
+      {file("\"tensors\": {}, \"program\": [], \"expect\": {\"time\": \"< 1 us\"}"),
+       "/expect/time: times need a \"topology\""},
+  });
+}
+
+TEST(Load, WhatComesLaterIsNamed) {
+  const std::string later = "is for a later version";
+  const std::string end = ", \"tensors\": {}, \"program\": []";
+  expect_refused({
+      {file("\"model\": \"llama3-8b\""), later},
+      {file("\"resident\": 1" + end), later},
+      {file("\"tensors\": {}, \"program\": [], \"train\": {}"), later},
+      {file("\"topology\": \"dgx-h100 x 8\"" + end), later},
+      {file("\"expect\": {\"verdict\": \"race\"}" + end), later},
+      {file("\"expect\": {\"bubble\": 0}" + end), later},
+      {file("\"tensors\": {\"x\": {\"shape\": [1]}}, \"program\": [\"g = grad(x, [x])\"]"), later},
+  });
+}
+
+TEST(Load, PastesTextAndEvaluatesNumbers) {
+  const Scenario scenario = load_text(
+      R"json({"version": 1, "mesh": "dp=2, tp=$n",
+          "let": {"n": 3, "m": "n * size(dp)", "px": "tp:S(0)", "any": "%%"},
+          "tensors": {"x": {"shape": ["m", "$m"], "placements": "$px"}},
+          "program": ["y = x * $n"]})json",
+      "f.json");
+  const Job& job = scenario.cases.at(0).phases.at(0).job;
+  EXPECT_EQ(job.world, 6);
+  EXPECT_EQ(job.inputs.at(0).spec.shape(), (Dims{6, 6}));
+  EXPECT_EQ(placements_text(job.inputs.at(0).spec), "tp:S(0)");
+  EXPECT_EQ(job.program->lines.at(0), "y = x * 3");
+  expect_refused(
+      {{with_tensor("{\"shape\": [\"$size\"]}"), "unknown name $size"},
+       {file("\"let\": {\"a\": \"b\", \"b\": 1}, \"tensors\": {\"x\": {\"shape\": [\"a\"]}}, "
+             "\"program\": []"),
+        "/let/a"}});
+}
+
+TEST(Load, SetOverridesALet) {
+  const std::string text = file(
+      "\"let\": {\"n\": 2, \"m\": \"n * 3\"}, \"program\": [], "
+      "\"tensors\": {\"x\": {\"shape\": [\"m\"]}}");
+  LoadOptions options;
+  options.set = {{"n", "5"}};
+  const Scenario scenario = load_text(text, "f.json", options);
+  EXPECT_EQ(scenario.cases[0].phases[0].job.inputs[0].spec.shape(), (Dims{15}));
+  options.set = {{"k", "5"}};
+  EXPECT_NE(refusal(text, options).find("--set k: the file has no let"), std::string::npos);
+}
+
+TEST(Load, ASweepIsTheProductInOrderOfWriting) {
+  const Scenario scenario = load_text(
+      R"({"version": 1, "let": {"n": 1}, "tensors": {"x": {"shape": ["n"]}}, "program": [],
+          "sweep": {"mesh": ["tp=2", "dp=2, tp=3"], "n": [7, 16], "/explicit": [true]}})",
+      "f.json");
+  std::vector<std::string> names;
+  for (const Case& one : scenario.cases) names.push_back(one.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "mesh=tp=2 n=7 /explicit=true", "mesh=tp=2 n=16 /explicit=true",
+                "mesh=dp=2, tp=3 n=7 /explicit=true", "mesh=dp=2, tp=3 n=16 /explicit=true"}));
+  EXPECT_EQ(scenario.cases[3].phases[0].job.world, 6);
+  EXPECT_TRUE(scenario.cases[3].phases[0].job.explicit_only);
+}
+
+TEST(Load, SweepsAreChecked) {
+  const auto sweep = [](const std::string& value) {
+    return file("\"let\": {\"n\": 1}, \"tensors\": {}, \"program\": [], \"sweep\": " + value);
+  };
+  std::string many = "[";
+  for (int i = 0; i < 101; ++i) many += (i ? "," : "") + std::to_string(i);
+  many += "]";
+  expect_refused({
+      {sweep("{\"n\": " + many + ", \"m\": " + many + "}"), "/sweep: more than 10000 cases"},
+      {sweep("{\"explicit\": [true]}"), "a sweep sets this key as \"/explicit\""},
+      {sweep("{\"mesg\": [\"tp=2\"]}"), "did you mean \"mesh\"?"},
+      {sweep("{\"n\": []}"), "at least one value"},
+      {sweep("[{\"/version/x\": 1}]"), "would lie in an integer"},
+      {sweep("3"), "expected an object of lists or a list of cases"},
+  });
+}
+
+TEST(Load, CasesOfAListHaveTheirOwnExpectation) {
+  const Scenario scenario = load_text(
+      R"({"version": 1, "mesh": "tp=2", "tensors": {}, "program": [], "expect": {"verdict": "deadlock"},
+          "sweep": [{"hold": "", "expect": {"verdict": "mismatch"}}, {"hold": "x"}]})",
+      "f.json");
+  EXPECT_EQ(scenario.cases[0].phases[0].expect.verdict, Verdict::mismatch);
+  EXPECT_EQ(scenario.cases[1].phases[0].expect.verdict, Verdict::deadlock);
+}
+
+TEST(Load, PhasesShareTensorsAndLets) {
+  const Scenario scenario = load_text(
+      R"json({"version": 1, "tensors": {"w": {"shape": [6], "placements": "dp:S(0)"}}, "phases": [
+          {"mesh": "dp=3", "program": ["y = w"]},
+          {"mesh": "dp=2", "ranks": {"all": []}, "expect": {"verdict": "deadlock"}}]})json",
+      "f.json");
+  const std::vector<Phase>& phases = scenario.cases.at(0).phases;
+  ASSERT_EQ(phases.size(), 2U);
+  EXPECT_EQ(phases[0].job.world, 3);
+  EXPECT_EQ(phases[1].job.world, 2);
+  EXPECT_EQ(phases[1].expect.verdict, Verdict::deadlock);
+}
+
+TEST(Load, ExpectedBadInputIsKept) {
+  const Scenario scenario =
+      load_text(file("\"tensors\": {\"x\": {\"shape\": [-1]}}, \"program\": [], "
+                     "\"expect\": {\"verdict\": \"bad input\", \"error\": \"negative\"}"),
+                "f.json");
+  ASSERT_TRUE(scenario.cases[0].refused.has_value());
+  EXPECT_TRUE(missed(scenario.cases[0].refusal, *scenario.cases[0].refused).empty());
+}
+
+// A longer tensor begins with the elements of a shorter one: draws go by global element.
+TEST(Fill, DrawsGoByElement) {
+  for (const char* text :
+       {"ints", "ints(-100, 100)", "iota", "uniform(0, 1)", "normal(0, 1)", "ones"}) {
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const Fill fill = parse_fill(text, dtype, {});
+      const std::vector<double> longer = values_of(fill_tensor(fill, "w", dtype, {40}, 7));
+      const std::vector<double> shorter = values_of(fill_tensor(fill, "w", dtype, {3, 5}, 7));
+      EXPECT_TRUE(std::equal(shorter.begin(), shorter.end(), longer.begin())) << text;
+    }
+  }
+}
+
+TEST(Fill, DefaultsStayInTheirRange) {
+  for (const auto& [dtype, low, high] : {std::tuple{DType::f32, -4, 4},
+                                         {DType::i8, -4, 4},
+                                         {DType::u8, 0, 8},
+                                         {DType::boolean, 0, 1}}) {
+    std::set<double> seen;
+    for (const double value : values_of(fill_tensor(default_fill(dtype), "x", dtype, {500}, 1)))
+      seen.insert(value);
+    EXPECT_EQ(*seen.begin(), low);
+    EXPECT_EQ(*seen.rbegin(), high);
+    EXPECT_EQ(seen.size(), static_cast<size_t>(high - low + 1));
+  }
+}
+
+TEST(Files, WhatCannotBeReadIsNamed) {
+  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_files";
+  fs::create_directories(folder / "empty");
+  for (const std::string& path :
+       {(folder / "missing.json").string(), (folder / "empty").string()}) {
+    try {
+      find_scenarios(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::io);
+      EXPECT_FALSE(error.where().file.empty());
+    }
+  }
+  EXPECT_THROW(load_file((folder / "empty").string(), "empty"), Error);
+  fs::remove_all(folder);
+}
+
+TEST(Files, AFolderIsReadInOrderAndShownWithoutItsRoot) {
+  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_order";
+  fs::create_directories(folder / "b");
+  for (const char* name : {"z.json", "b/a.json", "a.json", "notes.txt"})
+    std::ofstream(folder / name) << "{}";
+  std::vector<std::string> files;
+  for (const ScenarioPath& path : find_scenarios(folder.string())) {
+    files.push_back(path.file);
+    EXPECT_FALSE(path.file.starts_with("/"));
+  }
+  EXPECT_EQ(files, (std::vector<std::string>{"shardproof_order/a.json", "shardproof_order/b/a.json",
+                                             "shardproof_order/z.json"}));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/report.h"
+#include "shardproof/tests/approval.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunResult run_text(const std::string& text, const std::string& file = "f.json") {
+  static const Registries kRegistries{builtin_ops(), builtin_backends()};
+  return run_scenarios({load_text(text, file)}, {""}, {}, kRegistries);
+}
+
+RunResult run_corpus(const std::string& name) {
+  const std::string file = "scenarios/corpus/" + name + ".json";
+  static const Registries kRegistries{builtin_ops(), builtin_backends()};
+  return run_scenarios({load_file(std::string(SHARDPROOF_SOURCE_DIR) + "/" + file, file)}, {""}, {},
+                       kRegistries);
+}
+
+// What is missed, as "what: expected, got" lines.
+std::string missed_text(const std::string& expect, const std::string& program = "\"y = x * 2\"") {
+  const RunResult result = run_text(
+      "{\"version\": 1, \"mesh\": \"dp=2\", \"tensors\": {\"x\": {\"shape\": [4], \"placements\": "
+      "\"dp:S(0)\", \"fill\": \"iota\"}}, \"program\": [" +
+      program + "], \"expect\": {" + expect + "}}");
+  std::string out;
+  for (const Missed& miss : result.scenarios.at(0).cases.at(0).phases.at(0).missed)
+    out += miss.what + ": " + miss.expected + ", " + miss.got + "\n";
+  return out;
+}
+
+TEST(Expect, WhatHoldsIsSilent) {
+  EXPECT_EQ(missed_text(""), "");
+  EXPECT_EQ(missed_text("\"verdict\": \"clean\", \"collectives\": {}, \"bytes\": {\"dp\": 0}"), "");
+  EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 4, \"2 * 3\"]}"), "");
+  EXPECT_EQ(missed_text("\"values\": {\"y\": \">= 0\"}"), "");
+  EXPECT_EQ(missed_text("\"local\": {\"y\": {\"all\": [2]}}, \"placements\": {\"y\": \"S(0)\"}"),
+            "");
+}
+
+TEST(Expect, WhatIsMissedIsSaid) {
+  const std::string gather = "\"y = redistribute(x, dp:R)\"";
+  EXPECT_EQ(missed_text("\"verdict\": \"deadlock\""), "verdict: deadlock, clean\n");
+  EXPECT_EQ(missed_text("\"collectives\": {}", gather),
+            "calls of all_gather over dp of ranks 0-1: none, 1\n");
+  EXPECT_EQ(missed_text("\"collectives\": {\"all_gather\": {\"0\": 1, \"1\": 2}}", gather),
+            "calls of all_gather of ranks 1: 2, 1\n");
+  EXPECT_EQ(missed_text("\"bytes\": {\"dp\": \"< 8\"}", gather),
+            "bytes sent over dp of ranks 0-1: < 8, 8\n");
+  EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 5, 6]}"), "y[2]: 5, 4\n");
+  EXPECT_EQ(missed_text("\"values\": {\"z\": [0]}"), "values of z: a value of this name, none\n");
+  EXPECT_EQ(missed_text("\"local\": {\"y\": {\"1\": [3]}}"),
+            "local shape of y on ranks 1: [3], [2] on ranks 1\n");
+  EXPECT_EQ(missed_text("\"placements\": {\"y\": \"dp:R\"}"), "placements of y: R, dp:S(0)\n");
+}
+
+TEST(Report, TextOfFindings) {
+  for (const char* name :
+       {"bugs/bias_on_every_rank", "bugs/swapped_send_order", "bugs/unequal_counts",
+        "bugs/skipped_last_collective", "bugs/not_a_member", "bugs/hidden_redistribution",
+        "bugs/inner_sizes_differ"}) {
+    std::string approval = std::string("report/") + name;
+    expect_approved(approval, text_report(run_corpus(name), {false, false, -1}));
+  }
+}
+
+TEST(Report, JsonAndJunit) {
+  const RunResult result = run_text(
+      R"({"version": 1, "about": "A \"quoted\" <name> & more", "let": {"n": 1}, "tensors": {"x": {"shape": ["n"]}},
+          "program": ["y = x * 2"], "sweep": [
+            {"mesh": "dp=2", "n": 2}, {"mesh": "dp=2", "n": 3, "expect": {"values": {"y": "< 0 - 99"}}},
+            {"mesh": "dp=1", "n": 4, "expect": {"verdict": "deadlock"}}]})",
+      "a&b <c>.json");
+  EXPECT_EQ(result.exit_code(), 1);
+  expect_approved("report/json", json_report(result, {"0.0.0", {}}));
+  expect_approved("report/junit", junit_report(result, {"0.0.0", {}}));
+  expect_approved("report/text", text_report(result, {}));
+}
+
+TEST(WholeFile, IsThereWholeOrNotAtAll) {
+  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_write";
+  fs::create_directories(folder);
+  const std::string path = (folder / "out.json").string();
+  write_whole_file(path, "first");
+  write_whole_file(path, "second");
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "second");
+  for (const std::string& bad :
+       {(folder / "none" / "x").string(), folder.string(), std::string("/dev/full")}) {
+    try {
+      write_whole_file(bad, std::string(100000, 'x'));
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::io);
+      EXPECT_EQ(error.where().file, bad);
+    }
+  }
+  int64_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(files, 1);
+  fs::remove_all(folder);
+}
+
+TEST(Report, NumbersAreGrouped) {
+  EXPECT_EQ(grouped_number(0), "0");
+  EXPECT_EQ(grouped_number(999), "999");
+  EXPECT_EQ(grouped_number(9312), "9,312");
+  EXPECT_EQ(grouped_number(1234567), "1,234,567");
+}
+
+}  // namespace
+}  // namespace shardproof
