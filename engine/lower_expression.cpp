@@ -183,42 +183,59 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
   const ValueId value = lower_value(base);
   if (static_cast<int>(items.size()) > dims_of(value))
     fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(), dims_of(value)));
-  const OpRecord* op = ops_.find_infix("[]");
-  SP_CHECK(op, "no op means indexing");
-  std::vector<LaneNumber> lows, highs;
-  std::vector<int64_t> drop;
-  for (size_t d = 0; d < items.size(); ++d) {
-    const IndexItem& item = items[d];
-    const LaneNumber none{lanes_, {Number(std::numeric_limits<int64_t>::max())}};
-    const LaneNumber zero{lanes_, {Number(int64_t{0})}};
-    if (!item.slice) {
-      drop.push_back(static_cast<int64_t>(d));
-      lows.push_back(lane_number(item.at.at(0)));
-      highs.push_back(none);
-    } else {
-      lows.push_back(item.low.empty() ? zero : lane_number(item.low[0]));
-      highs.push_back(item.high.empty() ? none : lane_number(item.high[0]));
-    }
-  }
+  const Place outer = place_;
+  place_.column = place.column;
+  ValueId result = value;
+  // Single indices first, from the last dim on, so that the numbers of the dims before them stay.
+  std::vector<const IndexItem*> slices;
+  for (size_t d = items.size(); d-- > 0;)
+    if (!items[d].slice)
+      result = select(result, static_cast<int64_t>(d), lane_number(items[d].at.at(0)));
+    else
+      slices.insert(slices.begin(), &items[d]);
+  bool cuts = false;
+  for (const IndexItem* item : slices) cuts = cuts || !item->low.empty() || !item->high.empty();
+  if (cuts) result = slice(result, slices);
+  place_ = outer;
+  return result;
+}
+
+ValueId Lowering::select(ValueId value, int64_t dim, const LaneNumber& index) {
   LaneClasses classes(lanes_);
-  for (size_t d = 0; d < items.size(); ++d) {
-    classes.refine(lows[d]);
-    classes.refine(highs[d]);
+  classes.refine(index);
+  std::vector<LaneAttrs> attrs;
+  for (const Lanes& lanes : classes.lanes())
+    attrs.push_back({lanes, Attrs{{"dim", dim}, {"index", index.on(lanes[0]).integer()}}});
+  const OpRecord* op = ops_.find_infix("[]");
+  SP_CHECK(op, "no op means x[i]");
+  return emit_op(*op, std::move(attrs), {value}).at(0);
+}
+
+ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& items) {
+  LaneClasses classes(lanes_);
+  std::vector<LaneNumber> lows, highs;
+  for (const IndexItem* item : items) {
+    lows.push_back({lanes_, {}});
+    highs.push_back({lanes_, {}});
+    lows.back().values.emplace_back(int64_t{0});
+    highs.back().values.emplace_back(std::numeric_limits<int64_t>::max());
+    if (!item->low.empty()) lows.back() = lane_number(item->low[0]);
+    if (!item->high.empty()) highs.back() = lane_number(item->high[0]);
+    classes.refine(lows.back());
+    classes.refine(highs.back());
   }
   std::vector<LaneAttrs> attrs;
   for (const Lanes& lanes : classes.lanes()) {
-    std::vector<int64_t> starts, stops;
+    std::vector<int64_t> start, stop;
     for (size_t d = 0; d < items.size(); ++d) {
-      starts.push_back(lows[d].on(lanes[0]).integer());
-      stops.push_back(highs[d].on(lanes[0]).integer());
+      start.push_back(lows[d].on(lanes[0]).integer());
+      stop.push_back(highs[d].on(lanes[0]).integer());
     }
-    attrs.push_back({lanes, Attrs{{"starts", starts}, {"stops", stops}, {"drop", drop}}});
+    attrs.push_back({lanes, Attrs{{"start", start}, {"stop", stop}, {"step", std::monostate{}}}});
   }
-  const Place outer = place_;
-  place_.column = place.column;
-  const ValueId result = emit_op(*op, std::move(attrs), {value}).at(0);
-  place_ = outer;
-  return result;
+  const OpRecord* op = ops_.find_infix("[:]");
+  SP_CHECK(op, "no op means x[a:b]");
+  return emit_op(*op, std::move(attrs), {value}).at(0);
 }
 
 std::vector<ValueId> Lowering::lower_call(const Expr& call, bool wants_value) {

@@ -103,6 +103,8 @@ class Lowering {
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);
   ValueId lower_index(const Expr& base, const std::vector<IndexItem>& items, const Place& place);
+  ValueId select(ValueId value, int64_t dim, const LaneNumber& index);
+  ValueId slice(ValueId value, const std::vector<const IndexItem*>& items);
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs, const Place& place);
   NumberScope scope(int64_t rank);
   bool differs_by_rank(const Expr& expr);

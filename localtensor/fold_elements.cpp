@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -22,6 +23,30 @@ struct Plain {
   static Value load(T x) { return x; }
   static T store(Value x) { return x; }
 };
+// load(store(x)), in arithmetic that loops over it become vector code of.
+template <typename T>
+float round_value(float x) {
+  using F = detail::Format<T>;
+  constexpr int kShift = 23 - F::kMantissa;
+  constexpr int32_t kMinNormal = (127 - F::kBias + 1) << 23;
+  constexpr int32_t kOverflow =
+      (static_cast<int32_t>(F::kOverflow >> F::kMantissa) - F::kBias + 127) << 23 |
+      static_cast<int32_t>(F::kOverflow & ((1u << F::kMantissa) - 1)) << kShift;
+  constexpr int32_t kBeyond = F::kOverflow == F::kQuietNan ? 0x7fc00000 : 0x7f800000;
+  // Its last place is the smallest subnormal, so that adding it rounds to a multiple.
+  constexpr float kMagic = std::bit_cast<float>((127 - F::kBias + 1 + kShift) << 23);
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  const int32_t size = bits & 0x7fffffff;
+  int32_t result = (size + ((1 << (kShift - 1)) - 1) + (size >> kShift & 1)) & ~((1 << kShift) - 1);
+  const float small = (std::bit_cast<float>(size) + kMagic) - kMagic;
+  result = size < kMinNormal ? std::bit_cast<int32_t>(small) : result;
+  result = result >= kOverflow ? kBeyond : result;
+  const int32_t nan =
+      F::kOverflow == F::kQuietNan ? kBeyond : (size | 0x400000) & ~((1 << kShift) - 1);
+  result = size > 0x7f800000 ? nan : result;
+  return std::bit_cast<float>(result | (bits & static_cast<int32_t>(0x80000000u)));
+}
+
 template <typename T>
 struct Small {
   using Storage = T;
@@ -29,6 +54,7 @@ struct Small {
   static constexpr bool kNarrow = true;
   static Value load(T x) { return detail::widen(x); }
   static T store(Value x) { return detail::round_to<T>(x); }
+  static Value round(Value x) { return round_value<T>(x); }
 };
 template <typename T>
 struct SmallWide : Small<T> {
@@ -158,26 +184,51 @@ struct Job {
 
 template <typename A>
 typename A::Value rounded(typename A::Value x) {
-  if constexpr (A::kNarrow) return A::load(A::store(x));
+  if constexpr (A::kNarrow) return A::round(x);
   return x;
+}
+
+// What a member brings, as the accumulator takes it.
+template <typename A, typename Before>
+typename A::Value brought(typename A::Storage x, Before before) {
+  if constexpr (std::is_same_v<Before, Same>) return A::load(x);
+  return rounded<A>(before(A::load(x)));
+}
+
+// Four members a pass: the sums are loaded and stored once, and four streams keep the memory busy.
+template <typename A, typename Op, typename Before>
+void fold_tile(const Job& job, int64_t at, int64_t length, typename A::Value* __restrict sum, Op op,
+               Before before) {
+  const auto input = [&](int64_t i) {
+    return reinterpret_cast<const typename A::Storage*>(job.inputs[i]) + job.first + at;
+  };
+  const auto* first = input(0);
+  for (int64_t j = 0; j < length; ++j) sum[j] = brought<A>(first[j], before);
+  int64_t i = 1;
+  for (; i + 4 <= job.members; i += 4) {
+    const auto *a = input(i), *b = input(i + 1), *c = input(i + 2), *d = input(i + 3);
+    for (int64_t j = 0; j < length; ++j) {
+      auto s = rounded<A>(op(sum[j], brought<A>(a[j], before)));
+      s = rounded<A>(op(s, brought<A>(b[j], before)));
+      s = rounded<A>(op(s, brought<A>(c[j], before)));
+      sum[j] = rounded<A>(op(s, brought<A>(d[j], before)));
+    }
+  }
+  for (; i < job.members; ++i) {
+    const auto* in = input(i);
+    for (int64_t j = 0; j < length; ++j) sum[j] = rounded<A>(op(sum[j], brought<A>(in[j], before)));
+  }
 }
 
 template <typename A, typename Op, typename Before, typename After>
 void fold_as(const Job& job, Op op, Before before, After after) {
-  using Storage = typename A::Storage;
   using Value = typename A::Value;
   constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(Value));
   alignas(64) Value sum[static_cast<size_t>(kTile)];
-  auto* out = reinterpret_cast<Storage*>(job.out);
+  auto* out = reinterpret_cast<typename A::Storage*>(job.out);
   for (int64_t at = 0; at < job.count; at += kTile) {
     const int64_t length = std::min(kTile, job.count - at);
-    const auto* in = reinterpret_cast<const Storage*>(job.inputs[0]) + job.first + at;
-    for (int64_t j = 0; j < length; ++j) sum[j] = rounded<A>(before(A::load(in[j])));
-    for (int64_t i = 1; i < job.members; ++i) {
-      in = reinterpret_cast<const Storage*>(job.inputs[i]) + job.first + at;
-      for (int64_t j = 0; j < length; ++j)
-        sum[j] = rounded<A>(op(sum[j], rounded<A>(before(A::load(in[j])))));
-    }
+    fold_tile<A>(job, at, length, sum, op, before);
     for (int64_t j = 0; j < length; ++j) out[at + j] = A::store(after(sum[j]));
   }
 }

@@ -52,6 +52,13 @@ int DimLayouts::number(Layout layout) {
     if (digit.axis >= 0) facts.axes |= uint64_t{1} << digit.axis;
   for (const auto& [axis, form] : layout.odd) facts.axes |= uint64_t{1} << axis;
   facts.cuts = cuts_of(layout);
+  int64_t parts = 1;
+  bool chunks = layout.odd.empty();
+  for (const Digit& digit : layout.digits) {
+    parts *= digit.size;
+    chunks = chunks && digit.form == 0;
+  }
+  facts.even = chunks && extent_ % parts == 0;
   facts.max_extent = shardproof::max_extent(facts.cuts, extent_);
   layouts_.push_back(std::move(layout));
   facts_.push_back(std::move(facts));
@@ -215,16 +222,49 @@ int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
   mask &= axes(layout);
   if (mask == 0) return max_extent(layout);
   auto& joint = facts_[static_cast<size_t>(layout)].joint;
-  auto found = joint.find(mask);
-  if (found == joint.end())
-    found = joint.emplace(mask, max_joint_extent(cuts(layout), extent_, mask)).first;
-  return found->second;
+  for (const auto& [known, extent] : joint)
+    if (known == mask) return extent;
+  joint.emplace_back(mask, max_joint_extent(cuts(layout), extent_, mask));
+  return joint.back().second;
+}
+
+int64_t DimLayouts::first_place(int layout, int axis) const {
+  int64_t place = 1;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    if (digit.axis == axis) return place;
+    place *= digit.size;
+  }
+  return 0;
+}
+
+// Of two even cuts a piece is what lies at all the places that either takes, where they fit
+// together.
+int64_t DimLayouts::even_piece(int from, int to) const {
+  std::vector<std::pair<int64_t, int64_t>> places;
+  for (int number : {from, to}) {
+    int64_t place = 1;
+    for (const Digit& digit : layouts_[static_cast<size_t>(number)].digits) {
+      if (digit.axis != kHole) places.emplace_back(place, place * digit.size);
+      place *= digit.size;
+    }
+  }
+  std::sort(places.begin(), places.end());
+  int64_t parts = 1, reached = 1;
+  for (const auto& [first, last] : places) {
+    const int64_t start = std::max(first, reached);
+    if (start % first != 0 || std::max(last, start) % std::min(last, start) != 0) return -1;
+    if (last > start) parts *= last / start;
+    reached = std::max(reached, last);
+  }
+  return extent_ / parts;
 }
 
 int64_t DimLayouts::piece_extent(int from, int to, uint64_t mask) {
   mask &= axes(from) | axes(to);
-  const auto [found, fresh] = pieces_.try_emplace({from, to, mask}, 0);
-  if (fresh) found->second = largest_piece(cuts(from), cuts(to), extent_, mask);
+  const auto [found, fresh] = pieces_.try_emplace({from, to, mask}, -1);
+  if (!fresh) return found->second;
+  if (is_even(from) && is_even(to)) found->second = even_piece(from, to);
+  if (found->second < 0) found->second = largest_piece(cuts(from), cuts(to), extent_, mask);
   return found->second;
 }
 
@@ -255,8 +295,8 @@ int DimLayouts::without(int layout, uint64_t mask) {
   const auto at = static_cast<size_t>(layout);
   mask &= facts_[at].axes;
   if (mask == 0) return layout;
-  const auto found = facts_[at].without.find(mask);
-  if (found != facts_[at].without.end()) return found->second;
+  for (const auto& [known, rest] : facts_[at].without)
+    if (known == mask) return rest;
   Layout rest = layouts_[at];
   uint64_t left = mask;
   while (!rest.odd.empty() && (left >> rest.odd.back().first & 1) != 0) {
@@ -269,7 +309,7 @@ int DimLayouts::without(int layout, uint64_t mask) {
       if (digit.axis >= 0 && (left >> digit.axis & 1) != 0) digit.axis = kHole;
     result = number(normal(std::move(rest)));
   }
-  facts_[at].without.emplace(mask, result);
+  facts_[at].without.emplace_back(mask, result);
   return result;
 }
 

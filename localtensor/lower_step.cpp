@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "shardproof/localtensor/detail/copy_segments.h"
-#include "shardproof/localtensor/detail/cut_list.h"
 #include "shardproof/localtensor/detail/decompose.h"
+#include "shardproof/localtensor/detail/layout.h"
 #include "shardproof/localtensor/detail/remap_lanes.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/plan.h"
@@ -71,10 +71,14 @@ void copy_common(const std::byte* source, const std::vector<Runs>& from, std::by
 
 // The largest piece that one member sends to another: dims are cut by different axes, so apart.
 int64_t piece_elements(const PlanStep& step) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
   int64_t piece = 1;
-  for (int dim = 0; dim < step.from.shape().size(); ++dim)
-    piece *= largest_piece(cuts_of_dim(step.from, dim), cuts_of_dim(step.to, dim),
-                           step.from.shape()[dim], mask_of(step.axes));
+  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
+    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
+    const int from = layouts.of_spec(step.from);
+    piece *= layouts.piece_extent(from, layouts.of_spec(step.to), mask_of(step.axes));
+  }
   return piece;
 }
 
@@ -188,7 +192,7 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
   const int64_t bytes = size_of(input.dtype());
   return remap_lanes(
       input, step.from.mesh(), {}, [&](const Dims&) { return Dims{count}; },
-      [&](const LaneView& from, const Dims&, std::byte* out) {
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const int64_t elements = from.tensor->elements();
         if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
         clear_tail(out, elements * bytes, count * bytes);
@@ -204,7 +208,7 @@ LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t 
   const int64_t total = members.count() * piece;
   return remap_lanes(
       input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
-      [&](const LaneView& from, const Dims&, std::byte* out) {
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const std::vector<Runs> mine = owned_of(step.from, from.coordinate);
         clear_tail(out, 0, total * bytes);
         for (int64_t i = 0; i < members.count(); ++i) {
@@ -222,7 +226,7 @@ LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int
   return remap_lanes(
       received, step.from.mesh(), cutting_axes(step.to),
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
-      [&](const LaneView& from, const Dims&, std::byte* out) {
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
         const std::vector<Runs> mine = owned_of(step.to, from.coordinate);
         for (int64_t i = 0; i < members.count(); ++i) {
           std::vector<Runs> sent = owned_of(step.from, members.of(from.coordinate, i));
@@ -241,7 +245,7 @@ LocalTensor unpack_reduced(const PlanStep& step, const LocalTensor& received) {
   return remap_lanes(
       received, step.to.mesh(), cutting_axes(step.to),
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
-      [&](const LaneView& from, const Dims& shape, std::byte* out) {
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
         const int64_t elements = element_count(shape);
         if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
         reduction.after(out, received.dtype(), elements);
@@ -291,7 +295,7 @@ LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
   return remap_lanes(
       input, step.to.mesh(), axes,
       [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
-      [&](const LaneView& from, const Dims& shape, std::byte* out) {
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
         const bool keeps = partials.keeps(from.coordinate);
         if (!keeps || partials.fills) {
           Tensor like = *from.tensor;

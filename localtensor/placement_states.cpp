@@ -31,7 +31,7 @@ bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp:
 
 }  // namespace
 
-uint64_t State::hash() const {
+uint64_t PlacementState::hash() const {
   uint64_t hash = partial * 0x9e3779b97f4a7c15u;
   for (int16_t layout : layouts) {
     hash = (hash ^ static_cast<uint64_t>(layout)) * 0xff51afd7ed558ccdu;
@@ -60,6 +60,7 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   find_active(axes);
   collect_dims();
   offer_holes();
+  collect_asked();
 }
 
 // The smallest set of axes such that, at each place of the others, its ranks own the same before
@@ -89,19 +90,32 @@ void PlacementStates::collect_dims() {
 
 // A cut that leaves room for others to come before it: strided by the size of what they would take.
 void PlacementStates::offer_holes() {
+  for (int dim : open_dims_)
+    for_each_axis(active_, [&](int axis) {
+      dims_[static_cast<size_t>(dim)].offer_hole(sizes_[static_cast<size_t>(axis)]);
+    });
+}
+
+void PlacementStates::collect_asked() {
   for (int dim : open_dims_) {
     DimLayouts& layouts = dims_[static_cast<size_t>(dim)];
-    for_each_axis(active_, [&](int a) {
-      layouts.offer_hole(sizes_[static_cast<size_t>(a)]);
-      if (std::popcount(active_) > 3) return;
-      for_each_axis(active_ & ~(bit(a + 1) - 1), [&](int b) {
-        layouts.offer_hole(sizes_[static_cast<size_t>(a)] * sizes_[static_cast<size_t>(b)]);
-      });
-    });
+    std::vector<int> asked;
+    for (const PlacementState* state : {&start_, &goal_}) {
+      const int whole = state->layouts[static_cast<size_t>(dim)];
+      const uint64_t axes = layouts.axes(whole) & active_;
+      for (uint64_t out = axes;; out = (out - 1) & axes) {
+        const int rest = layouts.without(whole, out);
+        if (rest >= 0 && layouts.is_sayable(rest) &&
+            std::find(asked.begin(), asked.end(), rest) == asked.end())
+          asked.push_back(rest);
+        if (out == 0) break;
+      }
+    }
+    asked_.push_back(std::move(asked));
   }
 }
 
-uint64_t PlacementStates::cut_axes(const State& state) const {
+uint64_t PlacementStates::cut_axes(const PlacementState& state) const {
   uint64_t axes = 0;
   for (const DimLayouts& dim : dims_)
     axes |= dim.axes(state.layouts[static_cast<size_t>(dim.dim())]);
@@ -131,28 +145,28 @@ int64_t PlacementStates::members(uint64_t axes) const {
   return count;
 }
 
-int64_t PlacementStates::elements(const State& state) const {
+int64_t PlacementStates::elements(const PlacementState& state) const {
   int64_t elements = 1;
   for (const DimLayouts& dim : dims_)
     elements *= dim.max_extent(state.layouts[static_cast<size_t>(dim.dim())]);
   return elements;
 }
 
-int64_t PlacementStates::joint_elements(const State& state, uint64_t axes) {
+int64_t PlacementStates::joint_elements(const PlacementState& state, uint64_t axes) {
   int64_t elements = 1;
   for (DimLayouts& dim : dims_)
     elements *= dim.joint_extent(state.layouts[static_cast<size_t>(dim.dim())], axes);
   return elements;
 }
 
-bool PlacementStates::is_balanced(const State& from, const Move& move) const {
+bool PlacementStates::is_balanced(const PlacementState& from, const PlacementMove& move) const {
   return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
     const auto at = static_cast<size_t>(dim.dim());
     return dim.is_balanced(from.layouts[at], move.to.layouts[at], move.axes);
   });
 }
 
-int64_t PlacementStates::piece_elements(const State& from, const Move& move) {
+int64_t PlacementStates::piece_elements(const PlacementState& from, const PlacementMove& move) {
   int64_t piece = 1;
   for (DimLayouts& dim : dims_) {
     const auto at = static_cast<size_t>(dim.dim());
@@ -161,12 +175,52 @@ int64_t PlacementStates::piece_elements(const State& from, const Move& move) {
   return piece;
 }
 
-double PlacementStates::mean_elements(const State& state) const {
-  return static_cast<double>(element_count(from_.shape())) /
-         static_cast<double>(members(cut_axes(state) & ~to_partial_));
+// An element lies with a rank before and after when every axis stands alike for both. An axis that
+// moves asks that two digits of the index be equal; equalities that follow from others cost
+// nothing.
+int64_t PlacementStates::common_parts(const PlacementState& state) const {
+  struct Place {
+    int dim;
+    int64_t first, last;
+    int set;
+  };
+  std::vector<Place> places;
+  const auto set_of = [&](int dim, int64_t first, int64_t size) {
+    for (const Place& place : places)
+      if (place.dim == dim && first < place.last && place.first < first * size) return place.set;
+    places.push_back({dim, first, first * size, static_cast<int>(places.size())});
+    return places.back().set;
+  };
+  const auto find = [&](const PlacementState& where, int axis, int& dim) {
+    for (int open : open_dims_) {
+      dim = open;
+      const DimLayouts& layouts = dims_[static_cast<size_t>(open)];
+      const int16_t layout = where.layouts[static_cast<size_t>(open)];
+      if (const int64_t place = layouts.first_place(layout, axis); place > 0) return place;
+    }
+    return int64_t{0};
+  };
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return 0;
+  }
+  int64_t parts = 1;
+  for_each_axis(active_, [&](int axis) {
+    int dim = 0, goal_dim = 0;
+    const int64_t size = sizes_[static_cast<size_t>(axis)];
+    const int64_t place = find(state, axis, dim), goal_place = find(goal_, axis, goal_dim);
+    if (place > 0 || goal_place > 0) parts *= size;
+    if (place == 0 || goal_place == 0 || (dim == goal_dim && place == goal_place)) return;
+    const int a = set_of(dim, place, size), b = set_of(goal_dim, goal_place, size);
+    if (a == b) return;
+    parts *= size;
+    for (Place& other : places)
+      if (other.set == b) other.set = a;
+  });
+  return parts;
 }
 
-bool PlacementStates::is_sayable(const State& state) {
+bool PlacementStates::is_sayable(const PlacementState& state) {
   return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
     return dim.is_sayable(state.layouts[static_cast<size_t>(dim.dim())]);
   });
@@ -179,7 +233,7 @@ void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
 }
 
 // False when digits cannot say what is left.
-bool PlacementStates::take_out(State& state, uint64_t axes) {
+bool PlacementStates::take_out(PlacementState& state, uint64_t axes) {
   for (DimLayouts& dim : dims_) {
     int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
     const int rest = dim.without(layout, axes);
@@ -189,41 +243,66 @@ bool PlacementStates::take_out(State& state, uint64_t axes) {
   return true;
 }
 
-// All ways for `axes` to cut what they hold together.
-void PlacementStates::place(State base, uint64_t axes, std::vector<State>& out) {
+// Ways for `axes` to cut what they hold together: all of them for few axes, else for several axes
+// at once only such as lie in one of the two specs.
+void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out) {
+  if (std::popcount(axes) == 1 || std::popcount(active_) <= 2)
+    return place_anywhere(base, axes, out);
+  place_as_asked(base, axes, 0, out);
+}
+
+void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
+                                     std::vector<PlacementState>& out) {
   if (axes == 0) {
-    out.push_back(base);
+    if (std::find(out.begin(), out.end(), base) == out.end()) out.push_back(base);
     return;
   }
   for_each_axis(axes, [&](int axis) {
     for (int dim : open_dims_) {
-      State next = base;
+      PlacementState next = base;
       int16_t& layout = next.layouts[static_cast<size_t>(dim)];
-      const int before = layout;
-      // By number, since the list may move while it is walked.
-      const size_t count = dims_[static_cast<size_t>(dim)].with(before, axis).size();
-      for (size_t i = 0; i < count; ++i) {
-        layout = static_cast<int16_t>(dims_[static_cast<size_t>(dim)].with(before, axis)[i]);
-        place(next, axes & ~bit(axis), out);
+      // A copy: the list may move while it is walked.
+      const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
+      for (int place : places) {
+        layout = static_cast<int16_t>(place);
+        place_anywhere(next, axes & ~bit(axis), out);
       }
     }
   });
 }
 
-void PlacementStates::local_moves(const State& state, const Visit& visit) {
+void PlacementStates::place_as_asked(PlacementState base, uint64_t axes, size_t open,
+                                     std::vector<PlacementState>& out) {
+  if (open == open_dims_.size()) {
+    if (axes == 0) out.push_back(base);
+    return;
+  }
+  DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
+  int16_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
+  const int before = layout;
+  place_as_asked(base, axes, open + 1, out);
+  for (int asked : asked_[open]) {
+    const uint64_t placed = dim.axes(asked) & ~dim.axes(before);
+    if (placed == 0 || (placed & ~axes) != 0 || dim.without(asked, placed) != before) continue;
+    layout = static_cast<int16_t>(asked);
+    place_as_asked(base, axes & ~placed, open + 1, out);
+  }
+}
+
+void PlacementStates::local_moves(const PlacementState& state, const Visit& visit) {
   const uint64_t cut = cut_axes(state);
   for_each_axis(active_ & ~cut & ~state.partial, [&](int axis) {
-    std::vector<State> places;
+    std::vector<PlacementState> places;
     place(state, bit(axis), places);
-    for (State& next : places) visit({StepKind::local, bit(axis), next});
+    for (PlacementState& next : places) visit({StepKind::local, bit(axis), next});
     if ((to_partial_ & bit(axis)) != 0 && reduce_together(state.partial | bit(axis))) {
-      State next = state;
+      PlacementState next = state;
       next.partial |= bit(axis);
       visit({StepKind::local, bit(axis), next});
     }
   });
   for_each_axis(active_ & cut & to_partial_, [&](int axis) {
-    State next = state;
+    PlacementState next = state;
     if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | bit(axis))) return;
     if (!take_out(next, bit(axis))) return;
     next.partial |= bit(axis);
@@ -231,54 +310,40 @@ void PlacementStates::local_moves(const State& state, const Visit& visit) {
   });
 }
 
-void PlacementStates::gather_moves(const State& state, const Visit& visit) {
+void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
-    State next = state;
+    PlacementState next = state;
     if (take_out(next, axes)) visit({StepKind::all_gather, axes, next});
   });
 }
 
-void PlacementStates::exchange_moves(const State& state, const Visit& visit) {
-  const int limit = std::popcount(active_) > 3 ? 2 : 3;
+void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
-    State base = state;
+    PlacementState base = state;
     if (!take_out(base, axes)) return;
-    State goal_base = goal_;
-    const bool to_goal = (cut_axes(goal_) & axes) == axes && take_out(goal_base, axes) &&
-                         goal_base.layouts == base.layouts;
-    std::vector<State> places;
-    if (std::popcount(axes) <= limit) place(base, axes, places);
-    if (to_goal) places.push_back(goal_);
-    for (State& next : places) {
+    std::vector<PlacementState> places;
+    place(base, axes, places);
+    for (PlacementState& next : places) {
       next.partial = state.partial;
       if (next != state) visit({StepKind::all_to_all, axes, next});
     }
   });
 }
 
-void PlacementStates::reduce_moves(const State& state, const Visit& visit) {
-  const int limit = std::popcount(active_) > 3 ? 2 : 3;
-  const uint64_t ending = state.partial & active_ & ~to_partial_;
-  for_each_subset(ending, [&](uint64_t axes) {
+void PlacementStates::reduce_moves(const PlacementState& state, const Visit& visit) {
+  for_each_subset(ending(state), [&](uint64_t axes) {
     if (!reduce_together(axes)) return;
-    State next = state;
+    PlacementState next = state;
     next.partial &= ~axes;
     visit({StepKind::all_reduce, axes, next});
-    State goal_base = goal_;
-    std::vector<State> places;
-    if (std::popcount(axes) <= limit)
-      place(next, axes, places);
-    else if (take_out(goal_base, axes) && goal_base.layouts == next.layouts)
-      places.push_back(goal_);
-    for (State& placed : places) {
-      placed.partial = next.partial;
-      visit({StepKind::reduce_scatter, axes, placed});
-    }
+    std::vector<PlacementState> places;
+    place(next, axes, places);
+    for (const PlacementState& placed : places) visit({StepKind::reduce_scatter, axes, placed});
   });
 }
 
-void PlacementStates::for_each_move(const State& state, const Visit& visit) {
-  const Visit said = [&](const Move& move) {
+void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
+  const Visit said = [&](const PlacementMove& move) {
     if (is_sayable(move.to)) visit(move);
   };
   reduce_moves(state, said);
@@ -287,7 +352,7 @@ void PlacementStates::for_each_move(const State& state, const Visit& visit) {
   local_moves(state, said);
 }
 
-Spec PlacementStates::spec_of(const State& state) {
+Spec PlacementStates::spec_of(const PlacementState& state) {
   if (state == start_) return from_;
   if (state == goal_) return to_;
   std::vector<Placement> placements(sizes_.size());
@@ -306,7 +371,7 @@ Spec PlacementStates::spec_of(const State& state) {
   return Spec(from_.mesh(), std::move(placements), from_.shape(), from_.dtype(), std::move(order));
 }
 
-PlanStep PlacementStates::step_of(const State& from, const Move& move) {
+PlanStep PlacementStates::step_of(const PlacementState& from, const PlacementMove& move) {
   return {move.kind, list_of(move.axes), spec_of(from), spec_of(move.to)};
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 __extension__ using Int128 = __int128;
 
-// Bytes in units of 1 / (product of the active axes)^2, so that every fraction of a price is whole
-// and plans of equal bytes are told apart by calls, never by rounding.
+// Bytes in units in which every fraction of a price is whole, so that plans of equal bytes are told
+// apart by calls, never by rounding.
 struct ExactCost {
   Int128 bytes = 0;
   int64_t calls = 0, peak = 0;
@@ -37,11 +37,14 @@ class ByteModel {
   ByteModel(PlacementStates& states, const Spec& spec)
       : states_(states), itemsize_(size_of(spec.dtype())) {
     const Int128 world = states.members(states.active());
-    unit_ = world * world;
-    goal_mean_ = states.mean_elements(states.goal());
+    square_ = world * world;
+    unit_ = square_ * states.frozen_parts();
+    shared_ = Int128{element_count(spec.shape())} * itemsize_;
+    world_ = states.members(states.active());
+    goal_parts_ = states.goal_parts();
   }
 
-  Cost edge(const State& from, const Move& move) {
+  Cost edge(const PlacementState& from, const PlacementMove& move) {
     const int64_t before = states_.elements(from) * itemsize_;
     const int64_t after = states_.elements(move.to) * itemsize_;
     const int64_t n = states_.members(move.axes);
@@ -64,22 +67,30 @@ class ByteModel {
     }
   }
 
-  // What no plan can save: a rank has to be sent what it lacks, and a partial ends in a call.
-  Cost least(const State& state) const {
-    const double lacking = goal_mean_ - states_.mean_elements(state);
+  // What no plan can save: a rank has to be sent what it lacks, and each partial but one of an
+  // element has to be sent before that.
+  Cost least(const PlacementState& state) const {
+    const bool makes_partials = (states_.goal().partial & states_.active()) != 0;
+    const uint64_t ending = states_.ending(state);
+    Int128 parts = 0;  // of the whole, times world^2
+    if (ending != 0 && !makes_partials) {
+      parts = square_ / goal_parts_ + square_ / world_ * (states_.members(ending) - 2);
+    } else if (ending == 0 && !makes_partials) {
+      const int64_t common = states_.common_parts(state);
+      const int64_t had = common > 0 ? common : states_.parts_of(state);
+      parts = square_ / goal_parts_ - square_ / had;
+    }
     Cost least;
-    if (lacking > 0)
-      least.bytes =
-          static_cast<Int128>(lacking * (1 - 1e-12) * static_cast<double>(unit_)) * itemsize_;
-    least.calls = lacking > 1e-6 || (state.partial & ~states_.goal().partial) != 0 ? 1 : 0;
+    if (parts > 0) least.bytes = shared_ * parts;
+    least.calls = parts > 0 || ending != 0 ? 1 : 0;
     return least;
   }
 
  private:
   PlacementStates& states_;
   int64_t itemsize_;
-  Int128 unit_ = 1;
-  double goal_mean_ = 0;
+  Int128 square_ = 1, unit_ = 1, shared_ = 0;
+  int64_t world_ = 1, goal_parts_ = 1;
 };
 
 class PriceModel {
@@ -87,8 +98,10 @@ class PriceModel {
   using Cost = Price;
   PriceModel(PlacementStates& states, const PriceFunction& price)
       : states_(states), price_(price) {}
-  Cost edge(const State& from, const Move& move) { return price_(states_.step_of(from, move)); }
-  Cost least(const State&) const { return {}; }
+  Cost edge(const PlacementState& from, const PlacementMove& move) {
+    return price_(states_.step_of(from, move));
+  }
+  Cost least(const PlacementState&) const { return {}; }
 
  private:
   PlacementStates& states_;
@@ -96,7 +109,8 @@ class PriceModel {
 };
 
 struct Found {
-  std::vector<std::pair<State, Move>> path;  // each move with the state it starts from
+  std::vector<std::pair<PlacementState, PlacementMove>>
+      path;  // each move with the state it starts from
   int64_t states = 0;
   bool reached = false;
 };
@@ -111,7 +125,7 @@ class Search {
       : states_(states), model_(std::move(model)), max_states_(max_states) {}
 
   Found run() {
-    reach(states_.start(), Cost{}, -1, Move{});
+    reach(states_.start(), Cost{}, -1, PlacementMove{});
     Found found;
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
@@ -132,10 +146,10 @@ class Search {
 
  private:
   struct Node {
-    State state;
+    PlacementState state;
     Cost cost{};
     int parent = -1;
-    Move move;
+    PlacementMove move;
     bool done = false;
   };
   struct Entry {
@@ -147,20 +161,20 @@ class Search {
     }
   };
   struct Hash {
-    size_t operator()(const State& s) const { return static_cast<size_t>(s.hash()); }
+    size_t operator()(const PlacementState& s) const { return static_cast<size_t>(s.hash()); }
   };
 
   void expand(int at) {
-    const State state = nodes_[static_cast<size_t>(at)].state;
+    const PlacementState state = nodes_[static_cast<size_t>(at)].state;
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
-    states_.for_each_move(state, [&](const Move& move) {
+    states_.for_each_move(state, [&](const PlacementMove& move) {
       const auto known = number_.find(move.to);
       if (known != number_.end() && nodes_[static_cast<size_t>(known->second)].done) return;
       reach(move.to, cost + model_.edge(state, move), at, move);
     });
   }
 
-  void reach(const State& state, const Cost& cost, int parent, const Move& move) {
+  void reach(const PlacementState& state, const Cost& cost, int parent, const PlacementMove& move) {
     const Cost total = cost + model_.least(state);
     if (has_bound_ && !(total < bound_)) return;
     const auto [found, fresh] = number_.try_emplace(state, static_cast<int>(nodes_.size()));
@@ -195,7 +209,7 @@ class Search {
   Model model_;
   int64_t max_states_;
   std::vector<Node> nodes_;
-  std::unordered_map<State, int, Hash> number_;
+  std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
   bool has_bound_ = false;
   Cost bound_{};

@@ -12,7 +12,7 @@ namespace {
 
 struct Output {
   std::vector<std::pair<int32_t, int32_t>> slot_of_rank;
-  std::vector<LaneView> sources;
+  std::vector<LaneRemap> sources;
 
   Tensor make(DType dtype, const Dims& shape, const Fill& fill) {
     if (!std::is_sorted(slot_of_rank.begin(), slot_of_rank.end()))
@@ -39,7 +39,7 @@ struct Output {
 // Without axes the lanes keep the copies they read.
 LocalTensor remap_copies(const Block& block, const Tensor& dense, const Mesh& mesh,
                          const ShapeAt& shape_at, const Fill& fill) {
-  LaneView view{&dense, 0, *mesh.coordinate_of(block.lanes[0])};
+  LaneRemap view{&dense, 0, *mesh.coordinate_of(block.lanes[0])};
   const Dims shape = shape_at(view.coordinate);
   const Slots& slots = dense.buffer->slots;
   Tensor out = Tensor::empty(dense.dtype, shape, block.lanes, slots);

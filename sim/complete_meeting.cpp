@@ -22,8 +22,8 @@ LocalTensor gathered_inputs(const Meeting& meeting) {
   int64_t bytes = 0;
   for (const Arrival* arrival : by_rank) {
     ranks.push_back(arrival->rank());
-    data.push_back(flat_data(arrival->party->input, arrival->rank()));
-    bytes = std::max(bytes, flat_bytes(arrival->party->input, arrival->rank()));
+    data.push_back(brought_data(*arrival->party, arrival->rank()));
+    bytes = std::max(bytes, brought_bytes(*arrival->party, arrival->rank()));
   }
   const bool equal = std::all_of(data.begin(), data.end(),
                                  [&](const std::byte* each) { return each == data.front(); });
@@ -43,18 +43,15 @@ LocalTensor gathered_inputs(const Meeting& meeting) {
   return LocalTensor(std::move(all));
 }
 
-bool some_data(const Meeting& meeting) {
+bool all_bring_contents(const Meeting& meeting) {
   return std::all_of(meeting.arrivals.begin(), meeting.arrivals.end(),
-                     [](const Arrival& a) { return holds_data(a.party->input); });
+                     [](const Arrival& arrival) { return brings_contents(*arrival.party); });
 }
 
 void scatter_answer(const LocalTensor& answer, const Meeting& meeting) {
   for (const Arrival& arrival : meeting.arrivals) {
-    if (arrival.party->output.empty()) continue;
     const int64_t rank = arrival.rank();
     const Block* block = answer.find(rank);
-    SP_CHECK(block != nullptr || arrival.party->output.find(rank) == nullptr,
-             "no answer for rank {}", rank);
     if (block == nullptr) continue;
     const Buffer& buffer = *block->tensor.buffer;
     const bool one = buffer.slots.is_shared() && block->tensor.offset == 0;
@@ -79,7 +76,7 @@ void exchange_uneven(const Meeting& meeting) {
   const int64_t size = size_of(members.front()->party->call.collective.dtype);
   std::vector<std::vector<std::byte>> answers(members.size());
   for (const Arrival* sender : members) {
-    const std::byte* data = flat_data(sender->party->input, sender->rank());
+    const std::byte* data = brought_data(*sender->party, sender->rank());
     const std::span<const int64_t> counts = send_counts(*sender);
     for (size_t to = 0; to < members.size(); ++to) {
       const int64_t bytes = counts[to] * size;
@@ -97,7 +94,7 @@ void exchange_uneven(const Meeting& meeting) {
 
 // A queued call of whole groups needs no meeting either.
 bool Gate::join_whole(Communicator& comm, Party& party) {
-  if (!party.number.uniform() || comm.has_open_meetings() ||
+  if (party.call.lanes.size() == 1 || !party.number.uniform() || comm.has_open_meetings() ||
       party.call.collective.kind == CollectiveKind::all_to_all_v ||
       !comm.covers_whole_groups(party.call.lanes)) {
     return false;
@@ -141,7 +138,7 @@ void Gate::complete(Communicator& comm, Meeting& open) {
     return;
   }
   const Collective& collective = meeting.arrivals.front().party->call.collective;
-  if (collective.kind == CollectiveKind::barrier || !some_data(meeting)) {
+  if (collective.kind == CollectiveKind::barrier || !all_bring_contents(meeting)) {
   } else if (collective.kind == CollectiveKind::all_to_all_v) {
     exchange_uneven(meeting);
   } else {

@@ -20,12 +20,31 @@ bool empty_of_contents(const Buffer& buffer) {
   return buffer.bytes.size() == 0 && buffer.bytes_per_lane != 0;
 }
 
-const Block* block_of(const LocalTensor& tensor, int64_t rank) {
+const std::byte* flat_data(const LocalTensor& tensor, int64_t rank) {
+  const Block* block = tensor.find(rank);
+  if (block == nullptr || block->tensor.buffer->bytes.size() == 0) return nullptr;
+  return block->tensor.data(block->slot(block->lanes.index_of(rank)));
+}
+
+int64_t flat_bytes(const LocalTensor& tensor, int64_t rank) {
+  const Block* block = tensor.find(rank);
+  return block == nullptr ? 0 : bytes_in(block->tensor);
+}
+
+PartyView view_of(const LocalTensor& tensor, int64_t rank) {
   const std::vector<Block>& blocks = tensor.blocks();
-  if (blocks.size() == 1 && blocks[0].lanes.size() == 1) {
-    return blocks[0].lanes[0] == rank ? &blocks[0] : nullptr;
-  }
-  return tensor.find(rank);
+  const Block* block =
+      blocks.size() == 1 && blocks[0].lanes.size() == 1 && blocks[0].lanes[0] == rank
+          ? &blocks[0]
+          : tensor.find(rank);
+  if (block == nullptr) return {};
+  const std::shared_ptr<Buffer>& buffer = block->tensor.buffer;
+  return {buffer, buffer->lanes.size() == 1 ? 0 : buffer->lanes.index_of(rank),
+          block->tensor.offset * size_of(block->tensor.dtype), bytes_in(block->tensor)};
+}
+
+int64_t place_of(const PartyView& view) {
+  return view.buffer->slots[view.lane] * view.buffer->bytes_per_lane + view.offset_bytes;
 }
 
 // Gives all lanes of the party's output copies of their own, so that each can be written when its
@@ -65,18 +84,38 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
 
 }  // namespace
 
-const std::byte* flat_data(const LocalTensor& tensor, int64_t rank) {
-  const Block* block = block_of(tensor, rank);
-  if (block == nullptr || block->tensor.buffer->bytes.size() == 0) return nullptr;
-  return block->tensor.data(block->slot(block->lanes.index_of(rank)));
+void keep_views(Party& party) {
+  Call& call = party.call;
+  if (call.lanes.size() == 1) {
+    if (call.input != nullptr) party.in = view_of(*call.input, call.lanes[0]);
+    if (call.output != nullptr) party.out = view_of(*call.output, call.lanes[0]);
+    call.input = nullptr;
+    call.output = nullptr;
+    return;
+  }
+  if (call.input != nullptr) party.input = *call.input;
+  if (call.output != nullptr) party.output = *call.output;
+  call.input = call.input != nullptr ? &party.input : nullptr;
+  call.output = call.output != nullptr ? &party.output : nullptr;
 }
 
-int64_t flat_bytes(const LocalTensor& tensor, int64_t rank) {
-  const Block* block = block_of(tensor, rank);
-  return block == nullptr ? 0 : bytes_in(block->tensor);
+const std::byte* brought_data(const Party& party, int64_t rank) {
+  if (party.call.lanes.size() != 1) return flat_data(party.input, rank);
+  const PartyView& in = party.in;
+  if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
+  return in.buffer->bytes.data() + place_of(in);
 }
 
-bool holds_data(const LocalTensor& tensor) {
+int64_t brought_bytes(const Party& party, int64_t rank) {
+  return party.call.lanes.size() == 1 ? party.in.bytes : flat_bytes(party.input, rank);
+}
+
+bool brings_contents(const Party& party) {
+  if (party.call.lanes.size() != 1) return holds_contents(party.input);
+  return party.in.buffer == nullptr || !empty_of_contents(*party.in.buffer);
+}
+
+bool holds_contents(const LocalTensor& tensor) {
   for (const Block& block : tensor.blocks())
     if (empty_of_contents(*block.tensor.buffer)) return false;
   return true;
@@ -96,22 +135,38 @@ void deliver(const LocalTensor& answer, LocalTensor& output) {
   }
 }
 
-void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, const Bytes* whole) {
-  const Block* target = block_of(party.output, rank);
-  if (target == nullptr) return;
-  SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} gets {} bytes into {}", rank, bytes,
-           bytes_in(target->tensor));
-  Buffer& buffer = *target->tensor.buffer;
-  if (target->lanes.size() == 1 && is_whole_buffer(*target)) {
+namespace {
+
+void deliver_one(const PartyView& out, int64_t rank, const std::byte* data, int64_t bytes,
+                 const Bytes* whole) {
+  if (out.buffer == nullptr) return;
+  SP_CHECK(out.bytes == bytes, "rank {} gets {} bytes into {}", rank, bytes, out.bytes);
+  Buffer& buffer = *out.buffer;
+  if (buffer.lanes.size() == 1 && buffer.bytes_per_lane == bytes) {
     buffer.slots = Slots::shared(1);
     if (whole != nullptr) {
       buffer.bytes = *whole;
       return;
     }
     buffer.bytes = Bytes::uninitialized(bytes);
-    if (bytes != 0) std::memcpy(buffer.bytes.mutate(), data, static_cast<size_t>(bytes));
-    return;
+  } else if (empty_of_contents(buffer)) {
+    buffer.slots = Slots::each(buffer.lanes.size());
+    buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+  } else {
+    separate(buffer, Lanes::one(rank));
   }
+  if (bytes != 0)
+    std::memcpy(buffer.bytes.mutate() + place_of(out), data, static_cast<size_t>(bytes));
+}
+
+}  // namespace
+
+void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, const Bytes* whole) {
+  if (party.call.lanes.size() == 1) return deliver_one(party.out, rank, data, bytes, whole);
+  const Block* target = party.output.find(rank);
+  if (target == nullptr) return;
+  SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} gets {} bytes into {}", rank, bytes,
+           bytes_in(target->tensor));
   separate_lanes(party);
   if (bytes == 0) return;
   Tensor view = target->tensor;

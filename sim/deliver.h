@@ -7,16 +7,21 @@
 
 namespace shardproof {
 
-// A rank's flat input: its first byte, or null when it has none or holds no data (shape-only runs).
-const std::byte* flat_data(const LocalTensor& tensor, int64_t rank);
-// Bytes of a rank's flat part; 0 when it has none.
-int64_t flat_bytes(const LocalTensor& tensor, int64_t rank);
-// False when some block has no contents (shape-only runs).
-bool holds_data(const LocalTensor& tensor);
+// Takes the views of what the party's call names.
+void keep_views(Party& party);
+
+// What a rank brings to its party's call: its first byte, or null when it brings nothing or there
+// are no contents (shape-only runs); its length.
+const std::byte* brought_data(const Party& party, int64_t rank);
+int64_t brought_bytes(const Party& party, int64_t rank);
+// False when something is brought that has no contents.
+bool brings_contents(const Party& party);
+bool holds_contents(const LocalTensor& tensor);
 
 // All lanes of `output` at once.
 void deliver(const LocalTensor& answer, LocalTensor& output);
-// One lane of a party's output. `whole`, when given, is exactly these bytes and may be shared.
+// One lane of a party's output, if it takes any. `whole`, when given, is exactly these bytes and
+// may be shared.
 void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole = nullptr);
 

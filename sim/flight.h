@@ -3,6 +3,7 @@
 // with the caller. Addresses are stable while the flight lives: the gate points at parties.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "shardproof/sim/clock.h"
@@ -11,10 +12,20 @@ namespace shardproof {
 
 struct Flight;
 
+// One lane's flat part of a tensor.
+struct PartyView {
+  std::shared_ptr<Buffer> buffer;  // null: the lane has no part
+  int64_t lane = 0;                // of the buffer
+  int64_t offset_bytes = 0, bytes = 0;
+};
+
 struct Party {
   Call call;
-  LocalTensor input, output;  // what call.input and call.output named at issue
-  PerLane<int64_t> number;    // of each lane's call in its group or channel, from 1
+  // What call.input and call.output named at issue. A call of one lane holds views, which are
+  // cheaper.
+  LocalTensor input, output;
+  PartyView in, out;
+  PerLane<int64_t> number;  // of each lane's call in its group or channel, from 1
   Flight* flight = nullptr;
   int64_t open = 0;        // lanes whose part has not ended
   bool separated = false;  // lanes of the output have copies of their own

@@ -9,10 +9,8 @@
 namespace shardproof {
 
 Communicator& Gate::comm(const Group& group) {
-  if (last_ != nullptr && last_->group().key() == group.key() &&
-      last_->group().name() == group.name()) {
-    return *last_;
-  }
+  // Copies of a group share their key.
+  if (last_ != nullptr && &last_->group().key() == &group.key()) return *last_;
   std::unique_ptr<Communicator>& slot = comms_[{group.key(), group.name()}];
   if (!slot) slot = std::make_unique<Communicator>(group);
   last_ = slot.get();
@@ -99,7 +97,7 @@ bool Gate::pass(Call& call, const Lanes& cohort, LaneTimes* times) {
 void Gate::run_whole(const Call& call) {
   if (call.output == nullptr || call.output->empty()) return;
   SP_CHECK(call.input != nullptr, "{} brings nothing", to_string(call.collective));
-  if (!holds_data(*call.input)) return;
+  if (!holds_contents(*call.input)) return;
   if (call.input->blocks().size() == 1 && call.input->blocks()[0].lanes == call.lanes) {
     deliver(reference(call.collective, *call.input), *call.output);
   } else {

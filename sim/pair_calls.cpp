@@ -38,10 +38,9 @@ void Gate::transfer(const Communicator& comm, const Channel::End& sender,
     fail(*receiver.party);
     return;
   }
-  const LocalTensor& input = sender.party->input;
-  if (holds_data(input)) {
-    const int64_t bytes = flat_bytes(input, sender.rank());
-    deliver(*receiver.party, receiver.rank(), flat_data(input, sender.rank()), bytes);
+  if (brings_contents(*sender.party)) {
+    deliver(*receiver.party, receiver.rank(), brought_data(*sender.party, sender.rank()),
+            brought_bytes(*sender.party, sender.rank()));
   }
   Duration end;
   if (cost_) {
@@ -78,9 +77,9 @@ void Gate::act_one_sided(Communicator& comm, Party& party) {
 }
 
 void Gate::store(const Party& party, int64_t self, int64_t target) {
-  const std::byte* data = flat_data(party.input, self);
+  const std::byte* data = brought_data(party, self);
   if (data == nullptr) return;
-  Bytes contents = Bytes::uninitialized(flat_bytes(party.input, self));
+  Bytes contents = Bytes::uninitialized(brought_bytes(party, self));
   std::copy(data, data + contents.size(), contents.mutate());
   windows_[{target, party.call.collective.slot}] = std::move(contents);
 }

@@ -52,6 +52,11 @@ class DimLayouts {
   // An exchange between the two among the ranks of `mask` in which each sends to each alike. Else
   // some ranks send all they have to one: the places that the axes take in the two layouts overlap.
   bool is_balanced(int from, int to, uint64_t mask) const;
+  // Where an axis stands: its places are [first, first * size), first the product of the sizes
+  // before it; 0 when the layout does not cut by it.
+  int64_t first_place(int layout, int axis) const;
+  // Cut into equal parts, so that places are digits of the index.
+  bool is_even(int layout) const { return facts_[static_cast<size_t>(layout)].even; }
   int64_t piece_extent(int from, int to, uint64_t mask);  // see largest_piece
   int dim() const { return dim_; }
 
@@ -60,12 +65,15 @@ class DimLayouts {
     uint64_t axes = 0;
     int64_t max_extent = 0;
     int sayable = -1;  // not known yet
+    bool even = false;
     CutList cuts;
-    std::map<uint64_t, int> without;
-    std::map<uint64_t, int64_t> joint;
+    // Few keys each: walked, not hashed.
+    std::vector<std::pair<uint64_t, int>> without;
+    std::vector<std::pair<uint64_t, int64_t>> joint;
     std::map<int, std::vector<int>> with;
   };
   int number(Layout layout);
+  int64_t even_piece(int from, int to) const;
   Layout normal(Layout layout) const;
   Layout of_cuts(const CutList& cuts);
   bool put_cut(Layout& layout, const DimCut& cut);

@@ -13,18 +13,18 @@
 
 namespace shardproof {
 
-struct State {
+struct PlacementState {
   std::array<int16_t, kMaxDims> layouts{};  // per dim, numbers of DimLayouts
   uint64_t partial = 0;                     // axes that are P
-  bool operator==(const State&) const = default;
+  bool operator==(const PlacementState&) const = default;
   uint64_t hash() const;
 };
 
 // An edge: what a step does, without its specs.
-struct Move {
+struct PlacementMove {
   StepKind kind = StepKind::local;
   uint64_t axes = 0;
-  State to;
+  PlacementState to;
 };
 
 class PlacementStates {
@@ -33,39 +33,51 @@ class PlacementStates {
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
 
-  const State& start() const { return start_; }
-  const State& goal() const { return goal_; }
+  const PlacementState& start() const { return start_; }
+  const PlacementState& goal() const { return goal_; }
   uint64_t active() const { return active_; }
   // Calls visit(move) for each legal step.
-  void for_each_move(const State& state, const std::function<void(const Move&)>& visit);
+  void for_each_move(const PlacementState& state,
+                     const std::function<void(const PlacementMove&)>& visit);
 
-  Spec spec_of(const State& state);
-  PlanStep step_of(const State& from, const Move& move);
-  int64_t members(uint64_t axes) const;        // product of their sizes
-  int64_t elements(const State& state) const;  // of the fullest rank
-  int64_t joint_elements(const State& state,
+  Spec spec_of(const PlacementState& state);
+  PlanStep step_of(const PlacementState& from, const PlacementMove& move);
+  int64_t members(uint64_t axes) const;                 // product of their sizes
+  int64_t elements(const PlacementState& state) const;  // of the fullest rank
+  int64_t joint_elements(const PlacementState& state,
                          uint64_t axes);  // that a group over the axes holds together
-  bool is_balanced(const State& from, const Move& move) const;
-  int64_t piece_elements(const State& from,
-                         const Move& move);  // that one rank sends another, at most
-  // Elements of a rank on average, times `scale`, leaving out axes that end as P.
-  double mean_elements(const State& state) const;
-  bool is_sayable(const State& state);
+  bool is_balanced(const PlacementState& from, const PlacementMove& move) const;
+  int64_t piece_elements(const PlacementState& from,
+                         const PlacementMove& move);  // that one rank sends another, at most
+  // Bounds: a rank of the goal has, on average, 1 / goal_parts() of what the active axes share, and
+  // in common with a rank of `state` at most 1 / common_parts(). 0: not known.
+  int64_t goal_parts() const { return members(cut_axes(goal_) & active_ & ~to_partial_); }
+  int64_t common_parts(const PlacementState& state) const;
+  int64_t parts_of(const PlacementState& state) const { return members(cut_axes(state) & active_); }
+  uint64_t ending(const PlacementState& state) const {
+    return state.partial & active_ & ~to_partial_;
+  }
+  int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
+  bool is_sayable(const PlacementState& state);
 
  private:
-  using Visit = std::function<void(const Move&)>;
-  uint64_t cut_axes(const State& state) const;
+  using Visit = std::function<void(const PlacementMove&)>;
+  uint64_t cut_axes(const PlacementState& state) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
   void find_active(Axes axes);
   void collect_dims();
   void offer_holes();
-  void local_moves(const State& state, const Visit& visit);
-  void gather_moves(const State& state, const Visit& visit);
-  void exchange_moves(const State& state, const Visit& visit);
-  void reduce_moves(const State& state, const Visit& visit);
-  void place(State base, uint64_t axes, std::vector<State>& out);
-  bool take_out(State& state, uint64_t axes);
+  void local_moves(const PlacementState& state, const Visit& visit);
+  void gather_moves(const PlacementState& state, const Visit& visit);
+  void exchange_moves(const PlacementState& state, const Visit& visit);
+  void reduce_moves(const PlacementState& state, const Visit& visit);
+  void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
+  void place_anywhere(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
+  void place_as_asked(PlacementState base, uint64_t axes, size_t open,
+                      std::vector<PlacementState>& out);
+  void collect_asked();
+  bool take_out(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
 
@@ -73,8 +85,10 @@ class PlacementStates {
   std::vector<int64_t> sizes_;
   std::vector<DimLayouts> dims_;
   std::vector<int> open_dims_;  // that moving axes may cut
+  std::vector<std::vector<int>>
+      asked_;  // of open dims: layouts of both specs, and what is left of them
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
-  State start_, goal_;
+  PlacementState start_, goal_;
 };
 
 }  // namespace shardproof

@@ -11,7 +11,7 @@ namespace shardproof {
 
 // What one output copy is made of: a stored copy of the input, and where a lane that reads it
 // stands.
-struct LaneView {
+struct LaneRemap {
   const Tensor* tensor = nullptr;
   int64_t slot = 0;
   Dims coordinate;
@@ -19,7 +19,7 @@ struct LaneView {
 };
 
 using ShapeAt = std::function<Dims(const Dims& coordinate)>;
-using Fill = std::function<void(const LaneView& from, const Dims& shape, std::byte* out)>;
+using Fill = std::function<void(const LaneRemap& from, const Dims& shape, std::byte* out)>;
 
 // Lanes that read one input copy and agree on the coordinates of `axes` share an output copy;
 // shapes may depend on these axes only. `fill` gets contiguous input and writes dense output.
