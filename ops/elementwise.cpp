@@ -15,11 +15,12 @@ constexpr int64_t kArenaBytes = 16 * 1024;
 // How an operand comes into its tile.
 enum class Way { in_place, constant, staged };
 
-// The iteration space: lanes, then dims, merged where all operands allow it.
+// The iteration space: lanes, then dims, merged where all operands allow it. Only the first `dims`
+// entries are ever set: clearing the rest would cost as much as a small op.
 struct Walk {
   int dims = 0;
-  std::array<int64_t, Dims::kCapacity + 1> sizes{};
-  std::array<std::array<int64_t, Dims::kCapacity + 1>, kMaxOperands> steps{};  // bytes
+  std::array<int64_t, Dims::kCapacity + 1> sizes;
+  std::array<std::array<int64_t, Dims::kCapacity + 1>, kMaxOperands> steps;  // bytes
 };
 
 struct Operand {

@@ -174,12 +174,18 @@ class CohortRun {
       LaneView& view = views_.back();
       view.base = const_cast<std::byte*>(tensor.data());
       view.lane_stride = tensor.slot_stride_bytes();
-      view.slots = join_.sources[next].data();
+      // Lanes in order need no table, and then kernels may take all of them as one flat loop.
+      if (!in_order(join_.sources[next])) view.slots = join_.sources[next].data();
       view.dtype = tensor.dtype;
       view.shape = tensor.shape;
       view.strides = tensor.strides;
       sources_.back() = static_cast<int>(next++);
     }
+  }
+  static bool in_order(const std::vector<int32_t>& slots) {
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (slots[i] != static_cast<int32_t>(i)) return false;
+    return true;
   }
   void make_dense(size_t i) {
     if (sources_[i] < 0) return;
