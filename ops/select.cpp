@@ -136,9 +136,8 @@ double cast_error(const Interval& x, double result, DType to) {
 std::vector<Bound> bound_cast(const BoundCall& call) {
   const DType from = call.inputs[0]->dtype, to = call.outputs.front()->dtype;
   const DType wide = is_complex(from) ? DType::c128 : DType::f64;
-  return {elementwise_bound(call, wide, 0, [&](const Interval* x, double result) {
-    return cast_error(*x, result, to);
-  })};
+  return {elementwise_bound(
+      call, wide, 0, [&](const Interval* x, double result) { return cast_error(*x, result, to); })};
 }
 
 OpRecord cast_record() {
