@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/recorder.h"
@@ -9,6 +12,11 @@
 
 namespace shardproof {
 namespace {
+
+// Copies of a group share their key.
+bool same_group(const Group& a, const Group& b) {
+  return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
+}
 
 // What many calls have in common: ranks that run one listing share it.
 struct Shape {
@@ -23,9 +31,8 @@ struct Shape {
     const Collective &a = collective, &b = o.collective;
     return line == o.line && a.kind == b.kind && a.count == b.count && a.peer == b.peer &&
            a.root == b.root && a.dtype == b.dtype && a.reduction == b.reduction &&
-           a.group.name() == b.group.name() && a.group.key() == b.group.key() &&
-           whole_bytes == o.whole_bytes && work == o.work && stream == o.stream &&
-           instance == o.instance;
+           same_group(a.group, b.group) && whole_bytes == o.whole_bytes && work == o.work &&
+           stream == o.stream && instance == o.instance;
   }
   uint64_t hash() const {
     uint64_t h = static_cast<uint64_t>(line);
@@ -167,19 +174,68 @@ bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times
          entry.spread->peers.empty() && entry.spread->send_counts.empty();
 }
 
+// What became of the calls, in order of issue: a call behind one of its stream that has not ended
+// has not started.
+class Outcomes {
+ public:
+  RecordState of(const Entry& entry) {
+    const TicketState state = entry.door->poll(entry.ticket);
+    if (state == TicketState::done) return RecordState::done;
+    if (state == TicketState::failed) return RecordState::failed;
+    bool& behind = blocked_[{entry.door, entry.stream}];
+    return std::exchange(behind, true) ? RecordState::issued : RecordState::started;
+  }
+
+ private:
+  std::map<std::pair<const Door*, StreamId>, bool> blocked_;
+};
+
+// A call of one rank, without what it shares: thousands of these become one record.
+struct Single {
+  const Shape* shape;
+  int64_t sequence, number;
+  RecordState state;
+  Duration start, end;
+  int32_t rank;
+  auto content() const { return std::tie(shape, sequence, number, state, start, end); }
+};
+
+void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
+  std::sort(singles.begin(), singles.end(), [](const Single& a, const Single& b) {
+    return a.content() != b.content() ? a.content() < b.content() : a.rank < b.rank;
+  });
+  for (size_t first = 0, next = 0; first < singles.size(); first = next) {
+    const Single& single = singles[first];
+    std::vector<int32_t> ranks;
+    for (; next < singles.size() && singles[next].content() == single.content(); ++next)
+      ranks.push_back(singles[next].rank);
+    Record record = base_record(*single.shape);
+    record.ranks = Lanes::of(std::move(ranks));
+    record.sequence = single.sequence;
+    record.call = single.number;
+    record.state = single.state;
+    record.start = single.start;
+    record.end = single.end;
+    records.push_back(std::move(record));
+  }
+}
+
 std::vector<Record> Recorder::records() const {
   std::vector<Record> records;
-  std::map<std::pair<const Door*, StreamId>, bool> blocked;  // something before has not ended
+  std::vector<Single> singles;
+  Outcomes outcomes;
   for (const Entry& entry : entries_) {
-    Record record = base_record(*entry.shape);
-    const TicketState state = entry.door->poll(entry.ticket);
-    bool& behind = blocked[{entry.door, entry.stream}];
-    record.state = state == TicketState::done     ? RecordState::done
-                   : state == TicketState::failed ? RecordState::failed
-                   : behind                       ? RecordState::issued
-                                                  : RecordState::started;
-    behind = behind || state == TicketState::pending;
+    const RecordState state = outcomes.of(entry);
     const std::optional<TicketTimes> times = entry.door->times(entry.ticket);
+    if (!entry.spread) {
+      const Duration start = times ? times->start[0] : Duration{};
+      const Duration end = times ? times->end[0] : Duration{};
+      singles.push_back(
+          {entry.shape, entry.sequence, entry.number, state, start, end, (*entry.cohort)[0]});
+      continue;
+    }
+    Record record = base_record(*entry.shape);
+    record.state = state;
     const int64_t parts = lanes_are_alike(entry, times) ? 1 : entry.lanes().size();
     for (int64_t lane = 0; lane < parts; ++lane) {
       record.ranks = parts == 1 ? entry.lanes() : Lanes::one(entry.lanes()[lane]);
@@ -187,6 +243,7 @@ std::vector<Record> Recorder::records() const {
       records.push_back(record);
     }
   }
+  add_singles(std::move(singles), records);
   return in_order(std::move(records));
 }
 

@@ -10,14 +10,14 @@ namespace shardproof {
 
 LocalDoor::LocalDoor(LocalWorld& world, int32_t index, Lanes lanes)
     : world_(world), index_(index), lanes_(std::move(lanes)), memory_(lanes_) {
-  streams_.emplace_back().name = "main";
+  main_.name = "main";
 }
 
 StreamId LocalDoor::stream(std::string_view name) {
-  for (size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].name == name) return static_cast<StreamId>(i);
-  streams_.emplace_back().name = name;
-  return static_cast<StreamId>(streams_.size() - 1);
+  for (StreamId id = 0; id < stream_count(); ++id)
+    if (at(id).name == name) return id;
+  others_.emplace_back(std::make_unique<Stream>())->name = name;
+  return stream_count() - 1;
 }
 
 // --- tickets
@@ -64,7 +64,7 @@ void LocalDoor::elapse(Duration time) {
 
 LaneTimes LocalDoor::through() const {
   LaneTimes all = host_time_;
-  for (const Stream& stream : streams_) all.raise_to(stream.time);
+  for (StreamId id = 0; id < stream_count(); ++id) all.raise_to(at(id).time);
   return all;
 }
 
@@ -135,15 +135,6 @@ int64_t lanes_of(std::span<const Call> calls) {
   int64_t lanes = 0;
   for (const Call& call : calls) lanes += call.lanes.size();
   return lanes;
-}
-
-// The party's own views of what the call names.
-void keep_views(Party& party) {
-  Call& call = party.call;
-  if (call.input != nullptr) party.input = *call.input;
-  if (call.output != nullptr) party.output = *call.output;
-  call.input = call.input != nullptr ? &party.input : nullptr;
-  call.output = call.output != nullptr ? &party.output : nullptr;
 }
 
 // When some lanes of the call were no members.
@@ -229,16 +220,16 @@ void LocalDoor::take_off(Flight& flight) {
 // What a failed cohort has queued is dropped; its host learns it from its tickets.
 void LocalDoor::fail() {
   failed_ = true;
-  for (Stream& stream : streams_)
-    for (; stream.has_items(); stream.pop())
-      world_.book().end(stream.front().ticket, TicketState::failed);
+  for (StreamId id = 0; id < stream_count(); ++id)
+    for (; at(id).has_items(); at(id).pop())
+      world_.book().end(at(id).front().ticket, TicketState::failed);
 }
 
 void LocalDoor::stop(CohortState state) {
   state_ = state;
   if (state != CohortState::dead) return;
-  for (Stream& stream : streams_)
-    while (stream.has_items()) stream.pop();
+  for (StreamId id = 0; id < stream_count(); ++id)
+    while (at(id).has_items()) at(id).pop();
 }
 
 // --- memory

@@ -49,9 +49,8 @@ struct StandstillSurvey {
       for (int64_t i = 0; i < door.lanes_.size(); ++i)
         owner[static_cast<size_t>(door.lanes_[i])] = door.index_;
       if (!lives(door)) continue;
-      for (size_t s = 0; s < door.streams_.size(); ++s) {
-        const StreamId id = static_cast<StreamId>(s);
-        const Stream& stream = door.streams_[s];
+      for (StreamId id = 0; id < door.stream_count(); ++id) {
+        const Stream& stream = door.at(id);
         if (stream.flying != nullptr) {
           for (const Party& party : stream.flying->parties)
             if (party.open > 0) add_call(door, id, party);
@@ -65,12 +64,12 @@ struct StandstillSurvey {
   // The stream on which `rank` has issued what `waiting` needs, behind something else; -1: it has
   // not.
   StreamId queued_on(LocalDoor& door, int32_t rank, const Party& waiting) {
-    for (size_t s = 0; s < door.streams_.size(); ++s)
-      for (const StreamItem& item : door.streams_[s].items()) {
+    for (StreamId id = 0; id < door.stream_count(); ++id)
+      for (const StreamItem& item : door.at(id).items()) {
         Flight* const* flight = std::get_if<Flight*>(&item.what);
         if (flight == nullptr) continue;
         for (const Party& party : (*flight)->parties)
-          if (world.gate_.answers(party, rank, waiting)) return static_cast<StreamId>(s);
+          if (world.gate_.answers(party, rank, waiting)) return id;
       }
     return -1;
   }
@@ -97,8 +96,7 @@ struct StandstillSurvey {
       return hold(awaiting, cohort, stream);
     if (door.finished_) return miss(awaiting, rank, "has ended");
     const size_t before = awaiting.holders.size();
-    for (size_t s = 0; s < door.streams_.size(); ++s)
-      hold(awaiting, cohort, static_cast<StreamId>(s));
+    for (StreamId id = 0; id < door.stream_count(); ++id) hold(awaiting, cohort, id);
     if (awaiting.holders.size() == before) miss(awaiting, rank, "has stopped");
   }
 
@@ -131,7 +129,8 @@ struct StandstillSurvey {
   void connect_wait(size_t index) {
     const int32_t cohort = owner[static_cast<size_t>(still.blocked[index].ranks[0])];
     LocalDoor& door = world.door(cohort);
-    for (Stream& stream : door.streams_) {
+    for (StreamId id = 0; id < door.stream_count(); ++id) {
+      Stream& stream = door.at(id);
       if (!stream.has_items() || still.blocked[index].text != "wait on stream " + stream.name)
         continue;
       const Ticket* ticket = std::get_if<Ticket>(&stream.front().what);

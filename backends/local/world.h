@@ -38,7 +38,13 @@ class LocalDoor : public Door {
   friend class LocalWorld;
   friend struct StandstillSurvey;
   bool goes_on() const { return state_ == CohortState::running && !failed_; }
-  Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
+  Stream& at(StreamId stream) {
+    return stream == kMainStream ? main_ : *others_[static_cast<size_t>(stream - 1)];
+  }
+  const Stream& at(StreamId stream) const {
+    return stream == kMainStream ? main_ : *others_[static_cast<size_t>(stream - 1)];
+  }
+  StreamId stream_count() const { return static_cast<StreamId>(others_.size() + 1); }
   bool runs_at_issue(const Stream& stream) const;
   Ticket refuse();
   Ticket open_ticket(StreamId stream);
@@ -53,7 +59,8 @@ class LocalDoor : public Door {
   LocalWorld& world_;
   int32_t index_;
   Lanes lanes_;
-  std::deque<Stream> streams_;
+  Stream main_;
+  std::vector<std::unique_ptr<Stream>> others_;
   std::vector<Ticket> host_waits_;  // asked for before their end was known
   LaneTimes host_time_;
   MemoryMeter memory_;
