@@ -56,7 +56,7 @@ void Executor::Frame::issue(const Instr& instr) {
         if constexpr (std::is_same_v<T, NumberValue>) issue_number(instr, action, on);
         if constexpr (std::is_same_v<T, Communicate>) issue_calls(instr, action, on);
         if constexpr (std::is_same_v<T, Reshuffle>) issue_reshuffle(instr, action, on);
-        if constexpr (std::is_same_v<T, Merge>) issue_merge(action, on);
+        if constexpr (std::is_same_v<T, Merge>) issue_merge(instr, action, on);
         if constexpr (std::is_same_v<T, RecordEvent>)
           events[action.event] = door.last(stream_of(instr));
         if constexpr (std::is_same_v<T, Wait>) issue_wait(instr, action);
@@ -159,7 +159,7 @@ void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number
   set_value(number.output, std::move(value), kDone);
 }
 
-void Executor::Frame::issue_merge(const Merge& merge, const Lanes& on) {
+void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const Lanes& on) {
   std::vector<Block> blocks;
   Ticket ticket = kDone;
   for (const auto& [lanes_of_part, id] : merge.parts) {
@@ -169,7 +169,11 @@ void Executor::Frame::issue_merge(const Merge& merge, const Lanes& on) {
     for (const Block& block : part.blocks()) blocks.push_back(block);
     ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
   }
-  if (!blocks.empty()) set_value(merge.output, LocalTensor(std::move(blocks)), ticket);
+  if (blocks.empty()) return;
+  LocalTensor merged(std::move(blocks));
+  if (shared.options.made)
+    launch(instr, on, "merge", {}, [this, merged, &merge] { made(merge.output, merged); });
+  set_value(merge.output, std::move(merged), ticket);
 }
 
 void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {

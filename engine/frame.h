@@ -57,8 +57,9 @@ struct Executor::Frame {
   void issue_compute(const Instr& instr, const Compute& compute, const Lanes& on);
   void issue_number(const Instr& instr, const NumberValue& number, const Lanes& on);
   void issue_calls(const Instr& instr, const Communicate& call, const Lanes& on);
+  void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
   void issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle, const Lanes& on);
-  void issue_merge(const Merge& merge, const Lanes& on);
+  void issue_merge(const Instr& instr, const Merge& merge, const Lanes& on);
   void issue_wait(const Instr& instr, const Wait& wait);
   void release(ValueId id, const Lanes& on);
   void sweep_calls();

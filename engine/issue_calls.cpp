@@ -66,6 +66,9 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
 
 void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communicate,
                                   const Lanes& on) {
+  for (const CallItem& item : communicate.items)
+    if (item.step && item.step->kind == StepKind::transfer)
+      return issue_transfer(instr, item, item.lanes.intersect(on));
   const StreamId stream = stream_of(instr);
   CallState& state = calls.emplace_back();
   std::vector<std::pair<const CallItem*, Lanes>> issued;
