@@ -252,7 +252,9 @@ int64_t DimLayouts::even_piece(int from, int to) const {
   int64_t parts = 1, reached = 1;
   for (const auto& [first, last] : places) {
     const int64_t start = std::max(first, reached);
-    if (start % first != 0 || std::max(last, start) % std::min(last, start) != 0) return -1;
+    if (start % first != 0 || start % reached != 0 ||
+        std::max(last, start) % std::min(last, start) != 0)
+      return -1;
     if (last > start) parts *= last / start;
     reached = std::max(reached, last);
   }
