@@ -23,28 +23,36 @@ struct Plain {
   static Value load(T x) { return x; }
   static T store(Value x) { return x; }
 };
-// load(store(x)), in arithmetic that loops over it become vector code of.
+// All bits set where the condition holds. Choices are made by masks: a loop with branches is not
+// turned into vector code.
+inline int32_t mask_if(bool condition) { return -static_cast<int32_t>(condition); }
+inline int32_t choose(int32_t mask, int32_t yes, int32_t no) { return (yes & mask) | (no & ~mask); }
+
+// load(store(x)) for a storage type with fewer bits.
 template <typename T>
 float round_value(float x) {
   using F = detail::Format<T>;
   constexpr int kShift = 23 - F::kMantissa;
-  constexpr int32_t kMinNormal = (127 - F::kBias + 1) << 23;
-  constexpr int32_t kOverflow =
-      (static_cast<int32_t>(F::kOverflow >> F::kMantissa) - F::kBias + 127) << 23 |
-      static_cast<int32_t>(F::kOverflow & ((1u << F::kMantissa) - 1)) << kShift;
-  constexpr int32_t kBeyond = F::kOverflow == F::kQuietNan ? 0x7fc00000 : 0x7f800000;
-  // Its last place is the smallest subnormal, so that adding it rounds to a multiple.
-  constexpr float kMagic = std::bit_cast<float>((127 - F::kBias + 1 + kShift) << 23);
+  constexpr int32_t kCut = ~((1 << kShift) - 1);
+  constexpr int32_t kInfinity = 0x7f800000, kQuietNan = 0x7fc00000;
+  constexpr bool kHasInfinity = F::kOverflow != F::kQuietNan;
   const int32_t bits = std::bit_cast<int32_t>(x);
   const int32_t size = bits & 0x7fffffff;
-  int32_t result = (size + ((1 << (kShift - 1)) - 1) + (size >> kShift & 1)) & ~((1 << kShift) - 1);
-  const float small = (std::bit_cast<float>(size) + kMagic) - kMagic;
-  result = size < kMinNormal ? std::bit_cast<int32_t>(small) : result;
-  result = result >= kOverflow ? kBeyond : result;
-  const int32_t nan =
-      F::kOverflow == F::kQuietNan ? kBeyond : (size | 0x400000) & ~((1 << kShift) - 1);
-  result = size > 0x7f800000 ? nan : result;
-  return std::bit_cast<float>(result | (bits & static_cast<int32_t>(0x80000000u)));
+  int32_t result = (size + ((1 << (kShift - 1)) - 1) + (size >> kShift & 1)) & kCut;
+  if constexpr (F::kBias != 127) {  // other exponents than f32: subnormal and too large values
+    constexpr int32_t kMinNormal = (127 - F::kBias + 1) << 23;
+    constexpr int32_t kOverflow =
+        (static_cast<int32_t>(F::kOverflow >> F::kMantissa) - F::kBias + 127) << 23 |
+        static_cast<int32_t>(F::kOverflow & ((1u << F::kMantissa) - 1)) << kShift;
+    // Its last place is the smallest subnormal, so that adding it rounds to a multiple.
+    constexpr float kMagic = std::bit_cast<float>((127 - F::kBias + 1 + kShift) << 23);
+    const float small = (std::bit_cast<float>(size) + kMagic) - kMagic;
+    result = choose(mask_if(size < kMinNormal), std::bit_cast<int32_t>(small), result);
+    result = choose(mask_if(result >= kOverflow), kHasInfinity ? kInfinity : kQuietNan, result);
+  }
+  const int32_t nan = kHasInfinity ? (size & kCut) | 0x400000 : kQuietNan;
+  result = choose(mask_if(size > kInfinity), nan, result);
+  return std::bit_cast<float>(result | (bits & std::numeric_limits<int32_t>::min()));
 }
 
 template <typename T>

@@ -48,7 +48,7 @@ bool cuts_any(const CutList& cuts, uint64_t mask) {
                      [&](const DimCut& cut) { return (mask >> cut.axis & 1) != 0; });
 }
 
-constexpr int64_t kMostPairs = 4096;  // beyond it a bound will do
+constexpr int64_t kMostPairs = 256;  // beyond it a bound will do
 
 // The places of the sender on its cuts, then those of the receiver on the axes that move.
 class PairPlaces {

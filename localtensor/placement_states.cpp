@@ -187,7 +187,8 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
   std::vector<Place> places;
   const auto set_of = [&](int dim, int64_t first, int64_t size) {
     for (const Place& place : places)
-      if (place.dim == dim && first < place.last && place.first < first * size) return place.set;
+      if (place.dim == dim && first % place.last != 0 && place.first % (first * size) != 0)
+        return place.set;  // they overlap, or are no digits of one number
     places.push_back({dim, first, first * size, static_cast<int>(places.size())});
     return places.back().set;
   };

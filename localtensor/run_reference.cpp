@@ -161,6 +161,15 @@ struct Sources {
   void number_lanes(const Block& block, int32_t base) {
     const Buffer& buffer = *block.tensor.buffer;
     const bool whole = buffer.lanes.size() == block.lanes.size();
+    if (whole && block.lanes.is_range() && (buffer.slots.is_each() || buffer.slots.is_shared())) {
+      const auto first = of_rank.begin() + (block.lanes[0] - first_rank);
+      const auto last = first + block.lanes.size();
+      if (buffer.slots.is_shared())
+        std::fill(first, last, base);
+      else
+        std::iota(first, last, base);
+      return;
+    }
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = whole ? buffer.slots[i] : block.slot(i);
       of_rank[static_cast<size_t>(block.lanes[i] - first_rank)] = base + static_cast<int32_t>(slot);
@@ -339,12 +348,37 @@ LaneSlots lanes_of_outputs(const Collective& call, const Outputs& outputs,
   return result;
 }
 
+// One group, one answer: nothing to tell apart, however many members there are.
+LocalTensor same_on_one_group(const Collective& call, const Outputs& outputs,
+                              const Sources& sources) {
+  const std::vector<int32_t> members = call.group.members(0);
+  const auto n = static_cast<int64_t>(members.size());
+  SP_CHECK(n == sources.lanes.size(), "ranks {} are no whole groups of {}",
+           to_string(sources.lanes), call.group.name());
+  Pointers inputs;
+  inputs.reserve(members.size());
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t source = sources.source(members[static_cast<size_t>(i)]);
+    SP_CHECK(source >= 0, "rank {} is missing from its group", members[static_cast<size_t>(i)]);
+    const int64_t brought = sources.elements[static_cast<size_t>(source)];
+    const int64_t wanted = outputs.in_count(i);
+    SP_CHECK(brought == wanted || wanted == 0, "{}: member {} brings {} elements, not {}",
+             to_string(call), i, brought, wanted);
+    inputs.push_back(sources.data[static_cast<size_t>(source)]);
+  }
+  Tensor out = Tensor::empty(call.dtype, {outputs.out_count(0)}, sources.lanes, Slots::shared(n));
+  outputs.write(inputs.data(), 0, out.mutate());
+  return LocalTensor(std::move(out));
+}
+
 }  // namespace
 
 LocalTensor reference(const Collective& call, const LocalTensor& input) {
   if (call.kind == CollectiveKind::barrier || input.empty()) return LocalTensor();
   const Outputs outputs(call);
   const Sources sources(input);
+  if (call.group.count() == 1 && same_for_all(call.kind))
+    return same_on_one_group(call, outputs, sources);
   const Siblings siblings(call, sources);
   if (call.kind == CollectiveKind::all_to_all_v) return exchange(call, sources, siblings);
   check_counts(call, outputs, sources, siblings);
