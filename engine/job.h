@@ -47,6 +47,14 @@ struct Registries {
   BackendRegistry backends;
 };
 
+// How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests
+// state.
+enum class Grouping {
+  coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
+                 // anything
+  one_by_one,    // cohorts of one from the start
+};
+
 struct Job {
   int64_t world = 1;
   std::vector<std::pair<std::string, Mesh>> meshes;     // key "" for a single unnamed mesh
@@ -63,6 +71,7 @@ struct Job {
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";
   Schedule schedule;
+  Grouping grouping = Grouping::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants

@@ -80,7 +80,8 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   const std::vector<LocalTensor> inputs = split_inputs(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
-  const bool coarse = job.faults.empty() && job.schedule.kind == ScheduleKind::fifo;
+  const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
+                      job.schedule.kind == ScheduleKind::fifo;
   Attempt first = attempt(program, job, registries, launcher, inputs, make_probe(), coarse);
   if (!coarse || (first.finished && first.run.outcome.findings.empty()))
     return std::move(first.run);
