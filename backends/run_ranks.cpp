@@ -5,6 +5,7 @@
 #include "shardproof/backends/facade.h"
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/localtensor/spec.h"
 
 namespace shardproof {
 namespace {
@@ -38,9 +39,24 @@ LocalTensor flat_view(const Tensor& x, int64_t rank) {
   return LocalTensor(std::move(flat));
 }
 
-// Elements a member brings and gets, for a count per member.
 bool brings_all(CollectiveKind kind) {
   return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
+}
+
+void check_peer(std::string_view what, int64_t peer, const Group& group) {
+  if (peer < 0 || peer >= group.size())
+    throw_bad_input("{}={} is no index in group {}", what, peer, to_string(group));
+}
+
+void check_call(const Collective& c, const Tensor& x) {
+  if (is_point_to_point(c.kind) || c.kind == CollectiveKind::all_to_all_v)
+    throw_bad_input("{} is not a collective of the facade", name(c.kind));
+  if (reduces(c.kind)) check_reduction(c.reduction, c.dtype);
+  if (has_root(c.kind)) check_peer("root", c.root, c.group);
+  const bool cuts = brings_all(c.kind) || c.kind == CollectiveKind::all_to_all;
+  if (cuts && x.elements() % c.group.size() != 0)
+    throw_bad_input("{} of {} elements over {} ranks: does not divide", name(c.kind), x.elements(),
+                    c.group.size());
 }
 
 int64_t gets(const Collective& c, int64_t index) {
@@ -60,6 +76,7 @@ int64_t gets(const Collective& c, int64_t index) {
 Tensor CallGroup::collective(Collective c, const Tensor& x, int line) {
   const int64_t rank = rank_.rank();
   c.dtype = x.dtype;
+  check_call(c, x);
   c.count = x.buffer == nullptr ? 0 : x.elements();
   if (brings_all(c.kind)) c.count /= c.group.size();
   Call& call = calls_.emplace_back();
@@ -78,6 +95,7 @@ Tensor CallGroup::collective(Collective c, const Tensor& x, int line) {
 }
 
 void CallGroup::send(const Tensor& x, int64_t to, const Group& group, int line) {
+  check_peer("to", to, group);
   Collective c;
   c.kind = CollectiveKind::send;
   c.group = group;
@@ -92,6 +110,7 @@ void CallGroup::send(const Tensor& x, int64_t to, const Group& group, int line) 
 }
 
 Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group& group, int line) {
+  check_peer("from", from, group);
   Tensor answer = promised(dtype, shape, rank_.rank());
   Collective c;
   c.kind = CollectiveKind::recv;

@@ -48,6 +48,21 @@ TEST(FacadeUnwind, an_exception_ends_its_rank_alone_and_who_waits_for_it_knows) 
   EXPECT_EQ(report.findings[0].ranks, Lanes::one(1));
 }
 
+TEST(FacadeUnwind, a_call_that_means_nothing_ends_its_rank_with_the_reason) {
+  const WorldReport report = run_ranks(3, [&](RankContext& me) {
+    if (me.rank() == 0) me.send(number(1), 3, me.world());
+    if (me.rank() == 1) me.all_reduce(tensor_of(DType::boolean, {1}, {1}));
+    Collective scatter;
+    scatter.kind = CollectiveKind::reduce_scatter;
+    scatter.group = me.world();
+    if (me.rank() == 2) me.collective(scatter, number(1));
+  });
+  ASSERT_EQ(report.rank_errors.size(), 3u);
+  EXPECT_NE(report.rank_errors[0].message.find("to=3"), std::string::npos);
+  EXPECT_NE(report.rank_errors[1].message.find("bool"), std::string::npos);
+  EXPECT_NE(report.rank_errors[2].message.find("divide"), std::string::npos);
+}
+
 TEST(FacadeUnwind, a_mismatch_unwinds_all_members) {
   int after = 0;
   const WorldReport report = run_ranks(3, [&](RankContext& me) {
