@@ -146,9 +146,10 @@ class Decomposer {
   void integer_extreme(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
     const auto top = static_cast<int64_t>(dtype_ == DType::i64 ? std::numeric_limits<int64_t>::max()
                                                                : max_finite(dtype_));
-    const int64_t bottom = is_signed(dtype_) ? -top - 1 : 0;
-    const int64_t room =
-        op_ == ReduceOp::min ? top - std::max(x, int64_t{0}) : std::min(x, int64_t{0}) - bottom;
+    // One above the least value, so that no difference of two values overflows.
+    const int64_t bottom = is_signed(dtype_) ? -top : 0;
+    const int64_t above = top - std::max(x, int64_t{0}), below = std::min(x, int64_t{0}) - bottom;
+    const int64_t room = std::max<int64_t>(0, op_ == ReduceOp::min ? above : below);
     for (int64_t i = 0; i < n_; ++i) {
       const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
       const int64_t step =
