@@ -53,6 +53,20 @@ bool partials_agree(const std::vector<Placement>& placements) {
   return true;
 }
 
+// A cut value is never turned into partials behind the author's back, though it would cost nothing:
+// the price comes with the next line.
+bool makes_partials_of_shards(const Choice& choice, const std::vector<Placed>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec || !choice.inputs[i]) continue;
+    for (int axis = 0; axis < inputs[i].spec->mesh().axis_count(); ++axis)
+      if (choice.inputs[i]->placement(axis).is_partial() &&
+          inputs[i].spec->placement(axis).is_shard() &&
+          inputs[i].spec->mesh().axes()[static_cast<size_t>(axis)].size > 1)
+        return true;
+  }
+  return false;
+}
+
 bool contiguous_everywhere(const Spec& spec) {
   return std::all_of(spec.placements().begin(), spec.placements().end(),
                      [](const Placement& p) { return !p.is_shard() || p.shard().split == 1; });
@@ -265,6 +279,7 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
   const Choice* best = nullptr;
   std::tuple<Price, int> least;
   for (const Choice& choice : all) {
+    if (makes_partials_of_shards(choice, inputs)) continue;
     std::tuple<Price, int> price;
     try {
       std::get<0>(price) = price_of_inputs(choice, inputs, std::get<1>(price));
