@@ -74,7 +74,8 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
   std::string out;
   for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
   for (const auto& [group, bytes] : traffic.bytes)
-    out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
+    if (bytes > Fraction(0))
+      out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
   if (traffic.calls.empty()) out += "  nothing\n";
   if (machine != nullptr)
     out += fmt::format("  all calls after each other take {}\n", rounded_text(traffic.time));
@@ -95,7 +96,8 @@ std::string job_text(const Job& job, const Registries& registries) {
   std::string out;
   if (!lowered.global_lines.empty())
     out += "global program\n" + numbered(lowered.global_lines) + "\n";
-  out += "rank program\n" + numbered(to_lines(lowered.program));
+  out += "rank program\n";
+  for (const std::string& line : to_lines(lowered.program)) out += "  " + line + "\n";
   for (const SpmdListing& listing : lowered.program.listings)
     out += listing_text(listing, job.cost.get());
   for (const Finding& finding : lowered.unwritten)

@@ -22,6 +22,11 @@ std::string verdicts_text(const std::vector<Finding>& findings) {
   return out.empty() ? "clean" : out;
 }
 
+std::string number_text(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? fmt::format("{:.0f}", value) : to_string(Number(value));
+}
+
 Misses missed_place(const Expect& expect, const Finding& finding) {
   Misses out;
   const auto number = [&](const char* what, const std::optional<Condition>& wanted, auto got,
@@ -33,7 +38,7 @@ Misses missed_place(const Expect& expect, const Finding& finding) {
   if (expect.ratio && !finding.ratio)
     out.push_back({"ratio", to_string(*expect.ratio), "none"});
   else if (finding.ratio)
-    number("ratio", expect.ratio, *finding.ratio, to_string(Number(*finding.ratio)));
+    number("ratio", expect.ratio, *finding.ratio, number_text(*finding.ratio));
   if (expect.ranks && !(*expect.ranks == finding.ranks))
     out.push_back({"ranks", to_string(*expect.ranks), to_string(finding.ranks)});
   if (!expect.name.empty() && expect.name != finding.name)
@@ -203,7 +208,7 @@ void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out
     const Dims index = unravel(static_cast<int64_t>(i), value.shape);
     out.push_back({fmt::format("{}{}", wanted.name, index_text(index)),
                    wanted.each ? to_string(*wanted.each) : to_string(wanted.elements[i]),
-                   to_string(Number(got[i]))});
+                   number_text(got[i])});
     return;  // the first one tells
   }
 }

@@ -99,7 +99,7 @@ std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedM
       out.push_back({{}, reader});
       continue;
     }
-    const Lanes lanes = reader.inside([&] { return select_ranks(key, meshes, world); });
+    const Lanes lanes = reader.inside([&, &key = key] { return select_ranks(key, meshes, world); });
     const Lanes twice = taken.intersect(lanes);
     if (!twice.empty()) reader.refuse(fmt::format("rank {} is taken by two selectors", twice[0]));
     taken = taken.unite(lanes);

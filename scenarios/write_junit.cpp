@@ -41,6 +41,10 @@ std::string message_of(const CaseResult& one) {
   return std::string(name(one.verdict()));
 }
 
+std::string_view type_of(const CaseResult& one) {
+  return one.verdict() == Verdict::clean ? "expectation" : name(one.verdict());
+}
+
 std::string case_xml(const ScenarioResult& scenario, const CaseResult& one) {
   const std::string name = one.name.empty() ? scenario.file : one.name;
   const std::string open = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
@@ -48,7 +52,7 @@ std::string case_xml(const ScenarioResult& scenario, const CaseResult& one) {
   if (one.status == CaseStatus::as_expected) return open + "/>\n";
   const char* element = one.status == CaseStatus::refused ? "error" : "failure";
   return fmt::format("{}>\n      <{} message=\"{}\" type=\"{}\">{}</{}>\n    </testcase>\n", open,
-                     element, escaped(message_of(one)), escaped(shardproof::name(one.verdict())),
+                     element, escaped(message_of(one)), escaped(type_of(one)),
                      escaped(case_text(one, {})), element);
 }
 

@@ -128,7 +128,7 @@ std::string table_text(const RunResult& result, const TextStyle& style) {
   std::map<std::string, Row> rows;
   size_t width = 12;
   for (const ScenarioResult& scenario : result.scenarios) {
-    const std::string group = scenario.group.empty() ? "." : scenario.group;
+    const std::string group = scenario.group.empty() ? "files" : scenario.group;
     if (rows.emplace(group, Row{}).second) order.push_back(group);
     width = std::max(width, group.size());
     Row& row = rows[group];

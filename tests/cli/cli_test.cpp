@@ -122,7 +122,7 @@ TEST_F(Cli, SlipsOfTheCommandLineNameTheNearest) {
   expect_refused("list opps", "did you mean \"ops\"?");
   expect_refused("help rum", "did you mean \"run\"?");
   expect_refused("new mpl", "did you mean \"mlp\"?");
-  expect_refused("plan 4 f32 --mesh tp=2 --from tp:S(1) --to R", "--from");
+  expect_refused("plan 4 f32 --mesh tp=2 --from 'tp:S(1)' --to R", "--from");
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 

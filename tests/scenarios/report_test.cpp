@@ -51,11 +51,11 @@ TEST(Expect, WhatIsMissedIsSaid) {
   const std::string gather = "\"y = redistribute(x, dp:R)\"";
   EXPECT_EQ(missed_text("\"verdict\": \"deadlock\""), "verdict: deadlock, clean\n");
   EXPECT_EQ(missed_text("\"collectives\": {}", gather),
-            "calls of all_gather over dp of ranks 0-1: none, 1\n");
+            "calls of all_gather over dp of ranks 0 1: none, 1\n");
   EXPECT_EQ(missed_text("\"collectives\": {\"all_gather\": {\"0\": 1, \"1\": 2}}", gather),
             "calls of all_gather of ranks 1: 2, 1\n");
   EXPECT_EQ(missed_text("\"bytes\": {\"dp\": \"< 8\"}", gather),
-            "bytes sent over dp of ranks 0-1: < 8, 8\n");
+            "bytes sent over dp of ranks 0 1: < 8, 8\n");
   EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 5, 6]}"), "y[2]: 5, 4\n");
   EXPECT_EQ(missed_text("\"values\": {\"z\": [0]}"), "values of z: a value of this name, none\n");
   EXPECT_EQ(missed_text("\"local\": {\"y\": {\"1\": [3]}}"),
