@@ -37,6 +37,8 @@ void DimLayouts::offer_hole(int64_t size) {
     holes_.push_back(size);
 }
 
+void DimLayouts::offer(int layout) { offered_.push_back(layout); }
+
 int DimLayouts::form_of(const Shard& shard) {
   for (size_t i = 1; i < forms_.size(); ++i)
     if (forms_[i] == shard) return static_cast<int>(i);
@@ -179,6 +181,20 @@ int DimLayouts::of_spec(const Spec& spec) {
     asked_.push_back(
         normal({{layout.digits.begin(), layout.digits.begin() + static_cast<int64_t>(count)}, {}}));
   return number(std::move(layout));
+}
+
+int DimLayouts::of_chain(const std::vector<int>& axes) {
+  Layout layout;
+  for (int axis : axes) layout.digits.push_back({axis, axis_sizes_[static_cast<size_t>(axis)], 0});
+  return number(normal(std::move(layout)));
+}
+
+std::vector<int> DimLayouts::axis_order(int layout) const {
+  std::vector<int> order;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits)
+    if (digit.axis != kHole) order.push_back(digit.axis);
+  for (const auto& [axis, form] : layouts_[static_cast<size_t>(layout)].odd) order.push_back(axis);
+  return order;
 }
 
 CutList DimLayouts::cuts_of(const Layout& layout) const {
@@ -365,6 +381,9 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
     candidates.back().odd.emplace_back(axis, form);
   }
   std::vector<int> results;
+  for (int offered : offered_)
+    if (without(offered, uint64_t{1} << axis) == layout && offered != layout)
+      results.push_back(offered);
   for (Layout& candidate : candidates) {
     const int result = number(normal(std::move(candidate)));
     if (without(result, uint64_t{1} << axis) != layout) continue;

@@ -86,6 +86,15 @@ void PlacementStates::collect_dims() {
     const uint64_t axes = dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
     if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
   }
+  // Cutting a dim that neither spec cuts saves bytes on the way where axes have to change places on
+  // one dim, or where one partial turns into another. The longest will do.
+  int spare = -1;
+  for (const DimLayouts& dim : dims_) {
+    const bool used =
+        std::find(open_dims_.begin(), open_dims_.end(), dim.dim()) != open_dims_.end();
+    if (!used && (spare < 0 || from_.shape()[dim.dim()] > from_.shape()[spare])) spare = dim.dim();
+  }
+  if (spare >= 0) open_dims_.push_back(spare);
 }
 
 // A cut that leaves room for others to come before it: strided by the size of what they would take.
@@ -96,23 +105,56 @@ void PlacementStates::offer_holes() {
     });
 }
 
+void PlacementStates::ask(size_t open, int layout) {
+  DimLayouts& layouts = dims_[static_cast<size_t>(open_dims_[open])];
+  std::vector<int>& asked = asked_[open];
+  if (layout < 0 || !layouts.is_sayable(layout)) return;
+  if (std::find(asked.begin(), asked.end(), layout) != asked.end()) return;
+  asked.push_back(layout);
+  layouts.offer(layout);
+}
+
 void PlacementStates::collect_asked() {
-  for (int dim : open_dims_) {
-    DimLayouts& layouts = dims_[static_cast<size_t>(dim)];
-    std::vector<int> asked;
+  asked_.resize(open_dims_.size());
+  for (size_t open = 0; open < open_dims_.size(); ++open) {
+    const auto dim = static_cast<size_t>(open_dims_[open]);
     for (const PlacementState* state : {&start_, &goal_}) {
-      const int whole = state->layouts[static_cast<size_t>(dim)];
-      const uint64_t axes = layouts.axes(whole) & active_;
+      const int whole = state->layouts[dim];
+      const uint64_t axes = dims_[dim].axes(whole) & active_;
       for (uint64_t out = axes;; out = (out - 1) & axes) {
-        const int rest = layouts.without(whole, out);
-        if (rest >= 0 && layouts.is_sayable(rest) &&
-            std::find(asked.begin(), asked.end(), rest) == asked.end())
-          asked.push_back(rest);
+        ask(open, dims_[dim].without(whole, out));
         if (out == 0) break;
       }
     }
-    asked_.push_back(std::move(asked));
   }
+  ask_chains();
+}
+
+// Plain cuts that several axes may take at once on the way: in every order for few axes, else in
+// the orders of the two specs.
+void PlacementStates::ask_chains() {
+  const auto ask_everywhere = [&](const std::vector<int>& chain) {
+    for (size_t open = 0; open < open_dims_.size(); ++open)
+      ask(open, dims_[static_cast<size_t>(open_dims_[open])].of_chain(chain));
+  };
+  if (std::popcount(active_) <= 3) {
+    for (uint64_t subset = active_; subset != 0; subset = (subset - 1) & active_) {
+      std::vector<int> chain = list_of(subset);
+      do ask_everywhere(chain);
+      while (std::next_permutation(chain.begin(), chain.end()));
+    }
+    return;
+  }
+  for (const auto* state : {&start_, &goal_})
+    for (const DimLayouts& dim : dims_) {
+      const auto order = dim.axis_order(state->layouts[static_cast<size_t>(dim.dim())]);
+      for (uint64_t subset = 1; subset < bit(static_cast<int>(order.size())); ++subset) {
+        std::vector<int> chain;
+        for (size_t i = 0; i < order.size(); ++i)
+          if ((subset >> i & 1) != 0 && (active_ & bit(order[i])) != 0) chain.push_back(order[i]);
+        ask_everywhere(chain);
+      }
+    }
 }
 
 uint64_t PlacementStates::cut_axes(const PlacementState& state) const {

@@ -37,12 +37,15 @@ class DimLayouts {
   DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes);
 
   int of_spec(const Spec& spec);
+  int of_chain(const std::vector<int>& axes);     // plain cuts, one after another
+  std::vector<int> axis_order(int layout) const;  // axes in the order of their places
   // With holes for the axes of `mask`; -1 when digits cannot say it. Not always sayable by a Spec.
   int without(int layout, uint64_t mask);
   // Everything that `axis` may cut further without data from other ranks: without(result, axis) ==
   // layout.
   const std::vector<int>& with(int layout, int axis);
-  void offer_hole(int64_t size);  // `with` also tries holes of this size
+  void offer_hole(int64_t size);  // `with` also tries holes of this size,
+  void offer(int layout);         // and this one
 
   bool is_sayable(int layout);      // a Spec says it
   const CutList& cuts(int layout);  // of a sayable one
@@ -87,6 +90,7 @@ class DimLayouts {
   int64_t extent_;
   std::vector<int64_t> axis_sizes_;
   std::vector<int64_t> holes_;
+  std::vector<int> offered_;
   std::vector<Layout> asked_;                    // of specs, and what they are built from
   std::vector<Shard> forms_;                     // explicit sizes and odd cuts, from 1 on
   std::vector<std::pair<int, int>> axis_forms_;  // (axis, form) seen in a Spec

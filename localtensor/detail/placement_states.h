@@ -77,6 +77,8 @@ class PlacementStates {
   void place_as_asked(PlacementState base, uint64_t axes, size_t open,
                       std::vector<PlacementState>& out);
   void collect_asked();
+  void ask(size_t open, int layout);
+  void ask_chains();
   bool take_out(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;

@@ -1,0 +1,183 @@
+// The planner against an exhaustive search that knows only the definition of a legal step.
+#include "shardproof/localtensor/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+
+#include "shardproof/localtensor/detail/placement_states.h"
+#include "shardproof/localtensor/split.h"
+#include "shardproof/tests/localtensor/spec_corpus.h"
+
+namespace shardproof {
+namespace {
+
+using corpus::all_specs;
+using corpus::numbered;
+
+// The kind of step that could take one status to the other, if one could.
+std::optional<StepKind> kind_of(const Placement& from, const Placement& to) {
+  if (from.is_replicate()) return StepKind::local;
+  if (from.is_shard() && to.is_partial()) return StepKind::local;
+  if (from.is_shard()) return to.is_shard() ? StepKind::all_to_all : StepKind::all_gather;
+  if (to.is_partial()) return std::nullopt;
+  return to.is_shard() ? StepKind::reduce_scatter : StepKind::all_reduce;
+}
+
+bool same_status(const Placement& a, const Placement& b) {
+  return a.is_replicate() == b.is_replicate() && a.is_shard() == b.is_shard();
+}
+
+// Bytes of the cheapest single step, from the definition: every set of axes, every kind. No
+// partials are made: as a detour that saves bytes, but adds zeros to the values.
+double edge(const Spec& from, const Spec& to) {
+  double best = std::numeric_limits<double>::infinity();
+  if (from.same_ownership(to)) return 0;
+  for (int axis = 0; axis < from.mesh().axis_count(); ++axis)
+    if (to.placement(axis).is_partial() && !from.placement(axis).is_partial()) return best;
+  const int axes = from.mesh().axis_count();
+  for (int set = 1; set < 1 << axes; ++set) {
+    PlanStep step{StepKind::local, {}, from, to};
+    std::optional<StepKind> kind;
+    bool possible = true;
+    for (int axis = 0; axis < axes && possible; ++axis) {
+      const Placement &a = from.placement(axis), &b = to.placement(axis);
+      if ((set >> axis & 1) == 0) {
+        possible = same_status(a, b);
+        continue;
+      }
+      const auto own = kind_of(a, b);
+      possible =
+          own.has_value() && (!kind || *kind == *own) && !(a.is_replicate() && b.is_replicate());
+      kind = own;
+      step.axes.push_back(axis);
+    }
+    if (!possible) continue;
+    step.kind = *kind;
+    if (corpus::is_legal(step)) best = std::min(best, price_by_bytes(step).primary);
+  }
+  return best;
+}
+
+// Distances between all pairs of specs.
+std::vector<std::vector<double>> exhaustive(const std::vector<Spec>& specs) {
+  const size_t n = specs.size();
+  std::vector<std::vector<double>> bytes(n, std::vector<double>(n));
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) bytes[i][j] = i == j ? 0 : edge(specs[i], specs[j]);
+  for (size_t k = 0; k < n; ++k)
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; j < n; ++j) bytes[i][j] = std::min(bytes[i][j], bytes[i][k] + bytes[k][j]);
+  return bytes;
+}
+
+bool all_axes_move(const Spec& from, const Spec& to) {
+  const PlacementStates states(from, to, PlacementStates::Axes::needed);
+  return std::popcount(states.active()) == from.mesh().axis_count();
+}
+
+void expect_optimal(const char* mesh_text, const Dims& shape,
+                    const std::vector<Placement>& choices) {
+  const Mesh mesh = Mesh::parse(mesh_text);
+  const std::vector<Spec> specs = all_specs(mesh, shape, DType::f32, choices);
+  const auto bytes = exhaustive(specs);
+  int64_t optimal = 0, narrowed = 0;
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (size_t j = 0; j < specs.size(); ++j) {
+      const double found = plan_redistribution(specs[i], specs[j]).price.primary;
+      const PlacementStates states(specs[i], specs[j], PlacementStates::Axes::needed);
+      if (specs[j].has_partial()) continue;
+      const bool all_move = std::popcount(states.active()) == mesh.axis_count();
+      if (!all_move) {  // axes that need not move may not be used, even where that would save bytes
+        ++narrowed;
+        continue;
+      }
+      ++optimal;
+      EXPECT_LE(found, bytes[i][j] + 1e-9)
+          << to_string(specs[i]) << " to " << to_string(specs[j]) << "\n"
+          << to_string(plan_redistribution(specs[i], specs[j]).plan);
+    }
+  std::printf("%s %s: %zu specs, %lld pairs at the optimum, %lld with axes that stay\n", mesh_text,
+              to_string(shape).c_str(), specs.size(), static_cast<long long>(optimal),
+              static_cast<long long>(narrowed));
+}
+
+TEST(Planner, OptimumOfExhaustiveSearch) {
+  expect_optimal("a=4", {8, 4}, {R(), S(0), S(0, 2), S(1), P()});
+  expect_optimal("a=2, b=2", {16}, {R(), S(0), S(0, 2), S(0, 4), P()});
+  expect_optimal("a=2, b=2", {8, 4}, {R(), S(0), S(0, 2), S(1), S(1, 2), P()});
+  expect_optimal("a=2, b=3", {12, 6}, {R(), S(0), S(1), P()});
+  expect_optimal("a=2, b=3", {7, 5}, {R(), S(0), S(1), P()});
+  expect_optimal("a=2, b=2, c=2", {8, 8}, {R(), S(0), S(1)});
+}
+
+// Where every axis moves no detour is cheaper than the plan.
+TEST(Planner, TriangleInequality) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
+  for (const Dims& shape : {Dims{16, 8}, Dims{13, 2, 13}}) {
+    const std::vector<Spec> specs = all_specs(mesh, shape, DType::f32, {S(0), S(1)});
+    std::vector<std::vector<double>> bytes(specs.size(), std::vector<double>(specs.size()));
+    for (size_t i = 0; i < specs.size(); ++i)
+      for (size_t j = 0; j < specs.size(); ++j)
+        bytes[i][j] = plan_redistribution(specs[i], specs[j]).price.primary;
+    for (size_t i = 0; i < specs.size(); ++i)
+      for (size_t k = 0; k < specs.size(); ++k) {
+        if (!all_axes_move(specs[i], specs[k])) continue;
+        for (size_t j = 0; j < specs.size(); ++j)
+          EXPECT_LE(bytes[i][k], bytes[i][j] + bytes[j][k] + 1e-9)
+              << to_string(specs[i]) << " -> " << to_string(specs[j]) << " -> "
+              << to_string(specs[k]);
+      }
+  }
+}
+
+// Every order in which three axes can cut, one after another: the values stay what they are.
+TEST(Planner, ChainOverAllOrders) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
+  for (const Dims& shape : {Dims{16, 8}, Dims{8, 16, 32}, Dims{17, 5}, Dims{33, 16, 8, 1}}) {
+    std::vector<Placement> cuts;
+    for (int d = 0; d < shape.size(); ++d) cuts.push_back(S(d));
+    std::vector<Spec> specs = all_specs(mesh, shape, DType::f32, cuts);
+    const std::vector<size_t> count = {0, 0, 24, 60, 120};
+    EXPECT_EQ(specs.size(), count[static_cast<size_t>(shape.size())]);
+    const Tensor x = numbered(DType::f32, shape);
+    LocalTensor value = split(x, specs[0]);
+    for (size_t i = 1; i < specs.size(); ++i) {
+      value = replay(plan_redistribution(specs[i - 1], specs[i]).plan, value);
+      ASSERT_TRUE(bit_equal(assemble(value, specs[i]), 0, x, 0)) << to_string(specs[i]);
+    }
+  }
+}
+
+TEST(Planner, ThousandsOfRanks) {
+  const Mesh mesh = Mesh::parse("dp=64, cp=8, tp=16");
+  const Dims shape = {4096, 8192, 128};
+  const auto spec = [&](const char* text) { return Spec::parse(text, mesh, shape, DType::bf16); };
+  for (const char* to :
+       {"R", "dp:S(0) cp:S(1)", "dp:S(1) cp:S(0) tp:S(0)", "tp:S(0) dp:S(0, after=tp)"}) {
+    const PlannerResult result = plan_redistribution(spec("dp:S(0) cp:S(1) tp:P(sum)"), spec(to));
+    EXPECT_LE(result.price, result.gather_then_slice) << to;
+    EXPECT_LT(result.states, 20000);
+  }
+}
+
+// The caller's price decides: when a call costs more than all bytes, the plan with the fewest calls
+// wins.
+TEST(Planner, PriceIsHandedIn) {
+  const Mesh mesh = Mesh::parse("a=2, b=4");
+  const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {64, 64}, DType::f32); };
+  PlannerOptions options;
+  options.price = [](const PlanStep& step) {
+    const StepCost cost = cost_of(step);
+    return Price{static_cast<double>(cost.calls), cost.calls, cost.peak_bytes};
+  };
+  const Spec from = spec("a:S(0) b:S(1)"), to = spec("a:S(1) b:S(0)");
+  EXPECT_EQ(plan_redistribution(from, to, options).price.calls, 1);
+  EXPECT_GT(plan_redistribution(from, to).price.calls, 1);
+}
+
+}  // namespace
+}  // namespace shardproof
