@@ -144,8 +144,8 @@ class Decomposer {
   }
 
   void integer_extreme(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
-    const auto top = static_cast<int64_t>(dtype_ == DType::i64 ? std::numeric_limits<int64_t>::max()
-                                                               : max_finite(dtype_));
+    const int64_t top = dtype_ == DType::i64 ? std::numeric_limits<int64_t>::max()
+                                             : static_cast<int64_t>(max_finite(dtype_));
     // One above the least value, so that no difference of two values overflows.
     const int64_t bottom = is_signed(dtype_) ? -top : 0;
     const int64_t above = top - std::max(x, int64_t{0}), below = std::min(x, int64_t{0}) - bottom;
