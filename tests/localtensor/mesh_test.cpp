@@ -1,0 +1,87 @@
+// Mesh text and groups; the algebra itself is compared with PyTorch's record in tests/conformance.
+#include "shardproof/localtensor/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/group.h"
+
+namespace shardproof {
+namespace {
+
+std::string error_of(const char* text) {
+  try {
+    Mesh::parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MeshText, ParsesBack) {
+  for (const char* text :
+       {"dp=2, tp=4", "tp=4 on 2-5", "tp=3 on 0 4 2", "a=2, b=2 on 3 1 2 0", "x=1"}) {
+    EXPECT_EQ(to_string(Mesh::parse(text)), text);
+    EXPECT_EQ(Mesh::parse(to_string(Mesh::parse(text))), Mesh::parse(text));
+  }
+  EXPECT_EQ(to_string(Mesh::parse("2x4")), "dim0=2, dim1=4");
+  EXPECT_EQ(Mesh::parse("tp=4 on 0 1 2 3"), Mesh::parse("tp=4"));
+}
+
+TEST(MeshText, Errors) {
+  EXPECT_NE(error_of("").find("at least one axis"), std::string::npos);
+  EXPECT_NE(error_of("tp").find("'=' was due"), std::string::npos);
+  EXPECT_NE(error_of("tp=0").find("sizes start at 1"), std::string::npos);
+  EXPECT_NE(error_of("tp=2, tp=2").find("named twice"), std::string::npos);
+  EXPECT_NE(error_of("tp=3 on 0 1").find("3 places but 2 ranks"), std::string::npos);
+  EXPECT_NE(error_of("tp=2 on 1 1").find("occurs twice"), std::string::npos);
+  EXPECT_NE(error_of("a=99999, b=99999").find("2147483647"), std::string::npos);
+  EXPECT_NE(error_of("tp=2 in 0-1").find("'on' was due"), std::string::npos);
+  try {
+    Mesh::parse("data=2, model=4").axis("modle");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean \"model\""), std::string::npos);
+  }
+}
+
+TEST(Mesh, CoordinatesOfListedRanks) {
+  const Mesh mesh = Mesh::parse("a=2, b=2 on 3 1 2 0");
+  EXPECT_EQ(*mesh.coordinate_of(2), (Dims{1, 0}));
+  EXPECT_EQ(mesh.rank_at({0, 1}), 1);
+  EXPECT_FALSE(mesh.coordinate_of(4).has_value());
+  EXPECT_EQ(mesh.ranks(), Lanes::range(0, 4));
+}
+
+TEST(Mesh, NothingGrowsWithTheWorld) {
+  const Mesh mesh = Mesh::make({{"pp", 1024}, {"dp", 1024}, {"tp", 1024}});
+  const Group group = Group::of_axes(mesh, {0, 2});
+  EXPECT_EQ(group.size(), 1024 * 1024);
+  EXPECT_EQ(group.count(), 1024);
+  EXPECT_EQ(group.member(7, 1024), (1 << 20) + 7 * 1024);
+  EXPECT_EQ(group.sibling_of((1 << 20) + 7 * 1024), 7);
+}
+
+TEST(Group, EqualGroupsHaveOneKey) {
+  const Mesh mesh = Mesh::parse("dp=2, tp=4");
+  EXPECT_EQ(Group::of_axes(mesh, {0, 1}).key(), Group::world(8).key());
+  EXPECT_EQ(Group::of_ranks("all", {0, 1, 2, 3, 4, 5, 6, 7}), Group::world(8));
+  EXPECT_EQ(Group::of_axes(mesh.slice({"tp"}), {0}), Group::of_axes(mesh, {1}));
+  EXPECT_NE(Group::of_axes(mesh, {0}), Group::of_axes(mesh, {1}));
+  EXPECT_NE(Group::of_ranks("g", {0, 1, 3}), Group::of_ranks("g", {1, 0, 3}));
+  const Mesh listed = Mesh::parse("dp=2, tp=2 on 4 5 6 7");
+  EXPECT_EQ(Group::of_axes(listed, {1}), Group::of_axes(Mesh::parse("a=2, b=2 on 4-7"), {1}));
+  const Mesh mixed = Mesh::parse("a=2, b=2 on 3 1 2 0");
+  EXPECT_EQ(Group::of_axes(mixed, {0}).members(0), (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(Group::of_axes(mixed, {0}).members(1), (std::vector<int32_t>{3, 2}));
+}
+
+TEST(Group, Text) {
+  EXPECT_EQ(to_string(Group::of_axes(Mesh::parse("dp=2, tp=4"), {1})), "tp [0 1 2 3] [4 5 6 7]");
+  EXPECT_EQ(Group::of_axes(Mesh::parse("dp=2, tp=4"), {0, 1}).name(), "dp+tp");
+  EXPECT_THROW(Group::of_ranks("g", {1, 1}), Error);
+  EXPECT_THROW(Group::of_axes(Mesh::parse("dp=2"), {1}), Error);
+}
+
+}  // namespace
+}  // namespace shardproof
