@@ -1,0 +1,46 @@
+// Runs a global program of one op, or of a few lines, the way `check` does: partition, executor,
+// truth beside it, every value compared. Without text in between, so that any attribute and any
+// placement can be tried.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job.h"
+#include "shardproof/program/global_program.h"
+
+namespace shardproof::testing {
+
+const Registries& builtin_registries();
+
+// One input of a program: a number when weak, nothing when absent, else a tensor as placed.
+struct GlobalInput {
+  TensorMeta meta;
+  Tensor data;
+  Spec spec;
+};
+
+struct GlobalRun {
+  std::string trouble;             // empty: every value equals the truth within its derived bound
+  std::vector<std::string> forms;  // how the op itself ran: "same", "attrs", "shard", "lower"
+  std::vector<CallCount> calls;
+  std::vector<Tensor> outputs;  // assembled
+  std::vector<Spec> output_specs;
+  int64_t values_compared = 0;
+  int64_t calls_of(const std::string& kind) const;  // largest over the ranks
+  int64_t all_calls() const;
+};
+
+// Throws Error where the partitioner refuses.
+GlobalRun run_one_op(const OpRecord& record, const Attrs& attrs,
+                     const std::vector<GlobalInput>& inputs, const Mesh& mesh);
+
+// A job of one unnamed mesh with a program in text; inputs hold ints of their name's seed.
+Job job_of(const std::string& mesh, const std::vector<std::string>& program);
+void add_input(Job& job, const std::string& name, const Dims& shape,
+               const std::string& placements = "", DType dtype = DType::f32);
+void add_ranks(Job& job, const std::string& path, const Lanes& lanes,
+               const std::vector<std::string>& lines);
+
+}  // namespace shardproof::testing
