@@ -5,6 +5,7 @@
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/input_bounds.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/rank_lowering.h"
@@ -60,7 +61,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
       lower_global(*job.program, context_of(job, registries.ops), "/program");
   const Partitioned parts = partition(global, job, registries.ops, partition_options(job));
   const int64_t cuts = std::max<int64_t>(job.world, 1);
-  Truth truth(global, registries.ops, global_inputs(job), cuts);
+  Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job));
   std::set<ValueId> keep;
   for (const std::string& name : job.keep)
     if (const auto found = global.names.find(name); found != global.names.end())
@@ -247,7 +248,8 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
   std::optional<Truth> truth;
   if (job.truth) {
     global = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
-    truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1));
+    truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1),
+                  input_bounds(job));
   }
   Outcome outcome;
   OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};

@@ -84,6 +84,24 @@ bool equal_locals(const Spec& spec, int axis) {
   return spec.shape()[dim] % parts == 0;
 }
 
+// What the ranks run under one pick per axis; false where a cut is not one the strategies take.
+bool judge_forms(Choice& choice, const std::vector<const Strategy*>& picks, const OpRecord& op) {
+  bool lowers = false;
+  for (size_t axis = 0; axis < picks.size(); ++axis) {
+    const Strategy& pick = *picks[axis];
+    lowers = lowers || pick.form == LocalForm::lower;
+    choice.sharded = choice.sharded || pick.form == LocalForm::shard;
+    choice.per_rank_attrs = choice.per_rank_attrs || pick.form == LocalForm::attrs;
+    for (const std::optional<Spec>& spec : choice.inputs) {
+      if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
+      if (pick.cut == Cut::contiguous && !contiguous_everywhere(*spec)) return false;
+      if (pick.cut == Cut::even && !equal_locals(*spec, static_cast<int>(axis))) return false;
+    }
+  }
+  choice.form = lowers ? LocalForm::lower : LocalForm::same;
+  return !lowers || op.rule.lower;
+}
+
 }  // namespace
 
 // The specs that one pick per axis asks for. The same cut of a factor goes on every tensor that has
@@ -143,21 +161,7 @@ std::optional<Choice> Partitioner::compose(const OpCall& call,
     if (!spec) return std::nullopt;
     choice.outputs.push_back(*spec);
   }
-  bool lowers = false;
-  for (size_t axis = 0; axis < picks.size(); ++axis) {
-    const Strategy& pick = *picks[axis];
-    lowers = lowers || pick.form == LocalForm::lower;
-    choice.sharded = choice.sharded || pick.form == LocalForm::shard;
-    choice.per_rank_attrs = choice.per_rank_attrs || pick.form == LocalForm::attrs;
-    for (const std::optional<Spec>& spec : choice.inputs) {
-      if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
-      if (pick.cut == Cut::contiguous && !contiguous_everywhere(*spec)) return std::nullopt;
-      if (pick.cut == Cut::even && !equal_locals(*spec, static_cast<int>(axis)))
-        return std::nullopt;
-    }
-  }
-  if (lowers && !op.rule.lower) return std::nullopt;
-  choice.form = lowers ? LocalForm::lower : LocalForm::same;
+  if (!judge_forms(choice, picks, op)) return std::nullopt;
   return choice;
 }
 

@@ -82,6 +82,14 @@ struct Wrong {
   std::map<int64_t, double> got;
 };
 
+// Both parts: -0 equals 0 there too.
+bool same_complex(const std::byte* a, const std::byte* b, DType dtype, double allowed) {
+  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const int64_t half = size_of(part);
+  return same_number(load_f64(a, part), load_f64(b, part), allowed) &&
+         same_number(load_f64(a + half, part), load_f64(b + half, part), allowed);
+}
+
 // One stored copy against the truth; wrong elements by global index.
 Wrong compare_copy(const std::byte* data, DType dtype, const Spec& spec, int64_t rank,
                    const Tensor& truth, const Bound& bound) {
@@ -97,8 +105,8 @@ Wrong compare_copy(const std::byte* data, DType dtype, const Spec& spec, int64_t
     if (numbers && same_number(got, load_f64(b, dtype),
                                bound.exact ? 0 : bound.error[static_cast<size_t>(global)]))
       return;
-    if (is_complex(dtype) && !bound.exact &&
-        same_number(got, load_f64(b, dtype), bound.error[static_cast<size_t>(global)]))
+    if (is_complex(dtype) &&
+        same_complex(a, b, dtype, bound.exact ? 0 : bound.error[static_cast<size_t>(global)]))
       return;
     wrong.elements.insert(global);
     wrong.got.emplace(global, got);

@@ -17,6 +17,25 @@ struct Part {
   std::vector<Block> inputs, outputs;
 };
 
+// Moves the blocks of a cut into a part, absent inputs in their places; gives the metas.
+std::vector<TensorMeta> take_inputs(Part& part, LanePart& cut, const Compute& compute,
+                                    const SpmdProgram& program) {
+  part.lanes = cut.lanes;
+  std::vector<TensorMeta> metas;
+  size_t k = 0;
+  for (ValueId id : compute.inputs) {
+    if (id == kNoValue) {
+      part.inputs.emplace_back();
+      metas.push_back({});
+      metas.back().absent = true;
+      continue;
+    }
+    part.inputs.push_back(std::move(cut.inputs[k++]));
+    metas.push_back(meta_of(part.inputs.back(), program.values[static_cast<size_t>(id)].weak));
+  }
+  return metas;
+}
+
 }  // namespace
 
 // A view op aliases its first input where it can; then there is nothing to run.
@@ -48,19 +67,7 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
       parts = common_parts(here, present);
     for (LanePart& lane_part : parts) {
       Part part;
-      part.lanes = lane_part.lanes;
-      std::vector<TensorMeta> metas;
-      size_t k = 0;
-      for (ValueId id : compute.inputs) {
-        if (id == kNoValue) {
-          part.inputs.emplace_back();
-          metas.push_back({});
-          metas.back().absent = true;
-          continue;
-        }
-        part.inputs.push_back(std::move(lane_part.inputs[k++]));
-        metas.push_back(meta_of(part.inputs.back(), info(id).weak));
-      }
+      std::vector<TensorMeta> metas = take_inputs(part, lane_part, compute, shared.program);
       if (std::optional<Block> view = as_view(op, compute, entry.attrs, part, metas)) {
         blocks[0].push_back(std::move(*view));
         continue;

@@ -45,6 +45,15 @@ std::vector<std::string> keys_of(CollectiveKind kind) {
   return keys;
 }
 
+// Off the root, reduce and gather give nothing.
+Lanes lanes_that_get(const Collective& c, const Lanes& lanes) {
+  if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) return lanes;
+  std::vector<int32_t> roots;
+  for (int64_t i = 0; i < lanes.size(); ++i)
+    if (c.group.index_of(lanes[i]) == c.root) roots.push_back(lanes[i]);
+  return Lanes::of(std::move(roots));
+}
+
 bool can_be_in_place(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ||
          kind == CollectiveKind::reduce;
@@ -171,13 +180,7 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
       const bool divides =
           kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
       c.count = element_count(divides ? result : shape);
-      Lanes given = lanes;
-      if (kind == CollectiveKind::reduce || kind == CollectiveKind::gather) {
-        std::vector<int32_t> roots;
-        for (int64_t i = 0; i < lanes.size(); ++i)
-          if (group.index_of(lanes[i]) == c.root) roots.push_back(lanes[i]);
-        given = Lanes::of(std::move(roots));
-      }
+      const Lanes given = lanes_that_get(c, lanes);
       if (!given.empty()) shapes.push_back({given, result});
     }
     items.push_back(std::move(item));

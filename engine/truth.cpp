@@ -6,13 +6,13 @@
 namespace shardproof {
 
 Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-             int64_t parts)
+             int64_t parts, std::vector<Bound> bounds)
     : program_(program), ops_(ops), parts_(parts), entries_(program.values.size()) {
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
            program.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     Entry& entry = entries_[static_cast<size_t>(program.inputs[i])];
-    entry.bound = Bound::exact_of(inputs[i]);
+    entry.bound = bounds.empty() ? Bound::exact_of(inputs[i]) : std::move(bounds[i]);
     entry.value = std::move(inputs[i]);
   }
   for (size_t id = 0; id < program.values.size(); ++id) {

@@ -13,9 +13,10 @@ namespace shardproof {
 class Truth {
  public:
   // `inputs` are global tensors in the order of program.inputs; `parts`: how many ranks may cut a
-  // reduction.
+  // reduction. `bounds`: what the parts of partial inputs may lose when they are reduced; none:
+  // every input is exact.
   Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-        int64_t parts);
+        int64_t parts, std::vector<Bound> bounds = {});
   // Throws Error with line and column for data-dependent trouble (an index out of range).
   const Tensor& value(ValueId id);
   const Bound& bound(ValueId id);

@@ -59,8 +59,6 @@ LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::v
   if (axes.empty() && dense.size() == 1 && first.lanes == dense[0].buffer->lanes)
     return remap_copies(first, dense[0], mesh, shape_at, fill);
 
-  int64_t classes = 1;
-  for (int axis : axes) classes *= mesh.axis_size(axis);
   std::map<Dims, Output> outputs;
   for (size_t b = 0; b < dense.size(); ++b) {
     const Block& block = input.blocks()[b];
