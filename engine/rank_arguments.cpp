@@ -27,10 +27,10 @@ Group RankLowering::group_of(const Expr* expr, ValueId value) {
 Group RankLowering::axes_group(const std::vector<std::string>& names, const Place& place,
                                ValueId id) {
   std::vector<const Mesh*> having;
-  for (const auto& [key, mesh] : job_.meshes)
+  for (const auto& entry : job_.meshes)
     if (std::all_of(names.begin(), names.end(),
-                    [&](auto& n) { return mesh.find_axis(n).has_value(); }))
-      having.push_back(&mesh);
+                    [&](auto& n) { return entry.second.find_axis(n).has_value(); }))
+      having.push_back(&entry.second);
   if (having.empty()) {
     NearestName nearest(names.at(0));
     for (const auto& [key, mesh] : job_.meshes)
