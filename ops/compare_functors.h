@@ -70,14 +70,14 @@ struct LogicalAnd {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
   static bool apply(C a, C b) {
-    return (a != C{0}) & (b != C{0});
+    return a != C{0} && b != C{0};
   }
 };
 struct LogicalOr {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
   static bool apply(C a, C b) {
-    return (a != C{0}) | (b != C{0});
+    return a != C{0} || b != C{0};
   }
 };
 struct LogicalXor {

@@ -45,7 +45,7 @@ struct MaxFold {
   // Once NaN, always NaN: no x is larger than NaN, and NaN replaces everything.
   template <typename T>
   static T apply(T a, T b) {
-    return (b > a) | (b != b) ? b : a;
+    return b > a || b != b ? b : a;
   }
   template <typename T>
   static T identity() {
@@ -63,7 +63,7 @@ struct MinFold {
   static constexpr unsigned kTypes = kReals;
   template <typename T>
   static T apply(T a, T b) {
-    return (b < a) | (b != b) ? b : a;
+    return b < a || b != b ? b : a;
   }
   template <typename T>
   static T identity() {
