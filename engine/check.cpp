@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "shardproof/engine/adopt.h"
 #include "shardproof/engine/collector.h"
 #include "shardproof/engine/count_calls.h"
 #include "shardproof/engine/executor.h"
@@ -213,7 +214,11 @@ struct OutputCheck {
       differing.push_back(explain_replicas(about, *difference));
     }
     outcome.values[output.name].spec = spec;
-    if (std::count(job.keep.begin(), job.keep.end(), output.name) > 0 && on == spec.mesh().ranks())
+    // Without a truth the spec has the shape of one rank's part: cuts cannot be put together.
+    const bool whole = truth || std::none_of(spec.placements().begin(), spec.placements().end(),
+                                             [](const Placement& p) { return p.is_shard(); });
+    if (whole && std::count(job.keep.begin(), job.keep.end(), output.name) > 0 &&
+        on == spec.mesh().ranks())
       outcome.values[output.name].value = assemble(value, spec);
   }
 };
@@ -233,8 +238,15 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& ex
       if (parts.size() == 1) info.spec = value.spec;
     }
     if (std::count(job.keep.begin(), job.keep.end(), name) > 0) {
-      const LocalTensor value = executor.value(parts[0].value);
-      if (!value.empty() && !info.spec) info.value = value.of_rank(all[0]);
+      // Of the lowest rank that binds the name; the others may have bound another value to it.
+      const auto first = std::find_if(parts.begin(), parts.end(), [&](const NamedPart& part) {
+        return part.lanes.contains(all[0]);
+      });
+      LocalTensor value = executor.value(first->value);
+      bool made = true;
+      for (const Block& block : value.blocks()) made = made && has_contents(block.tensor);
+      if (!made) value = {};  // the run stopped before that
+      if (!info.spec && value.lanes().contains(all[0])) info.value = value.of_rank(all[0]);
       if (!value.empty() && info.spec && value.lanes().contains(info.spec->mesh().ranks()))
         info.value = assemble(value, *info.spec);
     }

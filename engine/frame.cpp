@@ -124,6 +124,16 @@ void Executor::Frame::made(ValueId id, const LocalTensor& value) {
   if (shared.options.made && !value.empty()) shared.options.made(id, value);
 }
 
+// Work that has not run yet refers to the buffer too, so its count of references says nothing: when
+// an allocation ends would depend on the schedule.
+bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const {
+  for (size_t other = 0; other < values.size(); ++other)
+    if (static_cast<ValueId>(other) != but)
+      for (const Block& block : values[other].blocks())
+        if (block.tensor.buffer.get() == buffer && !block.lanes.intersect(on).empty()) return true;
+  return false;
+}
+
 void Executor::Frame::release(ValueId id, const Lanes& on) {
   LocalTensor& value = at(id);
   std::vector<Block> kept;
@@ -131,7 +141,8 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
     const Lanes gone = block.lanes.intersect(on);
     const Lanes stay = block.lanes.minus(on);
     // The allocation ends with the last view of the buffer.
-    const bool last = block.tensor.buffer.use_count() == 1;
+    const bool last =
+        block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
     if (last && !gone.empty())
       door.release({gone, block.tensor.buffer->bytes_per_lane, static_cast<int>(info(id).category),
                     kMainStream});

@@ -62,6 +62,8 @@ struct Executor::Frame {
   void issue_merge(const Instr& instr, const Merge& merge, const Lanes& on);
   void issue_wait(const Instr& instr, const Wait& wait);
   void release(ValueId id, const Lanes& on);
+  // By another value of this frame.
+  bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;
   void sweep_calls();
 
   StreamId stream_of(const Instr& instr);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "shardproof/engine/collector.h"
+#include "shardproof/engine/input_bounds.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
@@ -123,7 +124,8 @@ GlobalRun run_one_op(const OpRecord& record, const Attrs& attrs,
   const Registries& all = builtin_registries();
   const OneOp one = one_op(record, attrs, inputs, mesh);
   const Partitioned parts = partition(one.program, one.job, all.ops);
-  Truth truth(one.program, all.ops, one.data, std::max<int64_t>(mesh.size(), 1));
+  Truth truth(one.program, all.ops, one.data, std::max<int64_t>(mesh.size(), 1),
+              input_bounds(one.job));
   std::set<ValueId> keep;
   for (const ValueId id : one.program.instrs[0].outputs)
     if (parts.placed[static_cast<size_t>(id)] != kNoValue)
@@ -140,6 +142,7 @@ GlobalRun run_one_op(const OpRecord& record, const Attrs& attrs,
   if (!ran.outcome.findings.empty()) run.trouble = to_string(ran.outcome.findings[0]);
   if (run.trouble.empty()) compare_all(*collector, parts.program, run);
   for (const ValueId global : one.program.instrs[0].outputs) {
+    run.exact = run.exact && truth.bound(global).exact;
     const ValueId id = parts.placed[static_cast<size_t>(global)];
     const LocalTensor kept = id == kNoValue ? LocalTensor() : collector->kept(id);
     if (kept.empty()) {

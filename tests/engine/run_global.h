@@ -28,6 +28,7 @@ struct GlobalRun {
   std::vector<Tensor> outputs;  // assembled
   std::vector<Spec> output_specs;
   int64_t values_compared = 0;
+  bool exact = true;                                // no output may differ by a rounding
   int64_t calls_of(const std::string& kind) const;  // largest over the ranks
   int64_t all_calls() const;
 };

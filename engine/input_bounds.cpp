@@ -1,0 +1,85 @@
+#include "shardproof/engine/input_bounds.h"
+
+#include <cmath>
+
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+namespace {
+
+// Reductions that add: what they lose grows with the parts. Others lose by the value itself.
+bool adds(const Placement& placement) {
+  const ReduceOp op = placement.partial().reduction.op;
+  return op == ReduceOp::sum || op == ReduceOp::avg;
+}
+
+// Coordinates along the partial axes.
+std::vector<Dims> part_coordinates(const Spec& spec) {
+  std::vector<Dims> all{Dims{}};
+  for (const int axis : spec.partial_axes()) {
+    std::vector<Dims> next;
+    for (const Dims& at : all)
+      for (int64_t i = 0; i < spec.mesh().axis_size(axis); ++i) {
+        next.push_back(at);
+        next.back().push_back(i);
+      }
+    all = std::move(next);
+  }
+  return all;
+}
+
+Bound bound_of(const JobInput& input, uint64_t seed) {
+  const Spec& spec = input.spec;
+  const Bound exact = Bound::exact_of(input.data);
+  bool picks = true;  // min, max and bits never round
+  int64_t terms = 1;
+  double shares = 1;  // an average weighs each part so
+  bool additive = true;
+  for (const int axis : spec.partial_axes()) {
+    const ReduceOp op = spec.placement(axis).partial().reduction.op;
+    picks = picks && op != ReduceOp::sum && op != ReduceOp::avg && op != ReduceOp::prod &&
+            op != ReduceOp::norm;
+    additive = additive && adds(spec.placement(axis));
+    terms *= spec.mesh().axis_size(axis);
+    if (op == ReduceOp::avg) shares /= static_cast<double>(spec.mesh().axis_size(axis));
+  }
+  if (picks || !is_floating(spec.dtype())) return exact;
+  const LocalTensor parts = split(input.data, spec, PartialFill::exact, seed);
+  const std::vector<double> expected = values_of(input.data);
+  std::vector<double> sizes(expected.size(), 0), sums(expected.size(), 0);
+  double largest = 0;
+  int grid = exact.grid;
+  for (const Dims& at : part_coordinates(spec)) {
+    const Tensor part = assemble_part(parts, spec, at);
+    grid = std::min(grid, Bound::exact_of(part).grid);
+    const std::vector<double> values = values_of(part);
+    for (size_t i = 0; i < values.size(); ++i) {
+      sizes[i] += std::abs(values[i]);
+      sums[i] += values[i];
+      largest = std::max(largest, sizes[i]);
+    }
+  }
+  bool same = true;
+  for (size_t i = 0; i < sums.size(); ++i) same = same && sums[i] * shares == expected[i];
+  if (additive && same && representable(largest, grid, spec.dtype())) return exact;
+  const double lost = gamma(2 * terms, unit_roundoff(spec.dtype()));
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = additive ? lost * sizes[i] * shares + std::abs(sums[i] * shares - expected[i])
+                        : lost * std::abs(expected[i]);
+  Bound bound = exact;
+  bound.exact = false;
+  bound.error = std::move(sizes);
+  return bound;
+}
+
+}  // namespace
+
+std::vector<Bound> input_bounds(const Job& job) {
+  std::vector<Bound> bounds;
+  for (const JobInput& input : job.inputs)
+    bounds.push_back(input.spec.has_partial() ? bound_of(input, job.seed)
+                                              : Bound::exact_of(input.data));
+  return bounds;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,92 @@
+// Bad programs: every one is refused before anything runs, with the place in its listing and a
+// message that says what was expected.
+#include <gtest/gtest.h>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/engine/run_global.h"
+
+namespace shardproof::testing {
+namespace {
+
+struct Bad {
+  std::vector<std::string> lines;
+  int line, column;
+  std::vector<std::string> says;
+};
+
+void expect_refused(const Job& job, const Bad& bad, const std::string& path) {
+  SCOPED_TRACE(bad.lines[static_cast<size_t>(bad.line - 1)]);
+  try {
+    lower_job(job, builtin_registries());
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_EQ(error.where().path, path) << error.message();
+    EXPECT_EQ(error.where().line, bad.line) << error.message();
+    EXPECT_EQ(error.where().column, bad.column) << error.message();
+    for (const std::string& part : bad.says)
+      EXPECT_NE(error.message().find(part), std::string::npos)
+          << "\"" << error.message() << "\" does not say \"" << part << "\"";
+  }
+}
+
+Job with_inputs(Job job) {
+  add_input(job, "x", Dims{4, 6});
+  add_input(job, "weight", Dims{6, 4});
+  add_input(job, "n", Dims{3}, "", DType::i64);
+  job.numbers = {{"hidden", Number(6)}};
+  return job;
+}
+
+TEST(LoweringErrors, GlobalPrograms) {
+  const std::vector<Bad> programs = {
+      {{"y = x @ wieght"}, 1, 9, {"wieght", "weight"}},
+      {{"y = gleu(x)"}, 1, 5, {"gleu", "gelu"}},
+      {{"", "y = x @ x"}, 2, 5, {"6", "4"}},
+      {{"y = x + weight"}, 1, 5, {"[4, 6]", "[6, 4]"}},
+      {{"y = all_reduce(x, sum)"}, 1, 5, {"rank programs"}},
+      {{"y = redistribute(x, tq:R)"}, 1, 1, {"tq"}},
+      {{"y = redistribute(x, tp:S(2))"}, 1, 1, {"2"}},
+      {{"y = redistribute(x)"}, 1, 5, {"placements"}},
+      {{"redistribute(x, tp:R)"}, 1, 1, {"dropped"}},
+      {{"on comm:", "  y = x"}, 1, 1, {"streams"}},
+      {{"group:", "  y = x"}, 1, 1, {"group"}},
+      {{"y = softmax(x, dim=5)"}, 1, 5, {"5"}},
+      {{"y = softmax(x, dmi=1)"}, 1, 5, {"dmi", "dim"}},
+      {{"y = z", "z = x"}, 1, 5, {"z"}},
+      {{"y = x * hiden"}, 1, 9, {"unknown name hiden"}},
+      {{"if x:", "  y = x"}, 1, 4, {}},
+      {{"y = reshape(x, [5, 5])"}, 1, 5, {"24", "[5, 5]"}},
+  };
+  for (const Bad& bad : programs)
+    expect_refused(with_inputs(job_of("dp=2, tp=2", bad.lines)), bad, "/program");
+}
+
+TEST(LoweringErrors, RankPrograms) {
+  const std::vector<Bad> programs = {
+      {{"all_reduce(x, sum)"}, 1, 1, {"dropped"}},
+      {{"y = all_reduce(x, sum, group=tq)"}, 1, 30, {"tq", "tp"}},
+      {{"y = all_reduce(x, sun)"}, 1, 1, {"sun", "sum"}},
+      {{"y = broadcast(x, root=2, group=tp)"}, 1, 5, {"2"}},
+      {{"y = redistribute(x, tp:R)"}, 1, 5, {"redistribute"}},
+      {{"y = x as tp:R"}, 1, 1, {"as"}},
+      {{"if rank == 0:", "  y = x", "z = y + 1"}, 3, 5, {"y", "rank"}},
+      {{"y = all_to_all_v(x, send=[1, 2, 1], recv=[2, 2])"}, 1, 26, {"3"}},
+      {{"y = reduce_scatter(x, sum, dim=1, group=dp)",
+        "z = reduce_scatter(y, sum, dim=1, group=dp)"},
+       2,
+       5,
+       {"3", "2"}},
+      {{"y = x @ weigth"}, 1, 9, {"weigth", "weight"}},
+      {{"send(x, to=4)"}, 1, 12, {"4"}},
+      {{"y = all_reduce(n, sum, group=[dp, dq])"}, 1, 30, {"dq"}},
+  };
+  for (const Bad& bad : programs) {
+    Job job = with_inputs(job_of("dp=2, tp=2", {}));
+    add_ranks(job, "all", Lanes::range(0, 4), bad.lines);
+    expect_refused(job, bad, "/ranks/all");
+  }
+}
+
+}  // namespace
+}  // namespace shardproof::testing
