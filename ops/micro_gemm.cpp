@@ -31,6 +31,43 @@ inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b,
 }
 
 template <typename T>
+inline __attribute__((always_inline)) void row_plain(const T* factors, const T* const* rows,
+                                                     int64_t depth, int64_t first, int64_t columns,
+                                                     T* result) {
+  for (int64_t n = first; n < columns; ++n) {
+    T sum{};
+    for (int64_t k = 0; k < depth; ++k) sum += micro_product(factors[k], rows[k][n]);
+    result[n] = sum;
+  }
+}
+
+// The sums of a stretch of columns stay in registers over all terms.
+template <typename T>
+inline __attribute__((always_inline)) void row_wide(const T* factors, const T* const* rows,
+                                                    int64_t depth, int64_t columns, T* result) {
+  using V = typename Wide<T>::type;
+  constexpr int kVectors = 4;
+  constexpr int64_t kStretch = kVectors * Wide<T>::kCount;
+  int64_t first = 0;
+  for (; first + kStretch <= columns; first += kStretch) {
+    V sums[kVectors] = {};
+    for (int64_t k = 0; k < depth; ++k) {
+      const V* source = reinterpret_cast<const V*>(rows[k] + first);
+      for (int v = 0; v < kVectors; ++v) sums[v] += source[v] * factors[k];
+    }
+    V* target = reinterpret_cast<V*>(result + first);
+    for (int v = 0; v < kVectors; ++v) target[v] = sums[v];
+  }
+  row_plain(factors, rows, depth, first, columns, result);
+}
+
+template <typename T>
+void row_narrow_machine(const T* factors, const T* const* rows, int64_t depth, int64_t columns,
+                        T* result) {
+  row_wide(factors, rows, depth, columns, result);
+}
+
+template <typename T>
 void multiply_narrow_machine(const T* a, const T* b, int64_t depth, T* tile) {
   multiply_wide<T, 1>(a, b, depth, tile);
 }
@@ -40,18 +77,26 @@ __attribute__((target("avx2"))) void multiply_avx(const float* a, const float* b
                                                   float* tile) {
   multiply_wide<float, 2>(a, b, depth, tile);
 }
+__attribute__((target("avx2"))) void row_avx(const float* factors, const float* const* rows,
+                                             int64_t depth, int64_t columns, float* result) {
+  row_wide(factors, rows, depth, columns, result);
+}
 __attribute__((target("avx2"))) void multiply_avx(const double* a, const double* b, int64_t depth,
                                                   double* tile) {
   multiply_wide<double, 2>(a, b, depth, tile);
+}
+__attribute__((target("avx2"))) void row_avx(const double* factors, const double* const* rows,
+                                             int64_t depth, int64_t columns, double* result) {
+  row_wide(factors, rows, depth, columns, result);
 }
 #endif
 
 template <typename T>
 MicroKernel<T> vector_kernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * Wide<T>::kCount};
+  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * Wide<T>::kCount, row_avx};
 #endif
-  return {multiply_narrow_machine<T>, Wide<T>::kCount};
+  return {multiply_narrow_machine<T>, Wide<T>::kCount, row_narrow_machine<T>};
 }
 
 constexpr int kPlainColumns = 4;
@@ -69,6 +114,11 @@ void multiply_plain(const T* a, const T* b, int64_t depth, T* tile) {
     for (int j = 0; j < kPlainColumns; ++j) tile[i * kPlainColumns + j] = sums[i][j];
 }
 
+template <typename T>
+void row_any(const T* factors, const T* const* rows, int64_t depth, int64_t columns, T* result) {
+  row_plain(factors, rows, depth, 0, columns, result);
+}
+
 }  // namespace
 
 template <>
@@ -81,15 +131,15 @@ MicroKernel<double> micro_gemm() {
 }
 template <>
 MicroKernel<uint64_t> micro_gemm() {
-  return {multiply_plain<uint64_t>, kPlainColumns};
+  return {multiply_plain<uint64_t>, kPlainColumns, row_any<uint64_t>};
 }
 template <>
 MicroKernel<std::complex<float>> micro_gemm() {
-  return {multiply_plain<std::complex<float>>, kPlainColumns};
+  return {multiply_plain<std::complex<float>>, kPlainColumns, row_any<std::complex<float>>};
 }
 template <>
 MicroKernel<std::complex<double>> micro_gemm() {
-  return {multiply_plain<std::complex<double>>, kPlainColumns};
+  return {multiply_plain<std::complex<double>>, kPlainColumns, row_any<std::complex<double>>};
 }
 
 }  // namespace shardproof

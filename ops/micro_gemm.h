@@ -16,10 +16,17 @@ namespace shardproof {
 template <typename T>
 using MicroGemm = void (*)(const T* a, const T* b, int64_t depth, T* tile);
 
+// One row of a product of short sums, straight from the operands: result[n] is the sum over k of
+// factors[k] * rows[k][n].
+template <typename T>
+using MicroRow = void (*)(const T* factors, const T* const* rows, int64_t depth, int64_t columns,
+                          T* result);
+
 template <typename T>
 struct MicroKernel {
   MicroGemm<T> run = nullptr;
   int columns = 0;
+  MicroRow<T> run_row = nullptr;
 };
 
 // One term. A complex product is the textbook one, without the library's recovery of infinities.

@@ -250,20 +250,15 @@ bool ContractionRun<T>::is_thin() const {
 // The terms of an element are added in the same order, from the same zero.
 template <typename T>
 void ContractionRun<T>::multiply_thin(int64_t instance) {
-  constexpr int64_t kStretch = 64;
   const T *a = left(instance), *b = right(instance);
   T* result = result_base_ + result_offset(instance);
+  T factors[kThinDepth] = {};
+  const T* rows[kThinDepth] = {};
+  for (int64_t k = 0; k < plan_.depth_.count; ++k) rows[k] = b + depth_b_[k];
   for (int64_t m = 0; m < plan_.rows_.count; ++m) {
-    for (int64_t first = 0; first < plan_.columns_.count; first += kStretch) {
-      int64_t count = std::min(kStretch, plan_.columns_.count - first);
-      T sums[kStretch] = {};
-      for (int64_t k = 0; k < plan_.depth_.count; ++k) {
-        T factor = a[row_a_[m] + depth_a_[k]];
-        const T* source = b + depth_b_[k] + first;
-        for (int64_t n = 0; n < count; ++n) sums[n] += micro_product(factor, source[n]);
-      }
-      std::memcpy(result + row_result_[m] + first, sums, sizeof(T) * static_cast<size_t>(count));
-    }
+    for (int64_t k = 0; k < plan_.depth_.count; ++k) factors[k] = a[row_a_[m] + depth_a_[k]];
+    micro_.run_row(factors, rows, plan_.depth_.count, plan_.columns_.count,
+                   result + row_result_[m]);
   }
 }
 
