@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kCasesOfAFile = 2;
+
 struct Way {
   const char* name;
   Grouping grouping;
@@ -87,10 +89,12 @@ TEST(Grouping, ScenariosEndTheSameWay) {
   int64_t jobs = 0;
   for (const ScenarioPath& path : files()) {
     SCOPED_TRACE(path.path);
+    int64_t taken = 0;
     for (const Case& one : load_file(path.path, path.file).cases)
       for (const Phase& phase : one.phases) {
+        if (++taken > kCasesOfAFile) break;
         Job job = filled(phase, 0);
-        if (job.world > 64) continue;  // the law is not about size
+        if (job.world > 16) continue;  // the law is not about size
         for (const JobInput& input : job.inputs) job.keep.push_back(input.name);
         for (const JobOutput& output : job.outputs) job.keep.push_back(output.name);
         expect_one_outcome(std::move(job), one.name);
@@ -110,7 +114,8 @@ struct Program {
 TEST(Grouping, GlobalPrograms) {
   const std::vector<Program> programs = {
       {"tp=2", {"y = x @ w", "z = softmax(y, dim=-1)", "s = sum(z)"}},
-      {"tp=3", {"y = redistribute(x, tp:S(1))", "z = mean(y, dim=1)", "q = y - z.reshape([6, 1])"}},
+      {"tp=3",
+       {"y = redistribute(x, tp:S(1))", "z = mean(y, dim=1)", "q = y - reshape(z, [6, 1])"}},
       {"dp=2, tp=2", {"y = gelu(x @ w)", "z = y @ w as tp:P(sum)", "u = redistribute(z, R)"}},
       {"dp=2, tp=3",
        {"for i in range(3):", "  x = redistribute(x, dp:R tp:S(1))",
