@@ -189,8 +189,8 @@ TEST_F(Cli, HelpIsThere) {
     EXPECT_EQ(ran.code, 0) << words << ran.out;
     EXPECT_FALSE(ran.out.empty()) << words;
   }
-  EXPECT_EQ(tool("help language").out,
-            read(std::string(SHARDPROOF_SOURCE_DIR) + "/docs/language.md"));
+  const std::string page = read(std::string(SHARDPROOF_SOURCE_DIR) + "/docs/language.md");
+  EXPECT_TRUE(tool("help language").out == page) << "not the page of docs/language.md";
   for (const char* command : {"run", "show", "plan", "list", "new", "help"})
     EXPECT_NE(tool("").out.find(std::string("shardproof ") + command), std::string::npos);
 }
