@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string_view>
 
-#include "measure.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/bench/measure.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/localtensor/split.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "measure.h"
+#include "shardproof/bench/measure.h"
 #include "shardproof/localtensor/error.h"
 
 extern char** environ;

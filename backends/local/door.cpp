@@ -225,12 +225,8 @@ void LocalDoor::fail() {
       world_.book().end(at(id).front().ticket, TicketState::failed);
 }
 
-void LocalDoor::stop(CohortState state) {
-  state_ = state;
-  if (state != CohortState::dead) return;
-  for (StreamId id = 0; id < stream_count(); ++id)
-    while (at(id).has_items()) at(id).pop();
-}
+// A fault happens at its call: what was issued before goes on, whatever the schedule.
+void LocalDoor::stop(CohortState state) { state_ = state; }
 
 // --- memory
 // ---------------------------------------------------------------------------------------
