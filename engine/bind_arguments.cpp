@@ -102,7 +102,8 @@ AttrValue attribute_of(const Param& param, const Number& number) {
       case ParamKind::boolean: return number.truth();
       case ParamKind::text: return number.text();
       case ParamKind::integers: {
-        if (!number.is_list()) return std::vector<int64_t>{number.integer()};
+        // One number is not a list of one: split(x, 4) cuts pieces of 4.
+        if (!number.is_list()) return number.integer();
         std::vector<int64_t> values;
         for (const Number& item : number.list()) values.push_back(item.integer());
         return values;

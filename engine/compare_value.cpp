@@ -254,32 +254,40 @@ std::optional<double> constant_ratio(const Difference& difference, const Tensor&
   return ratio;
 }
 
-std::optional<double> multiple_of(const Difference& difference, const Tensor& truth,
+std::vector<double> errors_of(const Difference& difference, const Tensor& truth) {
+  std::vector<double> errors = values_of(truth);
+  for (size_t i = 0; i < errors.size(); ++i) errors[i] = difference.got_all[i] - errors[i];
+  return errors;
+}
+
+std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
                                   const Tensor& other) {
-  const std::vector<double> expected = values_of(truth), values = values_of(other);
-  if (values.empty() || other.shape.size() > truth.shape.size()) return std::nullopt;
-  Dims strides = Dims::filled(truth.shape.size(), 0);
+  const std::vector<double> values = values_of(other);
+  if (values.empty() || other.shape.size() > shape.size()) return std::nullopt;
+  Dims strides = Dims::filled(shape.size(), 0);
   const Dims own = contiguous_strides(other.shape);
-  const int pad = truth.shape.size() - other.shape.size();
+  const int pad = shape.size() - other.shape.size();
   for (int d = 0; d < other.shape.size(); ++d) {
-    if (other.shape[d] != 1 && other.shape[d] != truth.shape[d + pad]) return std::nullopt;
+    if (other.shape[d] != 1 && other.shape[d] != shape[d + pad]) return std::nullopt;
     strides[d + pad] = other.shape[d] == 1 ? 0 : own[d];
   }
   std::optional<double> factor;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const Dims index = unravel(static_cast<int64_t>(i), truth.shape);
+  int64_t used = 0;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const Dims index = unravel(static_cast<int64_t>(i), shape);
     int64_t at = 0;
     for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-    const double off = difference.got_all[i] - expected[i], unit = values[static_cast<size_t>(at)];
+    const double unit = values[static_cast<size_t>(at)];
     if (unit == 0) {
-      if (off != 0) return std::nullopt;
+      if (elements[i] != 0) return std::nullopt;
       continue;
     }
-    const double here = off / unit;
+    const double here = elements[i] / unit;
     if (!factor) factor = here;
     if (!(std::abs(here - *factor) <= 1e-6 * std::abs(*factor))) return std::nullopt;
+    ++used;
   }
-  if (factor && *factor == 0) return std::nullopt;
+  if (used < 2 || *factor == 0) return std::nullopt;
   return factor;
 }
 

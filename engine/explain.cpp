@@ -42,21 +42,47 @@ std::string ratio_cause(double ratio, const Spec& spec) {
   return "";
 }
 
-// got - expected as k x another value of the program.
-std::string multiple_text(const WrongValue& wrong, const Difference& difference, Truth& truth,
-                          std::string& of, double& factor) {
-  const Tensor& expected = truth.value(wrong.global);
-  if (expected.elements() > 1 << 20) return "";
+// Another value of the program, k times.
+struct Multiple {
+  std::string of;
+  double factor = 0;
+};
+
+std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
+                                              const std::vector<double>& elements, Truth& truth) {
+  if (elements.size() > 1 << 20) return std::nullopt;
+  const Dims shape = truth.value(wrong.global).shape;
   for (ValueId other : truth.named_until(wrong.global)) {
     const GlobalValue& value = truth.program().values[static_cast<size_t>(other)];
-    if (value.weak) continue;
-    const std::optional<double> k = multiple_of(difference, expected, truth.value(other));
-    if (!k || std::abs(*k) > 1e6) continue;
-    of = value.name;
-    factor = *k;
-    return fmt::format("every element is off by {} x {}", number_text(*k), value.name);
+    if (value.weak || other == wrong.global) continue;
+    const std::optional<double> k = multiple_of(elements, shape, truth.value(other));
+    if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
   }
-  return "";
+  return std::nullopt;
+}
+
+void explain_multiple(const WrongValue& wrong, const Difference& difference, Truth& truth,
+                      Finding& finding) {
+  if (const std::optional<Multiple> held =
+          multiple_among_values(wrong, difference.got_all, truth)) {
+    const std::string times =
+        held->factor == 1 ? "" : fmt::format("{} x ", number_text(held->factor));
+    finding.details.push_back(fmt::format("what it holds is {}{}", times, held->of));
+    return;
+  }
+  const std::optional<Multiple> off =
+      multiple_among_values(wrong, errors_of(difference, truth.value(wrong.global)), truth);
+  if (!off) return;
+  finding.details.push_back(
+      fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
+  for (int axis : wrong.spec.partial_axes()) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (off->factor != static_cast<double>(a.size - 1)) continue;
+    finding.details.push_back(
+        fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", off->of, a.size,
+                    a.name, to_string(wrong.spec.placement(axis))));
+    finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off->of, a.name);
+  }
 }
 
 }  // namespace
@@ -86,19 +112,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
     if (!cause.empty()) finding.details.push_back("cause   " + cause);
     return finding;
   }
-  std::string of;
-  double factor = 0;
-  const std::string multiple = multiple_text(wrong, difference, truth, of, factor);
-  if (multiple.empty()) return finding;
-  finding.details.push_back(multiple);
-  for (int axis : wrong.spec.partial_axes()) {
-    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
-    if (factor != static_cast<double>(a.size - 1)) continue;
-    finding.details.push_back(
-        fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", of, a.size, a.name,
-                    to_string(wrong.spec.placement(axis))));
-    finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", of, a.name);
-  }
+  explain_multiple(wrong, difference, truth, finding);
   return finding;
 }
 

@@ -57,6 +57,7 @@ void Executor::Frame::issue(const Instr& instr) {
         if constexpr (std::is_same_v<T, Communicate>) issue_calls(instr, action, on);
         if constexpr (std::is_same_v<T, Reshuffle>) issue_reshuffle(instr, action, on);
         if constexpr (std::is_same_v<T, Merge>) issue_merge(instr, action, on);
+        if constexpr (std::is_same_v<T, SlotRead>) issue_slot_read(instr, action, on);
         if constexpr (std::is_same_v<T, RecordEvent>)
           events[action.event] = door.last(stream_of(instr));
         if constexpr (std::is_same_v<T, Wait>) issue_wait(instr, action);
@@ -185,6 +186,15 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
   if (shared.options.made)
     launch(instr, on, "merge", {}, [this, merged, &merge] { made(merge.output, merged); });
   set_value(merge.output, std::move(merged), ticket);
+}
+
+void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {
+  LocalTensor value = promise(read.output, on, stream_of(instr));
+  const Ticket ticket = launch(instr, on, "slot", {}, [this, value, &read]() mutable {
+    door.read_slot(read.slot, value);
+    made(read.output, value);
+  });
+  set_value(read.output, std::move(value), ticket);
 }
 
 void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {

@@ -20,10 +20,19 @@ NumberScope Lowering::scope(int64_t rank) {
   scope.name = [this, rank](const std::string& name) -> std::optional<Number> {
     const auto found = names_.find(name);
     if (found != names_.end())
-      for (const Part& part : found->second)
-        if (part.lanes.contains(rank) && std::holds_alternative<LaneNumber>(part.binding))
-          return std::get<LaneNumber>(part.binding).on(rank);
-    return number_name(name, rank);
+      for (const Part& part : found->second) {
+        if (!part.lanes.contains(rank)) continue;
+        if (!std::holds_alternative<LaneNumber>(part.binding))
+          throw_bad_input("{} is a tensor; a number was due here", name);
+        return std::get<LaneNumber>(part.binding).on(rank);
+      }
+    std::optional<Number> number = number_name(name, rank);
+    if (!number) {
+      NearestName nearest(name);
+      for (const auto& [known, parts] : names_) nearest.offer(known);
+      throw_bad_input("unknown name {}{}", name, nearest.hint());
+    }
+    return number;
   };
   scope.function = [this, rank](const std::string& verb, const std::string& argument) {
     return number_function(verb, argument, rank);

@@ -70,6 +70,11 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
     try {
       run_instr(program.instrs[i]);
     } catch (const Error& error) {
+      // What is wrong with placements is told where they stand in the line.
+      const std::vector<PlacementText>& placements = program.instrs[i].placements;
+      if (!placements.empty())
+        throw Error(error.kind(), error.message(),
+                    {"", "/program", origin_.line, placements[0].column});
       throw error.inside({"", "/program", origin_.line, origin_.column});
     }
     free_rebound(program.instrs[i], i);

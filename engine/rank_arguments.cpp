@@ -4,6 +4,12 @@
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
+namespace {
+
+constexpr const char* kReductionWords[] = {"sum", "avg",  "prod", "min",
+                                           "max", "band", "bor",  "bxor"};
+
+}  // namespace
 
 Group RankLowering::group_of(const Expr* expr, ValueId value) {
   if (!expr) return Group::world(job_.world);
@@ -58,8 +64,13 @@ Group RankLowering::axes_group(const std::vector<std::string>& names, const Plac
 Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64_t rank) {
   if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
   if (expr->kind == ExprKind::name) {
-    const Reduction reduction = parse_reduction(name_of(expr->name));
-    return reduction;
+    const std::string word = name_of(expr->name);
+    NearestName nearest(word);
+    for (const char* known : kReductionWords) {
+      if (word == known) return parse_reduction(word);
+      nearest.offer(known);
+    }
+    fail(expr->place, fmt::format("unknown reduction {}{}", word, nearest.hint()));
   }
   if (expr->kind == ExprKind::call && expr->symbol == "premul_sum" && expr->args.size() == 1)
     return {ReduceOp::premul_sum, lane_number(expr->args[0]).on(rank).real()};
@@ -126,7 +137,22 @@ std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind ki
 }
 
 std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
-  fail(call.place, "slot(i, like=x) is not known to this version: one-sided data is later work");
+  const Arguments args = arguments_of(call, 1, {"slot", "like"});
+  const Expr *index = args.take(0, "slot"), *like = args.take(9, "like");
+  if (!index || !like)
+    fail(call.place, "slot needs a number and a tensor of its shape, as in slot(0, like=x)");
+  const LaneNumber slots = lane_number(*index);
+  const ValueId shaped = tensor_argument(like, call.place, "slot");
+  std::vector<LocalShape> shapes;
+  const std::vector<Lanes> classes = classes_of({shaped}, {&slots});
+  for (const Lanes& lanes : classes) shapes.push_back({lanes, shape_on(shaped, lanes[0])});
+  const ValueId output = add_value(value(shaped).dtype, shapes, Category::communication);
+  for (const Lanes& lanes : classes) {
+    const int64_t slot = slots.on(lanes[0]).integer();
+    if (slot < 0) fail(index->place, fmt::format("a slot is counted from 0, found {}", slot));
+    add(SlotRead{slot, output}).lanes = lanes;
+  }
+  return {output};
 }
 
 void RankLowering::wait_for(const Expr& call, Wait::Who who) {

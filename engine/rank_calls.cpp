@@ -128,6 +128,15 @@ RankLowering::Arguments RankLowering::arguments_of(const Expr& call, size_t most
   return result;
 }
 
+int RankLowering::dim_argument(const Arguments& args, const char* key, int64_t dim, int dims) {
+  try {
+    return normalize_dim(dim, dims);
+  } catch (const Error& error) {
+    const Expr* expr = args.take(9, key);
+    fail(expr ? expr->place : args.call->place, error.message());
+  }
+}
+
 ValueId RankLowering::tensor_argument(const Expr* expr, const Place& place, const char* what) {
   if (!expr) fail(place, fmt::format("{} needs a tensor", what));
   return lower_value(*expr);
@@ -167,15 +176,18 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
     if (reducing) c.reduction = reduction_of(args.take(1, "op"), call.place, lanes[0]);
     if (root) c.root = root->on(lanes[0]).integer();
     if (root && (c.root < 0 || c.root >= group.size()))
-      fail(call.place,
+      fail(args.take(9, "root")->place,
            fmt::format("root={} is no index in a group of {} ranks", c.root, group.size()));
     if (input != kNoValue) {
       c.dtype = value(input).dtype;
       if (reducing) check_reduction(c.reduction, c.dtype);
       const Dims shape = shape_on(input, lanes[0]);
-      if (dim) item.dim = normalize_dim(dim->on(lanes[0]).integer(), shape.size());
-      if (split) item.dim = normalize_dim(split->on(lanes[0]).integer(), shape.size());
-      if (concat) item.dim2 = normalize_dim(concat->on(lanes[0]).integer(), shape.size());
+      const auto dim_of = [&](const char* key, const LaneNumber& number) {
+        return dim_argument(args, key, number.on(lanes[0]).integer(), shape.size());
+      };
+      if (dim) item.dim = dim_of("dim", *dim);
+      if (split) item.dim = dim_of("split", *split);
+      if (concat) item.dim2 = dim_of("concat", *concat);
       const Dims result = result_shape(kind, shape, item.dim, item.dim2, group.size());
       const bool divides =
           kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;

@@ -47,6 +47,8 @@ class RankLowering : public Lowering {
     const Expr* take(size_t position, const std::string& key) const;
   };
   Arguments arguments_of(const Expr& call, size_t most, std::vector<std::string> keys);
+  // Counted from 0; what is wrong with it is told where it stands.
+  int dim_argument(const Arguments& args, const char* key, int64_t dim, int dims);
 
   std::vector<ValueId> collective(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> exchange_v(const Expr& call);

@@ -6,6 +6,7 @@
 #include "shardproof/ops/creation.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/global_index.h"
+#include "shardproof/ops/moves.h"
 #include "shardproof/ops/promotion.h"
 
 namespace shardproof {
@@ -23,7 +24,7 @@ std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call
   TensorMeta meta;
   meta.dtype = like ? call.inputs[0].dtype : fallback;
   if (call.attrs && call.attrs->has("dtype")) meta.dtype = call.attrs->dtype("dtype");
-  meta.shape = like ? call.inputs[0].shape : Dims(call.attrs->integers("shape"));
+  meta.shape = like ? call.inputs[0].shape : Dims(integer_list(*call.attrs, "shape"));
   for (const int64_t size : meta.shape)
     if (size < 0) refuse(name, call, "a size of {} in {}", size, to_string(meta.shape));
   return {meta};

@@ -31,6 +31,7 @@ struct Collector {
     add(effects.reads, reshuffle.input);
     add(effects.writes, reshuffle.output);
   }
+  void operator()(const SlotRead& read) const { add(effects.writes, read.output); }
   // Gives names and touches no memory.
   void operator()(const Merge&) const {}
   void operator()(const RecordEvent& record) const { effects.signals.push_back(record.event); }

@@ -62,6 +62,11 @@ struct Merge {
   ValueId output = kNoValue;
   std::vector<std::pair<Lanes, ValueId>> parts;
 };
+// What was last put into a slot of each rank's window, in the shape of `output`.
+struct SlotRead {
+  int64_t slot = 0;
+  ValueId output = kNoValue;
+};
 struct RecordEvent {
   std::string event;
 };
@@ -80,8 +85,8 @@ struct Keep {
   std::string stream;
 };
 
-using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge, RecordEvent, Wait,
-                            Free, Keep>;
+using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge, SlotRead,
+                            RecordEvent, Wait, Free, Keep>;
 
 struct Instr {
   Lanes lanes;

@@ -53,6 +53,7 @@ class InstrPrinter {
   Line operator()(const Communicate& call) const;
   Line operator()(const Reshuffle& reshuffle) const;
   Line operator()(const Merge& merge) const;
+  Line operator()(const SlotRead& read) const;
   Line operator()(const RecordEvent& record) const { return {record.event + " = record()", {}}; }
   Line operator()(const Wait& wait) const;
   Line operator()(const Free& free) const {
@@ -230,6 +231,11 @@ Line InstrPrinter::operator()(const Merge& merge) const {
     places.push_back(fmt::format("{} on {}", name(id), to_string(lanes)));
   }
   return {fmt::format("{} = merge({})", name(merge.output), joined(parts)), {joined(places)}};
+}
+
+Line InstrPrinter::operator()(const SlotRead& read) const {
+  return {fmt::format("{} = slot({}, {})", name(read.output), read.slot, received(read.output)),
+          {}};
 }
 
 Line InstrPrinter::operator()(const Wait& wait) const {

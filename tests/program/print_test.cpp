@@ -176,6 +176,7 @@ SpmdSample sample_spmd_program() {
   sample.add(Reshuffle{x, z, {StepKind::local, {1}, whole, cut}});
   sample.add(Reshuffle{x, z, {StepKind::local, {0}, whole, part}});
   sample.add(Merge{h, {{Lanes::range(0, 2), x}, {Lanes::range(2, 4), y}}});
+  sample.add(SlotRead{2, z});
   sample.add(RecordEvent{"e"}, "comm");
   sample.add(Wait{Wait::Who::stream, kNoValue, "e", ""});
   sample.add(Wait{Wait::Who::stream, kNoValue, "", "comm"});

@@ -1,0 +1,38 @@
+// What a user reads when a program of the corpus is wrong and nobody expected it: every finding's
+// text, approved.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/report.h"
+#include "shardproof/tests/approval.h"
+
+namespace shardproof {
+namespace {
+
+std::string folder_texts(const std::string& folder) {
+  const std::string root = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + folder;
+  const Registries registries{builtin_ops(), builtin_backends()};
+  TextStyle style;
+  style.table = false;
+  std::string texts;
+  for (const ScenarioPath& path : find_scenarios(root)) {
+    Scenario scenario = load_file(path.path, path.file);
+    for (Case& one : scenario.cases) {
+      one.refusal = {};
+      for (Phase& phase : one.phases) phase.expect = {};
+    }
+    const RunResult result = run_scenarios({scenario}, {""}, {}, registries);
+    texts += "// " + scenario.about + "\n";
+    for (const CaseResult& one : result.scenarios[0].cases) texts += case_text(one, style) + "\n";
+  }
+  return texts;
+}
+
+TEST(FindingTexts, OfBugs) { expect_approved("findings/bugs", folder_texts("bugs")); }
+
+TEST(FindingTexts, OfFaults) { expect_approved("findings/faults", folder_texts("faults")); }
+
+}  // namespace
+}  // namespace shardproof
