@@ -39,8 +39,8 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
 
 // A constant got / expected over all elements, when there is one.
 std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth);
-// k when `elements` (row-major, of `shape`) are k * other (broadcast) everywhere, k != 0. One element
-// is a multiple of anything: two that are not 0 are needed.
+// k when `elements` (row-major, of `shape`) are k * other (broadcast) everywhere, k != 0. One
+// element is a multiple of anything: two that are not 0 are needed.
 std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
                                   const Tensor& other);
 // got - expected, element by element.

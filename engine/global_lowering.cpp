@@ -96,6 +96,11 @@ class GlobalLowering : public Lowering {
       if (known == name) return number;
     return std::nullopt;
   }
+  std::vector<std::string> number_names() override {
+    std::vector<std::string> names;
+    for (const auto& [name, number] : context_.numbers) names.push_back(name);
+    return names;
+  }
   std::optional<LaneNumber> shape_number(const Expr&) override { return std::nullopt; }
   void enter_stream(const std::string&) override {
     fail(place_, "streams belong to rank programs");

@@ -15,6 +15,13 @@ bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "i
 
 }  // namespace
 
+std::string Lowering::nearest_name(const std::string& name) {
+  NearestName nearest(name);
+  for (const auto& [known, parts] : names_) nearest.offer(known);
+  for (const std::string& known : number_names()) nearest.offer(known);
+  return nearest.hint();
+}
+
 NumberScope Lowering::scope(int64_t rank) {
   NumberScope scope;
   scope.name = [this, rank](const std::string& name) -> std::optional<Number> {
@@ -27,11 +34,7 @@ NumberScope Lowering::scope(int64_t rank) {
         return std::get<LaneNumber>(part.binding).on(rank);
       }
     std::optional<Number> number = number_name(name, rank);
-    if (!number) {
-      NearestName nearest(name);
-      for (const auto& [known, parts] : names_) nearest.offer(known);
-      throw_bad_input("unknown name {}{}", name, nearest.hint());
-    }
+    if (!number) throw_bad_input("unknown name {}{}", name, nearest_name(name));
     return number;
   };
   scope.function = [this, rank](const std::string& verb, const std::string& argument) {
@@ -121,9 +124,7 @@ Binding Lowering::lower(const Expr& expr) {
     case ExprKind::name: {
       const std::string name = name_of(expr.name);
       if (std::optional<Binding> found = find(name, expr.place)) return *found;
-      NearestName nearest(name);
-      for (const auto& [known, parts] : names_) nearest.offer(known);
-      fail(expr.place, fmt::format("unknown name {}{}", name, nearest.hint()));
+      fail(expr.place, fmt::format("unknown name {}{}", name, nearest_name(name)));
     }
     case ExprKind::unary: return lower_unary(expr);
     case ExprKind::binary: return lower_binary(expr);

@@ -49,6 +49,7 @@ class Lowering {
                                                 const std::string& argument, int64_t rank) = 0;
   virtual bool rank_dependent(const std::string& name) = 0;
   virtual std::optional<Number> number_name(const std::string& name, int64_t rank) = 0;
+  virtual std::vector<std::string> number_names() = 0;  // that the file gives, for "did you mean"
   // dim(x, 0), start(x, 0) as numbers, where the program kind has them.
   virtual std::optional<LaneNumber> shape_number(const Expr& call) = 0;
   // `e = record()`: true when the name was defined as something other than a value or a number.
@@ -107,6 +108,7 @@ class Lowering {
   ValueId slice(ValueId value, const std::vector<const IndexItem*>& items);
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs, const Place& place);
   NumberScope scope(int64_t rank);
+  std::string nearest_name(const std::string& name);  // "; did you mean ..", or nothing
   bool differs_by_rank(const Expr& expr);
 };
 

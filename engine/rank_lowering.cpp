@@ -256,6 +256,12 @@ std::optional<Number> RankLowering::number_name(const std::string& name, int64_t
   return std::nullopt;
 }
 
+std::vector<std::string> RankLowering::number_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : numbers_) names.push_back(name);
+  return names;
+}
+
 bool RankLowering::rank_dependent(const std::string& name) {
   if (name == "rank") return true;
   if (name == "next" || name == "prev") return true;

@@ -25,6 +25,7 @@ class RankLowering : public Lowering {
                                         int64_t rank) override;
   bool rank_dependent(const std::string& name) override;
   std::optional<Number> number_name(const std::string& name, int64_t rank) override;
+  std::vector<std::string> number_names() override;
   std::optional<LaneNumber> shape_number(const Expr& call) override;
   bool define(const std::string& name, const Expr& value) override;
   void enter_stream(const std::string& name) override;
