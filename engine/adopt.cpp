@@ -9,16 +9,7 @@
 namespace shardproof {
 
 Block promise_block(DType dtype, const Dims& shape, const Lanes& lanes) {
-  auto buffer = std::make_shared<Buffer>();
-  buffer->lanes = lanes;
-  buffer->slots = Slots::shared(lanes.size());
-  buffer->bytes_per_lane = element_count(shape) * size_of(dtype);
-  Tensor tensor;
-  tensor.dtype = dtype;
-  tensor.shape = shape;
-  tensor.strides = contiguous_strides(shape);
-  tensor.buffer = std::move(buffer);
-  return {lanes, std::move(tensor)};
+  return {lanes, Tensor::promised(dtype, shape, lanes)};
 }
 
 bool has_contents(const Tensor& tensor) {
@@ -140,7 +131,7 @@ LocalTensor fork(const LocalTensor& value, const Lanes& lanes) {
     const Lanes here = block.lanes.intersect(lanes);
     if (here.empty()) continue;
     Block copy = promise_block(block.tensor.dtype, block.tensor.shape, here);
-    LocalTensor target(std::vector<Block>{copy});
+    LocalTensor target(copy);
     Buffer& buffer = *copy.tensor.buffer;
     if (whole_buffer(block.tensor) &&
         (here == block.tensor.buffer->lanes || block.tensor.buffer->slots.is_shared())) {
@@ -148,7 +139,7 @@ LocalTensor fork(const LocalTensor& value, const Lanes& lanes) {
                                                         : Slots::shared(here.size());
       buffer.bytes = block.tensor.buffer->bytes;
     } else {
-      adopt(target, LocalTensor(std::vector<Block>{Block{here, block.tensor}}));
+      adopt(target, LocalTensor(Block{here, block.tensor}));
     }
     blocks.push_back(std::move(copy));
   }

@@ -147,7 +147,7 @@ LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec) {
     }
     std::vector<Block> folded;
     for (const auto& [shape, lanes] : by_shape) {
-      LocalTensor flat(std::vector<Block>{promise_block(dtype, Dims{element_count(shape)}, lanes)});
+      LocalTensor flat(promise_block(dtype, Dims{element_count(shape)}, lanes));
       adopt(flat, now.restrict_to(lanes));
       c.count = element_count(shape);
       LocalTensor reduced = reference(c, flat);

@@ -7,27 +7,9 @@
 
 namespace shardproof {
 
-namespace {
-
-double bytes_of(const std::vector<TensorMeta>& metas) {
-  double bytes = 0;
-  for (const TensorMeta& meta : metas)
-    if (!meta.absent) bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
-  return bytes;
-}
-
-OpCost op_cost(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  if (op.cost) return op.cost(call, outputs);
-  double elements = 0;
-  for (const TensorMeta& meta : outputs) elements += static_cast<double>(element_count(meta.shape));
-  return {elements, bytes_of(call.inputs) + bytes_of(outputs)};
-}
-
-}  // namespace
-
 Executor::Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
                    ExecutorOptions options)
-    : shared_(new Shared{program, ops, world, std::move(options), {}, {}}) {}
+    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}}) {}
 
 Executor::~Executor() = default;
 
@@ -70,21 +52,5 @@ LocalTensor Executor::value(ValueId id) const {
 }
 
 const std::vector<Error>& Executor::kernel_errors() const { return shared_->errors; }
-
-const Prepared& Executor::Shared::prepare(const Instr& instr, const OpRecord& op,
-                                          const Attrs& attrs, std::vector<TensorMeta> inputs) {
-  std::deque<Prepared>& known = prepared[&instr];
-  for (const Prepared& entry : known)
-    if (entry.attrs == &attrs && entry.inputs == inputs) return entry;
-  Prepared fresh;
-  fresh.attrs = &attrs;
-  fresh.inputs = std::move(inputs);
-  const OpCall call{&attrs, fresh.inputs};
-  fresh.outputs = op.infer(call);
-  fresh.kernel = op.prepare(call, fresh.outputs);
-  if (options.timed) fresh.cost = op_cost(op, call, fresh.outputs);
-  known.push_back(std::move(fresh));
-  return known.back();
-}
 
 }  // namespace shardproof

@@ -8,11 +8,15 @@
 namespace shardproof {
 
 Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, Door& door)
-    : shared(shared), listing(listing), lanes(std::move(lanes)), door(door) {
+    : shared(shared),
+      listing(listing),
+      known(shared.known[&listing]),
+      lanes(std::move(lanes)),
+      door(door) {
+  known.resize(listing.instrs.size());
   values.resize(shared.program.values.size());
   tickets.resize(shared.program.values.size(), kDone);
-  streams.push_back(kMainStream);
-  stream_ids.emplace("main", kMainStream);
+  streams.emplace_back("main", kMainStream);
 }
 
 bool Executor::Frame::advance() {
@@ -42,8 +46,9 @@ bool Executor::Frame::finished() {
   if (stopped) return true;  // the world says whether anyone waits for it
   if (!ended) return false;
   sweep_calls();
-  return std::all_of(streams.begin(), streams.end(),
-                     [&](StreamId s) { return door.poll(door.last(s)) == TicketState::done; });
+  return std::all_of(streams.begin(), streams.end(), [&](const auto& stream) {
+    return door.poll(door.last(stream.second)) == TicketState::done;
+  });
 }
 
 void Executor::Frame::issue(const Instr& instr) {
@@ -77,12 +82,16 @@ CallSite Executor::Frame::site(const Instr& instr) const {
 }
 
 StreamId Executor::Frame::stream_of(const Instr& instr) {
-  const auto found = stream_ids.find(instr.stream);
-  if (found != stream_ids.end()) return found->second;
+  if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
   const StreamId id = door.stream(instr.stream);
-  stream_ids.emplace(instr.stream, id);
-  streams.push_back(id);
+  streams.emplace_back(instr.stream, id);
   return id;
+}
+
+const StreamId* Executor::Frame::find_stream(const std::string& name) const {
+  for (const auto& [known_name, id] : streams)
+    if (known_name == name) return &id;
+  return nullptr;
 }
 
 Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_view name,
@@ -118,7 +127,12 @@ LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId strea
 void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
   LocalTensor& slot = at(id);
   slot = slot.empty() ? std::move(fresh) : slot.merged_with(fresh);
-  tickets[static_cast<size_t>(id)] = std::max(tickets[static_cast<size_t>(id)], ticket);
+  stamp(id, ticket);
+}
+
+void Executor::Frame::stamp(ValueId id, Ticket ticket) {
+  Ticket& known_ticket = tickets[static_cast<size_t>(id)];
+  known_ticket = std::max(known_ticket, ticket);
 }
 
 void Executor::Frame::made(ValueId id, const LocalTensor& value) {
@@ -155,7 +169,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
 void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {
   const DType dtype = info(number.output).dtype;
   const size_t count = std::max(number.values.size(), number.integers.size());
-  LocalTensor value(std::vector<Block>{promise_block(dtype, Dims{}, on)});
+  LocalTensor value(promise_block(dtype, Dims{}, on));
   Buffer& buffer = *value.blocks()[0].tensor.buffer;
   const bool one = count == 1;
   buffer.slots = one ? Slots::shared(on.size()) : Slots::each(on.size());
@@ -202,8 +216,7 @@ void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
   if (wait.value != kNoValue) ticket = tickets[static_cast<size_t>(wait.value)];
   if (!wait.event.empty()) ticket = events[wait.event];
   if (!wait.stream.empty()) {
-    const auto found = stream_ids.find(wait.stream);
-    if (found != stream_ids.end()) ticket = door.last(found->second);
+    if (const StreamId* id = find_stream(wait.stream)) ticket = door.last(*id);
   }
   if (wait.who == Wait::Who::host)
     host_waits = ticket;

@@ -5,26 +5,18 @@
 #include <map>
 
 #include "shardproof/engine/executor.h"
+#include "shardproof/engine/pending_op.h"
 
 namespace shardproof {
-
-// A kernel made ready for one instruction and one set of input shapes; shared by all frames.
-struct Prepared {
-  const Attrs* attrs = nullptr;
-  std::vector<TensorMeta> inputs, outputs;
-  Kernel kernel;
-  OpCost cost;
-};
 
 struct Executor::Shared {
   const SpmdProgram& program;
   const OpRegistry& ops;
   World& world;
   ExecutorOptions options;
-  std::map<const Instr*, std::deque<Prepared>> prepared;
+  std::map<const SpmdListing*, std::vector<KnownOp>> known;  // one for each instruction
   std::vector<Error> errors;
-  const Prepared& prepare(const Instr& instr, const OpRecord& op, const Attrs& attrs,
-                          std::vector<TensorMeta> inputs);
+  KernelViews views;
 };
 
 // A communication under way: what the door points to until the ticket is done.
@@ -37,14 +29,16 @@ struct CallState {
 struct Executor::Frame {
   Shared& shared;
   const SpmdListing& listing;
+  std::vector<KnownOp>& known;
   Lanes lanes;
   Door& door;
   std::vector<LocalTensor> values;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
   std::map<std::string, Ticket> events;
-  std::vector<StreamId> streams;  // used so far
-  std::map<std::string, StreamId, std::less<>> stream_ids;
-  std::deque<CallState> calls;  // under way
+  std::vector<std::pair<std::string, StreamId>> streams;  // used so far
+  std::deque<CallState> calls;                            // under way
+  std::deque<PendingOp> ops;
+  std::vector<PendingOp*> idle_ops;  // of `ops`, those that have run
   size_t pc = 0;
   Ticket host_waits = kDone;
   bool ended = false, stopped = false;  // stopped: an injected fault froze or killed the host
@@ -55,6 +49,14 @@ struct Executor::Frame {
 
   void issue(const Instr& instr);
   void issue_compute(const Instr& instr, const Compute& compute, const Lanes& on);
+  PendingOp& new_op(const Instr& instr);
+  const Prepared& prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
+                          std::span<const Block> inputs);
+  // Of the input blocks of `op` from `first` on.
+  void add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on, size_t first);
+  void add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry, const Lanes& on);
+  void run(PendingOp& op);
+  bool run_kernels(PendingOp& op);  // false when one had trouble with its data
   void issue_number(const Instr& instr, const NumberValue& number, const Lanes& on);
   void issue_calls(const Instr& instr, const Communicate& call, const Lanes& on);
   void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
@@ -68,12 +70,14 @@ struct Executor::Frame {
   void sweep_calls();
 
   StreamId stream_of(const Instr& instr);
+  const StreamId* find_stream(const std::string& name) const;  // null: not used so far
   Ticket launch(const Instr& instr, const Lanes& on, std::string_view name, OpCost cost,
                 std::function<void()> body);
   // Promised blocks for a value on some lanes, allocated at the door.
   LocalTensor promise(ValueId id, const Lanes& on, StreamId stream);
   void allocate(const LocalTensor& value, ValueId id, StreamId stream);
   void set_value(ValueId id, LocalTensor made, Ticket ticket);
+  void stamp(ValueId id, Ticket ticket);  // the value is there when the ticket is done
   void made(ValueId id, const LocalTensor& value);
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
   LocalTensor& at(ValueId id) { return values[static_cast<size_t>(id)]; }
@@ -84,10 +88,5 @@ struct Executor::Frame {
   void finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
                    const LocalTensor& flat, ValueId output);
 };
-
-// Runs a prepared kernel on one part of the lanes and gives the promised output blocks their
-// contents.
-void run_part(const Prepared& prepared, const Lanes& lanes, const std::vector<Block>& inputs,
-              std::vector<Block>& outputs, const Compute& compute);
 
 }  // namespace shardproof

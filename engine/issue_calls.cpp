@@ -98,8 +98,7 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     const CallItem& item = *issued[i].first;
     if (item.output == kNoValue) continue;
     if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
-    tickets[static_cast<size_t>(item.output)] =
-        std::max(tickets[static_cast<size_t>(item.output)], submitted);
+    stamp(item.output, submitted);
   }
   if (door.poll(submitted) == TicketState::done) calls.pop_back();
 }

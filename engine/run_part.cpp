@@ -37,93 +37,107 @@ std::vector<int32_t> representatives(const Lanes& lanes, const Slots& slots) {
   return ranks;
 }
 
-LaneView view_of(const Tensor& tensor, const std::vector<int32_t>& sources, int64_t copies) {
-  LaneView view;
-  view.dtype = tensor.dtype;
-  view.shape = tensor.shape;
-  view.strides = tensor.strides;
+bool all_shared(std::span<const Block> inputs) {
+  for (const Block& block : inputs)
+    if (block.tensor.buffer && !block.tensor.buffer->slots.is_shared()) return false;
+  return true;
+}
+
+bool is_sharded(const Compute& compute) {
+  return !compute.input_specs.empty() || !compute.output_specs.empty();
+}
+
+// Which copy of each present input a copy of the outputs reads. No sources: there is one copy, and
+// it reads the first of each.
+SlotJoin join_inputs(const Lanes& lanes, std::span<const Block> inputs, const Compute& compute) {
+  const bool tells_apart = is_sharded(compute) && lanes.size() > 1;
+  if (!tells_apart && all_shared(inputs)) return {Slots::shared(lanes.size()), {}};
+  std::vector<const Block*> keys;
+  for (const Block& block : inputs)
+    if (block.tensor.buffer) keys.push_back(&block);
+  Block classes;
+  if (tells_apart) {
+    classes = coordinate_classes(lanes, compute);
+    keys.push_back(&classes);
+  }
+  return join_slots(lanes, keys);
+}
+
+bool is_rising(const std::vector<int32_t>& sources) {
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources[i] != static_cast<int32_t>(i)) return false;
+  return true;
+}
+
+void view_inputs(const Kernel& kernel, std::span<const Block> inputs, const SlotJoin& join,
+                 std::vector<LaneView>& views, std::vector<Tensor>& dense) {
   // A null base means an absent input, so that an empty tensor points somewhere too.
   static std::byte nothing[16];
-  view.base = tensor.elements() == 0 ? nothing : const_cast<std::byte*>(tensor.data(0));
-  view.lane_stride = tensor.slot_stride_bytes();
-  if (tensor.buffer->slots.is_shared()) {
-    view.lane_stride = 0;
-    return view;
+  views.resize(inputs.size());
+  size_t present = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    LaneView& view = views[i];
+    if (!inputs[i].tensor.buffer) {
+      view = {};
+      continue;
+    }
+    const Tensor* tensor = &inputs[i].tensor;
+    if (!kernel.accepts_strides && !tensor->contiguous())
+      tensor = &dense.emplace_back(contiguous_copy(*tensor));
+    view.base = tensor->elements() == 0 ? nothing : const_cast<std::byte*>(tensor->data(0));
+    view.lane_stride = tensor->buffer->slots.is_shared() ? 0 : tensor->slot_stride_bytes();
+    view.slots = nullptr;
+    view.dtype = tensor->dtype;
+    view.shape = tensor->shape;
+    view.strides = tensor->strides;
+    const size_t key = present++;
+    if (view.lane_stride != 0 && !is_rising(join.sources[key]))
+      view.slots = join.sources[key].data();
   }
-  bool identity = true;
-  for (int64_t s = 0; s < copies; ++s) identity = identity && sources[static_cast<size_t>(s)] == s;
-  if (!identity) view.slots = sources.data();
-  return view;
+}
+
+void view_outputs(std::span<const Block> outputs, const Slots& slots,
+                  std::vector<LaneView>& views) {
+  views.resize(outputs.size());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const Tensor& tensor = outputs[o].tensor;
+    Buffer& buffer = *tensor.buffer;
+    buffer.slots = slots;
+    buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane * slots.count());
+    views[o] = {buffer.bytes.mutate(), buffer.bytes_per_lane, nullptr,
+                tensor.dtype,          tensor.shape,          tensor.strides};
+  }
 }
 
 }  // namespace
 
-void run_part(const Prepared& prepared, const Lanes& lanes, const std::vector<Block>& inputs,
-              std::vector<Block>& outputs, const Compute& compute) {
-  std::vector<Block> dense = inputs;
-  std::vector<const Block*> joined;
-  for (Block& block : dense) {
-    if (!block.tensor.buffer) {
-      joined.push_back(nullptr);
-      continue;
-    }
-    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
-    if (!prepared.kernel.accepts_strides && !block.tensor.contiguous())
-      block.tensor = contiguous_copy(block.tensor);
-    joined.push_back(&block);
-  }
-  std::vector<const Block*> keys;
-  for (const Block* block : joined)
-    if (block) keys.push_back(block);
-  const bool sharded = !compute.input_specs.empty() || !compute.output_specs.empty();
-  Block classes;
-  if (sharded) {
-    classes = coordinate_classes(lanes, compute);
-    keys.push_back(&classes);
-  }
-  SlotJoin join;
-  if (keys.empty())
-    join.slots = Slots::shared(lanes.size());
-  else
-    join = join_slots(lanes, keys);
-  std::vector<LaneView> ins, outs;
-  size_t k = 0;
-  for (size_t i = 0; i < joined.size(); ++i) {
-    if (!joined[i]) {
-      ins.emplace_back();
-      continue;
-    }
-    ins.push_back(view_of(joined[i]->tensor, join.sources[k++], join.slots.count()));
-  }
-  for (Block& block : outputs) {
-    Buffer& buffer = *block.tensor.buffer;
-    buffer.slots = join.slots;
-    buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane * join.slots.count());
-    LaneView view;
-    view.base = buffer.bytes.mutate();
-    view.lane_stride = buffer.bytes_per_lane;
-    view.dtype = block.tensor.dtype;
-    view.shape = block.tensor.shape;
-    view.strides = block.tensor.strides;
-    outs.push_back(std::move(view));
-  }
-  Bytes workspace;
+void run_part(const PendingOp::Part& part, std::span<const Block> inputs,
+              std::span<const Block> outputs, const Compute& compute, KernelViews& views) {
+  const Kernel& kernel = part.prepared->kernel;
+  for (const Block& block : inputs)
+    if (block.tensor.buffer && !has_contents(block.tensor))
+      poison(*block.tensor.buffer, block.tensor.dtype);
+  const SlotJoin join = join_inputs(part.lanes, inputs, compute);
+  std::vector<Tensor> dense;
+  view_inputs(kernel, inputs, join, views.inputs, dense);
+  view_outputs(outputs, join.slots, views.outputs);
   KernelCall call;
   call.lanes = join.slots.count();
-  call.inputs = &ins;
-  call.outputs = &outs;
-  if (prepared.kernel.workspace_bytes > 0) {
-    workspace = Bytes::uninitialized(prepared.kernel.workspace_bytes);
+  call.inputs = &views.inputs;
+  call.outputs = &views.outputs;
+  Bytes workspace;
+  if (kernel.workspace_bytes > 0) {
+    workspace = Bytes::uninitialized(kernel.workspace_bytes);
     call.workspace = workspace.mutate();
   }
   ShardInfo shard;
-  if (sharded) {
+  if (is_sharded(compute)) {
     shard.inputs = &compute.input_specs;
     shard.outputs = &compute.output_specs;
-    shard.ranks = representatives(lanes, join.slots);
+    shard.ranks = representatives(part.lanes, join.slots);
     call.shard = &shard;
   }
-  prepared.kernel.run(call);
+  kernel.run(call);
 }
 
 }  // namespace shardproof

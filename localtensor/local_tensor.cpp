@@ -40,6 +40,10 @@ LocalTensor::LocalTensor(Tensor tensor) {
   if (!lanes.empty()) blocks_.push_back({std::move(lanes), std::move(tensor)});
 }
 
+LocalTensor::LocalTensor(Block block) {
+  if (!block.lanes.empty()) blocks_.push_back(std::move(block));
+}
+
 LocalTensor::LocalTensor(std::vector<Block> blocks) {
   for (Block& block : blocks) {
     if (block.lanes.empty()) continue;

@@ -21,7 +21,8 @@ struct Block {
 class LocalTensor {
  public:
   LocalTensor() = default;
-  explicit LocalTensor(Tensor tensor);              // one block, all lanes of its buffer
+  explicit LocalTensor(Tensor tensor);  // one block, all lanes of its buffer
+  explicit LocalTensor(Block block);
   explicit LocalTensor(std::vector<Block> blocks);  // sorted and merged as the invariant says
 
   bool empty() const { return blocks_.empty(); }

@@ -57,9 +57,7 @@ int64_t byte_offset(const Tensor& tensor, int64_t slot) {
 
 }  // namespace
 
-Tensor Tensor::empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots) {
-  SP_CHECK(lanes.size() == slots.lanes(), "{} lanes with copies for {}", lanes.size(),
-           slots.lanes());
+Tensor Tensor::promised(DType dtype, const Dims& shape, const Lanes& lanes) {
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.shape = shape;
@@ -67,8 +65,17 @@ Tensor Tensor::empty(DType dtype, const Dims& shape, const Lanes& lanes, const S
   tensor.buffer = new_buffer();
   Buffer& buffer = *tensor.buffer;
   buffer.lanes = lanes;
-  buffer.slots = slots;
+  buffer.slots = Slots::shared(lanes.size());
   buffer.bytes_per_lane = product_of_bytes(element_count(shape), size_of(dtype), shape);
+  return tensor;
+}
+
+Tensor Tensor::empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots) {
+  SP_CHECK(lanes.size() == slots.lanes(), "{} lanes with copies for {}", lanes.size(),
+           slots.lanes());
+  Tensor tensor = promised(dtype, shape, lanes);
+  Buffer& buffer = *tensor.buffer;
+  buffer.slots = slots;
   buffer.bytes =
       Bytes::uninitialized(product_of_bytes(slots.count(), buffer.bytes_per_lane, shape));
   return tensor;

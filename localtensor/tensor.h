@@ -83,6 +83,8 @@ struct Tensor {
   static Tensor empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots);
   // One device: one lane (rank 0), one copy.
   static Tensor empty(DType dtype, const Dims& shape);
+  // A fresh contiguous tensor, equal on all lanes, whose contents come later.
+  static Tensor promised(DType dtype, const Dims& shape, const Lanes& lanes);
 
   int64_t elements() const { return element_count(shape); }
   bool contiguous() const;                        // dense row-major from its offset
