@@ -2,6 +2,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {
@@ -17,6 +18,7 @@ po::options_description run_options() {
       ("case", po::value<std::string>())                             //
       ("seed", po::value<uint64_t>()->default_value(0))              //
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
+      ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
       ("jobs", po::value<int>())                                     //
       ("json", po::value<std::string>())                             //
@@ -29,6 +31,14 @@ ScheduleKind read_schedule(const std::string& text) {
   if (text == "seeded") return ScheduleKind::seeded;
   if (text == "adversarial") return ScheduleKind::adversarial;
   throw_bad_input("--schedule: expected fifo, seeded or adversarial, found \"{}\"", text);
+}
+
+ReductionSchedule read_order(const std::string& text) {
+  try {
+    return parse_reduction_schedule(text);
+  } catch (const Error& error) {
+    throw_bad_input("--order: {}", error.message());
+  }
 }
 
 void check_backend(const std::string& name, const Registries& registries) {
@@ -48,6 +58,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   RunOptions options;
   options.seed = given["seed"].as<uint64_t>();
   options.schedule = read_schedule(given["schedule"].as<std::string>());
+  options.order = read_order(given["order"].as<std::string>());
   options.backend = given["backend"].as<std::string>();
   check_backend(options.backend, registries);
   if (given.count("jobs")) {
@@ -151,6 +162,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --set NAME=VALUE   override a let; may be repeated
   --seed N           seed of tensor values and schedules (default 0)
   --schedule KIND    fifo (default), seeded or adversarial: the order in which ranks get on
+  --order ORDER      how reductions add: rank (default: members in order), f32 (wider sums of
+                     narrow floats), exact, or to the bits of NCCL: ring, tree,
+                     "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"
   --backend NAME     where ranks run (default local); see shardproof list backends
   --jobs N           cases at the same time (default: one a core)
   --json FILE        write a report for programs

@@ -52,6 +52,13 @@ PartitionOptions partition_options(const Job& job) {
   return options;
 }
 
+void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
+  for (SpmdListing& listing : program.listings)
+    for (Instr& instr : listing.instrs)
+      if (Communicate* call = std::get_if<Communicate>(&instr.action))
+        for (CallItem& item : call->items) item.collective.schedule = order;
+}
+
 // Errors of kernels and of the truth are bad input found while running.
 [[noreturn]] void rethrow(const Error& error, const std::string& path) {
   throw error.inside({"", path, 0, 0});
@@ -60,7 +67,8 @@ PartitionOptions partition_options(const Job& job) {
 Outcome check_global(const Job& job, const Registries& registries) {
   const GlobalProgram global =
       lower_global(*job.program, context_of(job, registries.ops), "/program");
-  const Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  reduce_in_order(parts.program, job.order);
   const int64_t cuts = std::max<int64_t>(job.world, 1);
   Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job));
   std::set<ValueId> keep;
@@ -255,7 +263,8 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& ex
 }
 
 Outcome check_ranks(const Job& job, const Registries& registries) {
-  const RankProgram ranks = lower_ranks(job, registries.ops);
+  RankProgram ranks = lower_ranks(job, registries.ops);
+  reduce_in_order(ranks.program, job.order);
   std::optional<GlobalProgram> global;
   std::optional<Truth> truth;
   if (job.truth) {

@@ -71,6 +71,7 @@ struct Job {
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";
   Schedule schedule;
+  ReductionSchedule order;  // of every reduction
   Grouping grouping = Grouping::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none

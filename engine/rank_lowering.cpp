@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/hold_kept.h"
 #include "shardproof/engine/rank_lowering_detail.h"
 #include "shardproof/engine/release_temporaries.h"
 #include "shardproof/localtensor/error.h"
@@ -358,6 +359,7 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     }
   }
   release_temporaries(result.program);
+  hold_kept(result.program);
   return result;
 }
 

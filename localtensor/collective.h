@@ -52,11 +52,22 @@ bool reduces(CollectiveKind kind);
 bool has_root(CollectiveKind kind);
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
 
-// In which order and precision a reduction folds. Default: members in group order, rounding to the
-// wire type after every addition (what a ring of f32 does; `accumulate_wide` keeps f32/f64 until
-// the end).
+// In which order and precision a reduction folds (reduction_order.h). `f32` and `exact` round once,
+// at the end; all others round to the wire type after every addition.
+enum class FoldOrder : uint8_t {
+  rank,   // members in group order
+  f32,    // the same, with f32 sums for narrower floats
+  exact,  // sums of floats without any rounding before the last
+  ring,   // NCCL's ring
+  tree,   // NCCL's double binary tree, a chain inside each node
+};
+enum class NcclProtocol : uint8_t { simple, ll, ll128 };
 struct ReductionSchedule {
-  bool accumulate_wide = false;
+  FoldOrder order = FoldOrder::rank;
+  // Of ring and tree.
+  NcclProtocol protocol = NcclProtocol::simple;
+  int channels = 1;  // that the communicator has
+  int nodes = 1;     // that the members lie on, in equal parts
   bool operator==(const ReductionSchedule&) const = default;
 };
 

@@ -68,14 +68,6 @@ template <typename T>
 struct SmallWide : Small<T> {
   static constexpr bool kNarrow = false;
 };
-template <typename T, typename V>
-struct Wide {
-  using Storage = T;
-  using Value = V;
-  static constexpr bool kNarrow = false;
-  static Value load(T x) { return static_cast<V>(x); }
-  static T store(Value x) { return static_cast<T>(x); }
-};
 struct Truth {
   using Storage = Bool;
   using Value = uint8_t;
@@ -281,7 +273,7 @@ void fold_integers(const Job& job, const Reduction& reduction) {
 
 template <typename Each, typename Wider>
 void fold_floats(const Job& job, const Reduction& reduction, ReductionSchedule schedule) {
-  if (schedule.accumulate_wide) return fold_arithmetic<Wider>(job, reduction);
+  if (schedule.order == FoldOrder::f32) return fold_arithmetic<Wider>(job, reduction);
   fold_arithmetic<Each>(job, reduction);
 }
 
@@ -293,8 +285,7 @@ void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
   const Job job{inputs, members, first, count, out};
   switch (dtype) {
     case DType::f64: return fold_arithmetic<Plain<double>>(job, reduction);
-    case DType::f32:
-      return fold_floats<Plain<float>, Wide<float, double>>(job, reduction, schedule);
+    case DType::f32: return fold_arithmetic<Plain<float>>(job, reduction);
     case DType::f16: return fold_floats<Small<F16>, SmallWide<F16>>(job, reduction, schedule);
     case DType::bf16: return fold_floats<Small<BF16>, SmallWide<BF16>>(job, reduction, schedule);
     case DType::f8e4m3:
@@ -307,7 +298,7 @@ void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
     case DType::i8: return fold_integers<int8_t>(job, reduction);
     case DType::u8: return fold_integers<uint8_t>(job, reduction);
     case DType::boolean: return fold_bits<Truth>(job, reduction);
-    case DType::c64: return fold_floats<Plain<C64>, Wide<C64, C128>>(job, reduction, schedule);
+    case DType::c64: return fold_arithmetic<Plain<C64>>(job, reduction);
     case DType::c128: return fold_arithmetic<Plain<C128>>(job, reduction);
   }
 }

@@ -61,11 +61,8 @@ class Outputs {
     const int64_t piece = call_.count * bytes_;
     switch (call_.kind) {
       case CollectiveKind::all_reduce:
-      case CollectiveKind::reduce:
-        return fold(call_.reduction, call_.schedule, call_.dtype, inputs, n_, 0, call_.count, out);
-      case CollectiveKind::reduce_scatter:
-        return fold(call_.reduction, call_.schedule, call_.dtype, inputs, n_, index * call_.count,
-                    call_.count, out);
+      case CollectiveKind::reduce: return reduce(inputs, 0, out);
+      case CollectiveKind::reduce_scatter: return reduce(inputs, index * call_.count, out);
       case CollectiveKind::all_gather:
       case CollectiveKind::gather:
         for (int64_t i = 0; i < n_; ++i) copy(out + i * piece, inputs[i], piece);
@@ -86,6 +83,14 @@ class Outputs {
   int64_t bytes() const { return bytes_; }
 
  private:
+  void reduce(const std::byte* const* inputs, int64_t first, std::byte* out) const {
+    const FoldOrder order = call_.schedule.order;
+    if (order == FoldOrder::rank || order == FoldOrder::f32)
+      return fold(call_.reduction, call_.schedule, call_.dtype, inputs, n_, first, call_.count,
+                  out);
+    fold_in_order(call_, inputs, first, call_.count, out);
+  }
+
   const Collective& call_;
   int64_t n_, bytes_;
 };

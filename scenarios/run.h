@@ -14,6 +14,7 @@ namespace shardproof {
 struct RunOptions {
   uint64_t seed = 0;
   ScheduleKind schedule = ScheduleKind::fifo;
+  ReductionSchedule order;  // in which every reduction adds
   std::string backend = "local";
   int jobs = 0;  // threads; 0: one a core
   std::optional<std::string> only_case;

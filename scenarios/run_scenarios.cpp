@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/scenarios/run.h"
 
 namespace shardproof {
@@ -32,6 +33,8 @@ std::string repeat_command(const std::string& file, const std::string& name,
         " --case " + (name.find('"') == std::string::npos ? "\"" + name + "\"" : shell_word(name));
   for (const std::string& set : options.set) out += " --set " + shell_word(set);
   if (options.backend != "local") out += " --backend " + options.backend;
+  if (options.order != ReductionSchedule())
+    out += " --order " + shell_word(to_string(options.order));
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
   if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
   return out + fmt::format(" --seed {}", options.seed);
@@ -41,6 +44,7 @@ PhaseResult run_phase(const Phase& phase, const RunOptions& options, const Regis
   Job job = filled(phase, options.seed);
   job.backend = options.backend;
   job.schedule = {options.schedule, options.seed};
+  job.order = options.order;
   PhaseResult result;
   result.outcome = check(job, registries);
   result.missed = missed(phase.expect, result.outcome, job);

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {
@@ -104,6 +105,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["version"] = head.version;
   out["backend"] = head.options.backend;
   out["schedule"] = schedule_text(head.options.schedule);
+  out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;
   out["exit_code"] = result.exit_code();
   out["summary"] = {{"scenarios", result.scenarios.size()},

@@ -1,0 +1,105 @@
+// Reduction schedules as text.
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "shardproof/localtensor/detail/join_text.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/reduction_order.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::array<std::string_view, 5> kOrders = {"rank", "f32", "exact", "ring", "tree"};
+constexpr std::array<std::string_view, 3> kProtocols = {"simple", "ll", "ll128"};
+
+template <size_t N>
+int index_in(const std::array<std::string_view, N>& names, std::string_view word,
+             std::string_view what) {
+  NearestName nearest(word);
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == word) return static_cast<int>(i);
+    nearest.offer(names[i]);
+  }
+  const std::string hint = nearest.hint();
+  throw_bad_input("unknown {} \"{}\"{}", what, word,
+                  hint.empty() ? "; there are " + join_text(names, ", ") : hint);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+int positive(std::string_view key, std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+    throw_bad_input("{}: expected a number from 1 on, found \"{}\"", key, text);
+  return value;
+}
+
+void read_setting(std::string_view setting, ReductionSchedule& schedule) {
+  const size_t equals = setting.find('=');
+  const std::string_view key = trimmed(setting.substr(0, equals));
+  const std::string_view value =
+      equals == std::string_view::npos ? "" : trimmed(setting.substr(equals + 1));
+  constexpr std::array<std::string_view, 3> kKeys = {"protocol", "channels", "nodes"};
+  switch (index_in(kKeys, key, "setting of an order")) {
+    case 0:
+      schedule.protocol = static_cast<NcclProtocol>(index_in(kProtocols, value, "protocol"));
+      break;
+    case 1: schedule.channels = positive(key, value); break;
+    default: schedule.nodes = positive(key, value); break;
+  }
+}
+
+}  // namespace
+
+std::string to_string(const ReductionSchedule& schedule) {
+  const ReductionSchedule plain;
+  std::vector<std::string> settings;
+  if (schedule.channels != plain.channels)
+    settings.push_back(fmt::format("channels={}", schedule.channels));
+  if (schedule.protocol != plain.protocol)
+    settings.push_back(
+        fmt::format("protocol={}", kProtocols[static_cast<size_t>(schedule.protocol)]));
+  if (schedule.nodes != plain.nodes) settings.push_back(fmt::format("nodes={}", schedule.nodes));
+  const std::string_view order = kOrders[static_cast<size_t>(schedule.order)];
+  if (settings.empty()) return std::string(order);
+  return fmt::format("{}({})", order, join_text(settings, ", "));
+}
+
+ReductionSchedule parse_reduction_schedule(std::string_view text) {
+  const size_t open = text.find('(');
+  ReductionSchedule schedule;
+  schedule.order =
+      static_cast<FoldOrder>(index_in(kOrders, trimmed(text.substr(0, open)), "reduction order"));
+  if (open == std::string_view::npos) return schedule;
+  if (schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree)
+    throw_bad_input("order {} has no settings", kOrders[static_cast<size_t>(schedule.order)]);
+  std::string_view rest = trimmed(text.substr(open + 1));
+  if (rest.empty() || rest.back() != ')')
+    throw_bad_input("order \"{}\": expected \")\" at its end", text);
+  rest.remove_suffix(1);
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    read_setting(rest.substr(0, comma), schedule);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  return schedule;
+}
+
+std::string nccl_pins(const ReductionSchedule& schedule) {
+  if (schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree) return "";
+  constexpr std::array<std::string_view, 3> kNames = {"Simple", "LL", "LL128"};
+  return fmt::format(
+      "NCCL_ALGO={} NCCL_PROTO={} NCCL_MIN_CTAS={} NCCL_MAX_CTAS={} NCCL_NVLS_ENABLE=0 "
+      "NCCL_COLLNET_ENABLE=0",
+      schedule.order == FoldOrder::ring ? "Ring" : "Tree",
+      kNames[static_cast<size_t>(schedule.protocol)], schedule.channels, schedule.channels);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,57 @@
+// Reduction orders: which member's element is added when, and what is rounded in between.
+//
+// `rank` and `f32` add the members in group order. `ring` and `tree` add as NCCL's kernels of that
+// name do (NCCL 2.28: src/device/all_reduce.h, reduce_scatter.h, reduce.h for the order inside a
+// channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc for the channels and
+// chunks), so that the result has the bits of a run with NCCL_ALGO, NCCL_PROTO and NCCL_MAX_CTAS
+// pinned to what the order says. They assume rings and chains in group order, one call a group, and
+// consecutive members on each node. NCCL has a tree for all_reduce only: its reduce_scatter and
+// reduce go round the ring.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardproof/localtensor/collective.h"
+
+namespace shardproof {
+
+// "rank", "f32", "exact", "ring", "tree(channels=2, protocol=ll, nodes=2)": what is default is left
+// out. Error(bad_input) for anything else.
+std::string to_string(const ReductionSchedule& schedule);
+ReductionSchedule parse_reduction_schedule(std::string_view text);
+
+// The environment under which NCCL adds so: "NCCL_ALGO=Ring NCCL_PROTO=Simple ..."; empty for the
+// orders that are none of NCCL's.
+std::string nccl_pins(const ReductionSchedule& schedule);
+
+// A fold of some consecutive elements, for a machine with a stack of partial results.
+struct FoldStep {
+  enum class Kind : uint8_t {
+    push,   // what the member brings
+    own,    // the member's own is added to the top
+    merge,  // the top is added to what lies below it
+  } kind = Kind::push;
+  int64_t member = 0;
+  bool operator==(const FoldStep&) const = default;
+};
+struct FoldRange {
+  int64_t first = 0, count = 0;  // of the elements that are reduced, without gaps
+  std::vector<FoldStep> steps;
+};
+// How one group folds a call: ranges in ascending order that cover all its elements (all_reduce and
+// reduce: count; reduce_scatter: members * count).
+std::vector<FoldRange> fold_ranges(const Collective& collective);
+
+// Elements of each channel of a call that is alone in its NCCL group, in order.
+std::vector<int64_t> channel_counts(const Collective& collective);
+
+// NCCL's tree over nodes (ncclGetDtree): parent and children of each, -1 where there is none.
+struct TreeNode {
+  int64_t up = -1;
+  std::vector<int64_t> down;
+};
+std::vector<TreeNode> double_binary_tree(int64_t nodes, int64_t which);
+
+}  // namespace shardproof

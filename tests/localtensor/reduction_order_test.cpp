@@ -1,0 +1,299 @@
+// Reduction orders. Exact law: where every sum is exact, all orders give the same. Elsewhere the
+// bits are compared with additions written out here, and the splits with NCCL's own.
+#include "shardproof/localtensor/reduction_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/rng.h"
+
+namespace shardproof {
+namespace {
+
+Collective all_reduce(int64_t members, DType dtype, int64_t count, const std::string& order,
+                      Reduction how = {}) {
+  Collective call;
+  call.kind = CollectiveKind::all_reduce;
+  call.group = Group::world(members);
+  call.dtype = dtype;
+  call.count = count;
+  call.reduction = how;
+  call.schedule = parse_reduction_schedule(order);
+  return call;
+}
+
+Tensor tensor(DType dtype, const std::vector<double>& values) {
+  Tensor t = Tensor::empty(dtype, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    store_f64(t.mutate() + static_cast<int64_t>(i) * size_of(dtype), dtype, values[i]);
+  return t;
+}
+
+double at(const Tensor& t, int64_t i) { return load_f64(t.data() + i * size_of(t.dtype), t.dtype); }
+
+double noise(int64_t member, int64_t i) {
+  const double k = static_cast<double>((member * 7919 + i * 104729) % 10007);
+  return (k - 5000) / 977 * std::pow(2.0, static_cast<double>(k) / 700);
+}
+
+std::vector<Tensor> noisy(const Collective& call, int64_t brought) {
+  std::vector<Tensor> inputs;
+  for (int64_t member = 0; member < call.group.size(); ++member) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < brought; ++i) values.push_back(noise(member, i));
+    inputs.push_back(tensor(call.dtype, values));
+  }
+  return inputs;
+}
+
+// --- splits
+
+TEST(ReductionOrder, ChannelsAreDealtAsNcclDealsThem) {
+  const auto counts = [](int64_t elements, const char* protocol) {
+    return channel_counts(all_reduce(8, DType::f32, elements,
+                                     std::string("ring(channels=24, protocol=") + protocol + ")"));
+  };
+  EXPECT_EQ(counts(16384, "ll"), (std::vector<int64_t>{8192, 8192}));
+  std::vector<int64_t> expected(23, 11264);
+  expected.push_back(3072);
+  EXPECT_EQ(counts(262144, "ll"), expected);
+  expected.assign(21, 12288);
+  expected.push_back(4096);
+  EXPECT_EQ(counts(262144, "simple"), expected);
+  expected.assign(23, 700416);
+  expected.push_back(667648);
+  EXPECT_EQ(counts(16777216, "simple"), expected);
+  expected.assign(22, 45056);
+  expected.push_back(8771);
+  EXPECT_EQ(counts(1000003, "simple"), expected);
+}
+
+std::string tree_text(const std::vector<TreeNode>& tree, int64_t node) {
+  std::string text = std::to_string(node);
+  const std::vector<int64_t>& down = tree[static_cast<size_t>(node)].down;
+  if (down.empty()) return text;
+  text += "(";
+  for (size_t i = 0; i < down.size(); ++i) {
+    EXPECT_EQ(tree[static_cast<size_t>(down[i])].up, node);
+    text += (i ? " " : "") + tree_text(tree, down[i]);
+  }
+  return text + ")";
+}
+
+TEST(ReductionOrder, TreesAreThoseOfNccl) {
+  const auto text = [](int64_t nodes, int64_t which) {
+    const std::vector<TreeNode> tree = double_binary_tree(nodes, which);
+    for (int64_t node = 0; node < nodes; ++node)
+      if (tree[static_cast<size_t>(node)].up < 0) return tree_text(tree, node);
+    return std::string("no root");
+  };
+  EXPECT_EQ(text(1, 0), "0");
+  EXPECT_EQ(text(2, 0), "0(1)");
+  EXPECT_EQ(text(2, 1), "1(0)");
+  EXPECT_EQ(text(3, 0), "0(2(1))");
+  EXPECT_EQ(text(3, 1), "1(0(2))");
+  EXPECT_EQ(text(4, 0), "0(2(1 3))");
+  EXPECT_EQ(text(4, 1), "3(1(2 0))");
+  EXPECT_EQ(text(5, 0), "0(4(2(1 3)))");
+  EXPECT_EQ(text(5, 1), "1(0(3(2 4)))");
+  EXPECT_EQ(text(8, 0), "0(4(2(1 3) 6(5 7)))");
+  EXPECT_EQ(text(8, 1), "7(3(5(6 4) 1(2 0)))");
+}
+
+TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
+  for (const char* order : {"ring", "tree", "ring(channels=24)", "tree(channels=4, protocol=ll)",
+                            "ring(channels=3, protocol=ll128)", "tree(nodes=2, channels=2)"})
+    for (const int64_t members : {2, 4, 6})
+      for (const int64_t count : {1, 7, 1000, 70001, 3000000}) {
+        const Collective call = all_reduce(members, DType::bf16, count, order);
+        int64_t at = 0;
+        for (const FoldRange& range : fold_ranges(call)) {
+          EXPECT_EQ(range.first, at);
+          EXPECT_GT(range.count, 0);
+          at += range.count;
+          std::vector<int> times(static_cast<size_t>(members));
+          int height = 0;
+          for (const FoldStep& step : range.steps) {
+            if (step.kind != FoldStep::Kind::merge) ++times[static_cast<size_t>(step.member)];
+            if (step.kind == FoldStep::Kind::push) ++height;
+            if (step.kind == FoldStep::Kind::merge) --height;
+          }
+          EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(members), 1));
+          EXPECT_EQ(height, 1);
+        }
+        EXPECT_EQ(at, count) << order;
+      }
+}
+
+// --- values
+
+TEST(ReductionOrder, AllOrdersAgreeWhereSumsAreExact) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8})
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::prod})
+      for (const int64_t members : {1, 2, 3, 4, 8})
+        for (const char* order : {"f32", "exact", "ring", "tree", "tree(channels=4, nodes=1)"}) {
+          Collective call = all_reduce(members, dtype, 2500, order, {op, 0});
+          std::vector<Tensor> inputs;
+          for (int64_t member = 0; member < members; ++member) {
+            std::vector<double> values;
+            for (int64_t i = 0; i < call.count; ++i)
+              values.push_back(double((member * 5 + i * 3) % 3));
+            inputs.push_back(tensor(dtype, values));
+          }
+          const auto ordered = reference(call, inputs);
+          call.schedule = {};
+          const auto plain = reference(call, inputs);
+          for (int64_t i = 0; i < call.count; ++i)
+            ASSERT_EQ(at(*ordered[0], i), at(*plain[0], i)) << order << " " << name(dtype);
+        }
+}
+
+// Chunk c of each channel's loop ends at member c.
+TEST(ReductionOrder, ARingAddsFromTheNextMemberRound) {
+  const int64_t members = 4, count = 1003;
+  const Collective call = all_reduce(members, DType::f32, count, "ring");
+  const std::vector<Tensor> inputs = noisy(call, count);
+  const auto result = reference(call, inputs);
+  const int64_t chunk = 252;  // ceil(1003 / 4), up to 16 bytes
+  int64_t unlike_rank_order = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t last = i / chunk;
+    const auto x = [&](int64_t step) {
+      return static_cast<float>(at(inputs[static_cast<size_t>((last + step) % members)], i));
+    };
+    const float sum = ((x(1) + x(2)) + x(3)) + x(4);
+    ASSERT_EQ(at(*result[2], i), sum) << i;
+    const auto r = [&](size_t member) { return static_cast<float>(at(inputs[member], i)); };
+    unlike_rank_order += sum != ((r(0) + r(1)) + r(2)) + r(3);
+  }
+  EXPECT_GT(unlike_rank_order, 50);
+}
+
+TEST(ReductionOrder, ATreeOnOneNodeIsAChainUpToTheFirstMember) {
+  const Collective call = all_reduce(3, DType::bf16, 500, "tree");
+  const std::vector<Tensor> inputs = noisy(call, call.count);
+  const auto result = reference(call, inputs);
+  for (int64_t i = 0; i < call.count; ++i) {
+    const auto narrow = [](double x) { return at(tensor(DType::bf16, {x}), 0); };
+    const double sum = narrow(at(inputs[0], i) + narrow(at(inputs[1], i) + at(inputs[2], i)));
+    ASSERT_EQ(at(*result[0], i), sum);
+  }
+}
+
+TEST(ReductionOrder, ReduceScatterEndsAtEachOwner) {
+  Collective call = all_reduce(3, DType::f32, 200, "ring");
+  call.kind = CollectiveKind::reduce_scatter;
+  const std::vector<Tensor> inputs = noisy(call, 600);
+  const auto result = reference(call, inputs);
+  for (size_t owner = 0; owner < 3; ++owner)
+    for (int64_t i = 0; i < call.count; ++i) {
+      const auto x = [&](size_t step) {
+        const int64_t element = static_cast<int64_t>(owner) * call.count + i;
+        return static_cast<float>(at(inputs[(owner + step) % 3], element));
+      };
+      ASSERT_EQ(at(*result[owner], i), (x(1) + x(2)) + x(3));
+    }
+}
+
+// 1/3 is rounded to bf16, each product again, and each sum.
+TEST(ReductionOrder, AnAverageScalesBeforeItAdds) {
+  const Collective call = all_reduce(3, DType::bf16, 64, "ring", {ReduceOp::avg, 0});
+  const std::vector<Tensor> inputs = noisy(call, call.count);
+  const auto result = reference(call, inputs);
+  const auto narrow = [](double x) { return at(tensor(DType::bf16, {x}), 0); };
+  const double third = narrow(1.0 / 3);
+  for (int64_t i = 0; i < 24; ++i) {  // the first chunk ends at member 0
+    const auto x = [&](size_t member) { return narrow(at(inputs[member], i) * third); };
+    ASSERT_EQ(at(*result[0], i), narrow(narrow(x(1) + x(2)) + x(0))) << i;
+  }
+}
+
+TEST(ReductionOrder, AnIntegerAverageDividesTheWrappedSum) {
+  const Collective call = all_reduce(2, DType::i8, 1, "ring", {ReduceOp::avg, 0});
+  const auto result = reference(call, {tensor(DType::i8, {100}), tensor(DType::i8, {101})});
+  EXPECT_EQ(at(*result[0], 0), (201 - 256) / 2);
+}
+
+// f8 sums are made in half precision: two roundings, and no infinity.
+TEST(ReductionOrder, SmallFloatsAreAddedInHalf) {
+  const Collective call = all_reduce(2, DType::f8e4m3, 1, "ring");
+  const auto in = [](DType dtype, double x) { return at(tensor(dtype, {x}), 0); };
+  int64_t twice = 0;
+  for (int a = 0; a < 256; ++a)
+    for (int b = 0; b < 256; ++b) {
+      Tensor x = tensor(DType::f8e4m3, {0}), y = x;
+      y.buffer = tensor(DType::f8e4m3, {0}).buffer;
+      *x.mutate() = static_cast<std::byte>(a);
+      *y.mutate() = static_cast<std::byte>(b);
+      const double sum = at(x, 0) + at(y, 0);
+      if (std::isnan(sum)) continue;
+      const double half = in(DType::f8e4m3, std::clamp(in(DType::f16, sum), -448.0, 448.0));
+      ASSERT_EQ(at(*reference(call, {x, y})[0], 0), half) << at(x, 0) << " + " << at(y, 0);
+      twice += half != in(DType::f8e4m3, sum);
+    }
+  EXPECT_GT(twice, 0);
+}
+
+TEST(ReductionOrder, NcclDropsANanOfMinAndMax) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    Collective call = all_reduce(2, DType::f32, 1, "ring", {op, 0});
+    EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {nan}), tensor(DType::f32, {3})})[0], 0), 3);
+    EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {3}), tensor(DType::f32, {nan})})[0], 0), 3);
+    call.schedule = {};
+    EXPECT_TRUE(std::isnan(
+        at(*reference(call, {tensor(DType::f32, {nan}), tensor(DType::f32, {3})})[0], 0)));
+  }
+}
+
+TEST(ReductionOrder, AnExactSumRoundsOnce) {
+  const auto sum = [](DType dtype, const char* order, const std::vector<double>& parts) {
+    std::vector<Tensor> inputs;
+    for (const double part : parts) inputs.push_back(tensor(dtype, {part}));
+    const Collective call = all_reduce(static_cast<int64_t>(parts.size()), dtype, 1, order);
+    return at(*reference(call, inputs)[0], 0);
+  };
+  EXPECT_EQ(sum(DType::f32, "exact", {1e8, 1, -1e8}), 1);
+  EXPECT_EQ(sum(DType::f32, "rank", {1e8, 1, -1e8}), 0);
+  EXPECT_EQ(sum(DType::f64, "exact", {1e300, 1, -1e300, 1e-300}), 1);
+  EXPECT_EQ(sum(DType::bf16, "f32", {256, 1, 1}), 258);
+  EXPECT_EQ(sum(DType::bf16, "rank", {256, 1, 1}), 256);
+}
+
+// --- text
+
+TEST(ReductionOrder, PrintsAndParses) {
+  for (const char* text : {"rank", "f32", "exact", "ring", "tree", "ring(channels=24)",
+                           "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)"})
+    EXPECT_EQ(to_string(parse_reduction_schedule(text)), text);
+  EXPECT_EQ(nccl_pins(parse_reduction_schedule("ring(channels=2)")),
+            "NCCL_ALGO=Ring NCCL_PROTO=Simple NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
+            "NCCL_COLLNET_ENABLE=0");
+  EXPECT_EQ(nccl_pins({}), "");
+}
+
+TEST(ReductionOrder, WhatIsWrongIsSaid) {
+  const auto message = [](const char* text) {
+    try {
+      parse_reduction_schedule(text);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("was accepted");
+  };
+  EXPECT_NE(message("rign").find("did you mean \"ring\""), std::string::npos);
+  EXPECT_NE(message("ring(chanels=2)").find("did you mean \"channels\""), std::string::npos);
+  EXPECT_NE(message("ring(channels=0)").find("from 1 on"), std::string::npos);
+  EXPECT_NE(message("ring(channels=2").find("\")\""), std::string::npos);
+  EXPECT_NE(message("rank(channels=2)").find("no settings"), std::string::npos);
+  EXPECT_THROW(reference(all_reduce(3, DType::f32, 4, "tree(nodes=2)"),
+                         noisy(all_reduce(3, DType::f32, 4, "tree"), 4)),
+               Error);
+}
+
+}  // namespace
+}  // namespace shardproof
