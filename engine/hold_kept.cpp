@@ -46,8 +46,7 @@ class KeptValue {
       };
       const bool made = wait->event.empty() ? holds(effects.writes, wait->value)
                                             : holds(effects.signals, wait->event);
-      if (made)
-        return listing_.instrs[i].stream == what_.stream && static_cast<int>(i) >= last_;
+      if (made) return listing_.instrs[i].stream == what_.stream && static_cast<int>(i) >= last_;
     }
     return false;
   }
