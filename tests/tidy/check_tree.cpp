@@ -10,8 +10,10 @@ Violations check_tree(const std::vector<Source>& tree) {
       found.insert(found.end(), more.begin(), more.end());
     }
   }
-  Violations lists = check_build_lists(tree);
-  found.insert(found.end(), lists.begin(), lists.end());
+  for (auto rule : {check_build_lists, check_type_names}) {
+    Violations more = rule(tree);
+    found.insert(found.end(), more.begin(), more.end());
+  }
   return found;
 }
 

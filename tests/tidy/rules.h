@@ -21,6 +21,9 @@ Violations check_habits(const Source& source);
 // Every source named by a CMakeLists.txt, every header included by somebody, nothing globbed.
 Violations check_build_lists(const std::vector<Source>& tree);
 
+// No two types of one name in one namespace.
+Violations check_type_names(const std::vector<Source>& tree);
+
 // clang-format's opinion. `skipped` receives the reason when there is none to be had.
 Violations check_format(const std::filesystem::path& root, const std::vector<Source>& tree,
                         std::string& skipped);

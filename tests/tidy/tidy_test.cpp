@@ -194,6 +194,23 @@ class TreeOnDisk : public testing::Test {
   fs::path root_;
 };
 
+TEST(TypeNames, AreGivenOnce) {
+  const std::string job = "namespace shardproof {\nstruct Job {\n};\n}  // namespace shardproof\n";
+  const std::string own =
+      "namespace shardproof {\nnamespace {\nstruct Job {\n};\n}  // namespace\n}  // namespace "
+      "shardproof\n";
+  const auto message = [](const std::string& a, const std::string& b) {
+    return first_message(
+        check_type_names({make_source("sim/a.h", a), make_source("ops/b.cpp", b)}));
+  };
+  EXPECT_EQ(message(job, own), "");
+  EXPECT_EQ(message(job, "namespace shardproof {\nstruct Job;\n}  // namespace shardproof\n"), "");
+  EXPECT_EQ(message(job, job), "2: shardproof::Job is defined in sim/a.h line 2 too");
+  EXPECT_EQ(message(job, "namespace shardproof {\nclass Job final : public Base {\n};\n"),
+            "2: shardproof::Job is defined in sim/a.h line 2 too");
+  EXPECT_EQ(message(job, "namespace shardproof::detail {\nstruct Job {};\n"), "");
+}
+
 TEST_F(TreeOnDisk, IsWalkedWithoutBuildFolders) {
   std::vector<Source> tree = load_tree(root_);
   ASSERT_EQ(tree.size(), 2U);
