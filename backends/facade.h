@@ -34,7 +34,7 @@ class RankContext;
 // Calls that start and end together. What a verb returns has its contents after RankContext::run.
 class CallGroup {
  public:
-  explicit CallGroup(RankContext& rank) : rank_(rank) {}
+  explicit CallGroup(RankContext& rank) : rank_(&rank) {}
   void send(const Tensor& x, int64_t to, const Group& group, int line = __builtin_LINE());
   Tensor recv(DType dtype, const Dims& shape, int64_t from, const Group& group,
               int line = __builtin_LINE());
@@ -43,9 +43,13 @@ class CallGroup {
 
  private:
   friend class RankContext;
-  RankContext& rank_;
+  Call& add(Collective call, int line);
+  std::span<Call> calls();  // with their tensors
+  void clear();             // keeps its memory, for the next calls
+
+  RankContext* rank_;
   std::vector<Call> calls_;
-  std::vector<std::unique_ptr<LocalTensor>> views_;
+  std::vector<LocalTensor> inputs_, outputs_;  // of each call; empty: none
 };
 
 class RankContext {
@@ -74,11 +78,16 @@ class RankContext {
  protected:
   RankContext(int64_t rank, const Group& world, Door& door)
       : rank_(rank), world_(world), door_(door) {}
-  // Gives way until the ticket is no longer pending. False when that never comes.
-  virtual bool wait(Ticket ticket) = 0;
+  // Runs `issue` on the thread's own stack, for those of ranks are many and cold, and gives way
+  // until its ticket is no longer pending. False when that never comes. Throws what `issue` throws.
+  virtual bool wait_for(const std::function<Ticket()>& issue) = 0;
+  // A group that is used again and again, for what runs on the thread's own stack.
+  virtual CallGroup& spare_group() = 0;
   bool stopped_ = false;
 
  private:
+  void submit(const std::function<void(CallGroup&)>& fill);
+
   int64_t rank_;
   Group world_;
   Door& door_;

@@ -18,28 +18,53 @@ bool same_group(const Group& a, const Group& b) {
   return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
 }
 
-// What many calls have in common: ranks that run one listing share it.
+// What many calls have in common: ranks that run one listing share it. Of a work: no collective.
+struct ShapeView {
+  const Collective* collective = nullptr;
+  int64_t peer = 0, whole_bytes = 0;
+  std::string_view work;  // name; empty for a call
+  std::string_view stream;
+  int line = 0;
+  std::string_view instance;
+
+  uint64_t hash() const {
+    uint64_t h = static_cast<uint64_t>(line);
+    const auto mix = [&](int64_t part) {
+      h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
+    };
+    if (collective == nullptr) return h;
+    for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
+                               static_cast<int64_t>(collective->dtype), peer})
+      mix(part);
+    return h;
+  }
+};
+
 struct Shape {
-  Collective collective;  // of a work: no group
+  Collective collective;
   int64_t whole_bytes = 0;
-  std::string work;  // name; empty for a call
-  std::string stream;
+  std::string work, stream;
   int line = 0;
   std::string instance;
 
-  bool operator==(const Shape& o) const {
-    const Collective &a = collective, &b = o.collective;
-    return line == o.line && a.kind == b.kind && a.count == b.count && a.peer == b.peer &&
-           a.root == b.root && a.dtype == b.dtype && a.reduction == b.reduction &&
-           same_group(a.group, b.group) && whole_bytes == o.whole_bytes && work == o.work &&
-           stream == o.stream && instance == o.instance;
+  explicit Shape(const ShapeView& view)
+      : whole_bytes(view.whole_bytes),
+        work(view.work),
+        stream(view.stream),
+        line(view.line),
+        instance(view.instance) {
+    if (view.collective == nullptr) return;
+    collective = *view.collective;
+    collective.peer = view.peer;
   }
-  uint64_t hash() const {
-    uint64_t h = static_cast<uint64_t>(line);
-    for (const int64_t part : {static_cast<int64_t>(collective.kind), collective.count,
-                               collective.peer, static_cast<int64_t>(collective.dtype)})
-      h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
-    return h;
+  bool operator==(const ShapeView& view) const {
+    if (line != view.line || whole_bytes != view.whole_bytes || work != view.work ||
+        stream != view.stream || instance != view.instance)
+      return false;
+    if (view.collective == nullptr) return true;
+    const Collective &a = collective, &b = *view.collective;
+    return a.kind == b.kind && a.count == b.count && a.peer == view.peer && a.root == b.root &&
+           a.dtype == b.dtype && a.reduction == b.reduction && same_group(a.group, b.group);
   }
 };
 
@@ -93,12 +118,14 @@ class Recorder {
     if (entries_.size() == max_records_) entries_.pop_front();
     entries_.push_back(std::move(entry));
   }
-  const Shape* intern(Shape shape) {
+  const Shape* intern(const ShapeView& shape) {
+    // Ranks that go together make the same call one after the other.
+    if (last_ != nullptr && *last_ == shape) return last_;
     std::vector<const Shape*>& alike = known_[shape.hash()];
     for (const Shape* known : alike)
-      if (*known == shape) return known;
-    alike.push_back(&shapes_.emplace_back(std::move(shape)));
-    return alike.back();
+      if (*known == shape) return last_ = known;
+    alike.push_back(&shapes_.emplace_back(shape));
+    return last_ = alike.back();
   }
   std::vector<Record> records() const;
   void tell_divergence(Finding& finding, const std::vector<Record>& records) const;
@@ -107,6 +134,7 @@ class Recorder {
   size_t max_records_;
   std::deque<Entry> entries_;
   std::deque<Shape> shapes_;
+  const Shape* last_ = nullptr;
   std::unordered_map<uint64_t, std::vector<const Shape*>> known_;  // looked up, never walked
 };
 
@@ -197,13 +225,13 @@ struct Single {
   RecordState state;
   Duration start, end;
   int32_t rank;
-  auto content() const { return std::tie(shape, sequence, number, state, start, end); }
+  auto content() const { return std::tie(sequence, number, shape, state, start, end); }
+  bool operator<(const Single& o) const { return content() < o.content(); }
 };
 
 void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
-  std::sort(singles.begin(), singles.end(), [](const Single& a, const Single& b) {
-    return a.content() != b.content() ? a.content() < b.content() : a.rank < b.rank;
-  });
+  // Ranks that go together issued them in this order.
+  if (!std::is_sorted(singles.begin(), singles.end())) std::sort(singles.begin(), singles.end());
   for (size_t first = 0, next = 0; first < singles.size(); first = next) {
     const Single& single = singles[first];
     std::vector<int32_t> ranks;
@@ -297,24 +325,24 @@ class RecordedDoor : public DoorDecorator {
 
   Ticket launch(Work work) override {
     if (work.name.empty()) return inner().launch(std::move(work));
-    Shape shape;
+    ShapeView shape;
     shape.work = work.name;
-    Entry entry = place(std::move(shape), work.lanes, work.stream, work.site);
+    Entry entry = place(shape, work.lanes, work.stream, work.site);
     const Ticket ticket = entry.ticket = inner().launch(std::move(work));
     recorder_.add(std::move(entry));
     return ticket;
   }
 
  private:
-  Entry place(Shape shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
+  Entry place(ShapeView shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
     const auto name = names_.find(stream);
-    shape.stream = name == names_.end() ? "main" : name->second;
+    shape.stream = name == names_.end() ? std::string_view("main") : name->second;
     shape.line = site.line;
     shape.instance = site.instance;
     Entry entry;
     entry.door = this;
     entry.cohort = &lanes_;
-    entry.shape = recorder_.intern(std::move(shape));
+    entry.shape = recorder_.intern(shape);
     entry.stream = stream;
     const PerLane<int64_t> sequence = sequence_.next(lanes);
     if (lanes_.size() == 1) {
@@ -328,11 +356,11 @@ class RecordedDoor : public DoorDecorator {
   }
 
   Entry entry_of(const Call& call, StreamId stream) {
-    Shape shape;
-    shape.collective = call.collective;
+    ShapeView shape;
+    shape.collective = &call.collective;
     shape.whole_bytes = call.whole_bytes;
-    if (lanes_.size() == 1 && !call.peers.empty()) shape.collective.peer = call.peers[0];
-    Entry entry = place(std::move(shape), call.lanes, stream, call.site);
+    shape.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
+    Entry entry = place(shape, call.lanes, stream, call.site);
     PerLane<int64_t> number = number_of(call);
     if (!entry.spread) {
       entry.number = number[0];
@@ -351,7 +379,7 @@ class RecordedDoor : public DoorDecorator {
     PerLane<int64_t> number;
     const CollectiveKind kind = call.collective.kind;
     const Group& group = call.collective.group;
-    if (!is_point_to_point(kind)) return counter(group.key(), group.name()).next(call.lanes);
+    if (!is_point_to_point(kind)) return counter(group).next(call.lanes);
     const bool sends = kind == CollectiveKind::send;
     if (!sends && kind != CollectiveKind::recv) return number;
     for (int64_t i = 0; i < call.lanes.size(); ++i) {
@@ -363,15 +391,17 @@ class RecordedDoor : public DoorDecorator {
     return number;
   }
 
-  Counter& counter(const std::string& key, const std::string& name) {
-    return counters_.try_emplace({key, name}, lanes_).first->second;
+  Counter& counter(const Group& group) {
+    for (auto& [known, counter] : counters_)
+      if (same_group(known, group)) return counter;
+    return counters_.emplace_back(group, Counter(lanes_)).second;
   }
 
   Lanes lanes_;
   Recorder& recorder_;
   Counter sequence_;
   std::map<StreamId, std::string> names_;
-  std::map<std::pair<std::string, std::string>, Counter> counters_;  // by group
+  std::vector<std::pair<Group, Counter>> counters_;
   std::map<std::tuple<std::string, bool, int64_t, int64_t>, int64_t> messages_;
 };
 

@@ -14,27 +14,25 @@ namespace {
 struct Unwind {};
 
 Tensor promised(DType dtype, const Dims& shape, int64_t rank) {
-  Tensor tensor;
-  tensor.dtype = dtype;
-  tensor.shape = shape;
-  tensor.strides = contiguous_strides(shape);
-  tensor.buffer = std::make_shared<Buffer>();
-  tensor.buffer->lanes = Lanes::one(rank);
-  tensor.buffer->slots = Slots::shared(1);
-  tensor.buffer->bytes_per_lane = tensor.elements() * size_of(dtype);
-  return tensor;
+  return Tensor::promised(dtype, shape, Lanes::one(rank));
 }
 
 // The flat view of a dense tensor as this rank's.
 LocalTensor flat_view(const Tensor& x, int64_t rank) {
-  Tensor flat = x.contiguous() ? x : contiguous_copy(x);
-  flat.shape = {x.elements()};
-  flat.strides = {1};
-  if (flat.buffer->lanes.size() != 1 || flat.buffer->lanes[0] != rank) {
-    auto own = std::make_shared<Buffer>(*flat.buffer);
-    own->lanes = Lanes::one(rank);
+  const bool dense = x.contiguous();
+  Block flat;
+  flat.lanes = Lanes::one(rank);
+  flat.tensor.dtype = x.dtype;
+  flat.tensor.shape = {x.elements()};
+  flat.tensor.strides = {1};
+  flat.tensor.offset = dense ? x.offset : 0;
+  flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
+  const Lanes& holders = flat.tensor.buffer->lanes;
+  if (holders.size() != 1 || holders[0] != rank) {
+    auto own = std::make_shared<Buffer>(*flat.tensor.buffer);
+    own->lanes = flat.lanes;
     own->slots = Slots::shared(1);
-    flat.buffer = std::move(own);
+    flat.tensor.buffer = std::move(own);
   }
   return LocalTensor(std::move(flat));
 }
@@ -73,24 +71,42 @@ int64_t gets(const Collective& c, int64_t index) {
 // --- verbs
 // ------------------------------------------------------------------------------------------
 
+Call& CallGroup::add(Collective collective, int line) {
+  Call& call = calls_.emplace_back();
+  call.collective = std::move(collective);
+  call.lanes = Lanes::one(rank_->rank());
+  call.site.line = line;
+  inputs_.resize(calls_.size());
+  outputs_.resize(calls_.size());
+  return call;
+}
+
+std::span<Call> CallGroup::calls() {
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    calls_[i].input = inputs_[i].empty() ? nullptr : &inputs_[i];
+    calls_[i].output = outputs_[i].empty() ? nullptr : &outputs_[i];
+  }
+  return calls_;
+}
+
+void CallGroup::clear() {
+  calls_.clear();
+  inputs_.clear();
+  outputs_.clear();
+}
+
 Tensor CallGroup::collective(Collective c, const Tensor& x, int line) {
-  const int64_t rank = rank_.rank();
+  const int64_t rank = rank_->rank();
   c.dtype = x.dtype;
   check_call(c, x);
-  c.count = x.buffer == nullptr ? 0 : x.elements();
-  if (brings_all(c.kind)) c.count /= c.group.size();
-  Call& call = calls_.emplace_back();
-  call.lanes = Lanes::one(rank);
-  call.site.line = line;
-  if (x.buffer != nullptr)
-    call.input = views_.emplace_back(std::make_unique<LocalTensor>(flat_view(x, rank))).get();
-  Tensor answer;
-  if (const int64_t count = gets(c, c.group.index_of(rank)); count >= 0) {
-    const bool same = count == x.elements();
-    answer = promised(c.dtype, same ? x.shape : Dims{count}, rank);
-    call.output = views_.emplace_back(std::make_unique<LocalTensor>(flat_view(answer, rank))).get();
-  }
-  call.collective = std::move(c);
+  const int64_t brought = x.buffer == nullptr ? 0 : x.elements();
+  c.count = brings_all(c.kind) ? brought / c.group.size() : brought;
+  const Collective& call = add(std::move(c), line).collective;
+  if (x.buffer != nullptr) inputs_.back() = flat_view(x, rank);
+  const int64_t count = gets(call, call.group.index_of(rank));
+  if (count < 0) return {};
+  Tensor answer = promised(call.dtype, count == brought ? x.shape : Dims{count}, rank);
+  outputs_.back() = flat_view(answer, rank);
   return answer;
 }
 
@@ -102,42 +118,51 @@ void CallGroup::send(const Tensor& x, int64_t to, const Group& group, int line) 
   c.peer = to;
   c.dtype = x.dtype;
   c.count = x.elements();
-  Call& call = calls_.emplace_back();
-  call.lanes = Lanes::one(rank_.rank());
-  call.site.line = line;
-  call.input = views_.emplace_back(std::make_unique<LocalTensor>(flat_view(x, rank_.rank()))).get();
-  call.collective = std::move(c);
+  add(std::move(c), line);
+  inputs_.back() = flat_view(x, rank_->rank());
 }
 
 Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group& group, int line) {
   check_peer("from", from, group);
-  Tensor answer = promised(dtype, shape, rank_.rank());
+  Tensor answer = promised(dtype, shape, rank_->rank());
   Collective c;
   c.kind = CollectiveKind::recv;
   c.group = group;
   c.peer = from;
   c.dtype = dtype;
   c.count = answer.elements();
-  Call& call = calls_.emplace_back();
-  call.lanes = Lanes::one(rank_.rank());
-  call.site.line = line;
-  call.output =
-      views_.emplace_back(std::make_unique<LocalTensor>(flat_view(answer, rank_.rank()))).get();
-  call.collective = std::move(c);
+  add(std::move(c), line);
+  outputs_.back() = flat_view(answer, rank_->rank());
   return answer;
 }
 
+// The door keeps what it needs of the calls: nothing of them stays while the rank waits.
+void RankContext::submit(const std::function<void(CallGroup&)>& fill) {
+  if (stopped_) {
+    CallGroup unused(*this);
+    return fill(unused);
+  }
+  const auto issue = [&] {
+    CallGroup& group = spare_group();
+    group.clear();
+    group.rank_ = this;
+    fill(group);
+    const Ticket ticket = door_.submit(group.calls(), kMainStream);
+    group.clear();
+    return ticket;
+  };
+  wait_for(std::ref(issue));
+}
+
 void RankContext::run(CallGroup& group) {
-  if (stopped_) return;
-  const Ticket ticket = door_.submit(group.calls_, kMainStream);
-  wait(ticket);
-  door_.host_wait(ticket);
+  const auto fill = [&](CallGroup& own) { std::swap(own, group); };
+  submit(std::ref(fill));
 }
 
 Tensor RankContext::collective(Collective call, const Tensor& x, int line) {
-  CallGroup one(*this);
-  Tensor answer = one.collective(std::move(call), x, line);
-  run(one);
+  Tensor answer;
+  const auto fill = [&](CallGroup& one) { answer = one.collective(std::move(call), x, line); };
+  submit(std::ref(fill));
   return answer;
 }
 
@@ -160,29 +185,29 @@ void RankContext::barrier(const Group& group, int line) {
 }
 
 void RankContext::send(const Tensor& x, int64_t to, const Group& group, int line) {
-  CallGroup one(*this);
-  one.send(x, to, group, line);
-  run(one);
+  const auto fill = [&](CallGroup& one) { one.send(x, to, group, line); };
+  submit(std::ref(fill));
 }
 
 Tensor RankContext::recv(DType dtype, const Dims& shape, int64_t from, const Group& group,
                          int line) {
-  CallGroup one(*this);
-  Tensor answer = one.recv(dtype, shape, from, group, line);
-  run(one);
+  Tensor answer;
+  const auto fill = [&](CallGroup& one) { answer = one.recv(dtype, shape, from, group, line); };
+  submit(std::ref(fill));
   return answer;
 }
 
 void RankContext::compute(double flops, double bytes, std::function<void()> body) {
   if (stopped_) return;
-  Work work;
-  work.lanes = Lanes::one(rank_);
-  work.flops = flops;
-  work.bytes = bytes;
-  work.body = std::move(body);
-  const Ticket ticket = door_.launch(std::move(work));
-  wait(ticket);
-  door_.host_wait(ticket);
+  const auto issue = [&] {
+    Work work;
+    work.lanes = Lanes::one(rank_);
+    work.flops = flops;
+    work.bytes = bytes;
+    work.body = std::move(body);
+    return door_.launch(std::move(work));
+  };
+  wait_for(std::ref(issue));
 }
 
 // --- running
@@ -190,70 +215,108 @@ void RankContext::compute(double flops, double bytes, std::function<void()> body
 
 namespace {
 
+// What the ranks of one run share.
+struct Ranks {
+  FiberPool pool;
+  OnStop on_stop;
+  std::vector<class FiberRank*> asking;  // have something to issue, in order
+  std::vector<RankError> errors;
+  std::optional<CallGroup> spare;
+};
+
 class FiberRank : public RankContext {
  public:
-  FiberRank(int64_t rank, const Group& world, Door& door, FiberPool& pool, OnStop on_stop)
-      : RankContext(rank, world, door), pool_(pool), on_stop_(on_stop) {}
+  FiberRank(int64_t rank, const Group& world, Door& door, Ranks& ranks)
+      : RankContext(rank, world, door), ranks_(ranks) {}
 
-  void start(const std::function<void(RankContext&)>& program, std::vector<RankError>& errors) {
-    fiber_ = pool_.spawn([this, &program, &errors] {
+  void start(const std::function<void(RankContext&)>& program) {
+    fiber_ = ranks_.pool.spawn([this, &program] {
       try {
         program(*this);
         if (!stopped_) door().finish();
       } catch (const Unwind&) {
       } catch (const std::exception& error) {
-        die(errors, error.what());
+        die(error.what());
       } catch (...) {
-        die(errors, "an exception of no std type");
+        die("an exception of no std type");
       }
     });
   }
 
+  void issue() {
+    waiting_ = true;
+    try {
+      awaited_ = (*issue_)();
+    } catch (...) {
+      trouble_ = std::current_exception();
+      return resume();
+    }
+    frozen_ = door().state() == CohortState::hung;
+    if (door().state() == CohortState::dead) return give_up();
+    wake_when_done();
+  }
   // Goes on when its ticket is no longer pending. False when it is, or when it waits for nothing.
   bool wake_when_done() {
-    if (!waiting_ || frozen_ || door().poll(awaited_) == TicketState::pending) return false;
-    waiting_ = false;
-    pool_.wake(fiber_);
+    if (!waiting_ || frozen_) return false;
+    const TicketState state = door().poll(awaited_);
+    if (state == TicketState::pending) return false;
+    if (state == TicketState::done) door().host_wait(awaited_);
+    stopped_ = state == TicketState::failed;
+    resume();
     return true;
   }
   // It can never go on: its verb ends so that the function can.
   void give_up() {
     if (!waiting_) return;
-    waiting_ = false;
     stopped_ = true;
-    pool_.wake(fiber_);
+    resume();
   }
 
  protected:
-  bool wait(Ticket ticket) override {
-    frozen_ = door().state() == CohortState::hung;
-    if (door().state() == CohortState::dead) return stop();
-    if (frozen_ || door().poll(ticket) == TicketState::pending) {
-      awaited_ = ticket;
-      waiting_ = true;
-      pool_.suspend(fiber_);
-    }
-    if (stopped_ || door().poll(ticket) == TicketState::failed) return stop();
-    return true;
+  bool wait_for(const std::function<Ticket()>& issue) override {
+    issue_ = &issue;
+    ranks_.asking.push_back(this);
+    ranks_.pool.suspend(fiber_);
+    if (trouble_) std::rethrow_exception(std::exchange(trouble_, nullptr));
+    if (stopped_ && ranks_.on_stop == OnStop::unwind) throw Unwind{};
+    return !stopped_;
+  }
+
+  CallGroup& spare_group() override {
+    if (!ranks_.spare) ranks_.spare.emplace(*this);
+    return *ranks_.spare;
   }
 
  private:
-  bool stop() {
-    stopped_ = true;
-    if (on_stop_ == OnStop::unwind) throw Unwind{};
-    return false;
+  void resume() {
+    waiting_ = false;
+    ranks_.pool.wake(fiber_);
   }
-  void die(std::vector<RankError>& errors, std::string message) {
-    errors.push_back({rank(), std::move(message)});
+  void die(std::string message) {
+    ranks_.errors.push_back({rank(), std::move(message)});
     door().stop(CohortState::dead);
   }
 
-  FiberPool& pool_;
-  OnStop on_stop_;
+  Ranks& ranks_;
   FiberId fiber_ = 0;
+  const std::function<Ticket()>* issue_ = nullptr;
+  std::exception_ptr trouble_;
   Ticket awaited_ = kDone;
   bool waiting_ = false, frozen_ = false;
 };
+
+// Until every rank has ended or waits for what never comes.
+void run_all(Ranks& ranks, std::deque<FiberRank>& contexts, World& world) {
+  for (bool moved = true; moved;) {
+    ranks.pool.run();
+    const std::vector<FiberRank*> asking = std::exchange(ranks.asking, {});
+    for (FiberRank* rank : asking) rank->issue();
+    moved = !asking.empty();
+    if (moved) continue;
+    for (FiberRank& context : contexts) moved = context.wake_when_done() || moved;
+    if (!moved) moved = world.progress();
+  }
+}
 
 }  // namespace
 
@@ -265,22 +328,15 @@ WorldReport run_ranks(int64_t ranks, const std::function<void(RankContext&)>& pr
       options.backend ? options.backend : instrumented(local_backend());
   const std::unique_ptr<World> world = backend->start(world_options);
   const Group all = Group::world(ranks);
-  FiberPool pool(options.fibers);
-  std::vector<RankError> errors;
+  Ranks shared{FiberPool(options.fibers), options.on_stop, {}, {}, {}};
   std::deque<FiberRank> contexts;
   for (int64_t rank = 0; rank < ranks; ++rank)
-    contexts.emplace_back(rank, all, world->open(Lanes::one(rank)), pool, options.on_stop)
-        .start(program, errors);
-  for (bool moved = true; moved;) {
-    pool.run();
-    moved = false;
-    for (FiberRank& context : contexts) moved = context.wake_when_done() || moved;
-    if (!moved) moved = world->progress();
-  }
+    contexts.emplace_back(rank, all, world->open(Lanes::one(rank)), shared).start(program);
+  run_all(shared, contexts, *world);
   WorldReport report = world->close();
   for (FiberRank& context : contexts) context.give_up();
-  pool.run();
-  report.rank_errors = std::move(errors);
+  shared.pool.run();
+  report.rank_errors = std::move(shared.errors);
   return report;
 }
 

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,11 @@ Fraction bytes_sent(CollectiveKind kind, int64_t members, int64_t whole_bytes);
 // meaning is a copy.
 std::vector<std::optional<Tensor>> reference(const Collective& collective,
                                              const std::vector<Tensor>& inputs);
+
+// The same on one group whose members bring their elements as bytes (none where they bring
+// nothing). Lane i of the answer is member i.
+LocalTensor reference(const Collective& collective,
+                      const std::vector<std::span<const std::byte>>& inputs);
 
 // The same on a cohort: all sibling groups that hold a lane of `input` (one whose members are not
 // all there is an SP_CHECK). The result has flat shape [out count]; lanes that get nothing are

@@ -55,6 +55,19 @@ float round_value(float x) {
   return std::bit_cast<float>(result | (bits & std::numeric_limits<int32_t>::min()));
 }
 
+// The same for arithmetic on values of T. With f32's exponents a NaN of such arithmetic is a quiet
+// one with no bits to cut, so that it needs no care.
+template <typename T>
+float round_result(float x) {
+  using F = detail::Format<T>;
+  if constexpr (F::kBias != 127) return round_value<T>(x);
+  constexpr int kShift = 23 - F::kMantissa;
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t half = (uint32_t{1} << (kShift - 1)) - 1;
+  return std::bit_cast<float>((bits + half + (bits >> kShift & 1)) &
+                              ~((uint32_t{1} << kShift) - 1));
+}
+
 template <typename T>
 struct Small {
   using Storage = T;
@@ -63,6 +76,7 @@ struct Small {
   static Value load(T x) { return detail::widen(x); }
   static T store(Value x) { return detail::round_to<T>(x); }
   static Value round(Value x) { return round_value<T>(x); }
+  static Value round_sum(Value x) { return round_result<T>(x); }
 };
 template <typename T>
 struct SmallWide : Small<T> {
@@ -188,6 +202,12 @@ typename A::Value rounded(typename A::Value x) {
   return x;
 }
 
+template <typename A>
+typename A::Value rounded_sum(typename A::Value x) {
+  if constexpr (A::kNarrow) return A::round_sum(x);
+  return x;
+}
+
 // What a member brings, as the accumulator takes it.
 template <typename A, typename Before>
 typename A::Value brought(typename A::Storage x, Before before) {
@@ -208,15 +228,16 @@ void fold_tile(const Job& job, int64_t at, int64_t length, typename A::Value* __
   for (; i + 4 <= job.members; i += 4) {
     const auto *a = input(i), *b = input(i + 1), *c = input(i + 2), *d = input(i + 3);
     for (int64_t j = 0; j < length; ++j) {
-      auto s = rounded<A>(op(sum[j], brought<A>(a[j], before)));
-      s = rounded<A>(op(s, brought<A>(b[j], before)));
-      s = rounded<A>(op(s, brought<A>(c[j], before)));
-      sum[j] = rounded<A>(op(s, brought<A>(d[j], before)));
+      auto s = rounded_sum<A>(op(sum[j], brought<A>(a[j], before)));
+      s = rounded_sum<A>(op(s, brought<A>(b[j], before)));
+      s = rounded_sum<A>(op(s, brought<A>(c[j], before)));
+      sum[j] = rounded_sum<A>(op(s, brought<A>(d[j], before)));
     }
   }
   for (; i < job.members; ++i) {
     const auto* in = input(i);
-    for (int64_t j = 0; j < length; ++j) sum[j] = rounded<A>(op(sum[j], brought<A>(in[j], before)));
+    for (int64_t j = 0; j < length; ++j)
+      sum[j] = rounded_sum<A>(op(sum[j], brought<A>(in[j], before)));
   }
 }
 

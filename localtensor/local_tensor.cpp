@@ -36,8 +36,10 @@ int64_t Block::slot(int64_t i) const {
 }
 
 LocalTensor::LocalTensor(Tensor tensor) {
-  Lanes lanes = tensor.buffer->lanes;
-  if (!lanes.empty()) blocks_.push_back({std::move(lanes), std::move(tensor)});
+  if (tensor.buffer->lanes.empty()) return;
+  Block& block = blocks_.emplace_back();
+  block.lanes = tensor.buffer->lanes;
+  block.tensor = std::move(tensor);
 }
 
 LocalTensor::LocalTensor(Block block) {

@@ -57,6 +57,16 @@ class Outputs {
     }
   }
 
+  // Members that get anything; each of them gets the same count.
+  Lanes getters() const {
+    switch (call_.kind) {
+      case CollectiveKind::barrier: return {};
+      case CollectiveKind::gather:
+      case CollectiveKind::reduce: return Lanes::one(call_.root);
+      default: return Lanes::range(0, n_);
+    }
+  }
+
   void write(const std::byte* const* inputs, int64_t index, std::byte* out) const {
     const int64_t piece = call_.count * bytes_;
     switch (call_.kind) {
@@ -406,6 +416,29 @@ LocalTensor reference(const Collective& call, const LocalTensor& input) {
     outputs.write(inputs.data(), lanes.output_of_slot[slot] % n,
                   data + static_cast<int64_t>(slot) * out.slot_stride_bytes());
   }
+  return LocalTensor(std::move(out));
+}
+
+LocalTensor reference(const Collective& call,
+                      const std::vector<std::span<const std::byte>>& inputs) {
+  const Outputs outputs(call);
+  const int64_t n = call.group.size();
+  SP_CHECK(static_cast<int64_t>(inputs.size()) == n, "{} inputs for {} members", inputs.size(), n);
+  Pointers data;
+  data.reserve(inputs.size());
+  for (int64_t i = 0; i < n; ++i) {
+    const std::span<const std::byte> input = inputs[static_cast<size_t>(i)];
+    const int64_t wanted = outputs.in_count(i) * outputs.bytes();
+    SP_CHECK(static_cast<int64_t>(input.size()) == wanted || wanted == 0,
+             "{}: member {} brings {} bytes, not {}", to_string(call), i, input.size(), wanted);
+    data.push_back(input.data());
+  }
+  const Lanes members = outputs.getters();
+  if (members.empty()) return LocalTensor();
+  const Slots slots = same_for_all(call.kind) ? Slots::shared(n) : Slots::each(members.size());
+  Tensor out = Tensor::empty(call.dtype, {outputs.out_count(members[0])}, members, slots);
+  for (int64_t slot = 0; slot < slots.count(); ++slot)
+    outputs.write(data.data(), members[slot], out.mutate(slot));
   return LocalTensor(std::move(out));
 }
 

@@ -108,17 +108,51 @@ class PieceTable {
   std::map<Dims, Piece> pieces_;
 };
 
+// Where a block begins in the dense global tensor when it is one run there; -1 when it is not.
+int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) {
+  int64_t start = 0;
+  bool inner_is_whole = true;
+  for (int dim = global.shape.size(); dim-- > 0;) {
+    const Segments& segments = by_dim[static_cast<size_t>(dim)];
+    if (segments.size() != 1) return -1;
+    if (!inner_is_whole && segments[0].length != 1) return -1;
+    inner_is_whole = inner_is_whole && segments[0].length == global.shape[dim];
+    start += segments[0].from * global.strides[dim];
+  }
+  return start;
+}
+
+// The copies, one after the other, are the contents as they lie: cutting moves nothing.
+bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
+                 int64_t elements) {
+  const Buffer& buffer = *global.buffer;
+  if (global.offset != 0 || static_cast<int64_t>(copies.size()) * elements != global.elements() ||
+      buffer.bytes.size() != global.elements() * size_of(global.dtype))
+    return false;
+  for (size_t i = 0; i < copies.size(); ++i)
+    if (start_of_run(copies[i], global) != static_cast<int64_t>(i) * elements) return false;
+  return true;
+}
+
 Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const AxisNumber& partials,
                   const Dims& shape, Piece& piece) {
   Slots slots = Slots::shared(static_cast<int64_t>(piece.ranks.size()));
   if (piece.coordinate_of_slot.size() > 1) slots = Slots::table(std::move(piece.slot_of_lane));
-  Tensor out = Tensor::empty(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)), slots);
-  const int64_t bytes = size_of(spec.dtype());
-  for (size_t slot = 0; slot < piece.coordinate_of_slot.size(); ++slot) {
-    const Dims& coordinate = piece.coordinate_of_slot[slot];
-    const Tensor& part = parts[static_cast<size_t>(partials.of(coordinate))];
+  Tensor out = Tensor::promised(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
+  Buffer& buffer = *out.buffer;
+  buffer.slots = slots;
+  std::vector<std::vector<Segments>> copies;
+  for (const Dims& coordinate : piece.coordinate_of_slot)
+    copies.push_back(segments_of(spec, coordinate, gather_segments));
+  if (parts.size() == 1 && lies_as_cut(copies, parts[0], out.elements())) {
+    buffer.bytes = parts[0].buffer->bytes;
+    return out;
+  }
+  buffer.bytes = Bytes::uninitialized(slots.count() * buffer.bytes_per_lane);
+  for (size_t slot = 0; slot < copies.size(); ++slot) {
+    const Tensor& part = parts[static_cast<size_t>(partials.of(piece.coordinate_of_slot[slot]))];
     copy_segments(part.data(), part.strides, out.mutate(static_cast<int64_t>(slot)), out.strides,
-                  segments_of(spec, coordinate, gather_segments), bytes);
+                  copies[slot], size_of(spec.dtype()));
   }
   return out;
 }

@@ -25,6 +25,7 @@ struct Meeting {
   int64_t number = 0;
   int64_t sibling = 0;
   std::vector<Arrival> arrivals;
+  Duration latest;       // when the last of them came; nothing without a clock
   bool differs = false;  // some calls do not fit the first one
 };
 

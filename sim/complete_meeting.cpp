@@ -9,57 +9,31 @@
 namespace shardproof {
 namespace {
 
-// Members' inputs side by side as one value, in order of rank. Equal when all read the same bytes:
-// then it is one copy. Members that bring nothing (off the root) bring zeros, which `reference`
-// does not look at.
-LocalTensor gathered_inputs(const Meeting& meeting) {
-  std::vector<const Arrival*> by_rank;
-  for (const Arrival& arrival : meeting.arrivals) by_rank.push_back(&arrival);
-  std::sort(by_rank.begin(), by_rank.end(),
-            [](const Arrival* a, const Arrival* b) { return a->rank() < b->rank(); });
-  std::vector<int32_t> ranks;
-  std::vector<const std::byte*> data;
-  int64_t bytes = 0;
-  for (const Arrival* arrival : by_rank) {
-    ranks.push_back(arrival->rank());
-    data.push_back(brought_data(*arrival->party, arrival->rank()));
-    bytes = std::max(bytes, brought_bytes(*arrival->party, arrival->rank()));
-  }
-  const bool equal = std::all_of(data.begin(), data.end(),
-                                 [&](const std::byte* each) { return each == data.front(); });
-  const DType dtype = meeting.arrivals.front().party->call.collective.dtype;
-  const Lanes lanes = Lanes::of(std::move(ranks));
-  Tensor all = Tensor::empty(dtype, {bytes / size_of(dtype)}, lanes,
-                             equal ? Slots::shared(lanes.size()) : Slots::each(lanes.size()));
-  for (int64_t i = 0; i < all.buffer->slots.count() && bytes != 0; ++i) {
-    const std::byte* source = data[static_cast<size_t>(i)];
-    std::byte* target = all.mutate(i);
-    if (source == nullptr) {
-      std::memset(target, 0, static_cast<size_t>(bytes));
-    } else {
-      std::memcpy(target, source, static_cast<size_t>(bytes));
-    }
-  }
-  return LocalTensor(std::move(all));
-}
-
-bool all_bring_contents(const Meeting& meeting) {
-  return std::all_of(meeting.arrivals.begin(), meeting.arrivals.end(),
-                     [](const Arrival& arrival) { return brings_contents(*arrival.party); });
-}
-
-void scatter_answer(const LocalTensor& answer, const Meeting& meeting) {
+// What the members bring, in order of members. Read where it lies: nothing is copied. Nothing when
+// a member's tensor has no contents (shape-only runs).
+std::optional<std::vector<std::span<const std::byte>>> brought_by_members(const Meeting& meeting) {
+  std::vector<std::span<const std::byte>> inputs(meeting.arrivals.size());
   for (const Arrival& arrival : meeting.arrivals) {
-    const int64_t rank = arrival.rank();
-    const Block* block = answer.find(rank);
-    if (block == nullptr) continue;
-    const Buffer& buffer = *block->tensor.buffer;
-    const bool one = buffer.slots.is_shared() && block->tensor.offset == 0;
-    const int64_t bytes = block->tensor.elements() * size_of(block->tensor.dtype);
-    deliver(*arrival.party, rank,
-            bytes == 0 ? nullptr : block->tensor.data(block->slot(block->lanes.index_of(rank))),
-            bytes, one && bytes == buffer.bytes_per_lane ? &buffer.bytes : nullptr);
+    const Party& party = *arrival.party;
+    if (!brings_contents(party)) return std::nullopt;
+    const std::byte* data = brought_data(party, arrival.rank());
+    if (data == nullptr) continue;
+    inputs[static_cast<size_t>(arrival.member)] = {
+        data, static_cast<size_t>(brought_bytes(party, arrival.rank()))};
   }
+  return inputs;
+}
+
+// A member's part of an answer whose lanes are the members.
+void deliver_part(const LocalTensor& answer, const Arrival& arrival) {
+  if (answer.empty()) return;
+  const Block& block = answer.blocks().front();
+  const int64_t lane = block.lanes.index_of(arrival.member);
+  if (lane < 0) return;
+  const Buffer& buffer = *block.tensor.buffer;
+  deliver(*arrival.party, arrival.rank(),
+          buffer.bytes.data() + buffer.slots[lane] * buffer.bytes_per_lane, buffer.bytes_per_lane,
+          buffer.slots.is_shared() ? &buffer.bytes : nullptr);
 }
 
 std::vector<const Arrival*> by_member(const Meeting& meeting) {
@@ -67,6 +41,13 @@ std::vector<const Arrival*> by_member(const Meeting& meeting) {
   for (const Arrival& arrival : meeting.arrivals)
     members[static_cast<size_t>(arrival.member)] = &arrival;
   return members;
+}
+
+LocalTensor answer_of(const Meeting& meeting) {
+  const Collective& collective = meeting.arrivals.front().party->call.collective;
+  if (collective.kind == CollectiveKind::barrier) return {};
+  const auto inputs = brought_by_members(meeting);
+  return inputs ? reference(collective, *inputs) : LocalTensor();
 }
 
 // all_to_all_v: each member cuts its input by its send counts; what comes is laid in order of the
@@ -121,6 +102,7 @@ void Gate::join(Communicator& comm, Party& party) {
       meeting.differs |= &first != &party && !fits(first.call.collective, party.call.collective);
     }
     meeting.arrivals.push_back({&party, static_cast<int32_t>(i), seat.index});
+    if (cost_) meeting.latest = std::max(meeting.latest, arrival(party, i));
     if (static_cast<int64_t>(meeting.arrivals.size()) == comm.group().size())
       complete(comm, meeting);
     if (party.flight->failed) return;
@@ -130,26 +112,26 @@ void Gate::join(Communicator& comm, Party& party) {
 void Gate::complete(Communicator& comm, Meeting& open) {
   const Meeting meeting = std::move(open);
   comm.close(meeting.number, meeting.sibling);
-  std::optional<Finding> finding = find_mismatch(meeting, comm.text(meeting.sibling));
-  if (finding) {
-    finding->group = comm.text(meeting.sibling);
-    report(std::move(*finding));
-    for (const Arrival& arrival : meeting.arrivals) fail(*arrival.party);
-    return;
-  }
   const Collective& collective = meeting.arrivals.front().party->call.collective;
-  if (collective.kind == CollectiveKind::barrier || !all_bring_contents(meeting)) {
-  } else if (collective.kind == CollectiveKind::all_to_all_v) {
-    exchange_uneven(meeting);
-  } else {
-    scatter_answer(reference(collective, gathered_inputs(meeting)), meeting);
+  // Members that all fit the first one have nothing to disagree on, except in their tables.
+  if (meeting.differs || collective.kind == CollectiveKind::all_to_all_v) {
+    if (std::optional<Finding> finding = find_mismatch(meeting, comm.text(meeting.sibling))) {
+      finding->group = comm.text(meeting.sibling);
+      report(std::move(*finding));
+      for (const Arrival& arrival : meeting.arrivals) fail(*arrival.party);
+      return;
+    }
   }
-  Duration end;
-  if (cost_) {
-    for (const Arrival& a : meeting.arrivals) end = std::max(end, arrival(*a.party, a.lane));
-    end += price(meeting.arrivals.front().party->call);
+  const bool uneven = collective.kind == CollectiveKind::all_to_all_v;
+  if (uneven && brought_by_members(meeting)) exchange_uneven(meeting);
+  const LocalTensor answer = uneven ? LocalTensor() : answer_of(meeting);
+  Duration end = meeting.latest;
+  if (cost_) end += price(meeting.arrivals.front().party->call);
+  // One pass, for members are many: what a member's part touches is touched once.
+  for (const Arrival& arrival : meeting.arrivals) {
+    deliver_part(answer, arrival);
+    end_part(*arrival.party, arrival.lane, end);
   }
-  for (const Arrival& a : meeting.arrivals) end_part(*a.party, a.lane, end);
 }
 
 void Gate::find_open_mismatches() {

@@ -99,6 +99,11 @@ void keep_views(Party& party) {
   call.output = call.output != nullptr ? &party.output : nullptr;
 }
 
+void drop_views(Party& party) {
+  party.input = party.output = LocalTensor();
+  party.in = party.out = PartyView{};
+}
+
 const std::byte* brought_data(const Party& party, int64_t rank) {
   if (party.call.lanes.size() != 1) return flat_data(party.input, rank);
   const PartyView& in = party.in;

@@ -7,8 +7,10 @@
 
 namespace shardproof {
 
-// Takes the views of what the party's call names.
+// Takes the views of what the party's call names; and lets go of them, so that a flight that ended
+// holds no memory.
 void keep_views(Party& party);
+void drop_views(Party& party);
 
 // What a rank brings to its party's call: its first byte, or null when it brings nothing or there
 // are no contents (shape-only runs); its length.

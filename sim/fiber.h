@@ -2,9 +2,9 @@
 // fiber runs until it suspends itself; who wakes it decides when it goes on. Ready fibers run in
 // the order in which they became ready, so a run is a function of its input.
 //
-// Stacks come from slabs and are used again. A guarded stack costs the system two mappings, of
-// which it has about 65,000: only the first `guarded_stacks` get a guard page below them. A pool
-// belongs to the thread that made it, and there is one at a time on a thread.
+// Stacks come from slabs and are used again. Before Linux 6.13 a guarded stack costs the system two
+// mappings, of which it has about 65,000: only the first `guarded_stacks` get a guard page below
+// them there. A pool belongs to the thread that made it, and there is one at a time on a thread.
 #pragma once
 
 #include <cstdint>

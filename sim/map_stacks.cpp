@@ -11,7 +11,12 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kStacksPerSlab = 256;
+// Few ranks are usual: slabs grow with what was asked for so far.
+constexpr int64_t kFewestStacks = 16, kMostStacks = 1024;
+
+// Makes a page trap on access without a mapping of its own (Linux 6.13; older headers lack the
+// name).
+constexpr int kGuardInstall = 102;
 
 size_t rounded_up(int64_t bytes, size_t page) {
   return (static_cast<size_t>(bytes) + page - 1) / page * page;
@@ -31,17 +36,19 @@ StackSlabs::~StackSlabs() {
 
 void StackSlabs::map_slab() {
   const size_t each = stack_bytes_ + page_bytes_;
-  const size_t bytes = each * kStacksPerSlab;
+  const int64_t stacks = std::clamp(stacks_, kFewestStacks, kMostStacks);
+  const size_t bytes = each * static_cast<size_t>(stacks);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED)
-    throw Error(ErrorKind::limit,
-                fmt::format("no memory for more stacks after {}: {}",
-                            slabs_.size() * kStacksPerSlab, std::strerror(errno)));
+    throw Error(ErrorKind::limit, fmt::format("no memory for more stacks after {}: {}", stacks_,
+                                              std::strerror(errno)));
+  stacks_ += stacks;
   slabs_.push_back({static_cast<std::byte*>(memory), bytes});
-  for (int64_t i = kStacksPerSlab; i-- > 0;) {
+  for (int64_t i = stacks; i-- > 0;) {
     std::byte* begin = slabs_.back().begin + static_cast<size_t>(i) * each;
     free_.push_back(begin + page_bytes_);
+    if (madvise(begin, page_bytes_, kGuardInstall) == 0) continue;
     // Without a guard an overflow runs into the neighbour: better than to refuse so many ranks.
     if (guards_left_ > 0 && mprotect(begin, page_bytes_, PROT_NONE) == 0) --guards_left_;
   }

@@ -1,5 +1,6 @@
 // StackSlabs: memory for the stacks of fibers, mapped in slabs of many stacks and handed out again
-// after use. Growing down; a guard page below each of the first `guarded` stacks.
+// after use. Growing down; a guard page below each stack, or below the first `guarded` ones where
+// the system takes a mapping for each.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class StackSlabs {
     size_t bytes;
   };
   size_t stack_bytes_, page_bytes_;
-  int64_t guards_left_;
+  int64_t guards_left_, stacks_ = 0;
   std::vector<Slab> slabs_;
   std::vector<std::byte*> free_;
 };

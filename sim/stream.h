@@ -18,11 +18,11 @@ struct StreamItem {
 };
 
 struct Stream {
-  std::string name;
   LaneTimes time;            // when the last item that ran is through
   Ticket last = kDone;       // of all that was issued
   Flight* flying = nullptr;  // the submission under way
   bool listed = false;       // among those that may run
+  std::string name;
 
   bool idle() const { return flying == nullptr && head_ == items_.size(); }
   bool has_items() const { return head_ != items_.size(); }

@@ -137,6 +137,8 @@ int64_t lanes_of(std::span<const Call> calls) {
   return lanes;
 }
 
+bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
+
 // When some lanes of the call were no members.
 void restrict_views(Party& party) {
   party.input = party.input.restrict_to(party.call.lanes);
@@ -145,25 +147,29 @@ void restrict_views(Party& party) {
 
 }  // namespace
 
+// A call of whole groups that runs at once: no flight. Nothing when it has to wait for others.
+std::optional<Ticket> LocalDoor::pass(Call& call, StreamId id) {
+  Stream& stream = at(id);
+  if (!world_.timed()) {
+    if (world_.gate().pass(call, lanes_, nullptr)) return kDone;
+    return std::nullopt;
+  }
+  LaneTimes start = stream.time;
+  start.raise_to(host_time_);
+  LaneTimes end = start;
+  if (!world_.gate().pass(call, lanes_, &end)) return std::nullopt;
+  const Ticket ticket = open_ticket(id);
+  stream.time = end;
+  world_.book().end(ticket, TicketState::done, start, end);
+  return ticket;
+}
+
 Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
   observe_host_waits();
   Stream& stream = at(id);
-  if (calls.size() == 1 && runs_at_issue(stream)) {
-    if (!world_.timed()) {
-      if (world_.gate().pass(calls[0], lanes_, nullptr)) return kDone;
-    } else {
-      LaneTimes start = stream.time;
-      start.raise_to(host_time_);
-      LaneTimes end = start;
-      if (world_.gate().pass(calls[0], lanes_, &end)) {
-        const Ticket ticket = open_ticket(id);
-        stream.time = end;
-        world_.book().end(ticket, TicketState::done, start, end);
-        return ticket;
-      }
-    }
-  }
+  if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
+    if (const std::optional<Ticket> ticket = pass(calls[0], id)) return *ticket;
   const int64_t lanes_before = lanes_of(calls);
   if (!admit(calls)) {
     fail();
@@ -178,9 +184,10 @@ Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
   flight.parties.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     Party& party = flight.parties[i];
-    party = Party{};
     party.call = std::move(calls[i]);
     party.flight = &flight;
+    party.number = {};
+    party.separated = false;
     keep_views(party);
     if (any_outside) restrict_views(party);
     world_.gate().number(party);

@@ -2,6 +2,7 @@
 
 #include "shardproof/backends/local/world.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/sim/deliver.h"
 
 namespace shardproof {
 
@@ -45,6 +46,7 @@ void LocalWorld::land(Flight& flight) {
   } else {
     book_.end(flight.ticket, TicketState::done);
   }
+  for (Party& party : flight.parties) drop_views(party);
   free_flights_.push_back(&flight);
   if (stream.has_items()) list({flight.cohort, flight.stream});
 }

@@ -51,21 +51,23 @@ class LocalDoor : public Door {
   void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
   void observe_host_waits();
   void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
+  std::optional<Ticket> pass(Call& call, StreamId stream);
   bool admit(std::span<Call> calls);
   void take_off(Flight& flight);
   void fail();
   LaneTimes through() const;
 
+  // In order of use: doors are many, and a call touches only the first lines of its own.
   LocalWorld& world_;
   int32_t index_;
-  Lanes lanes_;
-  Stream main_;
-  std::vector<std::unique_ptr<Stream>> others_;
-  std::vector<Ticket> host_waits_;  // asked for before their end was known
-  LaneTimes host_time_;
-  MemoryMeter memory_;
   CohortState state_ = CohortState::running;
   bool failed_ = false, finished_ = false;
+  Lanes lanes_;
+  LaneTimes host_time_;
+  std::vector<Ticket> host_waits_;  // asked for before their end was known
+  Stream main_;
+  std::vector<std::unique_ptr<Stream>> others_;
+  MemoryMeter memory_;
 };
 
 class LocalWorld : public World {
