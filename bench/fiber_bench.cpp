@@ -1,41 +1,35 @@
-// Ranks as fibers: four all-reduces of one f32 over all ranks with virtual time, whole run, in
-// seconds; then bare switches between fibers.
-#include <cstdio>
-#include <ctime>
-
-#include "shardproof/backends/facade.h"
-#include "shardproof/sim/cost_model.h"
+// Ranks as C++ functions on fibers, whole processes: four all-reduces of one f32 over all ranks
+// with virtual time; five of much data, and what they hold beside it; then bare switches.
+#include "shardproof/bench/measure.h"
+#include "shardproof/sim/fiber.h"
 
 namespace {
 
 using namespace shardproof;
+using namespace shardproof::bench;
 
-// Processor time: the program has one thread, and the machine may be shared.
-double seconds_of(const std::function<void()>& run) {
-  const std::clock_t start = std::clock();
-  run();
-  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+int64_t run_functions(int64_t ranks, int64_t calls, int64_t elements) {
+  return run_child({SHARDPROOF_RANK_FUNCTIONS, std::to_string(ranks), std::to_string(calls),
+                    std::to_string(elements)});
 }
 
-void four_all_reduces(int64_t ranks) {
-  RanksOptions options;
-  options.world.cost = flat_machine({{5'000'000}, 50e9});
-  WorldReport report;
-  const double seconds = seconds_of([&] {
-    report = run_ranks(
-        ranks,
-        [](RankContext& me) {
-          Tensor x = tensor_of(DType::f32, {1}, {1.0});
-          for (int i = 0; i < 4; ++i) x = me.all_reduce(x);
-        },
-        options);
-  });
-  std::printf("fibers %6ld ranks   4 all_reduce   %8.4f s   virtual %s   findings %zu\n",
-              static_cast<long>(ranks), seconds, to_string(report.time).c_str(),
-              report.findings.size());
+void print_four(int64_t ranks, double target) {
+  const std::vector<double> s = race({{[] { run_functions(1, 4, 1); }, 5, RUSAGE_CHILDREN},
+                                      {[&] { run_functions(ranks, 4, 1); }, 1, RUSAGE_CHILDREN}});
+  print({fmt::format("4 all_reduce, C++ functions on fibers, {} ranks, whole process", ranks),
+         milliseconds(s[1]), "the same on 1 rank: " + milliseconds(s[0]),
+         fmt::format("{:.1f}", s[1] / s[0]), milliseconds(target)});
 }
 
-void switches(int64_t fibers) {
+void print_memory() {
+  constexpr int64_t kRanks = 256, kElements = 1 << 18;
+  const int64_t inputs = kRanks * kElements * 4, peak = run_functions(kRanks, 5, kElements);
+  print({"5 all_reduce of 1 MiB, C++ functions on fibers, 256 ranks, peak memory", megabytes(peak),
+         "the inputs: " + megabytes(inputs),
+         fmt::format("{:.2f}", static_cast<double>(peak) / static_cast<double>(inputs)), "1.5"});
+}
+
+double switch_seconds(int64_t fibers) {
   constexpr int64_t kRounds = 100;
   FiberPool pool;
   for (int64_t i = 0; i < fibers; ++i)
@@ -49,13 +43,17 @@ void switches(int64_t fibers) {
       pool.run();
     }
   });
-  std::printf("switch there and back, %6ld fibers   %6.1f ns\n", static_cast<long>(fibers),
-              seconds * 1e9 / static_cast<double>(fibers * kRounds));
+  return seconds / static_cast<double>(fibers * kRounds);
 }
 
 }  // namespace
 
 int main() {
-  for (const int64_t fibers : {64, 16384}) switches(fibers);
-  for (const int64_t ranks : {256, 1024, 4096, 16384}) four_all_reduces(ranks);
+  print_head();
+  print_four(4096, 0.05);
+  print_four(16384, 0.3);
+  print_memory();
+  const double few = switch_seconds(64), many = switch_seconds(16384);
+  print({"switch there and back, 16384 fibers", fmt::format("{:.0f} ns", many * 1e9),
+         fmt::format("64 fibers: {:.0f} ns", few * 1e9), fmt::format("{:.1f}", many / few), ""});
 }

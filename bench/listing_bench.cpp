@@ -1,35 +1,15 @@
 // Four all-reduces of one f32 in a rank listing, data and virtual time on a flat machine: the whole
 // process `shardproof run file.json`, from its start to its end.
-#include <spawn.h>
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <fstream>
 
 #include "shardproof/bench/measure.h"
-#include "shardproof/localtensor/error.h"
-
-extern char** environ;
 
 namespace {
 
 using namespace shardproof;
 using namespace shardproof::bench;
 
-void run_file(const std::string& path) {
-  std::string tool = SHARDPROOF_TOOL, verb = "run", file = path;
-  char* words[] = {tool.data(), verb.data(), file.data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1 /* O_WRONLY */, 0);
-  pid_t child = 0;
-  SP_CHECK(posix_spawn(&child, tool.c_str(), &actions, nullptr, words, environ) == 0,
-           "cannot start {}", tool);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  waitpid(child, &status, 0);
-  SP_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "{} {} failed", tool, path);
-}
+int64_t run_file(const std::string& path) { return run_child({SHARDPROOF_TOOL, "run", path}); }
 
 std::string write_scenario(int64_t ranks) {
   const std::string path = fmt::format("{}/listing_{}.json", SHARDPROOF_BENCH_FOLDER, ranks);
@@ -52,6 +32,22 @@ void print_listing(int64_t ranks, double target) {
          milliseconds(target)});
 }
 
+// 5 all-reduces of 1 MiB that differ by rank: what the process holds beside its inputs.
+void print_memory() {
+  constexpr int64_t kRanks = 256, kElements = 1 << 18;
+  const std::string path = fmt::format("{}/listing_mib.json", SHARDPROOF_BENCH_FOLDER);
+  std::ofstream(path) << fmt::format(
+      R"json({{"version": 1, "mesh": "dp={0}",
+ "tensors": {{"x": {{"shape": [{1}], "placements": "dp:S(0)"}}}},
+ "ranks": {{"all": ["a = all_reduce(x, sum)", "b = all_reduce(x, sum)", "c = all_reduce(x, sum)",
+                   "d = all_reduce(x, sum)", "e = all_reduce(x, sum)"]}}}})json",
+      kRanks, kRanks * kElements);
+  const int64_t inputs = kRanks * kElements * 4, peak = run_file(path);
+  print({"5 all_reduce of 1 MiB, listing, 256 ranks, peak memory", megabytes(peak),
+         "the inputs: " + megabytes(inputs),
+         fmt::format("{:.2f}", static_cast<double>(peak) / static_cast<double>(inputs)), "1.5"});
+}
+
 }  // namespace
 
 int main() {
@@ -59,4 +55,5 @@ int main() {
   print_listing(4096, 0.03);
   print_listing(16384, 0.05);
   print_listing(65536, 0.15);
+  print_memory();
 }

@@ -3,12 +3,18 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <spawn.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "shardproof/localtensor/error.h"
+
+extern char** environ;
 
 namespace shardproof::bench {
 
@@ -31,6 +37,26 @@ inline double seconds_of(const std::function<void()>& work, int who = RUSAGE_SEL
 inline int64_t peak_bytes(int who = RUSAGE_SELF) {
   rusage usage{};
   getrusage(who, &usage);
+  return int64_t{1024} * usage.ru_maxrss;
+}
+
+// Runs a program to its end, its output dropped. Its peak memory in bytes; its time goes to
+// RUSAGE_CHILDREN.
+inline int64_t run_child(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1 /* O_WRONLY */, 0);
+  pid_t child = 0;
+  SP_CHECK(posix_spawn(&child, words[0].c_str(), &actions, nullptr, arguments.data(), environ) == 0,
+           "cannot start {}", words[0]);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  rusage usage{};
+  wait4(child, &status, 0, &usage);
+  SP_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "{} failed", words[0]);
   return int64_t{1024} * usage.ru_maxrss;
 }
 
@@ -69,6 +95,7 @@ struct Claim {
   std::string work, measured, baseline, ratio, target;
 };
 
+inline std::string megabytes(int64_t bytes) { return fmt::format("{} MB", bytes / 1'000'000); }
 inline std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
 inline void print_head() {

@@ -1,13 +1,24 @@
-// The peer of listing_bench: the same four all-reduces of one float as an MPI program under
-// SimGrid's SMPI, which keeps the data too. Built with smpicxx, run by peers.sh.
+// rank_functions.cpp as an MPI program, for SimGrid's SMPI, which keeps the data too:
+// `smpi CALLS ELEMENTS`. Built with smpicxx, run by peers.py.
 #include <mpi.h>
+
+#include <cstdlib>
+#include <vector>
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  float x = 1, y = 0;
-  for (int i = 0; i < 4; ++i) {
-    MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    x = y;
+  const int calls = std::atoi(argv[1]), elements = std::atoi(argv[2]);
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  float expected = 0;
+  for (int r = 0; r < ranks; ++r) expected += static_cast<float>(r % 3);
+  const auto size = static_cast<std::size_t>(elements);
+  const std::vector<float> x(size, static_cast<float>(rank % 3));
+  std::vector<float> y(size);
+  for (int call = 0; call < calls; ++call) {
+    MPI_Allreduce(x.data(), y.data(), elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (y.front() != expected || y.back() != expected) MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
 }
