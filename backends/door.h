@@ -81,6 +81,9 @@ class World {
   virtual Door& open(const Lanes& cohort) = 0;  // disjoint cohorts; valid as long as the world
   // Runs what can run. False when nothing moved: if a cohort still waits then, it can never go on.
   virtual bool progress() = 0;
+  // Ranks for which a ticket has ended since the last call, ascending. Nothing when the world has
+  // not kept count: then who waits polls.
+  virtual std::optional<std::vector<int32_t>> take_woken() { return std::nullopt; }
   // Ends the run: turns everything still blocked into findings. Tickets may still be polled after
   // it.
   virtual WorldReport close() = 0;

@@ -222,6 +222,7 @@ class FaultyWorld : public World {
     return doors_.emplace_back(inner_->open(cohort), cohort, std::move(own));
   }
   bool progress() override { return inner_->progress(); }
+  std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
   WorldReport close() override { return inner_->close(); }
 
  private:

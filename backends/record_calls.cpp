@@ -335,8 +335,7 @@ class RecordedDoor : public DoorDecorator {
 
  private:
   Entry place(ShapeView shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
-    const auto name = names_.find(stream);
-    shape.stream = name == names_.end() ? std::string_view("main") : name->second;
+    shape.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
     shape.line = site.line;
     shape.instance = site.instance;
     Entry entry;
@@ -413,6 +412,7 @@ class RecordedWorld : public World {
     return doors_.emplace_back(inner_->open(cohort), cohort, recorder_);
   }
   bool progress() override { return inner_->progress(); }
+  std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
   WorldReport close() override {
     WorldReport report = inner_->close();
     report.records = recorder_.records();

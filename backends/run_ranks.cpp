@@ -29,10 +29,10 @@ LocalTensor flat_view(const Tensor& x, int64_t rank) {
   flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
   const Lanes& holders = flat.tensor.buffer->lanes;
   if (holders.size() != 1 || holders[0] != rank) {
-    auto own = std::make_shared<Buffer>(*flat.tensor.buffer);
-    own->lanes = flat.lanes;
-    own->slots = Slots::shared(1);
-    flat.tensor.buffer = std::move(own);
+    const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
+    flat.tensor.buffer = promised(x.dtype, flat.tensor.shape, rank).buffer;
+    flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
+    flat.tensor.buffer->bytes = theirs->bytes;
   }
   return LocalTensor(std::move(flat));
 }
@@ -305,16 +305,25 @@ class FiberRank : public RankContext {
   bool waiting_ = false, frozen_ = false;
 };
 
+// Those whose ticket has ended. Polls all of them only where the world cannot name them.
+bool wake_done(std::deque<FiberRank>& contexts, World& world) {
+  bool any = false;
+  if (const std::optional<std::vector<int32_t>> woken = world.take_woken()) {
+    for (const int32_t rank : *woken)
+      any = contexts[static_cast<size_t>(rank)].wake_when_done() || any;
+  } else {
+    for (FiberRank& context : contexts) any = context.wake_when_done() || any;
+  }
+  return any;
+}
+
 // Until every rank has ended or waits for what never comes.
 void run_all(Ranks& ranks, std::deque<FiberRank>& contexts, World& world) {
   for (bool moved = true; moved;) {
     ranks.pool.run();
     const std::vector<FiberRank*> asking = std::exchange(ranks.asking, {});
     for (FiberRank* rank : asking) rank->issue();
-    moved = !asking.empty();
-    if (moved) continue;
-    for (FiberRank& context : contexts) moved = context.wake_when_done() || moved;
-    if (!moved) moved = world.progress();
+    moved = !asking.empty() || wake_done(contexts, world) || world.progress();
   }
 }
 

@@ -34,6 +34,9 @@ class TicketBook {
   // The next end of `ticket` puts `place` into `woken`.
   void wait(Ticket ticket, Place place);
   std::vector<Place>& woken() { return woken_; }
+  // Cohorts for which a ticket has ended since the last call, each time anew. Kept from the first
+  // call on, which gives nothing.
+  std::optional<std::vector<int32_t>> take_ended();
 
  private:
   struct Entry {
@@ -49,6 +52,7 @@ class TicketBook {
   std::deque<TicketTimes> spread_;
   std::unordered_map<Ticket, std::vector<Place>> waiters_;  // looked up, never walked
   std::vector<Place> woken_;
+  std::optional<std::vector<int32_t>> ended_;
 };
 
 }  // namespace shardproof

@@ -7,8 +7,8 @@
 
 namespace shardproof {
 
-// Takes the views of what the party's call names; and lets go of them, so that a flight that ended
-// holds no memory.
+// Takes the views of what the party's call names; and lets go of them, so that a party that has
+// ended holds no memory.
 void keep_views(Party& party);
 void drop_views(Party& party);
 

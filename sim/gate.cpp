@@ -159,6 +159,7 @@ void Gate::begin(Party& party) {
 }
 
 void Gate::end_party(Party& party) {
+  drop_views(party);
   Flight& flight = *party.flight;
   if (--flight.open != 0 || flight.ended) return;
   flight.ended = true;

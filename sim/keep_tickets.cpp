@@ -13,6 +13,7 @@ void TicketBook::end(Ticket ticket, TicketState state) {
   if (ticket == kDone) return;
   Entry& entry = entries_[index(ticket)];
   entry.state = state;
+  if (ended_) ended_->push_back(entry.place.cohort);
   if (!entry.awaited) return;
   entry.awaited = false;
   const auto waiters = waiters_.find(ticket);
@@ -50,6 +51,10 @@ void TicketBook::raise(LaneTimes& times, Ticket ticket) const {
   } else {
     times.for_each([&](Duration& time) { time = std::max(time, entry.end); });
   }
+}
+
+std::optional<std::vector<int32_t>> TicketBook::take_ended() {
+  return std::exchange(ended_, std::vector<int32_t>{});
 }
 
 void TicketBook::wait(Ticket ticket, Place place) {

@@ -44,7 +44,12 @@ std::optional<TicketTimes> LocalDoor::times(Ticket ticket) {
 }
 
 void LocalDoor::host_wait(Ticket ticket) {
-  if (world_.timed() && ticket != kDone) host_waits_.push_back(ticket);
+  if (!world_.timed() || ticket == kDone) return;
+  if (world_.book().state(ticket) == TicketState::pending) {
+    host_waits_.push_back(ticket);
+  } else {
+    world_.book().raise(host_time_, ticket);
+  }
 }
 
 // The clock of the host moves when the end of what it waits for is known.

@@ -1,8 +1,8 @@
+#include <algorithm>
 #include <utility>
 
 #include "shardproof/backends/local/world.h"
 #include "shardproof/localtensor/error.h"
-#include "shardproof/sim/deliver.h"
 
 namespace shardproof {
 
@@ -46,7 +46,6 @@ void LocalWorld::land(Flight& flight) {
   } else {
     book_.end(flight.ticket, TicketState::done);
   }
-  for (Party& party : flight.parties) drop_views(party);
   free_flights_.push_back(&flight);
   if (stream.has_items()) list({flight.cohort, flight.stream});
 }
@@ -130,6 +129,19 @@ bool LocalWorld::step() {
     return true;
   }
   return false;
+}
+
+std::optional<std::vector<int32_t>> LocalWorld::take_woken() {
+  const std::optional<std::vector<int32_t>> cohorts = book_.take_ended();
+  if (!cohorts) return std::nullopt;
+  std::vector<int32_t> ranks;
+  for (const int32_t cohort : *cohorts) {
+    const Lanes& lanes = door(cohort).lanes_;
+    for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
 }
 
 bool LocalWorld::progress() {

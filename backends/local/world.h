@@ -75,6 +75,7 @@ class LocalWorld : public World {
   explicit LocalWorld(const WorldOptions& options);
   Door& open(const Lanes& cohort) override;
   bool progress() override;
+  std::optional<std::vector<int32_t>> take_woken() override;
   WorldReport close() override;
 
   bool timed() const { return cost_ != nullptr; }

@@ -79,6 +79,31 @@ TEST(Facade, as_many_ranks_as_a_large_machine_has) {
   EXPECT_EQ(right, kRanks);
 }
 
+// One rank at a time can go on: the time must not grow with the square of the ranks.
+TEST(Facade, a_long_chain_of_messages_arrives) {
+  constexpr int64_t kRanks = 8192;
+  for (const ScheduleKind kind : {ScheduleKind::fifo, ScheduleKind::seeded}) {
+    const int64_t ranks = kind == ScheduleKind::fifo ? kRanks : 64;
+    RanksOptions options;
+    options.world.schedule.kind = kind;
+    double last = 0;
+    const WorldReport report = run_ranks(
+        ranks,
+        [&](RankContext& me) {
+          Tensor x = number(1);
+          if (me.rank() > 0)
+            x = number(1 + values_of(me.recv(DType::f32, {1}, me.rank() - 1, me.world()))[0]);
+          if (me.rank() + 1 < ranks)
+            me.send(x, me.rank() + 1, me.world());
+          else
+            last = values_of(x)[0];
+        },
+        options);
+    EXPECT_TRUE(report.findings.empty());
+    EXPECT_EQ(last, static_cast<double>(ranks));
+  }
+}
+
 TEST(Facade, a_stuck_rank_may_be_told_instead_of_unwound) {
   RanksOptions options;
   options.on_stop = OnStop::tell;
