@@ -261,13 +261,36 @@ const PlannerResult& Partitioner::plan(const Spec& from, const Spec& to) {
   return plans_.back().second;
 }
 
-Price Partitioner::price_of_inputs(const Choice& choice, const std::vector<Placed>& inputs,
-                                   int& changed) {
+// nullptr when every plan costs more than that; such a result is not kept.
+const PlannerResult* Partitioner::plan_within(const Spec& from, const Spec& to,
+                                              const std::optional<Price>& at_most) {
+  if (!at_most) return &plan(from, to);
+  for (const auto& [key, known] : plans_)
+    if (key.first == from && key.second == to) return &known;
+  PlannerOptions options;
+  options.price = options_.price;
+  options.at_most = at_most;
+  PlannerResult result = plan_redistribution(from, to, options);
+  if (result.gave_up) return nullptr;
+  plans_.emplace_back(std::make_pair(from, to), std::move(result));
+  return &plans_.back().second;
+}
+
+std::optional<Price> Partitioner::price_of_inputs(const Choice& choice,
+                                                  const std::vector<Placed>& inputs,
+                                                  const std::optional<Price>& at_most,
+                                                  int& changed) {
   Price total;
   changed = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!choice.inputs[i] || !inputs[i].spec || *choice.inputs[i] == *inputs[i].spec) continue;
-    total = total + plan(*inputs[i].spec, *choice.inputs[i]).price;
+    std::optional<Price> rest = at_most;
+    // A price of equal worth must not be lost to rounding.
+    if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;
+    if (rest && rest->primary < 0) return std::nullopt;
+    const PlannerResult* found = plan_within(*inputs[i].spec, *choice.inputs[i], rest);
+    if (!found) return std::nullopt;
+    total = total + found->price;
     ++changed;
   }
   return total;
@@ -286,7 +309,12 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
     if (makes_partials_of_shards(choice, inputs)) continue;
     std::tuple<Price, int> price;
     try {
-      std::get<0>(price) = price_of_inputs(choice, inputs, std::get<1>(price));
+      const std::optional<Price> limit =
+          best ? std::optional<Price>(std::get<0>(least)) : std::nullopt;
+      const std::optional<Price> moving =
+          price_of_inputs(choice, inputs, limit, std::get<1>(price));
+      if (!moving) continue;
+      std::get<0>(price) = *moving;
       if (best && std::get<0>(price) >= std::get<0>(least) && choice.form == LocalForm::lower)
         continue;
       if (choice.form == LocalForm::lower) {
@@ -306,6 +334,7 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
     if (best && price >= least) continue;
     best = &choice;
     least = price;
+    if (least == std::tuple<Price, int>()) break;  // nothing is less than nothing
   }
   if (!best) throw_bad_input("{} has no legal placements for its inputs", op.name);
   return emit_choice(op, call, outputs, inputs, *best);

@@ -63,7 +63,11 @@ class Partitioner {
   void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
                      const std::vector<Placed>& inputs, const Mesh& mesh,
                      std::vector<Choice>& into);
-  Price price_of_inputs(const Choice& choice, const std::vector<Placed>& inputs, int& changed);
+  const PlannerResult* plan_within(const Spec& from, const Spec& to,
+                                   const std::optional<Price>& at_most);
+  // nullopt: more than `at_most`.
+  std::optional<Price> price_of_inputs(const Choice& choice, const std::vector<Placed>& inputs,
+                                       const std::optional<Price>& at_most, int& changed);
   const PlannerResult& plan(const Spec& from, const Spec& to);
 
   // emit_plan.cpp

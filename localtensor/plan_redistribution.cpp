@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <queue>
 #include <unordered_map>
 
@@ -42,6 +44,13 @@ class ByteModel {
     shared_ = Int128{element_count(spec.shape())} * itemsize_;
     world_ = states.members(states.active());
     goal_parts_ = states.goal_parts();
+  }
+
+  // Not less than the price, which has been rounded.
+  Cost limit(const Price& price) const {
+    const long double bytes = std::ceil(static_cast<long double>(price.primary) * unit_) + 1;
+    return {static_cast<Int128>(bytes), std::numeric_limits<int64_t>::max(),
+            std::numeric_limits<int64_t>::max()};
   }
 
   Cost edge(const PlacementState& from, const PlacementMove& move) {
@@ -96,6 +105,7 @@ class ByteModel {
 class PriceModel {
  public:
   using Cost = Price;
+  Cost limit(const Price& price) const { return price; }
   PriceModel(PlacementStates& states, const PriceFunction& price)
       : states_(states), price_(price) {}
   Cost edge(const PlacementState& from, const PlacementMove& move) {
@@ -113,6 +123,7 @@ struct Found {
       path;  // each move with the state it starts from
   int64_t states = 0;
   bool reached = false;
+  bool gave_up = false;  // something was cut off by the limit
 };
 
 // Best first by cost so far plus the least that remains. Ties go to the state found first, so that
@@ -121,8 +132,10 @@ template <typename Model>
 class Search {
  public:
   using Cost = typename Model::Cost;
-  Search(PlacementStates& states, Model model, int64_t max_states)
-      : states_(states), model_(std::move(model)), max_states_(max_states) {}
+  Search(PlacementStates& states, Model model, const PlannerOptions& options)
+      : states_(states), model_(std::move(model)), max_states_(options.max_states) {
+    if (options.at_most) limit_ = model_.limit(*options.at_most);
+  }
 
   Found run() {
     reach(states_.start(), Cost{}, -1, PlacementMove{});
@@ -141,6 +154,7 @@ class Search {
       expand(entry.node);
     }
     trace(found);
+    found.gave_up = gave_up_;
     return found;
   }
 
@@ -168,15 +182,21 @@ class Search {
     const PlacementState state = nodes_[static_cast<size_t>(at)].state;
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
     states_.for_each_move(state, [&](const PlacementMove& move) {
+      // A step costs something, and what it costs takes longest to find out.
       const auto known = number_.find(move.to);
-      if (known != number_.end() && nodes_[static_cast<size_t>(known->second)].done) return;
+      if (known != number_.end()) {
+        const Node& node = nodes_[static_cast<size_t>(known->second)];
+        if (node.done || !(cost < node.cost)) return;
+      } else if (is_hopeless(cost + model_.least(move.to))) {
+        return;
+      }
       reach(move.to, cost + model_.edge(state, move), at, move);
     });
   }
 
   void reach(const PlacementState& state, const Cost& cost, int parent, const PlacementMove& move) {
     const Cost total = cost + model_.least(state);
-    if (has_bound_ && !(total < bound_)) return;
+    if (is_hopeless(total)) return;
     const auto [found, fresh] = number_.try_emplace(state, static_cast<int>(nodes_.size()));
     if (fresh) nodes_.push_back({state, cost, parent, move, false});
     Node& node = nodes_[static_cast<size_t>(found->second)];
@@ -191,6 +211,13 @@ class Search {
       bound_ = cost;
     }
     open_.push({total, found->second});
+  }
+
+  bool is_hopeless(const Cost& total) {
+    if (has_bound_ && !(total < bound_)) return true;
+    if (!limit_ || !(*limit_ < total)) return false;
+    gave_up_ = true;
+    return true;
   }
 
   void trace(Found& found) const {
@@ -212,7 +239,9 @@ class Search {
   std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
   bool has_bound_ = false;
-  Cost bound_{};
+  Cost bound_{};  // of the best plan so far
+  std::optional<Cost> limit_;
+  bool gave_up_ = false;
 };
 
 bool is_byte_price(const PriceFunction& price) {
@@ -222,9 +251,8 @@ bool is_byte_price(const PriceFunction& price) {
 }
 
 Found search(PlacementStates& states, const Spec& from, const PlannerOptions& options) {
-  if (is_byte_price(options.price))
-    return Search(states, ByteModel(states, from), options.max_states).run();
-  return Search(states, PriceModel(states, options.price), options.max_states).run();
+  if (is_byte_price(options.price)) return Search(states, ByteModel(states, from), options).run();
+  return Search(states, PriceModel(states, options.price), options).run();
 }
 
 // Local steps in a row are one; the last step ends at the very spec that was asked for.
@@ -305,6 +333,8 @@ PlannerResult plan_redistribution(const Spec& from, const Spec& to, const Planne
   result.states = found.states;
   if (found.reached) {
     result.plan = plan_of(states, found, from, to);
+  } else if (found.gave_up) {
+    result.gave_up = options.at_most < result.gather_then_slice;
   } else {
     PlacementStates wider(from, to, PlacementStates::Axes::all);
     found = search(wider, from, options);

@@ -7,6 +7,8 @@
 // while would save bytes. So a plan makes no call over an axis that was not written.
 #pragma once
 
+#include <optional>
+
 #include "shardproof/localtensor/plan.h"
 
 namespace shardproof {
@@ -14,6 +16,8 @@ namespace shardproof {
 struct PlannerOptions {
   PriceFunction price = price_by_bytes;
   int64_t max_states = 20000;  // search bound; beyond it the best plan found so far is used
+  // Only plans that cost no more are of interest: the search gives up as soon as there can be none.
+  std::optional<Price> at_most;
 };
 
 struct PlannerResult {
@@ -21,6 +25,7 @@ struct PlannerResult {
   Price price;
   int64_t states = 0;       // settled by the search: reports say "optimal among N states"
   Price gather_then_slice;  // what the naive plan would cost
+  bool gave_up = false;     // every plan costs more than `at_most`; `plan` is the naive one then
 };
 
 // Throws Error(bad_input) when no plan exists: shapes or dtypes differ, or a P turns into another
