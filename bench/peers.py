@@ -10,6 +10,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ class Run:
         child.returncode = os.waitstatus_to_exitcode(status)
         self.cpu = usage.ru_utime + usage.ru_stime
         self.peak = usage.ru_maxrss * 1024
-        self.over = child.returncode != 0 and self.cpu > SECONDS - 1
+        self.over = child.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU)
         self.failed = child.returncode != 0 and not self.over
 
 

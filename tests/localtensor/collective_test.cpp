@@ -179,10 +179,10 @@ TEST(Reference, WideAccumulation) {
   std::vector<Tensor> inputs;
   for (int i = 0; i < 257; ++i) inputs.push_back(tensor_of(DType::bf16, {1}, {1}));
   EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs))[0], 256);
-  EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs, {true}))[0], 256);
+  EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs, {FoldOrder::f32}))[0], 256);
   inputs.push_back(tensor_of(DType::bf16, {1}, {1}));
   EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs))[0], 256);
-  EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs, {true}))[0], 258);
+  EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs, {FoldOrder::f32}))[0], 258);
 }
 
 // Rows of a table of counts: what i sends to j is what j takes from i.
