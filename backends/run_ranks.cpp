@@ -5,6 +5,7 @@
 #include "shardproof/backends/facade.h"
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/backends/rank_functions.h"
 #include "shardproof/localtensor/spec.h"
 
 namespace shardproof {
@@ -265,6 +266,11 @@ class FiberRank : public RankContext {
     resume();
     return true;
   }
+  // What it asks for is not issued any more.
+  void refuse() {
+    waiting_ = true;
+    give_up();
+  }
   // It can never go on: its verb ends so that the function can.
   void give_up() {
     if (!waiting_) return;
@@ -305,29 +311,67 @@ class FiberRank : public RankContext {
   bool waiting_ = false, frozen_ = false;
 };
 
-// Those whose ticket has ended. Polls all of them only where the world cannot name them.
-bool wake_done(std::deque<FiberRank>& contexts, World& world) {
-  bool any = false;
-  if (const std::optional<std::vector<int32_t>> woken = world.take_woken()) {
-    for (const int32_t rank : *woken)
-      any = contexts[static_cast<size_t>(rank)].wake_when_done() || any;
-  } else {
-    for (FiberRank& context : contexts) any = context.wake_when_done() || any;
-  }
-  return any;
-}
-
-// Until every rank has ended or waits for what never comes.
-void run_all(Ranks& ranks, std::deque<FiberRank>& contexts, World& world) {
-  for (bool moved = true; moved;) {
-    ranks.pool.run();
-    const std::vector<FiberRank*> asking = std::exchange(ranks.asking, {});
-    for (FiberRank* rank : asking) rank->issue();
-    moved = !asking.empty() || wake_done(contexts, world) || world.progress();
-  }
-}
-
 }  // namespace
+
+struct RankFunctions::Impl {
+  Impl(World& world, int64_t ranks, const RankFunctionsOptions& options)
+      : world(world),
+        all(Group::world(ranks)),
+        shared{FiberPool(options.fibers), options.on_stop, {}, {}, {}},
+        of_rank(static_cast<size_t>(ranks), nullptr) {}
+
+  // Those whose ticket has ended. Polls all of them only where the world cannot name them.
+  bool wake_done() {
+    bool any = false;
+    if (const std::optional<std::vector<int32_t>> woken = world.take_woken()) {
+      for (const int32_t rank : *woken)
+        if (FiberRank* context = of_rank[static_cast<size_t>(rank)])
+          any = context->wake_when_done() || any;
+    } else {
+      for (FiberRank& context : contexts) any = context.wake_when_done() || any;
+    }
+    return any;
+  }
+
+  World& world;
+  Group all;
+  Ranks shared;
+  std::deque<FiberRank> contexts;
+  std::vector<FiberRank*> of_rank;
+  std::deque<std::function<void(RankContext&)>> programs;
+};
+
+RankFunctions::RankFunctions(World& world, int64_t ranks, const RankFunctionsOptions& options)
+    : impl_(std::make_unique<Impl>(world, ranks, options)) {}
+
+RankFunctions::~RankFunctions() { finish(); }
+
+void RankFunctions::start(const Lanes& lanes, const std::function<void(RankContext&)>& program) {
+  impl_->programs.push_back(program);
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    Door& door = impl_->world.open(Lanes::one(lanes[i]));
+    FiberRank& context = impl_->contexts.emplace_back(lanes[i], impl_->all, door, impl_->shared);
+    impl_->of_rank[static_cast<size_t>(lanes[i])] = &context;
+    context.start(impl_->programs.back());
+  }
+}
+
+bool RankFunctions::advance() {
+  impl_->shared.pool.run();
+  const std::vector<FiberRank*> asking = std::exchange(impl_->shared.asking, {});
+  for (FiberRank* rank : asking) rank->issue();
+  return !asking.empty() || impl_->wake_done();
+}
+
+std::vector<RankError> RankFunctions::finish() {
+  FiberPool& pool = impl_->shared.pool;
+  while (pool.alive() > 0) {
+    for (FiberRank& context : impl_->contexts) context.give_up();
+    pool.run();
+    for (FiberRank* rank : std::exchange(impl_->shared.asking, {})) rank->refuse();
+  }
+  return std::move(impl_->shared.errors);
+}
 
 WorldReport run_ranks(int64_t ranks, const std::function<void(RankContext&)>& program,
                       const RanksOptions& options) {
@@ -336,16 +380,12 @@ WorldReport run_ranks(int64_t ranks, const std::function<void(RankContext&)>& pr
   const std::shared_ptr<Launcher> backend =
       options.backend ? options.backend : instrumented(local_backend());
   const std::unique_ptr<World> world = backend->start(world_options);
-  const Group all = Group::world(ranks);
-  Ranks shared{FiberPool(options.fibers), options.on_stop, {}, {}, {}};
-  std::deque<FiberRank> contexts;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    contexts.emplace_back(rank, all, world->open(Lanes::one(rank)), shared).start(program);
-  run_all(shared, contexts, *world);
+  RankFunctions functions(*world, ranks, {options.fibers, options.on_stop});
+  functions.start(Lanes::range(0, ranks), program);
+  while (functions.advance() || world->progress()) {
+  }
   WorldReport report = world->close();
-  for (FiberRank& context : contexts) context.give_up();
-  shared.pool.run();
-  report.rank_errors = std::move(shared.errors);
+  report.rank_errors = functions.finish();
   return report;
 }
 

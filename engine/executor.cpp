@@ -33,11 +33,12 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
   }
 }
 
-bool Executor::run() {
+bool Executor::run(const std::function<bool()>& beside) {
   for (bool moved = true; moved;) {
     moved = false;
     for (const std::unique_ptr<Frame>& frame : frames_) moved = frame->advance() || moved;
     if (!shared_->errors.empty()) return false;
+    if (beside) moved = beside() || moved;
     moved = shared_->world.progress() || moved;
   }
   return std::all_of(frames_.begin(), frames_.end(), [](auto& frame) { return frame->finished(); });

@@ -31,8 +31,9 @@ class Executor {
            ExecutorOptions options);
   ~Executor();
   void start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs);
-  // Runs until nothing moves. True when every listing has ended and all its work is done.
-  bool run();
+  // Runs until nothing moves. True when every listing has ended and all its work is done. `beside`
+  // lets other hosts of the world go on, and is true when any did.
+  bool run(const std::function<bool()>& beside = {});
   // A value as the frames hold it at the end; empty when it was released.
   LocalTensor value(ValueId id) const;
   // Data-dependent trouble of a kernel (an index out of range), with the program's line.

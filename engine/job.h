@@ -3,6 +3,7 @@
 // compare, explain.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,8 @@
 
 namespace shardproof {
 
+class RankContext;
+
 struct JobInput {
   std::string name;
   Spec spec;
@@ -30,6 +33,12 @@ struct JobListing {
   Lanes lanes;
   Listing listing;
   std::string path;  // JSON pointer of its array, for errors: "/ranks/pp=0"
+};
+
+// Ranks that run a C++ function (backends/facade.h) in place of a listing.
+struct JobFunction {
+  Lanes lanes;
+  std::function<void(RankContext&)> program;
 };
 
 // How the ranks' `name` make up the truth's `name`.
@@ -64,7 +73,9 @@ struct Job {
   std::vector<JobInput> inputs;
   std::optional<Listing> program;  // global program; path /program
   std::vector<JobListing> ranks;   // rank programs
-  std::optional<Listing> truth;    // path /truth
+  // Beside rank programs: every rank has a listing or a function. Then ranks run one by one.
+  std::vector<JobFunction> functions;
+  std::optional<Listing> truth;  // path /truth
   std::vector<JobOutput> outputs;
   bool explicit_only = false;  // an unwritten redistribution is a finding
   std::vector<std::string> faults;

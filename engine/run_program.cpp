@@ -1,5 +1,6 @@
 #include "shardproof/engine/run_program.h"
 
+#include "shardproof/backends/rank_functions.h"
 #include "shardproof/engine/count_calls.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
@@ -63,10 +64,19 @@ Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& re
   result.run.executor =
       std::make_unique<Executor>(program, registries.ops, *result.run.world, executing);
   result.run.executor->start(cohorts(program, coarse), inputs);
-  result.finished = result.run.executor->run();
+  std::optional<RankFunctions> functions;
+  std::function<bool()> beside;
+  if (!job.functions.empty()) {
+    functions.emplace(*result.run.world, job.world, RankFunctionsOptions());
+    for (const JobFunction& function : job.functions)
+      functions->start(function.lanes, function.program);
+    beside = [&] { return functions->advance(); };
+  }
+  result.finished = result.run.executor->run(beside);
   if (!result.run.executor->kernel_errors().empty()) throw result.run.executor->kernel_errors()[0];
   Outcome& outcome = result.run.outcome;
   outcome.world = result.run.world->close();
+  if (functions) outcome.world.rank_errors = functions->finish();
   outcome.findings = outcome.world.findings;
   outcome.calls = count_calls(outcome.world.records, job.world);
   return result;
@@ -81,7 +91,7 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
   const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
-                      job.schedule.kind == ScheduleKind::fifo;
+                      job.functions.empty() && job.schedule.kind == ScheduleKind::fifo;
   Attempt first = attempt(program, job, registries, launcher, inputs, make_probe(), coarse);
   if (!coarse || (first.finished && first.run.outcome.findings.empty()))
     return std::move(first.run);
