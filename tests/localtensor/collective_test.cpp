@@ -56,13 +56,20 @@ void expect_same_on_each_group(const Collective& call, const Tensor& x) {
     std::vector<Tensor> inputs;
     for (int32_t rank : call.group.members(s)) inputs.push_back(input.of_rank(rank));
     const auto results = reference(call, inputs);
+    std::vector<std::span<const std::byte>> bytes;
+    for (const Tensor& each : inputs)
+      bytes.emplace_back(each.data(), static_cast<size_t>(each.elements() * size_of(each.dtype)));
+    const LocalTensor by_member = reference(call, bytes);
     for (int64_t i = 0; i < call.group.size(); ++i) {
       const int32_t rank = call.group.member(s, i);
       const auto& result = results[static_cast<size_t>(i)];
       ASSERT_EQ(result.has_value(), output.find(rank) != nullptr) << to_string(call);
+      ASSERT_EQ(result.has_value(), by_member.find(i) != nullptr) << to_string(call);
       if (result) {
         ASSERT_TRUE(bit_equal(*result, 0, output.of_rank(rank), 0))
             << to_string(call) << " rank " << rank;
+        ASSERT_TRUE(bit_equal(*result, 0, by_member.of_rank(i), 0))
+            << to_string(call) << " member " << i;
       }
     }
   }

@@ -39,6 +39,20 @@ TEST(Split, RoundTripOfEveryCut) {
   std::printf("%lld specs\n", static_cast<long long>(count));
 }
 
+// Rows of a tensor lie there already: nothing is copied until somebody writes.
+TEST(Split, RowsShareTheirContentsUntilOneIsWritten) {
+  const Mesh mesh = Mesh::parse("a=4");
+  const Tensor x = numbered(DType::f32, {8, 3});
+  LocalTensor rows = split(x, Spec::parse("a:S(0)", mesh, {8, 3}, DType::f32));
+  Tensor& local = rows.blocks()[0].tensor;
+  EXPECT_TRUE(local.buffer->bytes.shares_with(x.buffer->bytes));
+  store_f64(local.mutate(2), DType::f32, -1);
+  EXPECT_FALSE(local.buffer->bytes.shares_with(x.buffer->bytes));
+  EXPECT_TRUE(bit_equal(x, 0, numbered(DType::f32, {8, 3}), 0));
+  EXPECT_EQ(element_f64(local, 2, {0, 0}), -1);
+  EXPECT_EQ(element_f64(local, 1, {1, 2}), element_f64(x, 0, {3, 2}));
+}
+
 TEST(Split, RoundTripOfEveryPartial) {
   const Mesh mesh = Mesh::parse("a=2, b=3");
   const Dims shape = {3, 4};
