@@ -1,22 +1,15 @@
 // The local door, bare: what a launch, a call of whole groups and a call of cohorts of one cost
-// beyond the work itself; and four all-reduces of one f32 in one cohort with virtual time.
-#include <cstdio>
-#include <ctime>
+// beyond the work itself, with and without virtual time.
 #include <deque>
 
 #include "shardproof/backends/local.h"
+#include "shardproof/bench/measure.h"
 #include "shardproof/sim/cost_model.h"
 
 namespace {
 
 using namespace shardproof;
-
-// Processor time: the program has one thread, and the machine may be shared.
-double seconds_of(const std::function<void()>& run) {
-  const std::clock_t start = std::clock();
-  run();
-  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-}
+using namespace shardproof::bench;
 
 LocalTensor flat(const Lanes& lanes, const Slots& slots) {
   Tensor tensor = Tensor::empty(DType::f32, {1}, lanes, slots);
@@ -40,9 +33,12 @@ Collective all_reduce(const Group& group) {
   return c;
 }
 
-void launches(bool timed) {
-  constexpr int64_t kWorks = 1'000'000;
-  const std::unique_ptr<World> world = local_world(options_of(1, timed));
+enum class Clock { off, on };
+
+// Seconds a launch of work that does next to nothing, on an idle stream.
+double launch_seconds(Clock clock) {
+  constexpr int64_t kWorks = 200'000;
+  const std::unique_ptr<World> world = local_world(options_of(1, clock == Clock::on));
   Door& door = world->open(Lanes::one(0));
   int64_t ran = 0;
   const double seconds = seconds_of([&] {
@@ -53,38 +49,36 @@ void launches(bool timed) {
       door.launch(std::move(work));
     }
   });
-  std::printf("launch %-8s   %6.1f ns\n", timed ? "timed" : "untimed", seconds * 1e9 / kWorks);
+  SP_CHECK(ran == kWorks, "{} of {} works ran", ran, kWorks);
+  return seconds / kWorks;
 }
 
-void one_cohort(int64_t ranks) {
-  double inner = 0;
-  const double seconds = seconds_of([&] {
-    const std::unique_ptr<World> world = local_world(options_of(ranks, true));
-    const Lanes all = Lanes::range(0, ranks);
-    Door& door = world->open(all);
-    const Group group = Group::world(ranks);
-    std::deque<LocalTensor> values{flat(all, Slots::each(ranks))};
-    inner = seconds_of([&] {
-      for (int i = 0; i < 4; ++i) {
-        values.push_back(flat(all, Slots::shared(ranks)));
-        Call call;
-        call.collective = all_reduce(group);
-        call.lanes = all;
-        call.input = &values[static_cast<size_t>(i)];
-        call.output = &values.back();
-        door.submit({&call, 1}, kMainStream);
-      }
-    });
-    door.finish();
-    world->close();
-  });
-  std::printf("one cohort of %6ld   4 all_reduce   %8.5f s, calls alone %8.5f s\n",
-              static_cast<long>(ranks), seconds, inner);
-}
-
-void cohorts_of_one(int64_t ranks, bool timed) {
+// Seconds a call and rank, of one cohort of all ranks with a clock.
+double whole_group_seconds(int64_t ranks) {
   constexpr int kCalls = 16;
-  const std::unique_ptr<World> world = local_world(options_of(ranks, timed));
+  const std::unique_ptr<World> world = local_world(options_of(ranks, true));
+  const Lanes all = Lanes::range(0, ranks);
+  Door& door = world->open(all);
+  const Group group = Group::world(ranks);
+  std::deque<LocalTensor> values{flat(all, Slots::each(ranks))};
+  const double seconds = seconds_of([&] {
+    for (size_t i = 0; i < kCalls; ++i) {
+      values.push_back(flat(all, Slots::shared(ranks)));
+      Call call;
+      call.collective = all_reduce(group);
+      call.lanes = all;
+      call.input = &values[i];
+      call.output = &values.back();
+      door.submit({&call, 1}, kMainStream);
+    }
+  });
+  return seconds / static_cast<double>(kCalls * ranks);
+}
+
+// Seconds a call, of ranks each in a cohort of its own.
+double single_seconds(int64_t ranks, Clock clock) {
+  const int64_t calls = std::max<int64_t>(8, 65'536 / ranks);
+  const std::unique_ptr<World> world = local_world(options_of(ranks, clock == Clock::on));
   const Group group = Group::world(ranks);
   std::vector<Door*> doors;
   std::deque<LocalTensor> inputs, outputs;
@@ -94,7 +88,7 @@ void cohorts_of_one(int64_t ranks, bool timed) {
     outputs.push_back(flat(Lanes::one(rank), Slots::shared(1)));
   }
   const double seconds = seconds_of([&] {
-    for (int i = 0; i < kCalls; ++i)
+    for (int64_t i = 0; i < calls; ++i)
       for (int64_t rank = 0; rank < ranks; ++rank) {
         Call call;
         call.collective = all_reduce(group);
@@ -104,15 +98,34 @@ void cohorts_of_one(int64_t ranks, bool timed) {
         doors[static_cast<size_t>(rank)]->submit({&call, 1}, kMainStream);
       }
   });
-  std::printf("cohorts of one, %6ld ranks %-8s   %6.1f ns a call\n", static_cast<long>(ranks),
-              timed ? "timed" : "untimed", seconds * 1e9 / static_cast<double>(ranks * kCalls));
+  return seconds / static_cast<double>(ranks * calls);
 }
+
+double median_of(const std::function<double()>& measure) {
+  measure();
+  std::vector<double> seconds;
+  for (int round = 0; round < 7; ++round) seconds.push_back(measure());
+  return median(std::move(seconds));
+}
+
+std::string nanoseconds(double seconds) { return fmt::format("{:.1f} ns", seconds * 1e9); }
 
 }  // namespace
 
 int main() {
-  for (const bool timed : {false, true}) launches(timed);
-  for (const int64_t ranks : {4096, 16384, 65536}) one_cohort(ranks);
-  for (const bool timed : {false, true})
-    for (const int64_t ranks : {8, 1024, 16384}) cohorts_of_one(ranks, timed);
+  print_head();
+  const double launch = median_of([] { return launch_seconds(Clock::off); });
+  const auto row = [&](const std::string& what, double seconds, const char* target) {
+    print({what, nanoseconds(seconds), "a launch: " + nanoseconds(launch),
+           fmt::format("{:.1f}", seconds / launch), target});
+  };
+  row("launch, with a clock", median_of([] { return launch_seconds(Clock::on); }), "");
+  for (const int64_t ranks : {4096, 65536})
+    row(fmt::format("all_reduce of one f32, one cohort of {} ranks, a rank", ranks),
+        median_of([&] { return whole_group_seconds(ranks); }), "");
+  for (const Clock clock : {Clock::off, Clock::on})
+    for (const int64_t ranks : {8, 1024, 16384})
+      row(fmt::format("all_reduce of one f32, cohorts of one, {} ranks, {} clock, a call", ranks,
+                      clock == Clock::on ? "with a" : "no"),
+          median_of([&] { return single_seconds(ranks, clock); }), "250 ns");
 }
