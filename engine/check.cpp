@@ -8,6 +8,7 @@
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/input_bounds.h"
 #include "shardproof/engine/job.h"
+#include "shardproof/engine/part_bounds.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/run_program.h"
@@ -70,7 +71,8 @@ Outcome check_global(const Job& job, const Registries& registries) {
   Partitioned parts = partition(global, job, registries.ops, partition_options(job));
   reduce_in_order(parts.program, job.order);
   const int64_t cuts = std::max<int64_t>(job.world, 1);
-  Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job));
+  Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job),
+              values_in_parts(global, parts));
   std::set<ValueId> keep;
   for (const std::string& name : job.keep)
     if (const auto found = global.names.find(name); found != global.names.end())
@@ -270,7 +272,7 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
   if (job.truth) {
     global = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
     truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1),
-                  input_bounds(job));
+                  input_bounds(job), std::vector<bool>(global->values.size(), true));
   }
   Outcome outcome;
   OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};

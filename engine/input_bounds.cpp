@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "shardproof/engine/part_bounds.h"
 #include "shardproof/localtensor/split.h"
 
 namespace shardproof {
@@ -61,12 +62,16 @@ Bound bound_of(const JobInput& input, uint64_t seed) {
   }
   bool same = true;
   for (size_t i = 0; i < sums.size(); ++i) same = same && sums[i] * shares == expected[i];
-  if (additive && same && representable(largest, grid, spec.dtype())) return exact;
+  Bound bound = exact;
+  if (additive) bound.reach = sizes;
+  if (additive && same && representable(largest, grid, spec.dtype())) {
+    keep_grid_visible(bound.reach, grid);
+    return bound;
+  }
   const double lost = gamma(2 * terms, unit_roundoff(spec.dtype()));
   for (size_t i = 0; i < sizes.size(); ++i)
     sizes[i] = additive ? lost * sizes[i] * shares + std::abs(sums[i] * shares - expected[i])
                         : lost * std::abs(expected[i]);
-  Bound bound = exact;
   bound.exact = false;
   bound.error = std::move(sizes);
   return bound;

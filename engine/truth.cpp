@@ -1,13 +1,19 @@
 #include "shardproof/engine/truth.h"
 
+#include "shardproof/engine/part_bounds.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/ops/run_once.h"
 
 namespace shardproof {
 
 Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-             int64_t parts, std::vector<Bound> bounds)
-    : program_(program), ops_(ops), parts_(parts), entries_(program.values.size()) {
+             int64_t parts, std::vector<Bound> bounds, std::vector<bool> in_parts)
+    : program_(program),
+      ops_(ops),
+      parts_(parts),
+      in_parts_(std::move(in_parts)),
+      entries_(program.values.size()) {
+  in_parts_.resize(program.values.size(), false);
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
            program.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -67,14 +73,15 @@ void Truth::advance_to(ValueId id) {
 void Truth::run(const GlobalInstr& instr) {
   if (instr.kind != GlobalKind::op) {
     const Entry& from = entries_[static_cast<size_t>(instr.inputs[0])];
-    entries_[static_cast<size_t>(instr.outputs[0])] = from;
+    Entry& to = entries_[static_cast<size_t>(instr.outputs[0])];
+    to = from;
+    if (!in_parts_[static_cast<size_t>(instr.outputs[0])]) to.bound.reach.clear();
     return;
   }
   const OpRecord& op = ops_.at(instr.op);
   OpCall call{&instr.attrs, {}};
   std::vector<const Tensor*> inputs;
   std::vector<const Bound*> bounds;
-  bool exact = true;
   for (ValueId id : instr.inputs) {
     TensorMeta meta;
     meta.absent = id == kNoValue;
@@ -86,7 +93,6 @@ void Truth::run(const GlobalInstr& instr) {
     const Entry* entry = id == kNoValue ? nullptr : &entries_[static_cast<size_t>(id)];
     inputs.push_back(entry ? &*entry->value : nullptr);
     bounds.push_back(entry ? &entry->bound : nullptr);
-    exact = exact && (!entry || entry->bound.exact);
   }
   std::vector<Tensor> outputs = run_once(op, call, inputs);
   BoundCall bound_call;
@@ -100,6 +106,9 @@ void Truth::run(const GlobalInstr& instr) {
     result = op.bound(bound_call);
   else
     result = moved_bound(op, bound_call);
+  std::vector<bool> in_parts;
+  for (const ValueId id : instr.outputs) in_parts.push_back(in_parts_[static_cast<size_t>(id)]);
+  widen_for_parts(op, bound_call, in_parts, result);
   for (size_t o = 0; o < outputs.size(); ++o) {
     Entry& entry = entries_[static_cast<size_t>(instr.outputs[o])];
     entry.value = std::move(outputs[o]);

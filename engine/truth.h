@@ -14,9 +14,9 @@ class Truth {
  public:
   // `inputs` are global tensors in the order of program.inputs; `parts`: how many ranks may cut a
   // reduction. `bounds`: what the parts of partial inputs may lose when they are reduced; none:
-  // every input is exact.
+  // every input is exact. `in_parts`: which values lie as partial sums; empty: none.
   Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-        int64_t parts, std::vector<Bound> bounds = {});
+        int64_t parts, std::vector<Bound> bounds = {}, std::vector<bool> in_parts = {});
   // Throws Error with line and column for data-dependent trouble (an index out of range).
   const Tensor& value(ValueId id);
   const Bound& bound(ValueId id);
@@ -35,6 +35,7 @@ class Truth {
   const GlobalProgram& program_;
   const OpRegistry& ops_;
   int64_t parts_;
+  std::vector<bool> in_parts_;  // by value
   std::deque<Entry> entries_;
   size_t pc_ = 0;
 };

@@ -23,6 +23,9 @@ struct Bound {
   int grid = 0;
   double magnitude = 0;       // largest |element| (finite ones)
   std::vector<double> error;  // when not exact: one per element, row-major; infinity = no statement
+  // Of a value that may lie as partial sums: the sum of the sizes of its parts, per element. When
+  // exact, odd multiples of the last bit that parts have. Empty: no more than the value itself.
+  std::vector<double> reach;
 
   static Bound exact_of(const Tensor& value);  // measures grid and magnitude
 };

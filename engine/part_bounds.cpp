@@ -1,0 +1,200 @@
+#include "shardproof/engine/part_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shardproof/ops/run_once.h"
+
+namespace shardproof {
+namespace {
+
+bool adds(const Placement& placement) {
+  if (!placement.is_partial()) return false;
+  const ReduceOp op = placement.partial().reduction.op;
+  return op == ReduceOp::sum || op == ReduceOp::avg;
+}
+
+// How partial sums and an op meet, from its strategies.
+struct Passing {
+  bool takes = false;  // parts in, parts out
+  bool makes = false;  // shards in, parts out
+};
+
+Passing passing_of(const OpRecord& op, const BoundCall& call) {
+  Passing passing;
+  if (!op.rule.strategies) return passing;
+  for (const Strategy& s : op.rule.strategies(*call.call, op.infer(*call.call), 2)) {
+    if (s.outputs.empty() || !adds(s.outputs[0])) continue;
+    const bool takes = std::any_of(s.inputs.begin(), s.inputs.end(), adds);
+    passing.takes = passing.takes || takes;
+    passing.makes = passing.makes || !takes;
+  }
+  return passing;
+}
+
+// An op's inputs with the reach of each in place of its value.
+struct Probe {
+  OpCall call;
+  std::vector<Tensor> tensors;
+  std::vector<const Tensor*> inputs;
+  std::vector<Bound> bounds;
+  std::vector<const Bound*> input_bounds;
+};
+
+bool replaced(const BoundCall& call, size_t i) {
+  return call.inputs[i] && is_floating(call.inputs[i]->dtype) && !call.call->inputs[i].weak;
+}
+
+// Not below `values`, whatever the dtype.
+Tensor rounded_up(DType dtype, const Dims& shape, std::vector<double> values) {
+  const Tensor nearest = tensor_of(dtype, shape, values);
+  const std::vector<double> kept = values_of(nearest);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (std::fabs(kept[i]) < std::fabs(values[i])) values[i] *= 1 + 2 * unit_roundoff(dtype);
+  return tensor_of(dtype, shape, values);
+}
+
+// `sign`: of every input but the first, so that sums and differences both reach as far as they can.
+Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign) {
+  Probe probe;
+  probe.call = *call.call;
+  probe.tensors.reserve(call.inputs.size());
+  probe.bounds.reserve(call.inputs.size());
+  bool first = true;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    probe.inputs.push_back(call.inputs[i]);
+    probe.input_bounds.push_back(call.input_bounds[i]);
+    if (!replaced(call, i)) continue;
+    const Bound& bound = *call.input_bounds[i];
+    std::vector<double> values = values_of(*call.inputs[i]);
+    for (size_t e = 0; e < values.size(); ++e) {
+      values[e] = std::fabs(values[e]) + error_of(bound, static_cast<int64_t>(e));
+      if (!bound.reach.empty()) values[e] = std::max(values[e], bound.reach[e]);
+      if (!first) values[e] *= sign;
+    }
+    first = false;
+    const DType kept = dtype.value_or(call.inputs[i]->dtype);
+    probe.call.inputs[i].dtype = kept;
+    probe.tensors.push_back(rounded_up(kept, call.inputs[i]->shape, std::move(values)));
+    probe.inputs[i] = &probe.tensors.back();
+    Bound own = Bound::exact_of(probe.tensors.back());
+    own.exact = bound.exact;
+    own.error = bound.error;
+    probe.bounds.push_back(std::move(own));
+    probe.input_bounds[i] = &probe.bounds.back();
+  }
+  return probe;
+}
+
+std::vector<Bound> bounds_at(const OpRecord& op, const BoundCall& call, const Probe& probe) {
+  const std::vector<Tensor> outputs = run_once(op, probe.call, probe.inputs);
+  BoundCall at{&probe.call, probe.inputs, probe.input_bounds, {}, call.parts};
+  for (const Tensor& output : outputs) at.outputs.push_back(&output);
+  return op.bound(at);
+}
+
+// The finest bit that parts of the results can have.
+int finest_grid(const BoundCall& call, const Bound& value, const Bound& probed) {
+  int least = std::min(value.grid, probed.grid), sum = 0;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.input_bounds[i] || !call.input_bounds[i]->exact || !replaced(call, i)) continue;
+    std::vector<double> reach = call.input_bounds[i]->reach;
+    int grid = call.input_bounds[i]->grid;
+    if (!reach.empty()) {
+      const auto count = static_cast<int64_t>(reach.size());
+      grid = std::min(grid, Bound::exact_of(tensor_of(DType::f64, Dims{count}, reach)).grid);
+    }
+    least = std::min(least, grid);
+    sum += grid;
+  }
+  return std::min(least, sum);
+}
+
+void widen(const BoundCall& call, const std::vector<double>& reach, const Bound& probed,
+           bool carries, DType dtype, Bound& bound) {
+  bound.reach = reach;
+  if (bound.exact && (!carries || probed.exact)) {
+    keep_grid_visible(bound.reach, finest_grid(call, bound, probed));
+    return;
+  }
+  if (!carries) return;  // what the op itself adds up is in its own bound
+  const double lost = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
+  std::vector<double> errors(reach.size());
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    errors[i] = std::max(error_of(bound, at), error_of(probed, at)) + lost * reach[i];
+  }
+  bound.exact = false;
+  bound.error = std::move(errors);
+}
+
+}  // namespace
+
+void keep_grid_visible(std::vector<double>& reach, int grid) {
+  if (grid < -1000 || grid > 1000) return;
+  const double step = std::ldexp(1.0, grid);
+  for (double& r : reach) {
+    const double steps = r / step;
+    if (steps < 0x1p52 && std::fmod(steps, 2.0) == 0) r += step;
+  }
+}
+
+std::vector<bool> values_in_parts(const GlobalProgram& program, const Partitioned& parts) {
+  std::vector<bool> in_parts(program.values.size(), false);
+  for (size_t id = 0; id < program.values.size(); ++id) {
+    if (parts.placed[id] == kNoValue) continue;
+    const auto& spec = parts.program.values[static_cast<size_t>(parts.placed[id])].spec;
+    in_parts[id] = spec && std::any_of(spec->placements().begin(), spec->placements().end(), adds);
+  }
+  for (size_t i = program.instrs.size(); i-- > 0;) {
+    const GlobalInstr& instr = program.instrs[i];
+    if (instr.kind != GlobalKind::claim && !instr.local) continue;
+    for (const ValueId out : instr.outputs)
+      for (const ValueId in : instr.inputs)
+        if (in != kNoValue && in_parts[static_cast<size_t>(out)])
+          in_parts[static_cast<size_t>(in)] = true;
+  }
+  return in_parts;
+}
+
+void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vector<bool>& in_parts,
+                     std::vector<Bound>& bounds) {
+  bool concerns = false, carries = false;
+  for (size_t o = 0; o < bounds.size(); ++o)
+    concerns = concerns || (in_parts[o] && is_floating(call.outputs[o]->dtype));
+  for (const Bound* bound : call.input_bounds)
+    carries = carries || (bound && !bound->reach.empty());
+  if (!concerns) return;
+  const Passing passing = passing_of(op, call);
+  carries = carries && passing.takes;
+  // Of an op that parts do not pass, shards make parts of one sign: none is larger than the sum.
+  if (!carries && !(passing.makes && passing.takes)) return;
+  std::vector<std::vector<double>> reach(bounds.size());
+  std::vector<Bound> probed = bounds;
+  for (const double sign : {1.0, -1.0}) {
+    const Probe wide = probe_of(call, DType::f64, sign);
+    const std::vector<Tensor> results = run_once(op, wide.call, wide.inputs);
+    for (size_t o = 0; o < bounds.size(); ++o) {
+      std::vector<double> sizes = values_of(results[o]);
+      reach[o].resize(sizes.size(), 0);
+      for (size_t i = 0; i < sizes.size(); ++i)
+        reach[o][i] = std::max(reach[o][i], std::fabs(sizes[i]));
+    }
+    if (!carries) continue;
+    const std::vector<Bound> at = bounds_at(op, call, probe_of(call, std::nullopt, sign));
+    for (size_t o = 0; o < bounds.size(); ++o) {
+      probed[o].exact = probed[o].exact && at[o].exact;
+      probed[o].grid = std::min(probed[o].grid, at[o].grid);
+      std::vector<double> errors(reach[o].size());
+      for (size_t i = 0; i < errors.size(); ++i)
+        errors[i] = std::max(error_of(probed[o], static_cast<int64_t>(i)),
+                             error_of(at[o], static_cast<int64_t>(i)));
+      if (!probed[o].exact) probed[o].error = std::move(errors);
+    }
+  }
+  for (size_t o = 0; o < bounds.size(); ++o)
+    if (in_parts[o] && is_floating(call.outputs[o]->dtype))
+      widen(call, reach[o], probed[o], carries, call.outputs[o]->dtype, bounds[o]);
+}
+
+}  // namespace shardproof
