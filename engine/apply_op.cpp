@@ -26,7 +26,8 @@ std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
 
 }  // namespace
 
-std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bool in_place) {
+std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bool in_place,
+                                        size_t wanted) {
   std::vector<ValueId> inputs;
   Attrs fixed;
   std::vector<std::pair<const Param*, LaneNumber>> numbers;
@@ -69,7 +70,7 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
       values.set(param->name, attribute_of(*param, number.on(lanes[0])));
     attrs.push_back({lanes, std::move(values)});
   }
-  std::vector<ValueId> outputs = emit_op(op, std::move(attrs), inputs);
+  std::vector<ValueId> outputs = emit(op, std::move(attrs), inputs, wanted);
   if (!in_place) return outputs;
   write_in_place(inputs.at(0), outputs.at(0));
   if (call.args.at(0).kind == ExprKind::name)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "shardproof/engine/partitioner.h"
 #include "shardproof/localtensor/error.h"
@@ -96,13 +97,54 @@ bool judge_forms(Choice& choice, const std::vector<const Strategy*>& picks, cons
       if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
       if (pick.cut == Cut::contiguous && !contiguous_everywhere(*spec)) return false;
       if (pick.cut == Cut::even && !equal_locals(*spec, static_cast<int>(axis))) return false;
+      const int dim = spec->placement(static_cast<int>(axis)).shard().dim;
+      if (pick.blocks > 0 && !cuts_between_blocks(*spec, dim, pick.blocks)) return false;
     }
   }
   choice.form = lowers ? LocalForm::lower : LocalForm::same;
   return !lowers || op.rule.lower;
 }
 
+// The inputs as they lie, with the axes of `mask` whole; nullopt where that changes nothing, leaves
+// nothing cut, or leaves no extent that explicit sizes fit.
+std::optional<std::vector<Spec>> with_whole_axes(const OpCall& call,
+                                                 const std::vector<Placed>& inputs,
+                                                 const Mesh& mesh, int64_t mask) {
+  std::vector<Spec> specs;
+  bool any_cut = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec) {
+      specs.push_back(Spec::replicated(mesh, call.inputs[i].shape, call.inputs[i].dtype));
+      continue;
+    }
+    std::vector<Placement> placements = inputs[i].spec->placements();
+    for (size_t axis = 0; axis < placements.size(); ++axis) {
+      Placement& p = placements[axis];
+      any_cut = any_cut || p.is_shard();
+      if (!(mask & (int64_t{1} << axis))) continue;
+      if (p.is_replicate()) return std::nullopt;
+      p = R();
+    }
+    try {
+      specs.emplace_back(mesh, std::move(placements), inputs[i].spec->shape(),
+                         inputs[i].spec->dtype(), inputs[i].spec->order());
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  if (!any_cut) return std::nullopt;
+  return specs;
+}
+
 }  // namespace
+
+std::optional<size_t> moved_before(const Choice& choice, const std::vector<Placed>& inputs,
+                                   size_t i) {
+  for (size_t k = 0; k < i; ++k)
+    if (inputs[k].spec && inputs[k].id == inputs[i].id && choice.inputs[k] == choice.inputs[i])
+      return k;
+  return std::nullopt;
+}
 
 // The specs that one pick per axis asks for. The same cut of a factor goes on every tensor that has
 // it: its split, sizes and order are taken from the first input that already cuts the dim on that
@@ -172,31 +214,13 @@ void Partitioner::joint_choices(const OpRecord& op, const OpCall& call,
                                 std::vector<Choice>& into) {
   const int axes = mesh.axis_count();
   for (int64_t mask = 0; mask < (int64_t{1} << std::min(axes, 12)); ++mask) {
-    std::vector<Spec> specs;
-    bool useful = true, any_cut = false;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].spec) {
-        specs.push_back(Spec::replicated(mesh, call.inputs[i].shape, call.inputs[i].dtype));
-        continue;
-      }
-      Spec spec = *inputs[i].spec;
-      for (int axis = 0; axis < axes; ++axis) {
-        any_cut = any_cut || spec.placement(axis).is_shard();
-        if (mask & (int64_t{1} << axis)) {
-          useful = useful && !spec.placement(axis).is_replicate();
-          spec = spec.with_placement(axis, R());
-        } else if (spec.placement(axis).is_partial()) {
-          useful = false;  // partials pass only where a strategy says so
-        }
-      }
-      specs.push_back(std::move(spec));
-    }
-    if (!useful || !any_cut) continue;
-    const std::optional<std::vector<Spec>> result = op.rule.joint(call, outputs, specs);
+    const std::optional<std::vector<Spec>> specs = with_whole_axes(call, inputs, mesh, mask);
+    if (!specs) continue;
+    const std::optional<std::vector<Spec>> result = op.rule.joint(call, outputs, *specs);
     if (!result) continue;
     Choice choice;
     for (size_t i = 0; i < inputs.size(); ++i)
-      choice.inputs.push_back(inputs[i].spec ? std::optional<Spec>(specs[i]) : std::nullopt);
+      choice.inputs.push_back(inputs[i].spec ? std::optional<Spec>((*specs)[i]) : std::nullopt);
     choice.outputs = *result;
     choice.per_rank_attrs = op.rule.joint_form == LocalForm::attrs;
     choice.sharded = op.rule.joint_form == LocalForm::shard;
@@ -284,6 +308,7 @@ std::optional<Price> Partitioner::price_of_inputs(const Choice& choice,
   changed = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!choice.inputs[i] || !inputs[i].spec || *choice.inputs[i] == *inputs[i].spec) continue;
+    if (moved_before(choice, inputs, i)) continue;
     std::optional<Price> rest = at_most;
     // A price of equal worth must not be lost to rounding.
     if (rest) rest->primary = rest->primary * (1 + 1e-12) - total.primary;
@@ -294,6 +319,27 @@ std::optional<Price> Partitioner::price_of_inputs(const Choice& choice,
     ++changed;
   }
   return total;
+}
+
+// What is written in an op's place is known only when it is written: it is, and taken back.
+Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
+                                     const std::vector<TensorMeta>& outputs,
+                                     const std::vector<Placed>& inputs, const Choice& choice) {
+  const Mark start = mark();
+  const bool outer = std::exchange(quiet_, true);
+  std::optional<Error> refused;
+  try {
+    emit_choice(op, call, outputs, inputs, choice);
+  } catch (const Error& error) {
+    refused = error;
+  }
+  Price price = spent_;
+  quiet_ = outer;
+  rollback(start);
+  if (refused) throw Error(*refused);
+  price.primary -= start.spent.primary;
+  price.calls -= start.spent.calls;
+  return price;
 }
 
 std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
@@ -317,19 +363,10 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
       std::get<0>(price) = *moving;
       if (best && std::get<0>(price) >= std::get<0>(least) && choice.form == LocalForm::lower)
         continue;
-      if (choice.form == LocalForm::lower) {
-        const Mark start = mark();
-        quiet_ = true;
-        emit_choice(op, call, outputs, inputs, choice);
-        std::get<0>(price) = spent_;
-        quiet_ = false;
-        rollback(start);
-        std::get<0>(price).primary -= start.spent.primary;
-        std::get<0>(price).calls -= start.spent.calls;
-      }
+      if (choice.form == LocalForm::lower)
+        std::get<0>(price) = price_of_lowering(op, call, outputs, inputs, choice);
     } catch (const Error&) {
-      quiet_ = false;
-      continue;  // no plan to these placements
+      continue;  // no plan to these placements, or a lowering that refuses them
     }
     if (best && price >= least) continue;
     best = &choice;

@@ -79,10 +79,10 @@ ValueId Partitioner::materialize(const Placed& number) {
   return id;
 }
 
-Placed Partitioner::number(double value) {
+Placed Partitioner::number(Number value) {
   Placed placed;
-  placed.number = Number(value);
-  placed.meta = {DType::f64, Dims{}, true, false};
+  placed.meta = {value.is_double() ? DType::f64 : DType::i64, Dims{}, true, false};
+  placed.number = std::move(value);
   return placed;
 }
 
@@ -160,9 +160,12 @@ Placed Partitioner::redistribute(const Placed& value, const Spec& to, bool writt
 std::vector<Placed> Partitioner::emit_choice(const OpRecord& op, const OpCall& call,
                                              const std::vector<TensorMeta>& outputs,
                                              std::vector<Placed> inputs, const Choice& choice) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].spec && choice.inputs[i])
-      inputs[i] = redistribute(inputs[i], *choice.inputs[i], false);
+  const std::vector<Placed> given = inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec || !choice.inputs[i]) continue;
+    const std::optional<size_t> before = moved_before(choice, given, i);
+    inputs[i] = before ? inputs[*before] : redistribute(inputs[i], *choice.inputs[i], false);
+  }
   std::vector<Spec> specs;
   for (size_t i = 0; i < inputs.size(); ++i)
     specs.push_back(inputs[i].spec ? *inputs[i].spec

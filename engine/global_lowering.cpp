@@ -38,16 +38,7 @@ class GlobalLowering : public Lowering {
     instr.attrs = std::move(attrs.at(0).attrs);
     instr.inputs = std::move(inputs);
     OpCall call{&instr.attrs, {}};
-    for (ValueId id : instr.inputs) {
-      TensorMeta meta;
-      if (id == kNoValue) {
-        meta.absent = true;
-      } else {
-        const GlobalValue& value = into_.values[static_cast<size_t>(id)];
-        meta = {value.dtype, value.shape, value.weak, false};
-      }
-      call.inputs.push_back(std::move(meta));
-    }
+    for (ValueId id : instr.inputs) call.inputs.push_back(meta_of(id));
     for (const TensorMeta& meta : op.infer(call)) instr.outputs.push_back(add(meta));
     instr.local = claiming_;
     instr.origin = origin();
@@ -135,7 +126,12 @@ class GlobalLowering : public Lowering {
     if (value.name.empty()) value.name = name;
   }
   void unnamed(ValueId, const Lanes&) override {}
-  int dims_of(ValueId id) override { return into_.values[static_cast<size_t>(id)].shape.size(); }
+  std::vector<Lanes> equal_shapes(const std::vector<ValueId>&) override { return {lanes_}; }
+  TensorMeta meta_of(ValueId id) override {
+    if (id == kNoValue) return {DType::f32, {}, false, true};
+    const GlobalValue& value = into_.values[static_cast<size_t>(id)];
+    return {value.dtype, value.shape, value.weak, false};
+  }
 
  private:
   ValueId add(const TensorMeta& meta) {

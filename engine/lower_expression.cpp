@@ -53,7 +53,7 @@ bool Lowering::is_number(const Expr& expr) {
         for (const Part& part : found->second)
           if (!part.lanes.intersect(lanes_).empty())
             return std::holds_alternative<LaneNumber>(part.binding);
-      return number_name(name, lanes_[0]).has_value();
+      return name == "inf" || name == "nan" || number_name(name, lanes_[0]).has_value();
     }
     case ExprKind::list:
     case ExprKind::unary:
@@ -129,7 +129,7 @@ Binding Lowering::lower(const Expr& expr) {
     case ExprKind::unary: return lower_unary(expr);
     case ExprKind::binary: return lower_binary(expr);
     case ExprKind::call: {
-      const std::vector<ValueId> results = lower_call(expr, true);
+      const std::vector<ValueId> results = lower_call(expr, 1);
       if (results.size() != 1)
         fail(expr.place,
              fmt::format("{} gives {} values where one is due", expr.symbol, results.size()));
@@ -180,10 +180,8 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
   if (!op) fail(place, fmt::format("no op means \"{}\" on tensors", symbol));
   const Place outer = place_;
   place_.column = place.column;
-  for (const Param& param : op->params)
-    if (!param.required && param.kind != ParamKind::optional_tensor && !attrs.has(param.name))
-      attrs.set(param.name, param.fallback);
-  const ValueId result = emit_op(*op, {{lanes_, std::move(attrs)}}, std::move(inputs)).at(0);
+  op->fill_fallbacks(attrs);
+  const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
   place_ = outer;
   return result;
 }
@@ -191,8 +189,8 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
 ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& items,
                               const Place& place) {
   const ValueId value = lower_value(base);
-  if (static_cast<int>(items.size()) > dims_of(value))
-    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(), dims_of(value)));
+  if (static_cast<int>(items.size()) > meta_of(value).shape.size())
+    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(), meta_of(value).shape.size()));
   const Place outer = place_;
   place_.column = place.column;
   ValueId result = value;
@@ -248,11 +246,11 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
   return emit_op(*op, std::move(attrs), {value}).at(0);
 }
 
-std::vector<ValueId> Lowering::lower_call(const Expr& call, bool wants_value) {
+std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
   if (call.kind != ExprKind::call) fail(call.place, "expected a call");
   const Place outer = place_;
   place_.column = call.place.column;
-  if (std::optional<std::vector<ValueId>> results = special(call, wants_value)) {
+  if (std::optional<std::vector<ValueId>> results = special(call, wanted > 0)) {
     place_ = outer;
     return *results;
   }
@@ -266,9 +264,9 @@ std::vector<ValueId> Lowering::lower_call(const Expr& call, bool wants_value) {
     for (const std::string& known : special_verbs()) nearest.offer(known);
     fail(call.place, fmt::format("unknown op {}{}", call.symbol, nearest.hint()));
   }
-  if (!wants_value && !in_place)
+  if (wanted == 0 && !in_place)
     fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));
-  std::vector<ValueId> results = apply_op(*op, call, in_place);
+  std::vector<ValueId> results = apply_op(*op, call, in_place, wanted);
   place_ = outer;
   return results;
 }

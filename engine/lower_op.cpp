@@ -12,9 +12,9 @@ class Lowerer : public LowerBuilder {
   Lowerer(Partitioner& partitioner, const std::vector<Placed>& inputs)
       : partitioner_(partitioner), values_(inputs.begin(), inputs.end()) {}
 
-  int input(int i) override { return i; }
+  int input(int i) override { return at(i).meta.absent ? kAbsent : i; }
 
-  int op(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
+  std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
     attrs_.push_back(std::move(attrs));
     std::vector<Placed> placed;
     for (int handle : inputs) {
@@ -22,18 +22,17 @@ class Lowerer : public LowerBuilder {
       if (handle < 0) placed.back().meta.absent = true;
     }
     const OpRecord& record = partitioner_.ops_.at(name);
-    Attrs& filled = attrs_.back();
-    for (const Param& param : record.params)
-      if (!param.required && param.kind != ParamKind::optional_tensor &&
-          filled.values().find(param.name) == filled.values().end())
-        filled.set(param.name, param.fallback);
-    for (Placed& result : partitioner_.emit_op(record, filled, placed))
+    record.fill_fallbacks(attrs_.back());
+    std::vector<int> results;
+    for (Placed& result : emit(record, attrs_.back(), placed)) {
       values_.push_back(std::move(result));
-    return first_of(record, filled, placed);
+      results.push_back(last());
+    }
+    return results;
   }
 
-  int number(double value) override {
-    values_.push_back(partitioner_.number(value));
+  int number(Number value) override {
+    values_.push_back(partitioner_.number(std::move(value)));
     return last();
   }
 
@@ -60,10 +59,15 @@ class Lowerer : public LowerBuilder {
 
  private:
   int last() const { return static_cast<int>(values_.size()) - 1; }
-  int first_of(const OpRecord& record, const Attrs& attrs, const std::vector<Placed>& inputs) {
+  std::vector<Placed> emit(const OpRecord& record, const Attrs& attrs,
+                           const std::vector<Placed>& inputs) {
     OpCall call{&attrs, {}};
     for (const Placed& input : inputs) call.inputs.push_back(input.meta);
-    return static_cast<int>(values_.size() - record.infer(call).size());
+    if (!record.is_written_as_others(call)) return partitioner_.emit_op(record, attrs, inputs);
+    Lowerer inner(partitioner_, inputs);
+    std::vector<Placed> results;
+    for (int handle : record.expand(call, inner)) results.push_back(inner.at(handle));
+    return results;
   }
 
   Partitioner& partitioner_;

@@ -63,16 +63,20 @@ class Lowering {
   virtual ValueId end_claim(ValueId value, const Statement& statement) = 0;
   virtual void named(ValueId value, const std::string& name) = 0;  // a value got its name
   virtual void unnamed(ValueId value, const Lanes& lanes) = 0;  // no name holds it on these lanes
-  virtual int dims_of(ValueId value) = 0;
+  virtual TensorMeta meta_of(ValueId value) = 0;                // on the first of the current lanes
+  virtual std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) = 0;  // the same, cut
 
+  // An op, or the ops that it is a name for (expand_op.cpp). `wanted`: names that are bound.
+  std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                            std::vector<ValueId> inputs, size_t wanted);
   // Expressions.
-  Binding lower(const Expr& expr);        // number or value
-  ValueId lower_value(const Expr& expr);  // numbers become 0-d values
-  std::vector<ValueId> lower_call(const Expr& call, bool wants_value);
+  Binding lower(const Expr& expr);                                   // number or value
+  ValueId lower_value(const Expr& expr);                             // numbers become 0-d values
+  std::vector<ValueId> lower_call(const Expr& call, size_t wanted);  // 0: the result is dropped
   bool is_number(const Expr& expr);
   LaneNumber lane_number(const Expr& expr);  // per lane where it differs
   Number uniform_number(const Expr& expr);   // Error when it differs by rank
-  std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place);
+  std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
   // What a name means here; a value bound differently on parts of the lanes is merged. nullopt:
   // unbound.
@@ -95,6 +99,7 @@ class Lowering {
   int64_t steps_ = 0;  // statements walked; a limit stops runaway loops
 
  private:
+  class Expander;
   void walk_one(const Statement& statement);
   void walk_for(const Statement& statement);
   void walk_if(const Statement& statement);

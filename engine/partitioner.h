@@ -27,6 +27,11 @@ struct Choice {
   bool per_rank_attrs = false;
 };
 
+// The input before `i` that is the same value and goes to the same placements: what brings it there
+// is done once.
+std::optional<size_t> moved_before(const Choice& choice, const std::vector<Placed>& inputs,
+                                   size_t i);
+
 class Partitioner {
  public:
   Partitioner(const Job& job, const OpRegistry& ops, const PartitionOptions& options)
@@ -37,7 +42,7 @@ class Partitioner {
   std::vector<Placed> emit_op(const OpRecord& op, const Attrs& attrs,
                               const std::vector<Placed>& inputs);
   Placed redistribute(const Placed& value, const Spec& to, bool written);
-  Placed number(double value);
+  Placed number(Number value);
 
  private:
   friend class Lowerer;
@@ -68,6 +73,9 @@ class Partitioner {
   // nullopt: more than `at_most`.
   std::optional<Price> price_of_inputs(const Choice& choice, const std::vector<Placed>& inputs,
                                        const std::optional<Price>& at_most, int& changed);
+  Price price_of_lowering(const OpRecord& op, const OpCall& call,
+                          const std::vector<TensorMeta>& outputs, const std::vector<Placed>& inputs,
+                          const Choice& choice);
   const PlannerResult& plan(const Spec& from, const Spec& to);
 
   // emit_plan.cpp

@@ -128,7 +128,14 @@ void RankLowering::unnamed(ValueId id, const Lanes& lanes) {
   (group_depth_ > 0 ? after_group_ : listing_.instrs).push_back(std::move(instr));
 }
 
-int RankLowering::dims_of(ValueId id) { return value(id).shapes.at(0).shape.size(); }
+TensorMeta RankLowering::meta_of(ValueId id) {
+  if (id == kNoValue) return {DType::f32, {}, false, true};
+  return {value(id).dtype, shape_on(id, lanes_[0]), value(id).weak, false};
+}
+
+std::vector<Lanes> RankLowering::equal_shapes(const std::vector<ValueId>& values) {
+  return classes_of(values, {});
+}
 
 Dims RankLowering::shape_on(ValueId id, int64_t rank) const {
   for (const LocalShape& shape : value(id).shapes)
@@ -300,7 +307,7 @@ std::optional<LaneNumber> RankLowering::shape_number(const Expr& call) {
   const std::optional<Binding> bound = find(name_of(call.args[0].name), call.place);
   if (!bound) return std::nullopt;
   const ValueId id = std::get<ValueId>(*bound);
-  const int dim = normalize_dim(uniform_number(call.args[1]).integer(), dims_of(id));
+  const int dim = normalize_dim(uniform_number(call.args[1]).integer(), meta_of(id).shape.size());
   LaneNumber result{lanes_, {}};
   for (int64_t i = 0; i < lanes_.size(); ++i) {
     if (call.symbol == "dim") {

@@ -37,7 +37,8 @@ class RankLowering : public Lowering {
   ValueId end_claim(ValueId value, const Statement& statement) override;
   void named(ValueId value, const std::string& name) override;
   void unnamed(ValueId value, const Lanes& lanes) override;
-  int dims_of(ValueId value) override;
+  TensorMeta meta_of(ValueId value) override;
+  std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) override;
 
  private:
   // Arguments of a special verb, by position and key.

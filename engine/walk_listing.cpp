@@ -44,7 +44,7 @@ void Lowering::walk_one(const Statement& statement) {
     case StatementKind::assign: return walk_assign(statement);
     case StatementKind::assign_index: return walk_assign_index(statement);
     case StatementKind::call: {
-      lower_call(*statement.value, false);
+      lower_call(*statement.value, 0);
       return;
     }
     case StatementKind::for_range: return walk_for(statement);
@@ -100,7 +100,7 @@ void Lowering::walk_assign(const Statement& statement) {
   if (statement.targets.size() > 1) {
     if (value.kind != ExprKind::call)
       fail(value.place, "expected a call that gives several values");
-    const std::vector<ValueId> results = lower_call(value, true);
+    const std::vector<ValueId> results = lower_call(value, statement.targets.size());
     if (results.size() != statement.targets.size())
       fail(statement.place, fmt::format("{} gives {} values, {} names are bound", value.symbol,
                                         results.size(), statement.targets.size()));

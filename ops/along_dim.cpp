@@ -7,6 +7,7 @@
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
@@ -131,6 +132,7 @@ void add_take(OpRegistry& ops) {
     add({6}, {4}, -1, DType::i64);
     return found;
   };
+  lift_scalars(take);
   ops.add(std::move(take));
 }
 

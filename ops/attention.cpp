@@ -11,13 +11,14 @@
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
 namespace {
 
-constexpr int kQuery = 0, kKey = 1, kValue = 2;
+constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3;
 
 struct Attention {
   int64_t batch = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0, value_dim = 0;
@@ -126,7 +127,7 @@ void run_lane(const Attention& a, const LaneCall& lane) {
 Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   Attention a = attention_of(call);
-  LanePlan plan{{compute, compute, compute}, {compute}, 0, {}};
+  LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   plan.scratch_bytes = a.queries * int64_t{sizeof(int64_t)} + a.keys * size_of(compute);
   plan.body = [a, compute](const LaneCall& lane) {
     with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(a, lane); });
@@ -163,6 +164,7 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   found.push_back({{R(), R(), values}, {values}, LocalForm::same, Cut::any});
   for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})  // linear in v
     found.push_back({{R(), R(), P(op)}, {P(op)}, LocalForm::same, Cut::any});
+  for (Strategy& s : found) s.inputs.resize(call.inputs.size(), R());  // no mask
   return found;
 }
 
@@ -254,9 +256,42 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   auto add = [&](const TensorMeta& meta) {
     total.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
   };
-  for (const TensorMeta& input : call.inputs) add(input);
+  for (const TensorMeta& input : call.inputs)
+    if (!input.absent) add(input);
   add(outputs[0]);
   return total;
+}
+
+// With a mask, the scores are written out: true or 0 lets a query see a key, false hides it, a
+// number is added to the score.
+std::vector<Term> masked(Formula& f) {
+  infer(f.call);
+  const Attention a = attention_of(f.call);
+  const DType dtype = f[kQuery].dtype(), wide = compute_dtype(dtype);
+  const auto widened = [&](int input) {
+    return f[input].dtype() == wide ? f[input] : f.to(wide, f[input]);
+  };
+  const auto grouped = [&](const Term& x) {
+    if (a.kv_heads == a.heads || a.kv_heads == 0) return x;
+    return f.op("repeat_interleave", {x},
+                {{"repeats", a.heads / a.kv_heads}, {"dim", int64_t{x.dims() - 3}}});
+  };
+  const Term keys = f.op("t", {grouped(widened(kKey))});
+  Term scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
+  if (f[kMask].dtype() == DType::boolean)
+    scores = f.where(f[kMask], scores, -std::numeric_limits<double>::infinity());
+  else
+    scores = scores + widened(kMask);
+  if (a.causal) {
+    const Term past = f.op(
+        "tril",
+        {f.op("ones", {Term{}},
+              {{"shape", std::vector<int64_t>{a.queries, a.keys}}, {"dtype", DType::boolean}})});
+    scores = f.where(past, scores, -std::numeric_limits<double>::infinity());
+  }
+  const Term weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
+  const Term out = f.op("matmul", {weights, grouped(widened(kValue))});
+  return {dtype == wide ? out : f.to(dtype, out)};
 }
 
 }  // namespace
@@ -266,8 +301,12 @@ void add_attention_ops(OpRegistry& ops) {
   sdpa.name = "sdpa";
   sdpa.family = "attention";
   sdpa.summary = "softmax(q k^T scale) v over [..., heads, seq, head_dim]; fewer kv heads: grouped";
-  sdpa.params = {params::tensor("query"), params::tensor("key"), params::tensor("value"),
-                 params::boolean("causal", false), params::optional("scale", ParamKind::number)};
+  sdpa.params = {params::tensor("query"),
+                 params::tensor("key"),
+                 params::tensor("value"),
+                 params::boolean("causal", false),
+                 params::optional("scale", ParamKind::number),
+                 params::optional_tensor("mask")};
   sdpa.infer = infer;
   sdpa.prepare = prepare;
   sdpa.rule.strategies = strategies;
@@ -275,13 +314,21 @@ void add_attention_ops(OpRegistry& ops) {
   sdpa.cost = cost;
   sdpa.samples = [] {
     Attrs full{{"causal", false}}, causal{{"causal", true}};
+    Sample hidden = sample_of({{{2, 4, 5, 2}, {2, 2, 3, 2}, {2, 2, 3, 2}, {5, 3}}}, full);
+    Sample added = hidden;
+    hidden.inputs[kMask].dtype = DType::boolean;
+    hidden.fills = {"", "", "", "ones"};
     return std::vector<Sample>{
+        hidden,
+        added,
         sample_of({{{2, 4, 5, 4}, {2, 4, 5, 4}, {2, 4, 5, 4}}}, causal),
         sample_of({{{2, 8, 6, 4}, {2, 4, 6, 4}, {2, 4, 6, 4}}, DType::bf16}, causal),
         sample_of({{{1, 6, 3, 2}, {1, 2, 7, 2}, {1, 2, 7, 5}}, DType::f64}, full),
         sample_of({{{4, 4, 4}, {1, 4, 4}, {1, 4, 4}}}, full),
         sample_of({{{3, 2}, {4, 2}, {4, 3}}}, full)};
   };
+  write_as_others(
+      sdpa, [](const OpCall& call) { return present(call, kMask); }, masked);
   ops.add(std::move(sdpa));
 }
 

@@ -10,6 +10,8 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/float_pair_functors.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/promotion.h"
 
 namespace shardproof {
@@ -94,6 +96,28 @@ double by_order(const Interval& a, const Interval& b, double) {
 double by_truth(const Interval& a, const Interval& b, double) {
   auto stable = [](const Interval& x) { return x.error == 0 || nearest_to_zero(x) > 0; };
   return stable(a) && stable(b) ? 0 : kInfinity;
+}
+
+double by_copied_sign(const Interval& a, const Interval& b, double) {
+  if (b.error == 0 || nearest_to_zero(b) > 0) return a.error;
+  return 2 * a.size();
+}
+// The angle turns by what the point moves over its distance from the origin.
+double by_angle(const Interval& a, const Interval& b, double) {
+  if (a.error == 0 && b.error == 0) return 0;
+  const double y = nearest_to_zero(a), x = nearest_to_zero(b);
+  const double distance = std::hypot(y, x);
+  const bool jumps = b.low() <= 0 && a.low() <= 0 && a.high() >= 0;  // from pi to -pi
+  return distance > 0 && !jumps ? (a.error + b.error) / distance : kInfinity;
+}
+double by_truncated_remainder(const Interval& a, const Interval& b, double) {
+  if (a.error == 0 && b.error == 0) return 0;
+  if (nearest_to_zero(b) == 0) return kInfinity;
+  const double corners[] = {a.low() / b.low(), a.low() / b.high(), a.high() / b.low(),
+                            a.high() / b.high()};
+  const auto [low, high] = std::minmax_element(std::begin(corners), std::end(corners));
+  if (std::trunc(*low) != std::trunc(*high)) return kInfinity;
+  return a.error + (std::fabs(a.value / b.value) + 1) * b.error;
 }
 
 int smaller_grid(int a, int b) { return std::min(a, b); }
@@ -228,6 +252,18 @@ const Row kRows[] = {
      Accepts::reals, 0, by_larger, nullptr, nullptr, maximum_passes, ""},
     {"minimum", "", "the smaller, NaN if either is", binary<functor::Minimum>, Result::same,
      Accepts::reals, 0, by_larger, nullptr, nullptr, minimum_passes, ""},
+    {"fmax", "", "the larger, NaN only if both are", binary<functor::Fmax>, Result::same,
+     Accepts::reals, 0, by_larger, nullptr, nullptr, no_passes, ""},
+    {"fmin", "", "the smaller, NaN only if both are", binary<functor::Fmin>, Result::same,
+     Accepts::reals, 0, by_larger, nullptr, nullptr, no_passes, ""},
+    {"fmod", "", "x - y * trunc(x / y)", binary<functor::Fmod>, Result::same,
+     Accepts::no_bool_reals, 0, by_truncated_remainder, nullptr, nullptr, no_passes, "ints(1, 5)"},
+    {"copysign", "", "x with the sign of y", binary<functor::CopySign>, Result::floating,
+     Accepts::reals, 0, by_copied_sign, nullptr, nullptr, no_passes, ""},
+    {"atan2", "", "angle of the point (y, x)", binary<functor::Atan2>, Result::floating,
+     Accepts::reals, 2, by_angle, nullptr, nullptr, no_passes, "ints(1, 5)"},
+    {"hypot", "", "sqrt(x^2 + y^2)", binary<functor::Hypot>, Result::floating, Accepts::reals, 2,
+     by_sum, nullptr, nullptr, no_passes, ""},
     {"eq", "==", "x == y", binary<functor::Eq>, Result::boolean, Accepts::all, 0, by_order, nullptr,
      nullptr, no_passes, ""},
     {"ne", "!=", "x != y", binary<functor::Ne>, Result::boolean, Accepts::all, 0, by_order, nullptr,
@@ -349,10 +385,38 @@ OpRecord binary_record(const Row& row) {
   return op;
 }
 
+// x + alpha * y, x - alpha * y.
+void take_alpha(OpRecord& op) {
+  op.params.push_back(params::optional("alpha", ParamKind::number));
+  write_as_others(
+      op, [](const OpCall& call) { return call.attrs->has("alpha"); },
+      [name = op.name](Formula& f) {
+        return std::vector<Term>{combine(name.c_str(), f[0], f[1] * f.number("alpha"))};
+      });
+}
+
+void take_rounding_mode(OpRecord& op) {
+  op.params.push_back(params::optional("rounding_mode", ParamKind::text));
+  write_as_others(
+      op, [](const OpCall& call) { return call.attrs->has("rounding_mode"); },
+      [](Formula& f) {
+        const std::string& mode = f.call.attrs->text("rounding_mode");
+        if (mode == "floor") return std::vector<Term>{combine("floordiv", f[0], f[1])};
+        if (mode != "trunc") f.refuse("rounding_mode is 'floor' or 'trunc', found '{}'", mode);
+        return std::vector<Term>{f.op("trunc", {f[0] / f[1]})};
+      });
+}
+
 }  // namespace
 
 void add_binary_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(binary_record(row));
+  for (const Row& row : kRows) {
+    OpRecord op = binary_record(row);
+    const std::string_view name = row.name;
+    if (name == "add" || name == "sub") take_alpha(op);
+    if (name == "div") take_rounding_mode(op);
+    ops.add(std::move(op));
+  }
 }
 
 }  // namespace shardproof

@@ -1,8 +1,9 @@
 // conv1d and conv2d (cross-correlation, as in torch): input [N, C, L..], weight [O, C / groups,
 // K..], bias [O].
 //
-// The padded input, seen through a window of strides, is one operand of a contraction; the summed
-// index runs over channel, then window, in ascending order.
+// Cut space lowers to a batch of windows (halo.cpp). The padded input, seen through a window of
+// strides, is one operand of a contraction; the summed index runs over channel, then window, in
+// ascending order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -54,11 +55,13 @@ Window window_of(const Conv& conv, const OpCall& call) {
                 call.attrs->integer("groups"),
                 {},
                 x};
-  if (window.groups < 1) refuse(conv.name, call, "groups must be at least 1");
+  // A shard may hold no group at all.
+  const bool nothing = window.groups == 0 && x[1] == 0 && w[0] == 0;
+  if (window.groups < 1 && !nothing) refuse(conv.name, call, "groups must be at least 1");
   if (x[1] != w[1] * window.groups)
     refuse(conv.name, call, "the channels differ, {} of the input and {} x {} groups of the weight",
            x[1], w[1], window.groups);
-  if (w[0] % window.groups != 0)
+  if (!nothing && w[0] % window.groups != 0)
     refuse(conv.name, call, "{} output channels do not divide into {} groups", w[0], window.groups);
   window.out = {x[0], w[0]};
   for (int i = 0; i < conv.spatial; ++i) {
@@ -158,6 +161,11 @@ Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DTyp
 
 Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   constexpr int64_t kAlignment = 64;
+  if (element_count(outputs[0].shape) == 0) {
+    Kernel nothing;
+    nothing.run = [](const KernelCall&) {};
+    return nothing;
+  }
   DType compute = contraction_dtype(outputs[0].dtype);
   Window window = window_of(conv, call);
   WindowView view = view_of(conv, window, input_shape(call, kWeight));
@@ -181,13 +189,85 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const OpCall& call, int64_t axis_size) {
+// What one rank of `ranks` reads of a cut dim: windows of one length, and the entries that are
+// another rank's.
+struct Reading {
+  std::vector<int64_t> starts, foreign;
+  int64_t length = 0;
+};
+Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_t ranks) {
+  const auto at = static_cast<size_t>(spatial);
+  const int dim = spatial + 2;
+  const int64_t size = input_shape(call, 0)[dim], own = size / ranks;
+  const int64_t outputs = window.out[dim] / ranks, stride = window.stride[at];
+  Reading reading;
+  reading.length =
+      (outputs - 1) * stride + window.dilation[at] * (input_shape(call, kWeight)[dim] - 1) + 1;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const int64_t start = rank * outputs * stride - window.padding[at];
+    reading.starts.push_back(start);
+    for (int64_t i = std::max<int64_t>(start, 0); i < std::min(start + reading.length, size); ++i)
+      if (i / own != rank) reading.foreign.push_back(i);
+  }
+  std::sort(reading.foreign.begin(), reading.foreign.end());
+  reading.foreign.erase(std::unique(reading.foreign.begin(), reading.foreign.end()),
+                        reading.foreign.end());
+  if (reading.foreign.empty()) reading.foreign.push_back(0);
+  return reading;
+}
+
+// Space is cut: the edges that others read are reduced to all, each rank puts its window together,
+// and the windows are convolved as a batch.
+int lower(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
+  int axis = -1;
+  for (int a = 0; a < inputs[0].mesh().axis_count(); ++a) {
+    const Placement& p = inputs[0].placement(a);
+    if (!p.is_shard() || p.shard().dim < 2) continue;
+    if (axis >= 0) refuse(conv.name, call, "more than one axis cuts the space");
+    axis = a;
+  }
+  const int dim = inputs[0].placement(axis).shard().dim;
+  const int64_t ranks = inputs[0].mesh().axis_size(axis);
+  const Window window = window_of(conv, call);
+  const Reading reading = reading_of(window, call, dim - 2, ranks);
+  const int x = b.input(0);
+  int strips =
+      b.op("index_select", {{"dim", int64_t{dim}}, {"index", reading.foreign}}, {x, kAbsent});
+  std::vector<Placement> placements = b.spec(strips).placements();
+  placements[static_cast<size_t>(axis)] = R();
+  strips = b.redistribute(strips, placements);
+  int value = b.op("halo_windows",
+                   {{"dim", int64_t{dim}},
+                    {"starts", reading.starts},
+                    {"length", reading.length},
+                    {"index", reading.foreign}},
+                   {x, strips});
+  value = b.op("flatten", {{"start_dim", int64_t{0}}, {"end_dim", int64_t{1}}}, {value});
+  Attrs attrs = *call.attrs;
+  std::vector<int64_t> padding = window.padding;
+  padding[static_cast<size_t>(dim - 2)] = 0;
+  attrs.set("padding", padding);
+  value = b.op(conv.name, attrs,
+               {value, b.input(kWeight), call.inputs.size() > kBias ? b.input(kBias) : kAbsent});
+  value =
+      b.op("unflatten",
+           {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>{ranks, window.out[0]}}}, {value});
+  std::vector<int64_t> order;
+  for (int64_t d = 1; d <= dim; ++d) order.push_back(d);
+  order.push_back(0);
+  for (int64_t d = dim + 1; d <= window.out.size(); ++d) order.push_back(d);
+  value = b.op("permute", {{"dims", order}}, {value});
+  return b.op("flatten", {{"start_dim", int64_t{dim}}, {"end_dim", int64_t{dim + 1}}}, {value});
+}
+
+std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
+                                 const std::vector<TensorMeta>& outputs, int64_t ranks) {
   bool biased = present(call, kBias);
   int64_t groups = call.attrs->integer("groups");
   std::vector<Strategy> found;
   auto add = [&](Placement x, Placement w, Placement bias, Placement out,
-                 LocalForm form = LocalForm::same, Cut cut = Cut::any) {
-    Strategy s{{x, w}, {out}, form, cut};
+                 LocalForm form = LocalForm::same, int64_t blocks = 0) {
+    Strategy s{{x, w}, {out}, form, Cut::any, blocks};
     if (call.inputs.size() > kBias) s.inputs.push_back(biased ? bias : R());
     found.push_back(s);
   };
@@ -195,8 +275,14 @@ std::vector<Strategy> strategies(const OpCall& call, int64_t axis_size) {
   if (groups == 1) {
     add(R(), S(0), S(0), S(1));
     add(S(1), S(1), P(), P());
-  } else if (groups % axis_size == 0) {
-    add(S(1), S(0), S(0), S(1), LocalForm::attrs, Cut::even);
+  } else {
+    add(S(1), S(0), S(0), S(1), LocalForm::attrs, groups);
+  }
+  for (int dim = 2; dim < conv.spatial + 2; ++dim) {
+    const int64_t size = input_shape(call, 0)[dim], out = outputs[0].shape[dim];
+    if (size == 0 || out == 0 || size % ranks != 0 || out % ranks != 0) continue;
+    add(S(dim), R(), R(), S(dim), LocalForm::lower, ranks);
+    found.back().cut = Cut::even;
   }
   std::vector<ReduceOp> linear = {ReduceOp::sum};
   if (!is_integral(input_meta(call, 0).dtype)) linear.push_back(ReduceOp::avg);
@@ -275,8 +361,11 @@ OpRecord record_of(const Conv& conv) {
   record.prepare = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare(conv, call, outputs);
   };
-  record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&,
-                              int64_t axis_size) { return strategies(call, axis_size); };
+  record.rule.strategies = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs,
+                                  int64_t ranks) { return strategies(conv, call, outputs, ranks); };
+  record.rule.lower = [conv](const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
+    return std::vector<int>{lower(conv, call, inputs, b)};
+  };
   record.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                                const std::vector<Spec>&, int64_t rank) {
     Attrs attrs = *call.attrs;
@@ -312,16 +401,18 @@ Sample sample(std::vector<Dims> shapes, int64_t stride, int64_t padding, int64_t
 void add_conv_ops(OpRegistry& ops) {
   OpRecord one = record_of({"conv1d", 1});
   one.samples = [] {
-    return std::vector<Sample>{sample({{3, 2, 7}, {4, 2, 3}, {4}}, 1, 1, 1),
-                               sample({{2, 4, 8}, {6, 2, 2}}, 2, 0, 2),
-                               sample({{2, 2, 5}, {4, 2, 3}}, 1, 0, 1, DType::bf16)};
+    return std::vector<Sample>{
+        sample({{3, 2, 7}, {4, 2, 3}, {4}}, 1, 1, 1), sample({{2, 4, 8}, {6, 2, 2}}, 2, 0, 2),
+        sample({{2, 2, 5}, {4, 2, 3}}, 1, 0, 1, DType::bf16),
+        sample({{1, 3, 36}, {2, 3, 5}, {2}}, 1, 2, 1), sample({{1, 2, 24}, {2, 1, 3}}, 2, 1, 2)};
   };
   ops.add(std::move(one));
   OpRecord two = record_of({"conv2d", 2});
   two.samples = [] {
     return std::vector<Sample>{sample({{2, 2, 5, 4}, {3, 2, 2, 2}, {3}}, 1, 0, 1),
                                sample({{4, 4, 4, 4}, {4, 4, 3, 3}}, 1, 1, 1),
-                               sample({{2, 4, 5, 5}, {4, 1, 3, 3}, {4}}, 2, 1, 4, DType::f64)};
+                               sample({{2, 4, 5, 5}, {4, 1, 3, 3}, {4}}, 2, 1, 4, DType::f64),
+                               sample({{1, 2, 24, 6}, {2, 2, 3, 3}}, 1, 1, 1)};
   };
   ops.add(std::move(two));
 }

@@ -1,4 +1,5 @@
-// zeros, ones, full, empty; dim and start, which tell a rank about its shard.
+// zeros, ones, full, empty, arange; dim and start, which tell a rank about its shard.
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -210,10 +211,74 @@ OpRecord place_record(const char* op_name, const char* summary, bool start) {
   return op;
 }
 
+// ---- arange ----
+
+struct Progression {
+  double start = 0, step = 1;
+  int64_t count = 0;
+  bool whole = true;
+};
+
+Progression progression_of(const OpCall& call) {
+  const Attrs& attrs = *call.attrs;
+  Progression p;
+  const bool ends = attrs.has("end");
+  const double end = attrs.number(ends ? "end" : "start");
+  p.start = ends ? attrs.number("start") : 0;
+  p.step = attrs.number("step");
+  for (const char* name : {"start", "end", "step"})
+    if (attrs.has(name))
+      p.whole = p.whole && std::holds_alternative<int64_t>(attrs.values().find(name)->second);
+  const double steps = std::ceil((end - p.start) / p.step);
+  if (!std::isfinite(steps) || steps < 0 || steps > 0x1p40)
+    refuse("arange", call, "from {} to {} by {}", p.start, end, p.step);
+  p.count = static_cast<int64_t>(steps);
+  return p;
+}
+
+// Whole on every rank: a shard of it is a slice, which moves nothing.
+OpRecord arange_record() {
+  OpRecord op;
+  op.name = "arange";
+  op.family = "creation";
+  op.summary = "arange(n) or arange(start, end, step): numbers `step` apart, end not taken";
+  op.params = {{"start", ParamKind::number, true, {}},
+               {"end", ParamKind::number, false, {}},
+               {"step", ParamKind::number, false, int64_t{1}},
+               {"dtype", ParamKind::dtype, false, {}}};
+  op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
+    const Progression p = progression_of(call);
+    const DType natural = p.whole ? DType::i64 : kDefaultFloat;
+    return {{call.attrs->has("dtype") ? call.attrs->dtype("dtype") : natural, Dims{p.count}}};
+  };
+  op.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    Kernel kernel;
+    kernel.run = [p = progression_of(call), dtype = outputs[0].dtype](const KernelCall& run) {
+      for (int64_t lane = 0; lane < run.lanes; ++lane)
+        for (int64_t i = 0; i < p.count; ++i)
+          store_f64(run.outputs->front().at(lane) + i * size_of(dtype), dtype,
+                    p.start + static_cast<double>(i) * p.step);
+    };
+    return kernel;
+  };
+  op.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
+    return std::vector<Strategy>{};
+  };
+  op.bound = [](const BoundCall& call) {
+    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
+  };
+  op.samples = [] {
+    return std::vector<Sample>{{{{"start", int64_t{5}}}, {}, {}},
+                               {{{"start", 0.5}, {"end", int64_t{3}}, {"step", 0.75}}, {}, {}}};
+  };
+  return op;
+}
+
 }  // namespace
 
 void add_creation_ops(OpRegistry& ops) {
   for (const Row& row : kRows) ops.add(fill_record(row));
+  ops.add(arange_record());
   ops.add(place_record("dim", "my local size of a dim", false));
   ops.add(place_record(
       "start", "global index of my first element of a dim; the global size when empty", true));

@@ -9,6 +9,7 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/global_index.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/row_kernel.h"
@@ -150,6 +151,7 @@ OpRecord cumsum_record() {
         bound_with_infinities(*call.outputs[0], prefix_errors(call, dim, call.outputs[0]->dtype))};
   };
   op.samples = cumsum_samples;
+  lift_scalars(op);
   return op;
 }
 

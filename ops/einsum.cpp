@@ -23,8 +23,6 @@ void add_character(const OpCall& call, Equation& equation, char c) {
     equation.inputs.emplace_back();
   else if (std::isalpha(static_cast<unsigned char>(c)))
     equation.inputs.back() += c;
-  else if (c == '.')
-    refuse("einsum", call, "'...' is not supported; name the dims");
   else if (c != ' ')
     refuse("einsum", call, "'{}' is no letter", c);
 }
@@ -47,8 +45,53 @@ void read_output(const OpCall& call, Equation& equation, const std::string& text
   }
 }
 
+// '...' of each input as letters that stand nowhere else, aligned from the last; of the output as
+// those of the input that has most. An output that is left out begins with them.
+std::string without_ellipsis(const OpCall& call, std::string text) {
+  if (text.find("...") == std::string::npos) return text;
+  std::erase(text, ' ');
+  std::string free;
+  for (char c = 'z'; c >= 'A'; --c)
+    if (std::isalpha(static_cast<unsigned char>(c)) && text.find(c) == std::string::npos) free += c;
+  const size_t arrow = text.find("->");
+  std::string left = text.substr(0, arrow), result, longest;
+  std::map<char, int> seen;
+  size_t input = 0;
+  for (size_t at = 0; at <= left.size(); ++input) {
+    const size_t end = std::min(left.find(',', at), left.size());
+    std::string term = left.substr(at, end - at);
+    for (const char c : term)
+      if (c != '.') ++seen[c];
+    const size_t dots = term.find("...");
+    if (dots != std::string::npos && input < call.inputs.size()) {
+      const int64_t named = static_cast<int64_t>(term.size()) - 3;
+      const int64_t more = call.inputs[input].shape.size() - named;
+      if (more < 0 || more > static_cast<int64_t>(free.size()))
+        refuse("einsum", call, "'{}' names {} dims, input {} has {}", term, named, input + 1,
+               call.inputs[input].shape.size());
+      std::string letters = free.substr(0, static_cast<size_t>(more));
+      std::reverse(letters.begin(), letters.end());
+      if (letters.size() > longest.size()) longest = letters;
+      term.replace(dots, 3, letters);
+    }
+    result += (at > 0 ? "," : "") + term;
+    at = end + 1;
+  }
+  std::string output;
+  if (arrow != std::string::npos) {
+    output = text.substr(arrow + 2);
+    const size_t dots = output.find("...");
+    if (dots != std::string::npos) output.replace(dots, 3, longest);
+  } else {
+    output = longest;
+    for (const auto& [c, count] : seen)
+      if (count == 1) output += c;
+  }
+  return result + "->" + output;
+}
+
 Equation read_equation(const OpCall& call) {
-  const std::string& text = call.attrs->text("equation");
+  const std::string text = without_ellipsis(call, call.attrs->text("equation"));
   Equation equation;
   equation.inputs.emplace_back();
   size_t arrow = text.find("->");

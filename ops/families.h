@@ -8,7 +8,7 @@ namespace shardproof {
 
 void add_unary_ops(OpRegistry& ops);      // unary.cpp
 void add_binary_ops(OpRegistry& ops);     // binary.cpp
-void add_select_ops(OpRegistry& ops);     // select.cpp: where, cast, clamp
+void add_select_ops(OpRegistry& ops);     // select.cpp: where, cast
 void add_creation_ops(OpRegistry& ops);   // creation.cpp
 void add_random_ops(OpRegistry& ops);     // random.cpp
 void add_reduction_ops(OpRegistry& ops);  // reduction.cpp
@@ -16,6 +16,7 @@ void add_moment_ops(OpRegistry& ops);     // moment.cpp: mean, var, std, norm, l
 void add_argmax_ops(OpRegistry& ops);     // argmax.cpp
 void add_softmax_ops(OpRegistry& ops);    // softmax.cpp
 void add_cumsum_ops(OpRegistry& ops);     // cumsum.cpp
+void add_running_ops(OpRegistry& ops);    // running.cpp: cumprod, cummax, cummin
 void add_optimizer_ops(OpRegistry& ops);  // optimizer.cpp
 
 void add_matmul_ops(OpRegistry& ops);     // matmul.cpp: matmul, bmm, addmm, linear
@@ -31,6 +32,14 @@ void add_norm_ops(OpRegistry& ops);       // norm.cpp: layer_norm, rms_norm
 void add_rope_ops(OpRegistry& ops);       // rope.cpp
 void add_attention_ops(OpRegistry& ops);  // attention.cpp: sdpa
 void add_loss_ops(OpRegistry& ops);       // loss.cpp: cross_entropy, nll_loss, mse_loss
-void add_conv_ops(OpRegistry& ops);       // conv.cpp
+// Formulas: names for other ops.
+void add_arithmetic_formulas(OpRegistry& ops);  // arithmetic_formulas.cpp: clamp, lerp, addcmul
+void add_activation_formulas(OpRegistry& ops);  // activation_formulas.cpp: elu, mish, hardtanh
+void add_loss_formulas(OpRegistry& ops);        // loss_formulas.cpp: l1_loss, huber_loss, kl_div
+void add_move_formulas(OpRegistry& ops);        // move_formulas.cpp: tril, diagonal, unfold
+void add_reduction_formulas(OpRegistry& ops);   // reduction_formulas.cpp: aminmax, median, cumprod
+void add_layer_formulas(OpRegistry& ops);       // layer_formulas.cpp: batch_norm, avg_pool2d
+void add_conv_ops(OpRegistry& ops);             // conv.cpp: conv1d, conv2d
+void add_halo_ops(OpRegistry& ops);             // halo.cpp: halo_windows
 
 }  // namespace shardproof

@@ -16,67 +16,33 @@ struct SumFold : functor::Add {
   static T identity() {
     return T{0};
   }
-  template <typename T>
-  static T start(const ReduceNumbers&) {
-    return T{0};
-  }
 };
 struct ProductFold : functor::Mul {
   template <typename T>
   static T identity() {
     return T{1};
   }
-  template <typename T>
-  static T start(const ReduceNumbers&) {
-    return T{1};
-  }
 };
-// The identity of the result's dtype comes with the call: f8e4m3 has no infinity, bool no large
-// numbers.
-template <typename T>
-T given_identity(const ReduceNumbers& numbers) {
-  if constexpr (std::is_same_v<T, int64_t>)
-    return numbers.whole;
-  else
-    return static_cast<T>(numbers.real);
-}
-struct MaxFold {
+template <bool kLargest>
+struct ExtremeFold {
   static constexpr unsigned kTypes = kReals;
-  // Once NaN, always NaN: no x is larger than NaN, and NaN replaces everything.
+  // Once NaN, always NaN: nothing beats NaN, and NaN replaces everything.
   template <typename T>
   static T apply(T a, T b) {
-    return b > a || b != b ? b : a;
+    const bool beats = kLargest ? b > a : b < a;
+    return beats || b != b ? b : a;
   }
   template <typename T>
   static T identity() {
+    using Limits = std::numeric_limits<T>;
     if constexpr (std::is_same_v<T, int64_t>)
-      return std::numeric_limits<T>::min();
+      return kLargest ? Limits::min() : Limits::max();
     else
-      return -std::numeric_limits<T>::infinity();
-  }
-  template <typename T>
-  static T start(const ReduceNumbers& numbers) {
-    return given_identity<T>(numbers);
+      return kLargest ? -Limits::infinity() : Limits::infinity();
   }
 };
-struct MinFold {
-  static constexpr unsigned kTypes = kReals;
-  template <typename T>
-  static T apply(T a, T b) {
-    return b < a || b != b ? b : a;
-  }
-  template <typename T>
-  static T identity() {
-    if constexpr (std::is_same_v<T, int64_t>)
-      return std::numeric_limits<T>::max();
-    else
-      return std::numeric_limits<T>::infinity();
-  }
-  template <typename T>
-  static T start(const ReduceNumbers& numbers) {
-    return given_identity<T>(numbers);
-  }
-};
+using MaxFold = ExtremeFold<true>;
+using MinFold = ExtremeFold<false>;
 struct AnyFold {
   template <typename T>
   static T apply(T a, T b) {
@@ -84,10 +50,6 @@ struct AnyFold {
   }
   template <typename T>
   static T identity() {
-    return 0;
-  }
-  template <typename T>
-  static T start(const ReduceNumbers&) {
     return 0;
   }
 };
@@ -100,10 +62,18 @@ struct AllFold {
   static T identity() {
     return 1;
   }
-  template <typename T>
-  static T start(const ReduceNumbers&) {
-    return 1;
-  }
 };
+
+// What a fold starts from. An extreme's identity is that of the result's dtype and comes with the
+// call: f8e4m3 has no infinity, bool no large numbers.
+template <typename F, typename T>
+T start_of(const ReduceNumbers& numbers) {
+  if constexpr (!std::is_same_v<F, MaxFold> && !std::is_same_v<F, MinFold>)
+    return F::template identity<T>();
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return numbers.whole;
+  else
+    return static_cast<T>(numbers.real);
+}
 
 }  // namespace shardproof

@@ -7,6 +7,7 @@
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
@@ -173,6 +174,7 @@ void add_index_select(OpRegistry& ops) {
     by_tensor.fills = {"ints", "ints(0, 5)"};
     return std::vector<Sample>{by_list, by_tensor};
   };
+  lift_scalars(select);
   ops.add(std::move(select));
 }
 

@@ -58,20 +58,6 @@ struct Unary {
   }
 };
 
-// A unary functor that reads attributes: apply(x, numbers).
-template <typename F>
-struct UnaryWith {
-  template <typename C>
-  using Result = Stored<decltype(F::apply(C{}, TileNumbers{}))>;
-  template <typename C>
-  static void run(const TileCall& call) {
-    const C* __restrict a = tile_input<C>(call, 0);
-    auto* __restrict out = tile_output<Result<C>>(call, 0);
-    const TileNumbers numbers = *call.numbers;
-    for (int64_t i = 0; i < call.count; ++i) out[i] = F::apply(a[i], numbers);
-  }
-};
-
 template <typename F>
 struct Binary {
   template <typename C>

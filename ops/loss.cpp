@@ -128,7 +128,7 @@ std::vector<Strategy> strategies(const OpCall& call) {
   labels.erase(static_cast<size_t>(loss.class_dim), 1);
   FactorOptions options;
   options.form_of[classes] = LocalForm::lower;
-  if (loss.weighted || loss.classes == 1) options.whole = classes;
+  if (loss.classes == 1) options.whole = classes;
   bool mean = loss.reduction == LossReduction::mean;
   if (mean)
     for (char c : labels) options.form_of[c] = LocalForm::lower;
@@ -168,6 +168,13 @@ Attrs loss_attrs(const char* reduction, double smoothing = 0) {
           {"label_smoothing", smoothing}};
 }
 
+Sample weighted(Sample sample) {
+  const Dims& logits = sample.inputs[0].shape;
+  sample.inputs[kLossWeight] = {sample.inputs[0].dtype, {logits[logits.size() > 1 ? 1 : 0]}};
+  sample.fills[kLossWeight] = "uniform(0.5, 2)";
+  return sample;
+}
+
 OpRecord record_of(LossKind kind) {
   OpRecord record;
   record.name = loss_name(kind);
@@ -201,7 +208,10 @@ void add_loss_ops(OpRegistry& ops) {
                                sample({6, 5}, loss_attrs("none"), DType::bf16),
                                sample({2, 4, 3}, loss_attrs("mean")),
                                sample({5, 8}, loss_attrs("mean", 0.1)),
-                               sample({7}, loss_attrs("sum"))};
+                               sample({7}, loss_attrs("sum")),
+                               weighted(sample({5, 4}, loss_attrs("mean"), DType::f32, true)),
+                               weighted(sample({2, 6, 3}, loss_attrs("sum"))),
+                               weighted(sample({4, 4}, loss_attrs("none"), DType::bf16))};
   };
   ops.add(std::move(cross));
 
@@ -214,7 +224,8 @@ void add_loss_ops(OpRegistry& ops) {
     auto attrs = [](const char* reduction) {
       return Attrs{{"ignore_index", int64_t{-1}}, {"reduction", std::string(reduction)}};
     };
-    return std::vector<Sample>{sample({5, 4}, attrs("mean")), sample({4, 6}, attrs("none"))};
+    return std::vector<Sample>{sample({5, 4}, attrs("mean")), sample({4, 6}, attrs("none")),
+                               weighted(sample({5, 4}, attrs("mean")))};
   };
   ops.add(std::move(nll));
   add_mse_loss(ops);

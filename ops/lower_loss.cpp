@@ -24,11 +24,16 @@ class LossBuilder {
 
   std::vector<int> run(LossKind kind) {
     int value = kind == LossKind::nll ? build_.op("neg", {}, {picked()}) : entropy();
+    int share = build_.op("cast", {{"dtype", compute_dtype(dtype_)}}, {valid_});
+    if (loss_.weighted) {
+      share = build_.op("where", {}, {valid_, weight_of_label(), build_.number(0)});
+      value = build_.op("mul", {}, {value, share});
+    }
     value = build_.op("where", {}, {valid_, value, build_.number(0)});
     if (loss_.reduction == LossReduction::none) return {narrowed(value)};
     int sum = sum_all(value);
     if (loss_.reduction == LossReduction::sum) return {narrowed(sum)};
-    int count = sum_all(build_.op("cast", {{"dtype", compute_dtype(dtype_)}}, {valid_}));
+    int count = sum_all(share);
     int mean =
         build_.op("div", {}, {build_.replicate_partials(sum), build_.replicate_partials(count)});
     return {narrowed(mean)};
@@ -49,6 +54,15 @@ class LossBuilder {
     int index = build_.op("unsqueeze", dim, {safe_});
     int taken = build_.op("take_along_dim", dim, {logits_, index});
     Attrs drop{{"dim", std::vector<int64_t>{loss_.class_dim}}};
+    return build_.replicate_partials(build_.op("squeeze", drop, {taken}));
+  }
+  int weight_of_label() {
+    int weight = build_.input(kLossWeight);
+    if (compute_dtype(dtype_) != dtype_)
+      weight = build_.op("cast", {{"dtype", compute_dtype(dtype_)}}, {weight});
+    int table = build_.op("unsqueeze", {{"dim", int64_t{1}}}, {weight});
+    int taken = build_.op("embedding", {}, {safe_, table});
+    Attrs drop{{"dim", std::vector<int64_t>{-1}}};
     return build_.replicate_partials(build_.op("squeeze", drop, {taken}));
   }
   int entropy() {

@@ -54,16 +54,24 @@ void keep_legal_strategies(Rule& rule) {
 
 }  // namespace
 
+void OpRecord::fill_fallbacks(Attrs& attrs) const {
+  for (const Param& param : params)
+    if (!param.required && param.kind != ParamKind::optional_tensor &&
+        attrs.values().find(param.name) == attrs.values().end())
+      attrs.set(param.name, param.fallback);
+}
+
 void OpRegistry::add(OpRecord record) {
   SP_CHECK(!record.name.empty() && !records_.contains(record.name),
            "op name '{}' is empty or taken", record.name);
-  SP_CHECK(record.infer && record.prepare, "op {} needs infer and prepare", record.name);
+  SP_CHECK(record.expand || (record.infer && record.prepare), "op {} needs infer and prepare",
+           record.name);
   keep_legal_strategies(record.rule);
   if (!record.cost) record.cost = default_cost;
   if (!record.samples) record.samples = [] { return std::vector<Sample>{}; };
   const std::string name = record.name;
   const OpRecord& kept = records_.emplace(name, std::move(record)).first->second;
-  if (!kept.bound) {
+  if (!kept.bound && kept.infer) {
     // By parts, not by address: a registry is a value and may be copied.
     records_.find(name)->second.bound = [infer = kept.infer,
                                          prepare = kept.prepare](const BoundCall& call) {

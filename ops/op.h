@@ -2,7 +2,7 @@
 // record; the registry lists it; no op name stands anywhere else. Free to omit what the defaults
 // give (noted below).
 //
-// Four views of one op meet here:
+// Views of one op meet here:
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
 //   kernel            prepare once for (attrs, dtypes, shapes), then run for many lanes
 //   rule              which placements are legal and what runs on each rank then
@@ -19,6 +19,7 @@
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/localtensor/tensor.h"
 #include "shardproof/ops/bound.h"
+#include "shardproof/ops/builder.h"
 #include "shardproof/ops/kernel.h"
 #include "shardproof/ops/rule.h"
 #include "shardproof/program/attrs.h"
@@ -76,6 +77,16 @@ struct OpRecord {
   // Default: flops = output elements, bytes = all inputs and outputs once.
   std::function<OpCost(const OpCall&, const std::vector<TensorMeta>& outputs)> cost;
   std::function<std::vector<Sample>()> samples;
+
+  // An op that is a name for other ops: writes them and gives handles of the results. With it,
+  // everything above may be left out; with `expands` it holds only for calls of which that is true.
+  std::function<std::vector<int>(const OpCall&, OpBuilder&)> expand;
+  std::function<bool(const OpCall&)> expands;
+  bool is_written_as_others(const OpCall& call) const {
+    return expand && (!expands || expands(call));
+  }
+  // Parameters that were left out get their fallbacks.
+  void fill_fallbacks(Attrs& attrs) const;
 };
 
 // An explicit list; order of addition is the order of `list ops`.

@@ -1,15 +1,24 @@
 // sort and topk: values in order along a dim, with the indices they came from. Equal values keep
 // their order; NaN counts as larger than all.
+//
+// Over a cut dim topk lowers to two ops, so that k candidates a rank travel and not the dim:
+// topk_segments gives the k best of each segment with their indices in the dim, topk_merge the best
+// of these. Of two equal candidates the one of the smaller index is better, wherever it stands.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
 namespace {
+
+constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
 
 // A dim in the midst of [outer, size, inner]; the first `kept` in order are given.
 struct Ordering {
@@ -32,6 +41,19 @@ bool less(T a, T b) {
   return a < b;
 }
 
+// Positions 0 .. count - 1 in order; `index` decides between equals, so that no sort needs memory
+// to be stable.
+template <typename Value, typename Index>
+void order_places(int64_t* place, int64_t count, bool descending, const Value& value,
+                  const Index& index) {
+  for (int64_t at = 0; at < count; ++at) place[at] = at;
+  std::sort(place, place + count, [&](int64_t a, int64_t b) {
+    if (less(value(a), value(b))) return !descending;
+    if (less(value(b), value(a))) return descending;
+    return index(a) < index(b);
+  });
+}
+
 template <typename T>
 void order_lane(const Ordering& order, const LaneCall& lane) {
   auto* place = reinterpret_cast<int64_t*>(lane.scratch);
@@ -39,13 +61,7 @@ void order_lane(const Ordering& order, const LaneCall& lane) {
     for (int64_t i = 0; i < order.inner; ++i) {
       const T* row = lane.in<T>(0) + o * order.size * order.inner + i;
       auto value = [&](int64_t at) { return row[at * order.inner]; };
-      for (int64_t at = 0; at < order.size; ++at) place[at] = at;
-      // The index decides between equals, so that no sort needs memory to be stable.
-      std::sort(place, place + order.size, [&](int64_t a, int64_t b) {
-        if (less(value(a), value(b))) return !order.descending;
-        if (less(value(b), value(a))) return order.descending;
-        return a < b;
-      });
+      order_places(place, order.size, order.descending, value, [](int64_t at) { return at; });
       int64_t target = o * order.kept * order.inner + i;
       for (int64_t at = 0; at < order.kept; ++at, target += order.inner) {
         lane.out<T>(0)[target] = value(place[at]);
@@ -104,6 +120,266 @@ std::vector<Bound> order_bound(const BoundCall& call, int dim) {
   return {bound_from_errors(out, errors), bound_from_errors(*call.outputs[1], errors)};
 }
 
+// ---- topk over a cut dim ----
+
+int64_t kept_of(const OpCall& call) { return call.attrs->integer("k"); }
+int along(std::string_view name, const OpCall& call) {
+  require_ordered(name, call);
+  return dim_of(name, call, call.attrs->integer("dim"));
+}
+
+// Candidates of the ranks that cut dim of `spec`, k each, side by side.
+Spec candidates_spec(const Spec& spec, int dim, int64_t k, DType dtype) {
+  std::vector<Placement> placements = spec.placements();
+  int64_t parts = 1;
+  for (const int axis : spec.axes_of_dim(dim)) {
+    parts *= spec.mesh().axis_size(axis);
+    placements[static_cast<size_t>(axis)] = S(dim);
+  }
+  Dims shape = spec.shape();
+  shape[dim] = parts * k;
+  return Spec(spec.mesh(), placements, shape, dtype, spec.order());
+}
+
+// Start and length of the segment behind each k candidates.
+std::vector<int64_t> segments_of(const Spec& spec, int dim, int64_t k) {
+  const Spec candidates = candidates_spec(spec, dim, k, DType::i64);
+  std::vector<int64_t> segments(static_cast<size_t>(candidates.shape()[dim] / k * 2), 0);
+  const Lanes ranks = spec.mesh().ranks();
+  for (int64_t i = 0; i < ranks.size(); ++i) {
+    const Runs owned = spec.owned(ranks[i], dim);
+    const auto at = static_cast<size_t>(candidates.owned(ranks[i], dim).front().start / k * 2);
+    if (owned.empty()) continue;
+    segments[at] = owned.front().start;
+    segments[at + 1] = owned.front().length;
+  }
+  return segments;
+}
+
+// A value of the dtype that loses to every other or is equal to it.
+double last_value(DType dtype, bool descending) {
+  if (is_floating(dtype) && !descending) return std::numeric_limits<double>::quiet_NaN();
+  if (is_floating(dtype))
+    return dtype == DType::f8e4m3 ? -max_finite(dtype) : -std::numeric_limits<double>::infinity();
+  return 0;
+}
+int64_t last_integer(DType dtype, bool descending) {
+  if (dtype == DType::boolean) return descending ? 0 : 1;
+  const int64_t largest = dtype == DType::i64 ? std::numeric_limits<int64_t>::max()
+                                              : static_cast<int64_t>(max_finite(dtype));
+  if (!descending) return largest;
+  return is_signed(dtype) ? -largest - 1 : 0;
+}
+
+// A segment shorter than k is filled up with candidates that lose to every other.
+struct Segments {
+  std::vector<int64_t> starts_and_lengths;
+  int64_t from = 0;  // index of the input's first element
+};
+
+template <typename T>
+void segments_lane(const Ordering& order, const Segments& segments, DType dtype,
+                   const LaneCall& lane) {
+  auto* place = reinterpret_cast<int64_t*>(lane.scratch);
+  const T worst = std::is_floating_point_v<T>
+                      ? static_cast<T>(last_value(dtype, order.descending))
+                      : static_cast<T>(last_integer(dtype, order.descending));
+  const int64_t k = order.kept;
+  const std::vector<int64_t>& list = segments.starts_and_lengths;
+  int64_t* index = lane.out<int64_t>(1);
+  for (int64_t o = 0; o < order.outer; ++o)
+    for (size_t s = 0; s < list.size(); s += 2)
+      for (int64_t i = 0; i < order.inner; ++i) {
+        const int64_t start = list[s], size = list[s + 1];
+        const T* row = lane.in<T>(0) + (o * order.size + start - segments.from) * order.inner + i;
+        auto value = [&](int64_t at) { return row[at * order.inner]; };
+        order_places(place, size, order.descending, value, [](int64_t at) { return at; });
+        const auto before = o * static_cast<int64_t>(list.size() / 2) + static_cast<int64_t>(s / 2);
+        for (int64_t at = 0; at < k; ++at) {
+          const int64_t target = (before * k + at) * order.inner + i;
+          lane.out<T>(0)[target] = at < size ? value(place[at]) : worst;
+          index[target] = at < size ? start + place[at] : kNoIndex;
+        }
+      }
+}
+
+template <typename T>
+void merge_lane(const Ordering& order, const LaneCall& lane) {
+  auto* place = reinterpret_cast<int64_t*>(lane.scratch);
+  for (int64_t o = 0; o < order.outer; ++o)
+    for (int64_t i = 0; i < order.inner; ++i) {
+      const int64_t base = o * order.size * order.inner + i;
+      auto value = [&](int64_t at) { return lane.in<T>(0)[base + at * order.inner]; };
+      auto index = [&](int64_t at) { return lane.in<int64_t>(1)[base + at * order.inner]; };
+      order_places(place, order.size, order.descending, value, index);
+      for (int64_t at = 0; at < order.kept; ++at) {
+        const int64_t target = (o * order.kept + at) * order.inner + i;
+        lane.out<T>(0)[target] = value(place[at]);
+        lane.out<int64_t>(1)[target] = index(place[at]);
+      }
+    }
+}
+
+std::vector<int> lower_topk(const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
+  const int dim = along("topk", call);
+  const int64_t k = kept_of(call);
+  const Attrs kept{{"k", k}, {"dim", int64_t{dim}}, {"largest", call.attrs->flag("largest")}};
+  Attrs of_segments = kept;
+  of_segments.set("segments", segments_of(inputs[0], dim, k));
+  std::vector<int> candidates = b.ops("topk_segments", of_segments, {b.input(0)});
+  for (int& value : candidates) {
+    std::vector<Placement> placements = b.spec(value).placements();
+    for (Placement& p : placements)
+      if (p.is_shard(dim)) p = R();
+    value = b.redistribute(value, placements);
+  }
+  return b.ops("topk_merge", kept, candidates);
+}
+
+std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::vector<Spec>& inputs,
+                                                DType dtype) {
+  const int dim = along("topk_segments", call);
+  const int64_t k = kept_of(call);
+  const Spec& in = inputs[0];
+  if (in.has_partial()) return std::nullopt;
+  const Lanes ranks = in.mesh().ranks();
+  for (int64_t i = 0; i < ranks.size(); ++i)
+    if (in.owned(ranks[i], dim).size() > 1) return std::nullopt;
+  std::vector<Placement> placements = in.placements();
+  const bool cut = !in.axes_of_dim(dim).empty();
+  if (cut && segments_of(in, dim, k) != call.attrs->integers("segments")) return std::nullopt;
+  if (cut) return {{candidates_spec(in, dim, k, dtype), candidates_spec(in, dim, k, DType::i64)}};
+  Dims shape = in.shape();
+  shape[dim] = static_cast<int64_t>(call.attrs->integers("segments").size()) / 2 * k;
+  return {{Spec(in.mesh(), placements, shape, dtype, in.order()),
+           Spec(in.mesh(), placements, shape, DType::i64, in.order())}};
+}
+
+using OrderBody = std::function<void(const LaneCall&)>;
+Kernel order_kernel(const Ordering& order, const OpCall& call,
+                    const std::vector<TensorMeta>& outputs, OrderBody body) {
+  const DType compute = compute_dtype(outputs[0].dtype);
+  LanePlan plan{
+      {compute}, {compute, DType::i64}, order.size * int64_t{sizeof(int64_t)}, std::move(body)};
+  if (call.inputs.size() > 1) plan.inputs.push_back(DType::i64);
+  return lane_kernel(plan, call, outputs);
+}
+
+template <typename Run>
+OrderBody in_compute_type(DType compute, Run run) {
+  return [compute, run](const LaneCall& lane) {
+    if (compute == DType::i64) return run(int64_t{0}, lane);
+    with_float(compute, [&](auto zero) { run(zero, lane); });
+  };
+}
+
+// What inexact candidates are is known only up to the largest error of all.
+std::vector<Bound> candidates_bound(const BoundCall& call) {
+  if (all_exact(call))
+    return {Bound::exact_of(*call.outputs[0]), Bound::exact_of(*call.outputs[1])};
+  double largest = 0;
+  for (int64_t i = 0; i < call.inputs[0]->elements(); ++i)
+    largest = std::max(largest, error_of(*call.input_bounds[0], i));
+  const std::vector<double> errors(static_cast<size_t>(call.outputs[0]->elements()), largest);
+  return {bound_from_errors(*call.outputs[0], errors), bound_from_errors(*call.outputs[1], errors)};
+}
+
+void add_segments(OpRegistry& ops) {
+  OpRecord segments;
+  segments.name = "topk_segments";
+  segments.family = "index";
+  segments.summary = "the k best of each segment (start, length, ..) of a dim, and their indices";
+  segments.params = {params::tensor("input"),      params::integer("k"),
+                     params::integer("dim"),       params::boolean("largest", true),
+                     params::integers("segments"), params::integer("from", 0)};
+  segments.infer = [](const OpCall& call) {
+    return order_metas(
+        call, along("topk_segments", call),
+        static_cast<int64_t>(call.attrs->integers("segments").size()) / 2 * kept_of(call));
+  };
+  segments.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const int dim = along("topk_segments", call);
+    const Ordering order =
+        ordering_of(input_shape(call, 0), dim, kept_of(call), call.attrs->flag("largest"));
+    const Segments list{call.attrs->integers("segments"), call.attrs->integer("from")};
+    const auto run = [order, list, dtype = outputs[0].dtype](auto zero, const LaneCall& lane) {
+      segments_lane<decltype(zero)>(order, list, dtype, lane);
+    };
+    return order_kernel(order, call, outputs,
+                        in_compute_type(compute_dtype(outputs[0].dtype), run));
+  };
+  segments.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
+    return std::vector<Strategy>{};
+  };
+  segments.rule.joint = [](const OpCall& call, const std::vector<TensorMeta>& outputs,
+                           const std::vector<Spec>& inputs) {
+    return segments_joint(call, inputs, outputs[0].dtype);
+  };
+  segments.rule.joint_form = LocalForm::attrs;
+  segments.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
+                                 const std::vector<Spec>&, int64_t rank) {
+    const int dim = along("topk_segments", call);
+    Attrs attrs = *call.attrs;
+    if (inputs[0].axes_of_dim(dim).empty()) return attrs;
+    const Runs own = inputs[0].owned(rank, dim);
+    const int64_t start = own.empty() ? 0 : own.front().start;
+    attrs.set("segments", std::vector<int64_t>{start, length(own)});
+    attrs.set("from", start);
+    return attrs;
+  };
+  segments.bound = candidates_bound;
+  segments.samples = [] {
+    Attrs thirds{{"k", int64_t{2}},
+                 {"dim", int64_t{0}},
+                 {"largest", true},
+                 {"segments", std::vector<int64_t>{0, 2, 2, 2, 4, 1}}};
+    Attrs halves{{"k", int64_t{3}},
+                 {"dim", int64_t{-1}},
+                 {"largest", false},
+                 {"segments", std::vector<int64_t>{0, 3, 3, 2}}};
+    return std::vector<Sample>{sample_of({{{5, 3}}}, thirds),
+                               sample_of({{{2, 5}}, DType::i64}, halves)};
+  };
+  ops.add(std::move(segments));
+}
+
+void add_merge(OpRegistry& ops) {
+  OpRecord merge;
+  merge.name = "topk_merge";
+  merge.family = "index";
+  merge.summary = "the k best of candidates with indices; of equal ones that of the smaller index";
+  merge.params = {params::tensor("input"), params::tensor("indices"), params::integer("k"),
+                  params::integer("dim"), params::boolean("largest", true)};
+  merge.infer = [](const OpCall& call) {
+    require_integral("topk_merge", call, 1);
+    if (!(input_shape(call, 0) == input_shape(call, 1)))
+      refuse("topk_merge", call, "values and indices must be of one shape");
+    return order_metas(call, along("topk_merge", call), kept_of(call));
+  };
+  merge.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const Ordering order = ordering_of(input_shape(call, 0), along("topk_merge", call),
+                                       kept_of(call), call.attrs->flag("largest"));
+    const auto run = [order](auto zero, const LaneCall& lane) {
+      merge_lane<decltype(zero)>(order, lane);
+    };
+    return order_kernel(order, call, outputs,
+                        in_compute_type(compute_dtype(outputs[0].dtype), run));
+  };
+  merge.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    std::string names = letters(input_shape(call, 0).size());
+    names[static_cast<size_t>(along("topk_merge", call))] = '1';
+    return factor_strategies(names + "," + names + "->" + names + "," + names, {});
+  };
+  merge.bound = candidates_bound;
+  merge.samples = [] {
+    Sample sample = sample_of({{{5, 6}, {5, 6}}, DType::f32, {"ints", "ints(0, 9)"}},
+                              {{"k", int64_t{2}}, {"dim", int64_t{-1}}, {"largest", true}});
+    sample.inputs[1].dtype = DType::i64;
+    return std::vector<Sample>{sample};
+  };
+  ops.add(std::move(merge));
+}
+
 int sort_dim(const OpCall& call) {
   require_ordered("sort", call);
   return dim_of("sort", call, call.attrs->integer("dim"));
@@ -146,6 +422,7 @@ void add_order_ops(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{7, 3}}}, rows), sample_of({{{2, 5}}, DType::i64}, last),
                                sample_of({{{4, 1}}, DType::bf16}, rows)};
   };
+  lift_scalars(sort);
   ops.add(std::move(sort));
 
   OpRecord topk;
@@ -163,17 +440,25 @@ void add_order_ops(OpRegistry& ops) {
                          call, outputs);
   };
   topk.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return order_strategies(call, topk_dim(call));
+    const int dim = topk_dim(call);
+    std::vector<Strategy> strategies = order_strategies(call, dim);
+    if (kept_of(call) > 0)
+      strategies.push_back({{S(dim)}, {R(), R()}, LocalForm::lower, Cut::contiguous});
+    return strategies;
   };
+  topk.rule.lower = lower_topk;
   topk.bound = [](const BoundCall& call) { return order_bound(call, topk_dim(*call.call)); };
   topk.samples = [] {
     Attrs two{{"k", int64_t{2}}, {"dim", int64_t{-1}}, {"largest", true}};
     Attrs least{{"k", int64_t{3}}, {"dim", int64_t{0}}, {"largest", false}};
-    return std::vector<Sample>{sample_of({{{5, 8}}}, two),
+    return std::vector<Sample>{sample_of({{{2, 61}}}, two), sample_of({{{5, 8}}}, two),
                                sample_of({{{5, 3}}, DType::bf16}, least),
                                sample_of({{{2, 2, 4}}, DType::i64}, two)};
   };
+  lift_scalars(topk);
   ops.add(std::move(topk));
+  add_segments(ops);
+  add_merge(ops);
 }
 
 }  // namespace shardproof

@@ -67,7 +67,7 @@ struct FoldState {
     s.value = F::apply(s.value, fold_run(F::template identity<T>(), x, count,
                                          [](T a, T b) { return F::apply(a, b); }));
   }
-  static FoldState start(const ReduceNumbers& numbers) { return {F::template start<T>(numbers)}; }
+  static FoldState start(const ReduceNumbers& numbers) { return {start_of<F, T>(numbers)}; }
   void between(int, const ReduceNumbers&) {}
   T finish(const ReduceNumbers&) const { return value; }
 };

@@ -8,6 +8,7 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 
@@ -227,10 +228,26 @@ OpRecord fold_record(const Row& row) {
   return op;
 }
 
+// values, indices = max(x, dim=1): with two names bound, as in torch.
+void give_indices(OpRecord& op, const char* values, const char* indices) {
+  write_as_others(
+      op, [](const OpCall& call) { return call.wanted == 2; },
+      [values, indices](Formula& f) {
+        if (!f.given("dim")) f.refuse("without dim there are no indices");
+        return std::vector<Term>{f.op(values, {f[0]}, f.over()), f.op(indices, {f[0]}, f.over())};
+      });
+}
+
 }  // namespace
 
 void add_reduction_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(fold_record(row));
+  for (const Row& row : kRows) {
+    OpRecord op = fold_record(row);
+    const std::string_view name = row.name;
+    if (name == "max") give_indices(op, "amax", "argmax");
+    if (name == "min") give_indices(op, "amin", "argmin");
+    ops.add(std::move(op));
+  }
 }
 
 }  // namespace shardproof

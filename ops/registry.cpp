@@ -14,6 +14,7 @@ OpRegistry builtin_ops() {
   add_argmax_ops(ops);
   add_softmax_ops(ops);
   add_cumsum_ops(ops);
+  add_running_ops(ops);
   add_optimizer_ops(ops);
   add_matmul_ops(ops);
   add_einsum_ops(ops);
@@ -29,6 +30,13 @@ OpRegistry builtin_ops() {
   add_attention_ops(ops);
   add_loss_ops(ops);
   add_conv_ops(ops);
+  add_halo_ops(ops);
+  add_arithmetic_formulas(ops);
+  add_activation_formulas(ops);
+  add_loss_formulas(ops);
+  add_move_formulas(ops);
+  add_reduction_formulas(ops);
+  add_layer_formulas(ops);
   return ops;
 }
 

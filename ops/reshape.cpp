@@ -126,6 +126,29 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   return record;
 }
 
+// flatten and unflatten give the sizes that they see, which on a rank without elements need not be
+// those of the result's shard.
+void require_local_shapes(OpRecord& record, const ShapeFunction& shape) {
+  record.rule.joint = [joint = record.rule.joint, local = record.rule.local_attrs, shape](
+                          const OpCall& call, const std::vector<TensorMeta>& outputs,
+                          const std::vector<Spec>& inputs) -> std::optional<std::vector<Spec>> {
+    auto specs = joint(call, outputs, inputs);
+    if (!specs) return std::nullopt;
+    const Lanes ranks = inputs[0].mesh().ranks();
+    for (int64_t i = 0; i < ranks.size(); ++i) {
+      const Dims from = inputs[0].local_shape(ranks[i]), to = (*specs)[0].local_shape(ranks[i]);
+      if (element_count(from) != 0) continue;
+      const Attrs attrs = local ? local(call, inputs, *specs, ranks[i]) : *call.attrs;
+      try {
+        if (!(shape({&attrs, {{outputs[0].dtype, from}}}) == to)) return std::nullopt;
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    }
+    return specs;
+  };
+}
+
 std::vector<int64_t> local_sizes(const Spec& spec, int64_t rank, int first, int count) {
   Dims local = spec.local_shape(rank);
   return {local.begin() + first, local.begin() + first + count};
@@ -167,12 +190,13 @@ void add_reshape_ops(OpRegistry& ops) {
       "flatten", "joins the dims from start_dim to end_dim",
       {params::tensor("input"), params::integer("start_dim", 0), params::integer("end_dim", -1)},
       flatten_shape);
-  flatten.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
-                                const std::vector<Spec>&, int64_t) { return *call.attrs; };
+  flatten.rule.joint_form = LocalForm::same;
+  require_local_shapes(flatten, flatten_shape);
   flatten.samples = [] {
     Attrs all{{"start_dim", int64_t{0}}, {"end_dim", int64_t{-1}}};
     Attrs first{{"start_dim", int64_t{0}}, {"end_dim", int64_t{1}}};
-    return std::vector<Sample>{sample_of({{{5, 3}}}, all), sample_of({{{4, 3, 2}}}, first)};
+    return std::vector<Sample>{sample_of({{{5, 3}}}, all), sample_of({{{4, 3, 2}}}, first),
+                               sample_of({{{5, 1, 2}}}, first)};
   };
   ops.add(std::move(flatten));
 
@@ -188,6 +212,7 @@ void add_reshape_ops(OpRegistry& ops) {
     int count = outputs[0].shape().size() - dims + 1;
     return Attrs{{"dim", int64_t{first}}, {"sizes", local_sizes(outputs[0], rank, first, count)}};
   };
+  require_local_shapes(unflatten, unflatten_shape);
   unflatten.samples = [] {
     Attrs rows{{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>{3, -1}}};
     return std::vector<Sample>{sample_of({{{12, 2}}}, rows), sample_of({{{6}}}, rows)};

@@ -97,6 +97,16 @@ std::vector<Strategy> factor_strategies(const std::string& notation, const Facto
   return strategies;
 }
 
+bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks) {
+  const int64_t block = spec.shape()[dim] / blocks;
+  if (block == 0) return true;
+  const Lanes ranks = spec.mesh().ranks();
+  for (int64_t i = 0; i < ranks.size(); ++i)
+    for (const Run& run : spec.owned(ranks[i], dim))
+      if (run.start % block != 0 || run.length % block != 0) return false;
+  return true;
+}
+
 bool reduction_allowed(ReduceOp op, DType dtype) {
   switch (op) {
     case ReduceOp::band:

@@ -31,6 +31,7 @@ struct TensorMeta {
 struct OpCall {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs;
+  size_t wanted = 1;  // names that the statement binds
 };
 
 // What a rank runs under a strategy.
@@ -52,22 +53,13 @@ struct Strategy {
   std::vector<Placement> inputs, outputs;
   LocalForm form = LocalForm::same;
   Cut cut = Cut::any;
+  // The dims that are cut are made of so many equal blocks, and no cut may go through one (groups
+  // of a convolution).
+  int64_t blocks = 0;  // 0: anywhere
 };
+bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks);
 
-// Builds the replacement of an op under `lower`. Values are global (shapes as on one device); each
-// gets its placement from its op's own rule, with inputs taken as they lie where legal.
-class LowerBuilder {
- public:
-  virtual ~LowerBuilder() = default;
-  virtual int input(int i) = 0;  // handle of the op's input, placed as chosen
-  virtual int op(const std::string& name, Attrs attrs,
-                 std::vector<int> inputs) = 0;  // first output
-  virtual int number(double value) = 0;         // weak 0-d
-  virtual int redistribute(int value, const std::vector<Placement>& placements) = 0;
-  virtual int replicate_partials(int value) = 0;  // P axes become R, others stay
-  virtual const Spec& spec(int value) = 0;
-  virtual const TensorMeta& meta(int value) = 0;
-};
+class LowerBuilder;  // builder.h
 
 struct Rule {
   // All strategies for one axis of `axis_size` ranks. All-R is always legal and need not be listed.
@@ -86,7 +78,7 @@ struct Rule {
                       const std::vector<Spec>& outputs, int64_t rank)>
       local_attrs;
   // Form `lower`: emits the replacement for inputs placed as `inputs`; returns handles of the
-  // outputs.
+  // outputs. May refuse (Error) what other axes cut beside its own: that choice is then not taken.
   std::function<std::vector<int>(const OpCall&, const std::vector<Spec>& inputs, LowerBuilder&)>
       lower;
 };

@@ -1,4 +1,4 @@
-// where, cast and clamp: ops that pick or convert elements and compute nothing.
+// where and cast: ops that pick or convert elements and compute nothing.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -173,103 +173,11 @@ OpRecord cast_record() {
   return op;
 }
 
-// ---- clamp ----
-
-template <typename C>
-C limit(const TileNumbers& numbers, size_t i) {
-  if constexpr (std::is_same_v<C, int64_t>)
-    return numbers.whole[i];
-  else
-    return static_cast<C>(numbers.real[i]);
-}
-struct Clamp {
-  static constexpr unsigned kTypes = kReals;
-  template <typename C>
-  static C apply(C x, const TileNumbers& numbers) {
-    const C low = limit<C>(numbers, 0), high = limit<C>(numbers, 1);
-    const C above = x < low ? low : x;
-    return above > high ? high : above;
-  }
-};
-
-const AttrValue* limit_of(const OpCall& call, const char* which) {
-  if (!call.attrs || !call.attrs->has(which)) return nullptr;
-  return &call.attrs->values().find(which)->second;
-}
-
-// The limits are numbers of the program: a fraction makes floats of integers.
-OpCall with_limits(const OpCall& call) {
-  OpCall all{call.attrs, call.inputs};
-  for (const char* which : {"min", "max"})
-    if (const AttrValue* value = limit_of(call, which))
-      all.inputs.push_back(
-          {std::holds_alternative<double>(*value) ? DType::f64 : DType::i64, {}, true, false});
-  return all;
-}
-
-std::vector<TensorMeta> infer_clamp(const OpCall& call) {
-  const DType dtype = result_dtype(with_limits(call));
-  if (!limit_of(call, "min") && !limit_of(call, "max"))
-    refuse("clamp", call, "needs min, max or both");
-  if (dtype == DType::boolean || is_complex(dtype))
-    refuse("clamp", call, "not defined for {}", name(dtype));
-  return {{dtype, call.inputs[0].shape}};
-}
-
-Kernel prepare_clamp(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  const TypedLoop loop = loop_for<UnaryWith, Clamp>(compute_dtype(outputs.front().dtype));
-  TileNumbers numbers;
-  numbers.real = {-kInfinity, kInfinity};
-  numbers.whole = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
-  const char* names[] = {"min", "max"};
-  for (size_t i = 0; i < 2; ++i) {
-    const AttrValue* value = limit_of(call, names[i]);
-    if (!value) continue;
-    numbers.real[i] = call.attrs->number(names[i]);
-    if (std::holds_alternative<int64_t>(*value)) numbers.whole[i] = std::get<int64_t>(*value);
-  }
-  return elementwise_kernel({loop.run, {loop.input}, {loop.output}, numbers});
-}
-
-OpRecord clamp_record() {
-  OpRecord op;
-  op.name = "clamp";
-  op.family = "elementwise";
-  op.summary = "x, not below min and not above max";
-  op.params = {{"x", ParamKind::tensor, true, {}},
-               {"min", ParamKind::number, false, {}},
-               {"max", ParamKind::number, false, {}}};
-  op.infer = infer_clamp;
-  op.prepare = prepare_clamp;
-  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return elementwise_strategies(
-        call, outputs, {{{ReduceOp::max}, ReduceOp::max}, {{ReduceOp::min}, ReduceOp::min}});
-  };
-  op.bound = [](const BoundCall& call) -> std::vector<Bound> {
-    const DType compute = compute_dtype(call.outputs.front()->dtype);
-    return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
-      // A limit may be no value of a narrow dtype.
-      const bool at_limit = x->value != result;
-      return x->error +
-             (at_limit ? rounding_error(std::fabs(result), call.outputs.front()->dtype, 0) : 0);
-    })};
-  };
-  op.samples = [] {
-    const Attrs both{{"min", -1.5}, {"max", 2.0}}, low{{"min", int64_t{0}}};
-    return std::vector<Sample>{{both, {{DType::f32, {5, 3}}}, {"ints"}},
-                               {both, {{DType::bf16, {4}}}, {"uniform(-3, 3)"}},
-                               {low, {{DType::i32, {7}}}, {"ints"}},
-                               {both, {{DType::i32, {3}}}, {"ints"}}};
-  };
-  return op;
-}
-
 }  // namespace
 
 void add_select_ops(OpRegistry& ops) {
   ops.add(where_record());
   ops.add(cast_record());
-  ops.add(clamp_record());
 }
 
 }  // namespace shardproof

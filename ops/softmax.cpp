@@ -6,6 +6,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 #include "shardproof/ops/row_kernel.h"
@@ -121,7 +122,8 @@ std::vector<Sample> softmax_samples() {
   return {{last, {{DType::f32, {4, 6}}}, {"ints"}},
           {first, {{DType::f32, {5, 3}}}, {"uniform(-4, 4)"}},
           {middle, {{DType::bf16, {2, 5, 3}}}, {"uniform(-4, 4)"}},
-          {last, {{DType::f64, {7}}}, {"uniform(-30, 30)"}}};
+          {last, {{DType::f64, {7}}}, {"uniform(-30, 30)"}},
+          {last, {{DType::f32, {}}}, {"ints"}}};
 }
 
 OpRecord softmax_record(const Row& row) {
@@ -152,6 +154,7 @@ OpRecord softmax_record(const Row& row) {
     return OpCost{5 * n, 2 * n * static_cast<double>(size_of(call.inputs[0].dtype))};
   };
   op.samples = softmax_samples;
+  lift_scalars(op);
   return op;
 }
 

@@ -10,45 +10,41 @@
 
 namespace shardproof::functor {
 
-struct Floor {
+// Whole numbers near x; integers are whole already.
+template <typename F>
+struct Whole {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
   static C apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return x;
     else
-      return std::floor(x);
+      return F::of(x);
   }
 };
-struct Ceil {
-  static constexpr unsigned kTypes = kReals;
+struct Floor : Whole<Floor> {
   template <typename C>
-  static C apply(C x) {
-    if constexpr (std::is_same_v<C, int64_t>)
-      return x;
-    else
-      return std::ceil(x);
+  static C of(C x) {
+    return std::floor(x);
+  }
+};
+struct Ceil : Whole<Ceil> {
+  template <typename C>
+  static C of(C x) {
+    return std::ceil(x);
   }
 };
 // Half to even, as in torch.
-struct Round {
-  static constexpr unsigned kTypes = kReals;
+struct Round : Whole<Round> {
   template <typename C>
-  static C apply(C x) {
-    if constexpr (std::is_same_v<C, int64_t>)
-      return x;
-    else
-      return std::nearbyint(x);
+  static C of(C x) {
+    return std::nearbyint(x);
   }
 };
-struct Trunc {
-  static constexpr unsigned kTypes = kReals;
+struct Trunc : Whole<Trunc> {
   template <typename C>
-  static C apply(C x) {
-    if constexpr (std::is_same_v<C, int64_t>)
-      return x;
-    else
-      return std::trunc(x);
+  static C of(C x) {
+    return std::trunc(x);
   }
 };
 struct Sign {

@@ -6,9 +6,11 @@
 
 #include "shardproof/ops/activation_functors.h"
 #include "shardproof/ops/call_text.h"
+#include "shardproof/ops/double_functors.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/ops/step_functors.h"
 #include "shardproof/ops/unary_functors.h"
@@ -68,6 +70,33 @@ double reciprocal_slope(double low, double high) {
 }
 double quarter(double, double) { return 0.25; }
 double erf_slope(double, double) { return 1.1284; }
+
+double largest_size(double low, double high) { return std::max(std::fabs(low), std::fabs(high)); }
+double cosh_slope(double low, double high) { return std::cosh(largest_size(low, high)); }
+double sinh_slope(double low, double high) { return std::sinh(largest_size(low, high)); }
+double tan_slope(double low, double high) {
+  const auto branch = [](double x) { return std::floor(x / M_PI + 0.5); };
+  if (branch(low) != branch(high)) return kInfinity;
+  const double steepest = std::max(std::fabs(std::tan(low)), std::fabs(std::tan(high)));
+  return 1.001 * (1 + steepest * steepest);
+}
+double asin_slope(double low, double high) {
+  const double size = largest_size(low, high);
+  return size < 1 ? 1 / std::sqrt(1 - size * size) : kInfinity;
+}
+double atanh_slope(double low, double high) {
+  const double size = largest_size(low, high);
+  return size < 1 ? 1 / (1 - size * size) : kInfinity;
+}
+double acosh_slope(double low, double) {
+  return low > 1 ? 1 / std::sqrt(low * low - 1) : kInfinity;
+}
+double exp2_slope(double, double high) { return std::exp2(high); }
+double log1p_slope(double low, double) { return low > -1 ? 1 / (1 + low) : kInfinity; }
+double log2_slope(double low, double) { return low > 0 ? 1.4427 / low : kInfinity; }
+double frac_slope(double low, double high) {
+  return std::trunc(low) == std::trunc(high) ? 1 : kInfinity;
+}
 
 double floor_steps(double x) { return std::floor(x); }
 double ceil_steps(double x) { return std::ceil(x); }
@@ -130,6 +159,39 @@ const Row kRows[] = {
      [](double) { return 0.0; }},
     {"isinf", "x is infinite", unary<functor::IsInf>, Result::boolean, kNone, 0, nullptr,
      [](double) { return 0.0; }},
+    {"sinh", "hyperbolic sine", unary<functor::Sinh>, Result::floating, kGrows, 2, cosh_slope,
+     nullptr, at_zero},
+    {"cosh", "hyperbolic cosine", unary<functor::Cosh>, Result::floating, kNone, 2, sinh_slope,
+     nullptr, at_zero},
+    {"tan", "tangent", unary<functor::Tan>, Result::floating, kNone, 2, tan_slope, nullptr,
+     at_zero},
+    {"asin", "inverse sine", unary<functor::Asin>, Result::floating, kNone, 2, asin_slope, nullptr,
+     at_zero, false, "uniform(-0.9, 0.9)"},
+    {"acos", "inverse cosine", unary<functor::Acos>, Result::floating, kNone, 2, asin_slope,
+     nullptr, nullptr, false, "uniform(-0.9, 0.9)"},
+    {"atan", "inverse tangent", unary<functor::Atan>, Result::floating, kGrows, 2, one, nullptr,
+     at_zero},
+    {"asinh", "inverse hyperbolic sine", unary<functor::Asinh>, Result::floating, kGrows, 2, one,
+     nullptr, at_zero},
+    {"acosh", "inverse hyperbolic cosine", unary<functor::Acosh>, Result::floating, kGrowsFromMin,
+     2, acosh_slope, nullptr, nullptr, false, "uniform(1.1, 4)"},
+    {"atanh", "inverse hyperbolic tangent", unary<functor::Atanh>, Result::floating, kNone, 2,
+     atanh_slope, nullptr, at_zero, false, "uniform(-0.9, 0.9)"},
+    {"expm1", "exp(x) - 1", unary<functor::Expm1>, Result::floating, kGrows, 2, exp_slope, nullptr,
+     at_zero},
+    {"exp2", "2 to the x", unary<functor::Exp2>, Result::floating, kGrows, 2, exp2_slope, nullptr,
+     at_zero},
+    {"log1p", "log(1 + x)", unary<functor::Log1p>, Result::floating, kGrowsFromMin, 2, log1p_slope,
+     nullptr, at_zero, false, "uniform(-0.5, 4)"},
+    {"log2", "logarithm to base 2", unary<functor::Log2>, Result::floating, kGrowsFromMin, 2,
+     log2_slope, nullptr, log_exact, false, "uniform(0.1, 4)"},
+    {"log10", "logarithm to base 10", unary<functor::Log10>, Result::floating, kGrowsFromMin, 2,
+     inverse, nullptr, log_exact, false, "uniform(0.1, 4)"},
+    {"erfc", "1 - erf(x)", unary<functor::Erfc>, Result::floating, kFalls, 2, erf_slope, nullptr,
+     at_zero},
+    {"frac", "x without its whole part", unary<functor::Frac>, Result::same, kNone, 0, frac_slope},
+    {"signbit", "x is below 0, or -0", unary<functor::SignBit>, Result::boolean, kNone, 0, nullptr,
+     sign_steps},
     {"logical_not", "x == 0", unary<functor::LogicalNot>, Result::boolean, kNone, 0, nullptr,
      sign_steps},
     {"bitwise_not", "all bits inverted", unary<functor::BitwiseNot>, Result::same, kNone, 0, one},
@@ -305,10 +367,41 @@ OpRecord gelu_record() {
   return op;
 }
 
+// round(x, decimals) in units of 10^-decimals.
+void take_decimals(OpRecord& op) {
+  op.params.push_back(params::optional("decimals", ParamKind::integer));
+  write_as_others(
+      op, [](const OpCall& call) { return call.attrs->has("decimals"); },
+      [](Formula& f) {
+        const double scale = std::pow(10.0, static_cast<double>(f.integer("decimals")));
+        return std::vector<Term>{f.op("round", {f[0] * scale}) / scale};
+      });
+}
+
+// softplus(x, beta, threshold) = softplus(beta x) / beta, and x where beta x is above threshold.
+void take_beta(OpRecord& op) {
+  op.params.push_back(params::optional("beta", ParamKind::number));
+  op.params.push_back(params::optional("threshold", ParamKind::number));
+  write_as_others(
+      op,
+      [](const OpCall& call) { return call.attrs->has("beta") || call.attrs->has("threshold"); },
+      [](Formula& f) {
+        const double beta = f.given("beta") ? f.number("beta").real() : 1;
+        const Term scaled = f[0] * beta, soft = f.op("softplus", {scaled}) / beta;
+        if (!f.given("threshold")) return std::vector<Term>{soft};
+        return std::vector<Term>{f.where(f.op("gt", {scaled, f.number("threshold")}), f[0], soft)};
+      });
+}
+
 }  // namespace
 
 void add_unary_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(unary_record(row));
+  for (const Row& row : kRows) {
+    OpRecord op = unary_record(row);
+    if (op.name == "round") take_decimals(op);
+    if (op.name == "softplus") take_beta(op);
+    ops.add(std::move(op));
+  }
   ops.add(gelu_record());
 }
 

@@ -79,20 +79,6 @@ struct Reciprocal {
     return C{1} / x;
   }
 };
-struct Sin {
-  static constexpr unsigned kTypes = kFloats;
-  template <typename C>
-  static C apply(C x) {
-    return through_double(x, [](double v) { return std::sin(v); });
-  }
-};
-struct Cos {
-  static constexpr unsigned kTypes = kFloats;
-  template <typename C>
-  static C apply(C x) {
-    return through_double(x, [](double v) { return std::cos(v); });
-  }
-};
 struct Tanh {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>

@@ -104,7 +104,8 @@ DimMap squeeze_map(const OpCall& call) {
   std::vector<bool> drop(static_cast<size_t>(shape.size()), !call.attrs->has("dim"));
   if (call.attrs->has("dim"))
     for (int64_t d : integer_list(*call.attrs, "dim"))
-      drop[static_cast<size_t>(dim_of("squeeze", call, d))] = true;
+      if (!shape.empty() || (d != 0 && d != -1))  // torch lets a 0-d tensor be
+        drop[static_cast<size_t>(dim_of("squeeze", call, d))] = true;
   DimMap map;
   for (int d = 0; d < shape.size(); ++d)
     if (shape[d] != 1 || !drop[static_cast<size_t>(d)]) map.push_back(d);

@@ -42,23 +42,13 @@ Placement shard_of(Draw& draw, const TensorMeta& meta, int64_t axis_size) {
   return shard;
 }
 
-// Partials that reduce without rounding, before and after the op: whole numbers in wide dtypes, and
-// no averages of integers. Elsewhere the parts of a partial are larger than the value that the
-// bound speaks of.
-bool sums_exactly(const TensorMeta& meta, const Tensor& data) {
-  if (!is_integral(meta.dtype) && (!is_floating(meta.dtype) || size_of(meta.dtype) < 4))
-    return false;
-  const std::vector<double> values = values_of(data);
-  return std::all_of(values.begin(), values.end(),
-                     [](double v) { return v == std::floor(v) && std::abs(v) < 1024; });
-}
-
-Placement any_placement(Draw& draw, const TensorMeta& meta, const Tensor& data, int64_t axis_size) {
+Placement any_placement(Draw& draw, const TensorMeta& meta, int64_t axis_size) {
   const int64_t kind = draw.below(6);
   if (kind < 3 && meta.shape.size() > 0) return shard_of(draw, meta, axis_size);
-  if (kind < 5 && sums_exactly(meta, data)) {
+  if (kind < 5) {
     static constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min};
     const ReduceOp op = kOps[draw.below(std::size(kOps))];
+    // An average of integers rounds, and no bound speaks of that.
     const bool rounds = op == ReduceOp::avg && is_integral(meta.dtype);
     if (!rounds && reduction_allowed(op, meta.dtype)) return P(op);
   }
@@ -67,11 +57,11 @@ Placement any_placement(Draw& draw, const TensorMeta& meta, const Tensor& data, 
 
 // Explicit sizes that do not fit what an outer axis leaves, and mixed partials, are refused: drawn
 // again.
-Spec any_spec(Draw& draw, const TensorMeta& meta, const Tensor& data, const Mesh& mesh) {
+Spec any_spec(Draw& draw, const TensorMeta& meta, const Mesh& mesh) {
   for (int attempt = 0; attempt < 8; ++attempt) {
     std::vector<Placement> placements;
     for (const MeshAxis& axis : mesh.axes())
-      placements.push_back(any_placement(draw, meta, data, axis.size));
+      placements.push_back(any_placement(draw, meta, axis.size));
     try {
       return Spec(mesh, placements, meta.shape, meta.dtype);
     } catch (const Error&) {
@@ -80,64 +70,124 @@ Spec any_spec(Draw& draw, const TensorMeta& meta, const Tensor& data, const Mesh
   return Spec::replicated(mesh, meta.shape, meta.dtype);
 }
 
-std::string text_of(const OpRecord& record, const OpInstance& instance,
-                    const std::vector<GlobalInput>& inputs) {
-  std::string text = record.name + "(" + to_string(instance.attrs) + ")";
-  for (const GlobalInput& input : inputs)
-    if (!input.meta.absent && !input.meta.weak) text += "\n    in  " + to_string(input.spec);
-  return text;
-}
-
-struct Totals {
+// Combinations of one op: how many, and in which form it ran.
+struct Count {
   int64_t combos = 0, compared = 0, without_calls = 0;
   std::map<std::string, int64_t> forms;
+  void add(const Count& other) {
+    combos += other.combos;
+    compared += other.compared;
+    without_calls += other.without_calls;
+    for (const auto& [form, count] : other.forms) forms[form] += count;
+  }
+  void print(const std::string& what) const {
+    std::printf("  %s: %lld combinations, %lld without a call;", what.c_str(),
+                static_cast<long long>(combos), static_cast<long long>(without_calls));
+    for (const auto& [form, count] : forms)
+      std::printf(" %s %lld", form.c_str(), static_cast<long long>(count));
+    std::printf("\n");
+  }
 };
-Totals& totals() {
-  static Totals all;
-  return all;
+
+// Prints the sum over the ops that have run, after all of them.
+class AllOfThem : public ::testing::Environment {
+ public:
+  static Count& count() {
+    static Count all;
+    return all;
+  }
+  void TearDown() override {
+    if (count().combos > 0) count().print("all ops");
+  }
+};
+[[maybe_unused]] const ::testing::Environment* const kAllOfThem =
+    ::testing::AddGlobalTestEnvironment(new AllOfThem);
+
+const char* text_of(LocalForm form) {
+  switch (form) {
+    case LocalForm::same: return "same";
+    case LocalForm::attrs: return "attrs";
+    case LocalForm::shard: return "shard";
+    case LocalForm::lower: return "lower";
+  }
+  return "";
 }
 
-class PartitionLaw : public ::testing::TestWithParam<std::string> {};
+// Forms that the rule of an op names for this call. Without a tensor there is nothing that could
+// ask for shards: such a result is made whole.
+void add_declared(const OpRecord& record, const OpCall& call, std::set<std::string>& forms) {
+  if (record.is_written_as_others(call)) {
+    forms.insert("lower");
+    return;
+  }
+  const bool tensors = std::any_of(call.inputs.begin(), call.inputs.end(),
+                                   [](const TensorMeta& m) { return !m.absent && !m.weak; });
+  if (!tensors) return;
+  const std::vector<TensorMeta> outputs = record.infer(call);
+  if (record.rule.strategies)
+    for (const Strategy& strategy : record.rule.strategies(call, outputs, 2))
+      forms.insert(text_of(strategy.form));
+  if (record.rule.joint) forms.insert(text_of(record.rule.joint_form));
+}
+
+class PartitionLaw : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Throws nothing: a refusal is a failure.
+  void run(const OpInstance& instance, const Mesh& mesh, Draw& draw) {
+    std::vector<GlobalInput> inputs;
+    for (size_t k = 0; k < instance.inputs.size(); ++k) {
+      const TensorMeta& meta = instance.inputs[k];
+      inputs.push_back({meta, instance.tensors[k], {}});
+      if (!meta.absent && !meta.weak) inputs.back().spec = any_spec(draw, meta, mesh);
+    }
+    ++count_.combos;
+    const OpRecord& record = *instance.record;
+    try {
+      const GlobalRun ran = run_one_op(record, instance.attrs, inputs, mesh);
+      for (const std::string& form : ran.forms) ++count_.forms[form];
+      count_.without_calls += ran.calls.empty();
+      count_.compared += ran.values_compared;
+      if (!ran.trouble.empty())
+        failures_.push_back(text_of(record, instance, inputs) + "\n    " + ran.trouble);
+    } catch (const Error& error) {
+      failures_.push_back(text_of(record, instance, inputs) + "\n    refused: " + error.message());
+    }
+  }
+  using Failures = std::vector<std::string>;
+  Count count_;
+  Failures failures_;
+
+  static std::string text_of(const OpRecord& record, const OpInstance& instance,
+                             const std::vector<GlobalInput>& inputs) {
+    std::string text = record.name + "(" + to_string(instance.attrs) + ")";
+    for (const GlobalInput& input : inputs)
+      if (!input.meta.absent && !input.meta.weak) text += "\n    in  " + to_string(input.spec);
+    return text;
+  }
+};
 
 TEST_P(PartitionLaw, RanksComputeWhatOneDeviceComputes) {
   const OpRecord& record = builtin_registries().ops.at(GetParam());
-  std::vector<std::string> failures;
-  int64_t combos = 0;
+  std::set<std::string> declared;
   unsigned seed = kSeed;
   for (const Sample& sample : record.samples()) {
     const OpInstance instance = instance_of(record, sample, 17);
+    add_declared(record, instance.call(), declared);
     for (const char* text : {"tp=2", "tp=3", "dp=2, tp=2", "dp=2, tp=3"}) {
       const Mesh mesh = Mesh::parse(text);
       Draw draw(seed++);
-      for (int i = 0; i < (mesh.size() == 6 ? kDraws / 3 : kDraws); ++i) {
-        std::vector<GlobalInput> inputs;
-        for (size_t k = 0; k < instance.inputs.size(); ++k) {
-          const TensorMeta& meta = instance.inputs[k];
-          inputs.push_back({meta, instance.tensors[k], {}});
-          if (!meta.absent && !meta.weak)
-            inputs.back().spec = any_spec(draw, meta, instance.tensors[k], mesh);
-        }
-        ++combos;
-        try {
-          const GlobalRun run = run_one_op(record, instance.attrs, inputs, mesh);
-          for (const std::string& form : run.forms) ++totals().forms[form];
-          totals().without_calls += run.calls.empty();
-          totals().compared += run.values_compared;
-          // The parts of a partial result may be larger than the value whose bound this is.
-          const bool parts = std::any_of(run.output_specs.begin(), run.output_specs.end(),
-                                         [](const Spec& spec) { return spec.has_partial(); });
-          if (!run.trouble.empty() && (run.exact || !parts))
-            failures.push_back(text_of(record, instance, inputs) + "\n    " + run.trouble);
-        } catch (const Error& error) {
-          failures.push_back(text_of(record, instance, inputs) +
-                             "\n    refused: " + error.message());
-        }
-      }
+      for (int i = 0; i < (mesh.size() == 6 ? kDraws / 3 : kDraws); ++i) run(instance, mesh, draw);
     }
   }
-  totals().combos += combos;
-  for (size_t i = 0; i < std::min<size_t>(5, failures.size()); ++i) ADD_FAILURE() << failures[i];
-  EXPECT_TRUE(failures.empty()) << failures.size() << " of " << combos << " (seed " << kSeed << ")";
+  for (size_t i = 0; i < std::min<size_t>(5, failures_.size()); ++i) ADD_FAILURE() << failures_[i];
+  EXPECT_TRUE(failures_.empty()) << failures_.size() << " of " << count_.combos << " (seed "
+                                 << kSeed << ")";
+  for (const std::string& form : declared)
+    EXPECT_GT(count_.forms[form], 0)
+        << record.name << " declares the form " << form << ", and no draw has reached it";
+  EXPECT_GT(count_.compared, count_.combos / 2);
+  count_.print(record.name);
+  AllOfThem::count().add(count_);
 }
 
 std::vector<std::string> op_names() {
@@ -147,19 +197,6 @@ std::vector<std::string> op_names() {
 }
 INSTANTIATE_TEST_SUITE_P(AllOps, PartitionLaw, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
-
-// After all ops: what the draws have covered.
-TEST(PartitionLawTotals, EveryFormHasRun) {
-  if (totals().combos < 1000) GTEST_SKIP() << "only a part of the ops has run";
-  std::printf("partition law: %lld combinations, %lld values compared, %lld without a call\n",
-              static_cast<long long>(totals().combos), static_cast<long long>(totals().compared),
-              static_cast<long long>(totals().without_calls));
-  for (const char* form : {"same", "attrs", "shard", "lower"}) {
-    std::printf("  %s %lld\n", form, static_cast<long long>(totals().forms[form]));
-    EXPECT_GT(totals().forms[form], 0) << form;
-  }
-  EXPECT_GT(totals().compared, totals().combos / 2);
-}
 
 // Ops along a cut dim whose whole never needs to lie on one rank.
 struct Thrifty {
@@ -196,6 +233,22 @@ INSTANTIATE_TEST_SUITE_P(ByHand, NoGather,
                                            Thrifty{"y = layer_norm(x)", {4, 307}},
                                            Thrifty{"y = cross_entropy(x, labels)", {4, 307}},
                                            Thrifty{"y = rms_norm(x, g)", {4, 307}}));
+
+// What an op takes twice is brought to where it is needed once.
+TEST(SameInputTwice, MovesOnce) {
+  const std::pair<const char*, const char*> cases[] = {{"y = cat([x, x], dim=1)", "tp:S(1)"},
+                                                       {"y = x * x", "tp:P(sum)"},
+                                                       {"y = maximum(x, x)", "tp:P(sum)"}};
+  for (const auto& [line, placements] : cases) {
+    Job job = job_of("tp=3", {line});
+    add_input(job, "x", Dims{4, 7}, placements);
+    const Outcome outcome = check(job, builtin_registries());
+    EXPECT_TRUE(outcome.findings.empty()) << line;
+    int64_t calls = 0;
+    for (const CallCount& call : outcome.calls) calls += call.count;
+    EXPECT_EQ(calls, 1) << line;
+  }
+}
 
 }  // namespace
 }  // namespace shardproof::testing

@@ -23,9 +23,11 @@ struct GlobalInput {
 
 struct GlobalRun {
   std::string trouble;             // empty: every value equals the truth within its derived bound
-  std::vector<std::string> forms;  // how the op itself ran: "same", "attrs", "shard", "lower"
+  // How the op itself ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
+  std::vector<std::string> forms;
   std::vector<CallCount> calls;
   std::vector<Tensor> outputs;  // assembled
+  std::vector<Bound> bounds;    // how far each may be off
   std::vector<Spec> output_specs;
   int64_t values_compared = 0;
   bool exact = true;                                // no output may differ by a rounding
@@ -36,6 +38,9 @@ struct GlobalRun {
 // Throws Error where the partitioner refuses.
 GlobalRun run_one_op(const OpRecord& record, const Attrs& attrs,
                      const std::vector<GlobalInput>& inputs, const Mesh& mesh);
+
+// The global program of a job, whose results are its y0, y1, ...
+GlobalRun run_lines(const Job& job);
 
 // A job of one unnamed mesh with a program in text; inputs hold ints of their name's seed.
 Job job_of(const std::string& mesh, const std::vector<std::string>& program);

@@ -310,16 +310,6 @@ TEST(Where, PicksAndPromotes) {
   EXPECT_EQ(values_of(got), (std::vector<double>{5, 6, 0.5, 0.5, 5, 6}));
 }
 
-TEST(Clamp, KeepsWithinItsLimits) {
-  const Tensor x = tensor_of(DType::f32, {4}, {-3, 0.5, 9, kNan});
-  const std::vector<double> got = values_of(run_op("clamp", {x}, {{"min", -1.0}, {"max", 2.0}}));
-  EXPECT_EQ((std::vector<double>{got[0], got[1], got[2]}), (std::vector<double>{-1, 0.5, 2}));
-  EXPECT_TRUE(std::isnan(got[3]));
-  const Tensor i = tensor_of(DType::i32, {2}, {-3, 9});
-  EXPECT_EQ(run_op("clamp", {i}, {{"max", int64_t{2}}}).dtype, DType::i32);
-  EXPECT_EQ(run_op("clamp", {i}, {{"max", 2.5}}).dtype, DType::f32);
-}
-
 // A transposed view, a stretched row and a long inner dim give what dense copies give, for every
 // pair of storage types that makes the engine stage its operands.
 TEST(Engine, StridedOperandsEqualDenseOnes) {

@@ -22,7 +22,9 @@ bool takes(const Strategy& strategy, const std::vector<Spec>& inputs, int axis) 
   return true;
 }
 
-bool cut_is_legal(Cut cut, const Spec& spec, int dim) {
+bool cut_is_legal(const Strategy& strategy, const Spec& spec, int dim) {
+  const Cut cut = strategy.cut;
+  if (strategy.blocks > 0 && !cuts_between_blocks(spec, dim, strategy.blocks)) return false;
   if (cut == Cut::any) return true;
   const Lanes ranks = spec.mesh().ranks();
   const int64_t first = length(spec.owned(ranks[0], dim));
@@ -52,7 +54,7 @@ std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::v
     }
     for (size_t i = 0; i < inputs.size(); ++i)
       if (strategy->inputs[i].is_shard() &&
-          !cut_is_legal(strategy->cut, inputs[i], strategy->inputs[i].shard().dim))
+          !cut_is_legal(*strategy, inputs[i], strategy->inputs[i].shard().dim))
         return std::nullopt;
     placed.rank_attrs = placed.rank_attrs || strategy->form == LocalForm::attrs;
     placed.shard_info = placed.shard_info || strategy->form == LocalForm::shard;
@@ -107,7 +109,7 @@ int LowerByRules::add(Value value) {
   return static_cast<int>(values_.size()) - 1;
 }
 
-int LowerByRules::op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
+std::vector<int> LowerByRules::ops(const std::string& name, Attrs attrs, std::vector<int> inputs) {
   const OpRecord& record = ops_.at(name);
   const Attrs all = with_fallbacks(record, std::move(attrs));
   LocalCall local;
@@ -129,25 +131,27 @@ int LowerByRules::op(const std::string& name, Attrs attrs, std::vector<int> inpu
   local.output_specs = placed->outputs;
   local.rank_attrs = placed->rank_attrs;
   local.shard_info = placed->shard_info;
-  std::vector<LocalTensor> results;
+  std::vector<int> made;
   if (placed->lower) {
     std::vector<Value> values;
     for (const int i : inputs) values.push_back(at(i));
     LowerByRules inner(ops_, mesh_, std::move(values));
-    const std::vector<int> handles = record.rule.lower(call, local.input_specs, inner);
-    return add({inner.meta(handles[0]), inner.spec(handles[0]), inner.parts(handles[0])});
+    for (const int handle : record.rule.lower(call, local.input_specs, inner))
+      made.push_back(add({inner.meta(handle), inner.spec(handle), inner.parts(handle)}));
+    return made;
   }
-  results = run_local(local);
-  const int first = static_cast<int>(values_.size());
-  for (size_t i = 0; i < results.size(); ++i) add({outputs[i], placed->outputs[i], results[i]});
-  return first;
+  const std::vector<LocalTensor> results = run_local(local);
+  for (size_t i = 0; i < results.size(); ++i)
+    made.push_back(add({outputs[i], placed->outputs[i], results[i]}));
+  return made;
 }
 
-int LowerByRules::number(double value) {
+int LowerByRules::number(Number value) {
+  const DType dtype = value.is_double() ? DType::f64 : DType::i64;
   Value made;
-  made.meta = {DType::f64, {}, true, false};
-  made.spec = Spec::replicated(mesh_, {}, DType::f64);
-  made.parts = split(tensor_of(DType::f64, {}, {value}), made.spec);
+  made.meta = {dtype, {}, true, false};
+  made.spec = Spec::replicated(mesh_, {}, dtype);
+  made.parts = split(tensor_of(dtype, {}, {value.real()}), made.spec);
   return add(std::move(made));
 }
 

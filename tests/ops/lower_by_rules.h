@@ -35,9 +35,9 @@ class LowerByRules : public LowerBuilder {
   };
   LowerByRules(const OpRegistry& ops, Mesh mesh, std::vector<Value> inputs);
 
-  int input(int i) override { return i; }
-  int op(const std::string& name, Attrs attrs, std::vector<int> inputs) override;
-  int number(double value) override;
+  int input(int i) override { return at(i).meta.absent ? kAbsent : i; }
+  std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override;
+  int number(Number value) override;
   int redistribute(int value, const std::vector<Placement>& placements) override;
   int replicate_partials(int value) override;
   const Spec& spec(int value) override { return at(value).spec; }

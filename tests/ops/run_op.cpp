@@ -56,11 +56,7 @@ std::vector<const Tensor*> OpInstance::pointers() const {
 }
 
 Attrs with_fallbacks(const OpRecord& record, Attrs attrs) {
-  for (const Param& param : record.params) {
-    const bool tensor = param.kind == ParamKind::tensor || param.kind == ParamKind::tensors ||
-                        param.kind == ParamKind::optional_tensor;
-    if (!tensor && !param.required && !attrs.has(param.name)) attrs.set(param.name, param.fallback);
-  }
+  record.fill_fallbacks(attrs);
   return attrs;
 }
 

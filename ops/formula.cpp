@@ -1,0 +1,117 @@
+#include "shardproof/ops/formula.h"
+
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+int handle_of(OpBuilder& builder, const Operand& operand) {
+  return operand.is_number ? builder.number(operand.number) : operand.term.handle;
+}
+
+std::vector<Term> terms_of(OpBuilder& builder, const std::vector<int>& handles) {
+  std::vector<Term> terms;
+  for (const int handle : handles) terms.push_back({&builder, handle});
+  return terms;
+}
+
+std::vector<int> expanded(const char* name, const FormulaBody& body, const OpCall& call,
+                          OpBuilder& builder) {
+  Formula formula(name, call, builder);
+  std::vector<int> handles;
+  for (const Term& term : body(formula)) handles.push_back(term.handle);
+  return handles;
+}
+
+}  // namespace
+
+Term combine(const char* op, const Operand& a, const Operand& b) {
+  OpBuilder* builder = a.is_number ? b.term.builder : a.term.builder;
+  SP_CHECK(builder, "{} of two numbers", op);
+  const int left = handle_of(*builder, a), right = handle_of(*builder, b);
+  return {builder, builder->op(op, {}, {left, right})};
+}
+
+std::vector<Term> Formula::ops(const char* name, const std::vector<Operand>& inputs,
+                               Attrs attrs) const {
+  std::vector<int> handles;
+  for (const Operand& input : inputs) handles.push_back(handle_of(builder_, input));
+  return terms_of(builder_, builder_.ops(name, std::move(attrs), std::move(handles)));
+}
+
+Term Formula::op(const char* name, const std::vector<Operand>& inputs, Attrs attrs) const {
+  return ops(name, inputs, std::move(attrs)).front();
+}
+
+Term Formula::joined(const char* name, const std::vector<Term>& inputs, int64_t dim) const {
+  std::vector<int> handles;
+  for (const Term& input : inputs) handles.push_back(input.handle);
+  return {&builder_, builder_.op(name, {{"dim", dim}}, std::move(handles))};
+}
+
+Number Formula::number(const char* attribute) const {
+  const AttrValue& value = call.attrs->values().find(attribute)->second;
+  if (const auto* whole = std::get_if<int64_t>(&value)) return Number(*whole);
+  return Number(call.attrs->number(attribute));
+}
+
+int Formula::dim(const char* attribute, int input) const {
+  return dim_of(name_, call, integer(attribute), input);
+}
+
+Attrs Formula::over() const {
+  Attrs attrs;
+  for (const char* name : {"dim", "keepdim"})
+    if (given(name)) attrs.set(name, call.attrs->values().find(name)->second);
+  return attrs;
+}
+
+Term Formula::reduced(Term loss) const {
+  const std::string& kind = call.attrs->text("reduction");
+  if (kind == "none") return loss;
+  if (kind != "sum" && kind != "mean")
+    refuse("reduction must be 'mean', 'sum' or 'none', found '{}'", kind);
+  return op(kind.c_str(), {loss});
+}
+
+OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody body,
+                 std::vector<Sample> samples) {
+  OpRecord record;
+  record.name = text.name;
+  record.family = text.family;
+  record.summary = text.summary;
+  record.params = std::move(params);
+  record.expand = [name = text.name, body = std::move(body)](const OpCall& call, OpBuilder& b) {
+    return expanded(name, body, call, b);
+  };
+  record.samples = [samples = std::move(samples)] { return samples; };
+  return record;
+}
+
+void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
+  record.expands = std::move(when);
+  record.expand = [name = record.name, body = std::move(body)](const OpCall& call, OpBuilder& b) {
+    return expanded(name.c_str(), body, call, b);
+  };
+}
+
+void lift_scalars(OpRecord& record) {
+  write_as_others(
+      record,
+      [](const OpCall& call) { return present(call, 0) && input_shape(call, 0).empty(); },
+      [name = record.name](Formula& f) {
+        const Attrs first{{"dim", int64_t{0}}};
+        std::vector<Operand> lifted;
+        for (size_t i = 0; i < f.call.inputs.size(); ++i) {
+          const Term x = f[static_cast<int>(i)];
+          const bool scalar = x.handle != kAbsent && x.dims() == 0;
+          lifted.emplace_back(scalar ? f.op("unsqueeze", {x}, first) : x);
+        }
+        std::vector<Term> results;
+        for (const Term& result : f.ops(name.c_str(), lifted, *f.call.attrs))
+          results.push_back(f.op("squeeze", {result}, {{"dim", std::vector<int64_t>{0}}}));
+        return results;
+      });
+}
+
+}  // namespace shardproof

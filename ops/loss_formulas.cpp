@@ -1,0 +1,149 @@
+// Losses between elements of one shape, and their sum or mean.
+#include <cmath>
+
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
+
+namespace shardproof {
+namespace {
+
+using params::tensor;
+using Terms = std::vector<Term>;
+
+Term distance(Formula& f) { return f.op("abs", {f[0] - f[1]}); }
+Term softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
+Term log_not_below(Formula& f, const char* log, const Operand& x) {
+  return max_of(f.op(log, {x}), -100);
+}
+// x log x, 0 at 0.
+Term entropy_of(Formula& f, const Operand& x) { return f.op("xlogy", {x, x}); }
+
+Term quadratic_then_linear(Formula& f, double bend) {
+  const Term apart = distance(f), near = min_of(apart, bend);
+  return near * (apart - near * 0.5);
+}
+
+std::vector<Sample> samples_of(const Attrs& attrs, const char* first, const char* second) {
+  std::vector<Sample> samples;
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    Attrs all = attrs;
+    all.set("reduction", std::string(reduction));
+    samples.push_back(sample_of({{{5, 3}, {5, 3}}, DType::f32, {first, second}}, all));
+  }
+  return samples;
+}
+
+struct Fills {
+  const char* input = "uniform(-2, 2)";
+  const char* target = "uniform(-2, 2)";
+};
+
+void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
+         std::function<Term(Formula&)> body, const Fills& fills = {}) {
+  std::vector<Param> all = {tensor("input"), tensor("target")};
+  all.insert(all.end(), more.begin(), more.end());
+  all.push_back(params::text("reduction", "mean"));
+  ops.add(formula(
+      {name, "loss", summary}, std::move(all),
+      [body = std::move(body)](Formula& f) { return Terms{f.reduced(body(f))}; },
+      samples_of({}, fills.input, fills.target)));
+}
+
+void add_distances(OpRegistry& ops) {
+  add(ops, "l1_loss", "|input - target|", {}, distance);
+  add(ops, "huber_loss", "half the square up to delta, then linear", {params::number("delta", 1.0)},
+      [](Formula& f) { return quadratic_then_linear(f, f.number("delta").real()); });
+  add(ops, "smooth_l1_loss", "half the square over beta up to beta, then linear",
+      {params::number("beta", 1.0)}, [](Formula& f) {
+        const double beta = f.number("beta").real();
+        return beta == 0 ? distance(f) : quadratic_then_linear(f, beta) / beta;
+      });
+  add(ops, "soft_margin_loss", "log(1 + exp(-target * input))", {},
+      [](Formula& f) { return softplus_of(f, f[1] * f[0] * -1); });
+  add(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
+      {params::number("margin", 1.0)},
+      [](Formula& f) {
+        const Term close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
+        const Term apart = max_of(f.number("margin").real() - f[0], 0);
+        return close + f.where(f.op("eq", {f[1], -1}), apart, 0.0);
+      },
+      {"uniform(-2, 2)", "ints(-1, 1)"});
+}
+
+void add_entropies(OpRegistry& ops) {
+  const Param weight = params::optional_tensor("weight");
+  const auto weighted = [](Formula& f, const Term& loss) { return f.has(2) ? loss * f[2] : loss; };
+  add(ops, "binary_cross_entropy", "of probabilities; logarithms not below -100", {weight},
+      [weighted](Formula& f) {
+        const Term yes = log_not_below(f, "log", f[0]);
+        const Term no = log_not_below(f, "log1p", f[0] * -1);
+        return weighted(f, (f[1] * yes + (1 - f[1]) * no) * -1);
+      },
+      {"uniform(0.1, 0.9)", "uniform(0, 1)"});
+  add(ops, "binary_cross_entropy_with_logits", "binary_cross_entropy(sigmoid(input), target)",
+      {weight, params::optional_tensor("pos_weight")},
+      [weighted](Formula& f) {
+        // log(sigmoid(x)) = -softplus(-x).
+        const Term yes = softplus_of(f, f[0] * -1), no = softplus_of(f, f[0]);
+        const Term share = f.has(3) ? f[1] * f[3] : f[1];
+        return weighted(f, share * yes + (1 - f[1]) * no);
+      },
+      {"uniform(-2, 2)", "uniform(0, 1)"});
+  add(ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
+      {params::boolean("log_input", true), params::number("eps", 1e-8)},
+      [](Formula& f) {
+        if (f.flag("log_input")) return f.op("exp", {f[0]}) - f[1] * f[0];
+        return f[0] - f[1] * f.op("log", {f[0] + f.number("eps").real()});
+      },
+      {"uniform(-2, 2)", "uniform(0, 1)"});
+}
+
+Terms kl_div(Formula& f) {
+  const bool logs = f.flag("log_target");
+  const Term loss = logs ? f.op("exp", {f[1]}) * (f[1] - f[0]) : entropy_of(f, f[1]) - f[1] * f[0];
+  if (f.call.attrs->text("reduction") != "batchmean") return {f.reduced(loss)};
+  const int64_t rows = f[0].dims() == 0 ? 1 : f[0].shape()[0];
+  return {f.op("sum", {loss}) / static_cast<double>(rows)};
+}
+
+Terms gaussian_nll(Formula& f) {
+  const Term variance = max_of(f[2], f.number("eps").real());
+  const Term apart = f.op("square", {f[0] - f[1]});
+  Term loss = (f.op("log", {variance}) + apart / variance) * 0.5;
+  if (f.flag("full")) loss = loss + 0.5 * std::log(2 * M_PI);
+  return {f.reduced(loss)};
+}
+
+Terms margin_ranking(Formula& f) {
+  return {f.reduced(max_of(f[2] * (f[0] - f[1]) * -1 + f.number("margin").real(), 0))};
+}
+
+void add_others(OpRegistry& ops) {
+  std::vector<Sample> kl = samples_of({}, "uniform(-3, 0)", "uniform(0.1, 1)");
+  Sample batch = kl[0];
+  batch.attrs.set("reduction", std::string("batchmean"));
+  kl.push_back(batch);
+  ops.add(formula({"kl_div", "loss", "target * (log(target) - input), input a log-probability"},
+                  {tensor("input"), tensor("target"), params::text("reduction", "mean"),
+                   params::boolean("log_target", false)},
+                  kl_div, kl));
+  Sample three = sample_of({{{5, 3}, {5, 3}, {5, 3}}, DType::f32, {"", "", "uniform(0.5, 2)"}});
+  ops.add(formula({"gaussian_nll_loss", "loss", "of target under a normal of mean input and var"},
+                  {tensor("input"), tensor("target"), tensor("var"), params::boolean("full", false),
+                   params::number("eps", 1e-6), params::text("reduction", "mean")},
+                  gaussian_nll, {three}));
+  ops.add(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
+                  {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
+                   params::text("reduction", "mean")},
+                  margin_ranking, {three}));
+}
+
+}  // namespace
+
+void add_loss_formulas(OpRegistry& ops) {
+  add_distances(ops);
+  add_entropies(ops);
+  add_others(ops);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,164 @@
+// Reductions and running reductions that are a few other ops: aminmax, var_mean, median,
+// count_nonzero, logcumsumexp; and what max and min give when two names are bound.
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
+#include "shardproof/ops/moves.h"
+#include "shardproof/ops/reduce.h"
+
+namespace shardproof {
+namespace {
+
+using params::integer;
+using params::tensor;
+using Terms = std::vector<Term>;
+
+Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
+  return sample_of({shapes, DType::f32, {}}, std::move(attrs));
+}
+Attrs rows() { return {{"dim", int64_t{0}}}; }
+Attrs last_kept() { return {{"dim", int64_t{-1}}, {"keepdim", true}}; }
+
+void add(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
+  ops.add(formula({name, "reduction", summary}, reduction_params(), std::move(body),
+                  {over({{5, 3}}, rows()), over({{2, 3, 4}}, last_kept()), over({{7}})}));
+}
+
+void add_counts(OpRegistry& ops) {
+  add(ops, "aminmax", "smallest and largest over dims", [](Formula& f) {
+    return Terms{f.op("amin", {f[0]}, f.over()), f.op("amax", {f[0]}, f.over())};
+  });
+  add(ops, "count_nonzero", "elements that are not 0, over dims", [](Formula& f) {
+    return Terms{f.op("sum", {f.op("ne", {f[0], 0})}, f.over())};
+  });
+  add(ops, "nansum", "sum over dims of what is not NaN", [](Formula& f) {
+    return Terms{f.op("sum", {f.where(f.op("isnan", {f[0]}), 0.0, f[0])}, f.over())};
+  });
+  add(ops, "nanmean", "mean over dims of what is not NaN", [](Formula& f) {
+    const Term missing = f.op("isnan", {f[0]});
+    const Term sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
+    return Terms{sum / f.op("sum", {f.op("logical_not", {missing})}, f.over())};
+  });
+}
+
+void add_spreads(OpRegistry& ops) {
+  std::vector<Param> spread = reduction_params();
+  spread.insert(spread.begin() + 2,
+                params::with_default("correction", ParamKind::number, int64_t{1}));
+  for (const char* kind : {"var", "std"}) {
+    const bool var = std::string_view(kind) == "var";
+    ops.add(formula({var ? "var_mean" : "std_mean", "reduction",
+                     var ? "variance and mean over dims" : "standard deviation and mean over dims"},
+                    spread,
+                    [kind](Formula& f) {
+                      Attrs attrs = f.over();
+                      attrs.set("correction", f.call.attrs->values().find("correction")->second);
+                      return Terms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
+                    },
+                    {over({{5, 3}}, rows()), over({{2, 6}}, last_kept())}));
+  }
+  std::vector<Param> norm = reduction_params();
+  norm.insert(norm.begin() + 1, params::number("ord", 2.0));
+  ops.add(formula({"vector_norm", "reduction", "(sum |x|^ord)^(1/ord) over dims"}, norm,
+                  [](Formula& f) {
+                    Attrs attrs = f.over();
+                    attrs.set("p", f.number("ord").real());
+                    return Terms{f.op("norm", {f[0]}, attrs)};
+                  },
+                  {over({{5, 3}}, {{"ord", 3.0}, {"dim", int64_t{0}}}), over({{7}})}));
+}
+
+// ---- order ----
+
+// The k-th (from 1) in order of a dim, and where it stood.
+Terms kth(Formula& f, const Term& x, int dim, int64_t k, bool keepdim) {
+  Terms found;
+  for (const Term& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {
+    const Term one = f.op("select", {sorted}, {{"dim", int64_t{dim}}, {"index", k - 1}});
+    found.push_back(keepdim ? f.op("unsqueeze", {one}, {{"dim", int64_t{dim}}}) : one);
+  }
+  return found;
+}
+
+Term flat(Formula& f, const Term& x) {
+  return f.op("reshape", {x}, {{"shape", std::vector<int64_t>{element_count(x.shape())}}});
+}
+
+// A NaN, which sorts last, makes the median NaN.
+Terms median(Formula& f) {
+  if (!f.given("dim")) {
+    const Term x = flat(f, f[0]);
+    const int64_t count = x.shape()[0];
+    if (count == 0) f.refuse("needs an element");
+    const Term middle = kth(f, x, 0, (count + 1) / 2, false)[0];
+    const Term last = f.op("amax", {x});
+    return {f.where(f.op("isnan", {last}), last, middle)};
+  }
+  const int dim = f.dim();
+  const int64_t size = f[0].shape()[dim];
+  if (size == 0) f.refuse("needs an element");
+  const bool keep = f.flag("keepdim");
+  Terms found = kth(f, f[0], dim, (size + 1) / 2, keep);
+  const Attrs along{{"dim", int64_t{dim}}, {"keepdim", keep}};
+  const Term largest = f.op("amax", {f[0]}, along), missing = f.op("isnan", {largest});
+  found[0] = f.where(missing, largest, found[0]);
+  found[1] = f.where(missing, f.op("argmax", {f[0]}, along), found[1]);
+  return found;
+}
+
+void add_orders(OpRegistry& ops) {
+  const Param dim = params::optional("dim", ParamKind::integer);
+  const Param keep = params::boolean("keepdim", false);
+  ops.add(formula({"median", "reduction", "the lower middle of all, or along dim with its index"},
+                  {tensor("x"), dim, keep}, median,
+                  {over({{5, 4}}, rows()), over({{2, 3}}, last_kept()), over({{6}})}));
+  ops.add(formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
+                  {tensor("x"), integer("k"), integer("dim", -1), keep},
+                  [](Formula& f) {
+                    const int along = f.dim();
+                    const int64_t k = f.integer("k"), size = f[0].shape()[along];
+                    if (k < 1 || k > size) f.refuse("k = {} of {} elements", k, size);
+                    return kth(f, f[0], along, k, f.flag("keepdim"));
+                  },
+                  {over({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})}));
+  // The number of boundaries below.
+  ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
+                  {tensor("x"), tensor("boundaries"), params::boolean("right", false)},
+                  [](Formula& f) {
+                    const Term x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
+                    const Term below = f.op(f.flag("right") ? "le" : "lt", {f[1], x});
+                    return Terms{f.op("sum", {below}, {{"dim", int64_t{-1}}})};
+                  },
+                  {over({{5, 3}, {4}})}));
+  ops.add(formula({"argsort", "index", "indices that bring a dim in order; stable"},
+                  {tensor("x"), integer("dim", -1), params::boolean("descending", false)},
+                  [](Formula& f) { return Terms{f.ops("sort", {f[0]}, *f.call.attrs).at(1)}; },
+                  {over({{5, 3}}, rows())}));
+}
+
+void add_running(OpRegistry& ops) {
+  ops.add(formula(
+      {"logcumsumexp", "softmax", "log of the running sum of exp(x) along dim"},
+      {tensor("x"), integer("dim")},
+      [](Formula& f) {
+        const Attrs along{{"dim", f.integer("dim")}};
+        const Term most = f.op("amax", {f[0]}, {{"dim", f.integer("dim")}, {"keepdim", true}});
+        const Term top = f.where(f.op("isinf", {most}), 0.0, most);
+        const Term sums = f.op("cumsum", {f.op("exp", {f[0] - top})}, along);
+        return Terms{f.op("log", {sums}) + top};
+      },
+      {sample_of({{{5, 3}}, DType::f32, {"uniform(-3, 3)"}}, rows())}));
+}
+
+}  // namespace
+
+void add_reduction_formulas(OpRegistry& ops) {
+  add_counts(ops);
+  add_spreads(ops);
+  add_orders(ops);
+  add_running(ops);
+}
+
+}  // namespace shardproof
