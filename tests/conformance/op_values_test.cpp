@@ -1,397 +1,299 @@
-// Values of ops, against PyTorch's record: each forward row that our ops can express is run on one
-// device and must lie within its own propagated error bound of the recorded truth (which is printed
-// with seven digits).
+// Values of ops, against PyTorch's record: each forward row that the scenario language can express
+// is run on one device, where it must lie within its own propagated error bound of the recorded
+// truth (which is printed with seven digits), and partitioned: over the recorded mesh and
+// placements and over many others, where it must lie within the bound of the one-device value. And
+// so are its neighbours: rows of other dtypes, sizes and dims.
 #include <cmath>
-#include <functional>
-#include <optional>
+#include <set>
 
-#include "shardproof/ops/run_once.h"
-#include "shardproof/tests/conformance/cases.h"
+#include "shardproof/tests/conformance/op_rows.h"
+#include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::conformance {
 namespace {
 
-// Why a row is not run.
-struct Skip {
-  std::string why;
+using testing::GlobalRun;
+
+struct Placing {
+  std::string mesh;
+  std::vector<std::string> inputs;
 };
 
-// A value and how far it may be off.
-struct Value {
-  Tensor tensor;
-  Bound bound;
+// One expressible row: its lines and its inputs.
+struct Row {
+  std::string name;
+  std::vector<std::string> lines;
+  std::vector<Tensor> inputs;
 };
 
-// The fill rules of torch/README.md; "unit" is the rule's remainder over 32.
-Value filled_input(const Json& input, int number) {
-  const std::string kind = input.value("kind", "");
-  const Dims shape = dims_of(input["shape"]);
-  std::vector<double> values;
-  for (int64_t i = 0; i < element_count(shape); ++i) {
-    const auto step = static_cast<double>((37 * i + 11 * number) % 23);
-    double value = (step - 11) / 4;
-    if (kind == "pos")
-      value = (step + 1) / 4;
-    else if (kind == "unit")
-      value = step / 32;
-    else if (kind == "b")
-      value = (5 * i + number) % 3 == 0 ? 1 : 0;
-    else if (kind.starts_with("i"))
-      value = static_cast<double>((7 * i + 3 * number) % std::stoll(kind.substr(1)));
-    else if (kind != "f")
-      throw Skip{"an input of kind " + kind};
-    values.push_back(value);
-  }
-  const DType dtype = kind == "b"             ? DType::boolean
-                      : kind.starts_with("i") ? DType::i64
-                                              : DType::f32;
-  Value value{tensor_of(dtype, shape, values), {}};
-  value.bound = Bound::exact_of(value.tensor);
-  return value;
+Row row_of(const Json& json) {
+  Row row;
+  row.name = json["id"].get<std::string>() + " " + json["op"].get<std::string>();
+  row.lines = lines_of(json);
+  for (const Json& input : json["inputs"])
+    row.inputs.push_back(filled_input(input, static_cast<int>(row.inputs.size())));
+  return row;
 }
 
-class Runner {
- public:
-  Runner(const OpRegistry& ops, const Json& row) : ops_(ops), attrs_(row["attrs"]) {
-    int number = 0;
-    for (const Json& input : row["inputs"]) inputs.push_back(filled_input(input, number++));
-  }
+std::string text_of(const Row& row, const Placing& placing) {
+  std::string text = row.name + " on " + placing.mesh;
+  for (const std::string& line : row.lines) text += "\n    " + line;
+  for (size_t k = 0; k < row.inputs.size(); ++k)
+    text += "\n    x" + std::to_string(k) + " " + std::string(name(row.inputs[k].dtype)) +
+            to_string(row.inputs[k].shape) + " " + placing.inputs[k];
+  return text;
+}
 
-  std::vector<Value> all(const std::string& op, const std::vector<Value>& given,
-                         Attrs attrs) const {
-    const OpRecord* record = ops_.find(op);
-    if (!record) throw Skip{"no op " + op};
-    size_t tensors = 0;
-    for (const Param& param : record->params) {
-      tensors += param.kind == ParamKind::tensor || param.kind == ParamKind::optional_tensor;
-      const bool absent = !attrs.has(param.name) && !param.required;
-      if (absent && param.kind != ParamKind::optional_tensor) attrs.set(param.name, param.fallback);
+GlobalRun run(const Row& row, const Placing& placing) {
+  Job job = testing::job_of(placing.mesh, row.lines);
+  const Mesh& mesh = job.meshes[0].second;
+  for (size_t k = 0; k < row.inputs.size(); ++k) {
+    const Tensor& x = row.inputs[k];
+    const Spec spec = placing.inputs[k].empty()
+                          ? Spec::replicated(mesh, x.shape, x.dtype)
+                          : Spec::parse(placing.inputs[k], mesh, x.shape, x.dtype);
+    job.inputs.push_back({"x" + std::to_string(k), spec, mesh.ranks(), x, Category::activations});
+  }
+  return testing::run_lines(job);
+}
+
+Placing alone(const Row& row) { return {"a=1", std::vector<std::string>(row.inputs.size())}; }
+
+Placing recorded(const Json& row) {
+  Placing placing{to_string(mesh_of(row["mesh"])), {}};
+  for (const Json& input : row["inputs"]) {
+    std::string text;
+    char axis = 'a';
+    for (const Placement& p : placements_of(input["placements"])) {
+      text += fmt::format("{}{}:{}", axis == 'a' ? "" : " ", axis, to_string(p));
+      ++axis;
     }
-    OpCall call;
-    call.attrs = &attrs;
-    std::vector<const Tensor*> pointers;
-    BoundCall bound;
-    for (size_t i = 0; i < std::max(given.size(), tensors); ++i) {
-      const bool present = i < given.size();
-      pointers.push_back(present ? &given[i].tensor : nullptr);
-      bound.input_bounds.push_back(present ? &given[i].bound : nullptr);
-      TensorMeta meta;
-      if (present) meta = {given[i].tensor.dtype, given[i].tensor.shape};
-      meta.absent = !present;
-      call.inputs.push_back(meta);
-    }
-    std::vector<Tensor> outputs = run_once(*record, call, pointers);
-    bound.call = &call;
-    bound.inputs = pointers;
-    for (const Tensor& output : outputs) bound.outputs.push_back(&output);
-    std::vector<Bound> bounds = record->bound(bound);
-    std::vector<Value> values;
-    for (size_t i = 0; i < outputs.size(); ++i) values.push_back({outputs[i], bounds[i]});
-    return values;
+    placing.inputs.push_back(text);
   }
-  Value one(const std::string& op, const std::vector<Value>& given, Attrs attrs = {}) const {
-    return all(op, given, std::move(attrs)).front();
+  return placing;
+}
+
+// How an input may lie on one axis; sizes are of the dim that is cut.
+std::vector<std::string> ways(const Tensor& x, int64_t ranks) {
+  std::vector<std::string> all;
+  for (int d = 0; d < x.shape.size(); ++d) {
+    all.push_back(fmt::format("S({})", d));
+    if (x.shape[d] > ranks) all.push_back(fmt::format("S({}, split=2)", d));
+    std::vector<int64_t> sizes(static_cast<size_t>(ranks), 0);
+    sizes.front() = x.shape[d] > 0 ? 1 : 0;
+    sizes.back() += x.shape[d] - sizes.front();
+    all.push_back(fmt::format("S({}, sizes={})", d, Json(sizes).dump()));
   }
-
-  bool has(const char* name) const { return attrs_.contains(name); }
-  int64_t integer(const char* name) const { return attrs_.at(name).get<int64_t>(); }
-  double number(const char* name) const { return attrs_.at(name).get<double>(); }
-  std::string text(const char* name) const { return attrs_.at(name).get<std::string>(); }
-  std::vector<int64_t> list(const char* name) const {
-    const Json& value = attrs_.at(name);
-    if (value.is_array()) return value.get<std::vector<int64_t>>();
-    return {value.get<int64_t>()};
+  if (is_floating(x.dtype)) {
+    all.emplace_back("P(sum)");
+    all.emplace_back("P(avg)");
+    all.emplace_back("P(max)");
   }
-  const Json& attributes() const { return attrs_; }
-  const OpRegistry& ops() const { return ops_; }
+  return all;
+}
 
-  std::vector<Value> inputs;
-
- private:
-  const OpRegistry& ops_;
-  Json attrs_;
-};
-
-using Run = std::function<std::vector<Value>(const Runner&)>;
-using L = std::vector<int64_t>;
-
-// An attribute of the record, for a parameter of ours of the same name.
-void carry(const Runner& r, const OpRecord& record, const std::string& name, Attrs& attrs) {
-  for (const Param& param : record.params) {
-    if (param.name != name) continue;
-    const Json& value = r.attributes().at(name);
-    if (name == "dim" && value.is_string()) return;  // "all"
-    switch (param.kind) {
-      case ParamKind::integer: attrs.set(name, value.get<int64_t>()); return;
-      case ParamKind::integers: attrs.set(name, r.list(name.c_str())); return;
-      case ParamKind::number: attrs.set(name, value.get<double>()); return;
-      case ParamKind::boolean: attrs.set(name, value.get<bool>()); return;
-      case ParamKind::text: attrs.set(name, value.get<std::string>()); return;
-      default: break;
+// Each input alone in every way, then all of them in a like way.
+std::vector<Placing> placings(const Row& row) {
+  std::vector<Placing> all;
+  for (const int64_t ranks : {2, 3}) {
+    const std::string mesh = fmt::format("a={}", ranks);
+    for (size_t k = 0; k < row.inputs.size(); ++k)
+      for (const std::string& way : ways(row.inputs[k], ranks)) {
+        all.push_back({mesh, std::vector<std::string>(row.inputs.size())});
+        all.back().inputs[k] = "a:" + way;
+      }
+    if (row.inputs.size() < 2) continue;
+    for (int d = 0; d < 4; ++d) {
+      all.push_back({mesh, std::vector<std::string>(row.inputs.size())});
+      for (size_t k = 0; k < row.inputs.size(); ++k) {
+        const int dims = row.inputs[k].shape.size();
+        if (dims > 0)
+          all.back().inputs[k] = fmt::format("a:S({})", (d + static_cast<int>(k)) % dims);
+      }
     }
   }
-  throw Skip{record.name + " has no attribute " + name};
+  for (int d = 0; d < 3; ++d)
+    for (int e = 0; e < 3; ++e) {
+      all.push_back({"a=2, b=2", std::vector<std::string>(row.inputs.size())});
+      for (size_t k = 0; k < row.inputs.size(); ++k)
+        if (const int dims = row.inputs[k].shape.size(); dims > 0)
+          all.back().inputs[k] = fmt::format("a:S({}) b:S({})", (d + static_cast<int>(k)) % dims,
+                                             (e + static_cast<int>(k)) % dims);
+    }
+  return all;
 }
 
-// Our op with the row's inputs and attributes as they are, but for those named in `but`.
-std::vector<Value> same(const Runner& r, const std::string& op,
-                        const std::vector<std::string>& but = {}) {
-  const OpRecord* record = r.ops().find(op);
-  if (!record) throw Skip{"no op " + op};
-  Attrs attrs;
-  for (const auto& [name, value] : r.attributes().items())
-    if (std::find(but.begin(), but.end(), name) == but.end()) carry(r, *record, name, attrs);
-  return r.all(op, r.inputs, attrs);
-}
-
-Run as(const std::string& op) {
-  return [op](const Runner& r) { return same(r, op); };
-}
-
-// Rows whose op has another name or another order of arguments with us. Without an entry: the op of
-// that name.
-std::map<std::string, Run> movers() {
-  std::map<std::string, Run> runs;
-  runs["flatten"] = [](const Runner& r) {
-    return r.all("flatten", r.inputs,
-                 {{"start_dim", r.integer("start")}, {"end_dim", r.integer("end")}});
-  };
-  runs["flatten_then_unflatten"] = [](const Runner& r) {
-    Value flat = r.one("flatten", r.inputs,
-                       {{"start_dim", r.integer("start")}, {"end_dim", r.integer("end")}});
-    return r.all("unflatten", {flat}, {{"dim", r.integer("dim")}, {"sizes", r.list("sizes")}});
-  };
-  runs["as_strided_like_view"] = runs["transpose_then_reshape"] = [](const Runner& r) {
-    return r.all("reshape", {r.one("t", r.inputs)}, {{"shape", r.list("shape")}});
-  };
-  runs["view_then_sum"] = [](const Runner& r) {
-    Value view = r.one("view", r.inputs, {{"shape", r.list("shape")}});
-    return r.all("sum", {view}, {{"dim", L{r.integer("dim")}}, {"keepdim", false}});
-  };
-  runs["movedim"] = [](const Runner& r) {
-    return r.all("permute", r.inputs, {{"dims", L{1, 2, 0}}});
-  };
-  runs["unbind"] = [](const Runner& r) {
-    std::vector<Value> rows;
-    for (int64_t i = 0; i < r.inputs[0].tensor.shape[0]; ++i)
-      rows.push_back(r.one("select", r.inputs, {{"dim", int64_t{0}}, {"index", i}}));
-    return rows;
-  };
-  runs["cat_partial"] = runs["hstack"] = [](const Runner& r) {
-    return r.all("cat", r.inputs, {{"dim", int64_t{1}}});
-  };
-  runs["stack0"] = as("stack");
-  runs["stack_partial"] = [](const Runner& r) {
-    return r.all("stack", r.inputs, {{"dim", int64_t{0}}});
-  };
-  runs["expand"] = [](const Runner& r) {
-    return r.all("expand", r.inputs, {{"size", r.list("shape")}});
-  };
-  runs["roll"] = [](const Runner& r) {
-    Attrs attrs{{"shifts", r.list("shift")}};
-    if (!r.attributes().at("dim").is_string()) attrs.set("dims", r.list("dim"));
-    return r.all("roll", r.inputs, attrs);
-  };
-  runs["split"] = [](const Runner& r) {
-    Attrs attrs{{"dim", r.integer("dim")}};
-    if (r.has("size"))
-      attrs.set("sizes", r.integer("size"));
-    else
-      attrs.set("sizes", r.list("sizes"));
-    return r.all("split", r.inputs, attrs);
-  };
-  auto slice = [](const Runner& r) {
-    const auto dim = static_cast<size_t>(r.integer("dim"));
-    L start(dim + 1, 0), stop(dim + 1, 1000), step(dim + 1, 1);
-    if (r.has("start")) start[dim] = r.integer("start");
-    if (r.has("end")) stop[dim] = r.integer("end");
-    if (r.has("length")) stop[dim] = start[dim] + r.integer("length");
-    if (r.has("step")) step[dim] = r.integer("step");
-    return r.all("slice", r.inputs, {{"start", start}, {"stop", stop}, {"step", step}});
-  };
-  runs["slice"] = runs["narrow"] = slice;
-  return runs;
-}
-
-Run take_rows(bool flat) {
-  return [flat](const Runner& r) {
-    Value from = flat ? r.one("flatten", {r.inputs[0]}) : r.inputs[0];
-    return r.all("index_select", {from, r.inputs[1]}, {{"dim", int64_t{0}}});
-  };
-}
-
-Run einsum(const std::string& equation) {
-  return [equation](const Runner& r) {
-    return r.all("einsum", r.inputs, {{"equation", equation}});
-  };
-}
-
-std::map<std::string, Run> model_ops() {
-  std::map<std::string, Run> runs = movers();
-  for (const char* name : {"matmul_1d_2d", "matmul_2d_1d"}) runs[name] = as("matmul");
-  for (const char* name : {"linear_bias", "linear_no_bias"}) runs[name] = as("linear");
-  for (const char* name : {"conv1d_same", "conv1d_patch", "conv1d_groups"})
-    runs[name] = as("conv1d");
-  for (const char* name : {"conv2d_bias", "conv2d_even", "conv2d_even_bias"})
-    runs[name] = as("conv2d");
-  runs["einsum"] = [](const Runner& r) { return einsum(r.text("eq"))(r); };
-  runs["outer"] = einsum("i,j->ij");
-  runs["dot_rows"] = einsum("ij,ij->i");
-  runs["matmul_chain"] = [](const Runner& r) {
-    return r.all("matmul", {r.one("matmul", {r.inputs[0], r.inputs[1]}), r.inputs[2]}, {});
-  };
-  auto norm = [](const std::string& op) {
-    return [op](const Runner& r) {
-      Attrs attrs;
-      if (r.has("normalized_shape"))
-        attrs.set("dims", static_cast<int64_t>(r.list("normalized_shape").size()));
-      if (r.has("eps")) attrs.set("eps", r.number("eps"));
-      return r.all(op, r.inputs, attrs);
-    };
-  };
-  runs["layer_norm"] = runs["layer_norm_even"] = norm("layer_norm");
-  runs["rms_norm"] = norm("rms_norm");
-  runs["embedding"] = runs["embedding_even"] = [](const Runner& r) {
-    return r.all("embedding", {r.inputs[1], r.inputs[0]}, {});
-  };
-  runs["index"] = take_rows(false);
-  runs["take"] = take_rows(true);
-  runs["scatter"] = as("scatter_along_dim");
-  runs["sort"] = [](const Runner& r) { return same(r, "sort", {"stable"}); };
-  runs["argsort"] = [](const Runner& r) {
-    return std::vector<Value>{same(r, "sort", {"stable"})[1]};
-  };
-  runs["kthvalue"] = [](const Runner& r) {
-    std::vector<Value> found;
-    for (const Value& sorted : same(r, "sort", {"k"}))
-      found.push_back(
-          r.one("select", {sorted}, {{"dim", r.integer("dim")}, {"index", r.integer("k") - 1}}));
-    return found;
-  };
-  runs["cross_entropy"] = [](const Runner& r) { return same(r, "cross_entropy", {"weight"}); };
-  runs["cross_entropy_even"] = as("cross_entropy");
-  return runs;
-}
-
-// A number where the row's op takes one.
-Value scalar(double value) {
-  Value made{tensor_of(DType::f32, {}, {value}), {}};
-  made.bound = Bound::exact_of(made.tensor);
-  return made;
-}
-
-// x op number; `fixed` where the row does not say the number.
-Run with_number(const std::string& op, const char* attribute, double fixed = 0) {
-  return [op, attribute, fixed](const Runner& r) {
-    const double number = attribute ? r.number(attribute) : fixed;
-    return r.all(op, {r.inputs[0], scalar(number)}, {});
-  };
-}
-
-Run number_with(const std::string& op, const char* attribute) {
-  return [op, attribute](const Runner& r) {
-    return r.all(op, {scalar(r.number(attribute)), r.inputs[0]}, {});
-  };
-}
-
-std::map<std::string, Run> with_numbers(std::map<std::string, Run> runs) {
-  runs["mul_scalar"] = runs["mul_scalar_neg"] = with_number("mul", "other");
-  runs["mul_minus_2"] = with_number("mul", nullptr, -2);
-  runs["mul_zero"] = with_number("mul", nullptr, 0);
-  runs["div_inplace_neg"] = with_number("div", "other");
-  runs["rsub"] = number_with("sub", "other");
-  runs["gt_0"] = with_number("gt", nullptr, 0);
-  runs["lt_scalar"] = with_number("lt", "other");
-  runs["remainder_3"] = with_number("remainder", nullptr, 3);
-  runs["floor_div_2"] = with_number("floordiv", nullptr, 2);
-  runs["pow"] = with_number("pow", "exponent");
-  runs["scalar_pow"] = number_with("pow", "base");
-  runs["any"] = [](const Runner& r) {  // of x > 0
-    Value positive = r.one("gt", {r.inputs[0], scalar(0)});
-    return r.all("any", {positive}, {{"dim", r.list("dim")}});
-  };
-  runs["where"] = [](const Runner& r) {
-    if (!r.has("other")) return r.all("where", r.inputs, {});
-    return r.all("where", {r.inputs[0], r.inputs[1], scalar(r.number("other"))}, {});
-  };
-  runs["masked_fill"] = [](const Runner& r) {
-    return r.all("where", {r.inputs[1], scalar(r.number("value")), r.inputs[0]}, {});
-  };
-  runs["clamp_max"] = [](const Runner& r) {
-    return r.all("clamp", r.inputs, {{"max", r.number("max")}});
-  };
-  runs["clamp_min_gt_max"] = [](const Runner& r) {
-    return r.all("clamp", r.inputs, {{"min", r.number("min")}, {"max", r.number("max")}});
-  };
-  runs["to_int32"] = [](const Runner& r) {
-    return r.all("cast", r.inputs, {{"dtype", DType::i32}});
-  };
-  runs["to_bool"] = [](const Runner& r) {
-    return r.all("cast", r.inputs, {{"dtype", DType::boolean}});
-  };
-  runs["square_then_sum"] = [](const Runner& r) {
-    return r.all("sum", {r.one("square", r.inputs)}, {});
-  };
-  return runs;
-}
-
-std::map<std::string, Run> other_names(std::map<std::string, Run> runs) {
-  for (const auto& [theirs, ours] : std::map<std::string, std::string>{
-           {"max_elementwise", "maximum"}, {"min_elementwise", "minimum"}, {"square", "square"}})
-    runs[theirs] = as(ours);
-  for (const char* op : {"add", "sub", "mul", "copy"}) {
-    std::string name = op;
-    runs[name + "_inplace"] = as(name);
-  }
-  for (const char* op : {"relu", "neg"}) runs[std::string(op) + "_inplace"] = as(op);
-  return runs;
-}
-
-void compare(const Json& row, const std::vector<Value>& values) {
-  const Json& truth = row["truth"];
-  ASSERT_GE(values.size(), truth.size()) << row["id"];
+void compare_with_record(const Json& json, const Row& row, const GlobalRun& ran) {
+  const Json& truth = json["truth"];
+  ASSERT_EQ(ran.outputs.size(), truth.size()) << row.name;
   for (size_t k = 0; k < truth.size(); ++k) {
-    const auto got = values_of(values[k].tensor);
-    EXPECT_EQ(values[k].tensor.shape, dims_of(truth[k]["shape"])) << row["id"] << " " << row["op"];
-    ASSERT_EQ(got.size(), truth[k]["v"].size()) << row["id"] << " " << row["op"];
+    const auto got = values_of(ran.outputs[k]);
+    EXPECT_EQ(ran.outputs[k].shape, dims_of(truth[k]["shape"])) << row.name;
+    ASSERT_EQ(got.size(), truth[k]["v"].size()) << row.name;
     for (size_t i = 0; i < got.size(); ++i) {
       const Json& printed = truth[k]["v"][i];
       if (!printed.is_number() && !printed.is_boolean()) continue;  // nan, inf as text
       const double expected = printed.is_boolean() ? printed.get<bool>() : printed.get<double>();
       if (got[i] == expected) continue;
       // Both were computed by an honest order of their own, and the record has seven digits.
-      const double error = 2 * error_of(values[k].bound, static_cast<int64_t>(i));
+      const double error = 2 * error_of(ran.bounds[k], static_cast<int64_t>(i));
       EXPECT_LE(std::fabs(got[i] - expected), error + 5e-7 * std::fabs(expected) + 1e-12)
-          << row["id"] << " " << row["op"] << " output " << k << " element " << i;
+          << row.name << " output " << k << " element " << i;
     }
   }
 }
 
-TEST(OpValues, RecordedForwardRows) {
-  const OpRegistry ops = builtin_ops();
-  const auto runs = other_names(with_numbers(model_ops()));
-  int64_t ran = 0;
+struct Totals {
+  int64_t rows = 0, placings = 0;
   std::map<std::string, int64_t> skipped;
-  for (const Json& row : read_cases("torch/op_values.jsonl")) {
-    const std::string op = row["op"].get<std::string>();
+  std::vector<std::string> failures;
+};
+
+// Partials of two reductions on one tensor are refused by the language.
+bool mixes_partials(const Error& error) {
+  return error.message().find("one tensor cannot be P(") != std::string::npos;
+}
+
+void run_placed(const Row& row, const Placing& placing, Totals& totals) {
+  ++totals.placings;
+  try {
+    const GlobalRun ran = run(row, placing);
+    if (!ran.trouble.empty())
+      totals.failures.push_back(text_of(row, placing) + "\n    " + ran.trouble);
+  } catch (const Error& error) {
+    if (mixes_partials(error)) {
+      ++totals.skipped["placements with mixed partials, which are no placements with us"];
+      return;
+    }
+    totals.failures.push_back(text_of(row, placing) + "\n    refused: " + error.message());
+  }
+}
+
+void report(const char* what, const Totals& totals) {
+  std::printf("%s: %lld rows ran, %lld placements of them\n", what,
+              static_cast<long long>(totals.rows), static_cast<long long>(totals.placings));
+  for (const auto& [why, count] : totals.skipped)
+    std::printf("  %lld skipped: %s\n", static_cast<long long>(count), why.c_str());
+  for (size_t i = 0; i < std::min<size_t>(10, totals.failures.size()); ++i)
+    ADD_FAILURE() << totals.failures[i];
+  EXPECT_TRUE(totals.failures.empty())
+      << totals.failures.size() << " of " << totals.placings << " placements";
+}
+
+TEST(OpValues, RecordedForwardRows) {
+  Totals totals;
+  for (const Json& json : read_cases("torch/op_values.jsonl")) {
     try {
-      if (op.find("(gradient)") != std::string::npos) throw Skip{"a gradient: needs autodiff"};
-      const Runner runner(ops, row);
-      const auto special = runs.find(op);
-      compare(row, special != runs.end() ? special->second(runner) : same(runner, op));
-      ++ran;
+      const Row row = row_of(json);
+      compare_with_record(json, row, run(row, alone(row)));
+      ++totals.rows;
+      run_placed(row, recorded(json), totals);
     } catch (const Skip& skip) {
-      ++skipped[skip.why];
-    } catch (const Json::exception&) {
-      ++skipped["a number that the row does not say"];
+      ++totals.skipped[skip.why];
     } catch (const Error& error) {
-      ADD_FAILURE() << row["id"] << " " << op << ": " << error.message();
+      ADD_FAILURE() << json["id"] << " " << json["op"] << ": " << error.message();
     }
   }
-  std::printf("op_values: %lld rows ran\n", static_cast<long long>(ran));
-  for (const auto& [why, count] : skipped)
-    std::printf("  %lld skipped: %s\n", static_cast<long long>(count), why.c_str());
-  EXPECT_GE(ran, 200);
+  report("op_values", totals);
+  EXPECT_GE(totals.rows, 400);
+}
+
+TEST(OpValues, RowsInManyPlacements) {
+  Totals totals;
+  std::set<std::string> seen;
+  for (const Json& json : read_cases("torch/op_values.jsonl")) {
+    try {
+      const Row row = row_of(json);
+      // Rows that differ in their recorded placements only are one row here.
+      std::string key = json["inputs"].size() > 0 ? row.lines.back() : "";
+      for (const Tensor& x : row.inputs) key += to_string(x.shape) + std::string(name(x.dtype));
+      if (!seen.insert(key).second) continue;
+      ++totals.rows;
+      for (const Placing& placing : placings(row)) run_placed(row, placing, totals);
+    } catch (const Skip&) {
+    }
+  }
+  report("op_values in many placements", totals);
+}
+
+// ---- neighbours ----
+
+Tensor as_dtype(const Tensor& x, DType dtype) {
+  return is_floating(x.dtype) ? tensor_of(dtype, x.shape, values_of(x)) : x;
+}
+
+// The same elements over and over, in sizes of which `from` is now `to`.
+Tensor resized(const Tensor& x, int64_t from, int64_t to) {
+  Dims shape = x.shape;
+  for (int d = 0; d < shape.size(); ++d)
+    if (shape[d] == from) shape[d] = to;
+  const std::vector<double> values = values_of(x);
+  std::vector<double> more;
+  for (int64_t i = 0; i < element_count(shape); ++i)
+    more.push_back(values.empty() ? 0 : values[static_cast<size_t>(i) % values.size()]);
+  return tensor_of(x.dtype, shape, more);
+}
+
+std::vector<Row> neighbours(const Json& json, const Row& row) {
+  std::vector<Row> all;
+  for (const DType dtype : {DType::f64, DType::bf16, DType::i32}) {
+    all.push_back(row);
+    all.back().name += " in " + std::string(name(dtype));
+    for (Tensor& x : all.back().inputs) x = as_dtype(x, dtype);
+  }
+  for (const auto& [from, to] :
+       {std::pair<int64_t, int64_t>{5, 0}, {5, 1}, {3, 1}, {3, 8}, {4, 6}}) {
+    all.push_back(row);
+    all.back().name += fmt::format(" with {} in place of {}", to, from);
+    for (Tensor& x : all.back().inputs) x = resized(x, from, to);
+  }
+  // Other dims, counted from the end; results that keep the dim; one dim of size 1.
+  const Json& attrs = json["attrs"];
+  if (attrs.contains("dim") && attrs["dim"].is_number_integer())
+    for (const int64_t dim : {-1, -2, 1, 0}) {
+      for (const bool keep : {false, true}) {
+        Json changed = json;
+        changed["attrs"]["dim"] = dim;
+        if (keep) changed["attrs"]["keepdim"] = true;
+        Row other = row;
+        other.name += fmt::format(" with dim {}{}", dim, keep ? " kept" : "");
+        try {
+          other.lines = lines_of(changed);
+        } catch (const Skip&) {
+          continue;
+        }
+        all.push_back(other);
+      }
+    }
+  return all;
+}
+
+// What one device computes, the ranks compute.
+TEST(OpValues, NeighboursOfRows) {
+  Totals totals;
+  std::set<std::string> seen;
+  for (const Json& json : read_cases("torch/op_values.jsonl")) {
+    try {
+      const Row row = row_of(json);
+      for (const Row& other : neighbours(json, row)) {
+        std::string key;
+        for (const std::string& line : other.lines) key += line;
+        for (const Tensor& x : other.inputs) key += to_string(x.shape) + std::string(name(x.dtype));
+        if (!seen.insert(key).second) continue;
+        try {
+          run(other, alone(other));
+        } catch (const Error&) {
+          ++totals.skipped["refused on one device"];
+          continue;
+        }
+        ++totals.rows;
+        const std::vector<Placing> all = placings(other);
+        for (size_t i = totals.rows % 5; i < all.size(); i += 5) run_placed(other, all[i], totals);
+      }
+    } catch (const Skip&) {
+    }
+  }
+  report("neighbours of op_values", totals);
 }
 
 }  // namespace

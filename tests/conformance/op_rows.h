@@ -1,0 +1,24 @@
+// Recorded rows of op values as programs of the scenario language: inputs x0, x1, ... and results
+// y0, y1, ...
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/tensor.h"
+#include "shardproof/tests/conformance/cases.h"
+
+namespace shardproof::conformance {
+
+// Why a row is not run.
+struct Skip {
+  std::string why;
+};
+
+// Throws Skip.
+std::vector<std::string> lines_of(const Json& row);
+
+// An input by the fill rules of torch/README.md. Throws Skip.
+Tensor filled_input(const Json& input, int number);
+
+}  // namespace shardproof::conformance
