@@ -43,6 +43,7 @@ class Lowering::Expander : public OpBuilder {
 
 std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                     std::vector<ValueId> inputs, size_t wanted) {
+  if (!op.expand) return emit_op(op, std::move(attrs), std::move(inputs));
   OpCall first{&attrs.at(0).attrs, {}, wanted};
   for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
   if (!op.is_written_as_others(first)) return emit_op(op, std::move(attrs), std::move(inputs));
