@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shardproof/backends/door.h"
+#include "shardproof/engine/outcome.h"
 #include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/ops/op.h"
@@ -87,30 +88,6 @@ struct Job {
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants
-};
-
-// A named value as it was last bound.
-struct ValueInfo {
-  DType dtype = DType::f32;
-  std::vector<LocalShape> shapes;
-  std::optional<Spec> spec;     // when known
-  std::optional<Tensor> value;  // assembled, when kept
-};
-
-// Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
-struct CallCount {
-  Lanes lanes;
-  std::string kind, group;
-  int64_t count = 0;
-  Fraction bytes;  // sent by each of these ranks
-};
-
-struct Outcome {
-  std::vector<Finding> findings;  // in order of importance; empty: clean
-  WorldReport world;
-  std::vector<CallCount> calls;  // sorted by kind, group, lanes
-  std::map<std::string, ValueInfo> values;
-  int64_t values_compared = 0;
 };
 
 // What `show` prints: the programs without running them.

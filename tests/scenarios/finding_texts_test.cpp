@@ -12,13 +12,14 @@ namespace shardproof {
 namespace {
 
 std::string folder_texts(const std::string& folder) {
-  const std::string root = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + folder;
+  const std::string source = SHARDPROOF_SOURCE_DIR, inside = "scenarios/corpus/" + folder;
   const Registries registries{builtin_ops(), builtin_backends()};
   TextStyle style;
   style.table = false;
   std::string texts;
-  for (const ScenarioPath& path : find_scenarios(root)) {
-    Scenario scenario = load_file(path.path, path.file);
+  for (const ScenarioPath& path : find_scenarios(source + "/" + inside)) {
+    const std::string file = path.path.substr(path.path.find(inside));  // wherever this test runs
+    Scenario scenario = load_file(path.path, file);
     for (Case& one : scenario.cases) {
       one.refusal = {};
       for (Phase& phase : one.phases) phase.expect = {};

@@ -1,0 +1,40 @@
+// Outcome: what came out of a checked job, as plain values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/backends/door.h"
+#include "shardproof/localtensor/fraction.h"
+#include "shardproof/localtensor/spec.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+// A named value as it was last bound.
+struct ValueInfo {
+  DType dtype = DType::f32;
+  std::vector<LocalShape> shapes;
+  std::optional<Spec> spec;     // when known
+  std::optional<Tensor> value;  // assembled, when kept
+};
+
+// Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
+struct CallCount {
+  Lanes lanes;
+  std::string kind, group;
+  int64_t count = 0;
+  Fraction bytes;  // sent by each of these ranks
+};
+
+struct Outcome {
+  std::vector<Finding> findings;  // in order of importance; empty: clean
+  WorldReport world;
+  std::vector<CallCount> calls;  // sorted by kind, group, lanes
+  std::map<std::string, ValueInfo> values;
+  int64_t values_compared = 0;
+};
+
+}  // namespace shardproof
