@@ -29,9 +29,10 @@ std::vector<Dims> part_coordinates(const Spec& spec) {
   return all;
 }
 
-Bound bound_of(const JobInput& input, uint64_t seed) {
-  const Spec& spec = input.spec;
-  const Bound exact = Bound::exact_of(input.data);
+}  // namespace
+
+Bound bound_of_parts(const Tensor& value, const Spec& spec, const LocalTensor& parts) {
+  const Bound exact = Bound::exact_of(value);
   bool picks = true;  // min, max and bits never round
   int64_t terms = 1;
   double shares = 1;  // an average weighs each part so
@@ -45,8 +46,7 @@ Bound bound_of(const JobInput& input, uint64_t seed) {
     if (op == ReduceOp::avg) shares /= static_cast<double>(spec.mesh().axis_size(axis));
   }
   if (picks || !is_floating(spec.dtype())) return exact;
-  const LocalTensor parts = split(input.data, spec, PartialFill::exact, seed);
-  const std::vector<double> expected = values_of(input.data);
+  const std::vector<double> expected = values_of(value);
   std::vector<double> sizes(expected.size(), 0), sums(expected.size(), 0);
   double largest = 0;
   int grid = exact.grid;
@@ -77,12 +77,12 @@ Bound bound_of(const JobInput& input, uint64_t seed) {
   return bound;
 }
 
-}  // namespace
-
 std::vector<Bound> input_bounds(const Job& job) {
   std::vector<Bound> bounds;
   for (const JobInput& input : job.inputs)
-    bounds.push_back(input.spec.has_partial() ? bound_of(input, job.seed)
+    bounds.push_back(input.spec.has_partial() ? bound_of_parts(input.data, input.spec,
+                                                               split(input.data, input.spec,
+                                                                     PartialFill::exact, job.seed))
                                               : Bound::exact_of(input.data));
   return bounds;
 }

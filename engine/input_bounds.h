@@ -9,6 +9,9 @@
 
 namespace shardproof {
 
+// Of a value that lies as these parts.
+Bound bound_of_parts(const Tensor& value, const Spec& spec, const LocalTensor& parts);
+
 // One a job input; exact when the reduction of its parts provably is.
 std::vector<Bound> input_bounds(const Job& job);
 

@@ -160,6 +160,25 @@ void add_tests(OpRegistry& ops) {
 void add_scalings(OpRegistry& ops) {
   const std::vector<Sample> samples = {over({{5, 3}})};
   ops.add(formula(
+      {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
+      [](Formula& f) {
+        const Term turned = f[0] * M_PI;
+        const Term wave = f.op("sin", {turned}) / turned;
+        return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+      },
+      samples));
+  ops.add(formula(
+      {"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
+      {tensor("x"), tensor("y"), params::number("rtol", 1e-5), params::number("atol", 1e-8)},
+      [](Formula& f) {
+        const Term apart = f.op("abs", {f[0] - f[1]});
+        const Term allowed =
+            f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
+        const Term same = f.op("eq", {f[0], f[1]});  // infinities too
+        return Terms{f.op("logical_or", {same, f.op("le", {apart, allowed})})};
+      },
+      {over({{5, 3}, {3}})}));
+  ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
       [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));
   ops.add(formula(

@@ -276,6 +276,19 @@ void add_distances(OpRegistry& ops) {
                                         max_of(norm_along(f, f[1], 2, dim, false), eps))};
                   },
                   {over({{5, 3}, {5, 3}})}));
+  ops.add(formula({"dist", "norm", "p-norm of x - y"}, {tensor("x"), tensor("y"), p},
+                  [](Formula& f) {
+                    return Terms{f.op("norm", {f[0] - f[1]}, {{"p", f.number("p").real()}})};
+                  },
+                  {over({{5, 3}, {3}})}));
+  ops.add(formula({"pairwise_distance", "norm", "p-norms of x - y + eps along the last dim"},
+                  {tensor("x"), tensor("y"), p, params::number("eps", 1e-6)},
+                  [](Formula& f) {
+                    const Term apart = f[0] - f[1] + f.number("eps").real();
+                    return Terms{
+                        norm_along(f, apart, f.number("p").real(), apart.dims() - 1, false)};
+                  },
+                  {over({{5, 3}, {5, 3}})}));
   ops.add(formula({"cdist", "norm", "p-norms of the distances between all rows of x and of y"},
                   {tensor("x"), tensor("y"), p},
                   [](Formula& f) {

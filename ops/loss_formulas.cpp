@@ -114,6 +114,29 @@ Terms gaussian_nll(Formula& f) {
   return {f.reduced(loss)};
 }
 
+// Squares of distances from 0, so that a row of zeros has no infinite direction.
+Terms cosine_embedding(Formula& f) {
+  const int dim = f[0].dims() - 1;
+  const Attrs along{{"dim", std::vector<int64_t>{dim}}};
+  const auto sum = [&](const Term& x) { return f.op("sum", {x}, along); };
+  const double eps = 1e-12;
+  const Term sizes =
+      f.op("sqrt", {(sum(f.op("square", {f[0]})) + eps) * (sum(f.op("square", {f[1]})) + eps)});
+  const Term cosine = sum(f[0] * f[1]) / sizes;
+  const Term apart = max_of(cosine - f.number("margin").real(), 0);
+  const Term loss = f.where(f.op("eq", {f[2], 1}), 1 - cosine, 0.0);
+  return {f.reduced(loss + f.where(f.op("eq", {f[2], -1}), apart, 0.0))};
+}
+
+Terms triplet_margin(Formula& f) {
+  const double p = f.number("p").real(), eps = f.number("eps").real();
+  const auto distance = [&](int other) {
+    const Term apart = f[0] - f[other] + eps;
+    return f.op("norm", {apart}, {{"p", p}, {"dim", std::vector<int64_t>{apart.dims() - 1}}});
+  };
+  return {f.reduced(max_of(distance(1) - distance(2) + f.number("margin").real(), 0))};
+}
+
 Terms margin_ranking(Formula& f) {
   return {f.reduced(max_of(f[2] * (f[0] - f[1]) * -1 + f.number("margin").real(), 0))};
 }
@@ -132,6 +155,16 @@ void add_others(OpRegistry& ops) {
                   {tensor("input"), tensor("target"), tensor("var"), params::boolean("full", false),
                    params::number("eps", 1e-6), params::text("reduction", "mean")},
                   gaussian_nll, {three}));
+  Sample signs = sample_of({{{5, 3}, {5, 3}, {5}}, DType::f32, {"", "", "ones"}});
+  ops.add(formula({"cosine_embedding_loss", "loss", "1 - cos where target is 1, else cos - margin"},
+                  {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
+                   params::text("reduction", "mean")},
+                  cosine_embedding, {signs}));
+  ops.add(formula(
+      {"triplet_margin_loss", "loss", "max(0, |a - p| - |a - n| + margin)"},
+      {tensor("anchor"), tensor("positive"), tensor("negative"), params::number("margin", 1.0),
+       params::number("p", 2.0), params::number("eps", 1e-6), params::text("reduction", "mean")},
+      triplet_margin, {three}));
   ops.add(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
                   {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
                    params::text("reduction", "mean")},

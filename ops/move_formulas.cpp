@@ -340,6 +340,55 @@ Terms take(Formula& f) {
   return {reshaped(f, taken, f[1].shape())};
 }
 
+// A list of indices of a dim as an index of every element of src.
+Term spread_index(Formula& f, const Term& index, int dim, const Dims& src) {
+  Dims shape = Dims::filled(src.size(), 1);
+  shape[dim] = element_count(index.shape());
+  return f.op("expand", {reshaped(f, index, shape)}, {{"size", L(src.begin(), src.end())}});
+}
+
+Terms written(Formula& f, const char* reduce) {
+  const int dim = f.dim();
+  Term src = f[2];
+  if (std::string_view(reduce) == "add" && f.given("alpha")) src = src * f.number("alpha");
+  const Term index = spread_index(f, f[1], dim, src.shape());
+  return {f.op("scatter_along_dim", {f[0], index, src},
+               {{"dim", int64_t{dim}}, {"reduce", std::string(reduce)}})};
+}
+
+Terms index_fill(Formula& f) {
+  const int dim = f.dim();
+  Dims part = f[0].shape();
+  part[dim] = element_count(f[1].shape());
+  return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), Term{}},
+               {{"dim", int64_t{dim}}, {"value", f.number("value").real()}})};
+}
+
+void add_writes(OpRegistry& ops) {
+  const auto sample = [](const std::vector<Dims>& shapes, Attrs attrs) {
+    Sample made = over(shapes, std::move(attrs));
+    made.inputs[1].dtype = DType::i64;
+    made.fills = {"ints", "iota", "ints"};
+    made.fills.resize(shapes.size());
+    return made;
+  };
+  const Attrs columns{{"dim", int64_t{1}}};
+  ops.add(formula({"index_copy", "index", "x with the entries of src at the indices of a dim"},
+                  {tensor("x"), integer("dim"), tensor("index"), tensor("src")},
+                  [](Formula& f) { return written(f, "none"); },
+                  {sample({{3, 5}, {2}, {3, 2}}, columns)}));
+  ops.add(formula({"index_add", "index", "x with alpha * src added at the indices of a dim"},
+                  {tensor("x"), integer("dim"), tensor("index"), tensor("src"),
+                   params::optional("alpha", ParamKind::number)},
+                  [](Formula& f) { return written(f, "add"); },
+                  {sample({{3, 5}, {2}, {3, 2}}, columns),
+                   sample({{4, 3}, {3}, {3, 3}}, {{"dim", int64_t{0}}, {"alpha", int64_t{2}}})}));
+  ops.add(formula(
+      {"index_fill", "index", "x with a value at the indices of a dim"},
+      {tensor("x"), integer("dim"), tensor("index"), params::required("value", ParamKind::number)},
+      index_fill, {sample({{3, 5}, {2}}, {{"dim", int64_t{-1}}, {"value", 1.5}})}));
+}
+
 void add_pieces(OpRegistry& ops) {
   const Param dim = integer("dim", -1);
   ops.add(formula(
@@ -384,6 +433,7 @@ void add_move_formulas(OpRegistry& ops) {
   add_diagonals(ops);
   add_turns(ops);
   add_pieces(ops);
+  add_writes(ops);
 }
 
 }  // namespace shardproof

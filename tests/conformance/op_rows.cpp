@@ -115,6 +115,39 @@ const std::map<std::string, std::string>& texts() {
       {"min_elementwise", "y0 = minimum(x0, x1)"},
       {"foreach_maximum", "y0 = maximum(x0, x1)"},
       {"foreach_mul_scalar", "y0 = x0 * 2\ny1 = x1 * 2"},
+      // Torch's other names.
+      {"swapaxes", "y0 = transpose(x0, ..)"},
+      {"swapdims", "y0 = transpose(x0, ..)"},
+      {"moveaxis", "y0 = movedim(x0, ..)"},
+      {"ravel", "y0 = flatten(x0)"},
+      {"tile", "y0 = repeat(x0, ..)"},
+      {"negative", "y0 = neg(x0)"},
+      {"absolute", "y0 = abs(x0)"},
+      {"positive", "y0 = x0 + 0"},
+      {"fix", "y0 = trunc(x0)"},
+      {"true_divide", "y0 = x0 / x1"},
+      {"divide", "y0 = x0 / x1"},
+      {"multiply", "y0 = x0 * x1"},
+      {"subtract", "y0 = x0 - x1"},
+      {"floor_divide", "y0 = x0 // x1"},
+      {"eq_scalar", "y0 = x0 == {other}"},
+      {"ne_scalar", "y0 = x0 != {other}"},
+      {"le_scalar", "y0 = x0 <= {other}"},
+      {"ge_scalar", "y0 = x0 >= {other}"},
+      {"lt_0", "y0 = x0 < 0"},
+      {"eq_0", "y0 = x0 == 0"},
+      {"ne_0", "y0 = x0 != 0"},
+      {"concat", "y0 = cat([x0, x1], ..)"},
+      {"fliplr", "y0 = flip(x0, [1])"},
+      {"flipud", "y0 = flip(x0, [0])"},
+      {"softmin", "y0 = softmax(x0 * -1, ..)"},
+      {"msort", "y0, i = sort(x0, dim=0)"},
+      {"square_inplace", "y0 = square(x0)"},
+      {"sub_alpha", "y0 = sub(x0, x1, alpha={alpha})"},
+      {"add_alpha", "y0 = add(x0, x1, alpha={alpha})"},
+      {"sub_inplace_neg", "y0 = sub(x0, x1, alpha={alpha})"},
+      {"pow_tensor", "y0 = x0 ** x1"},
+      {"scatter_add", "y0 = scatter_along_dim(x0, index=x1, src=x2, reduce='add', ..)"},
       // Reductions.
       {"any", "y0 = any(x0 > 0, ..)"},
       {"all", "y0 = all(x0 > 0, ..)"},
@@ -272,11 +305,12 @@ const std::map<std::string, Writer>& writers() {
          return t.filled(row["attrs"].contains("other") ? "y0 = where(x0, x1, {other})"
                                                         : "y0 = where(x0, x1, x2)");
        }},
-      // Class weights are filled as input number 2.
       {"cross_entropy",
-       [](const Json& row, RowText& t) -> std::string {
-         if (row["attrs"].contains("weight")) throw Skip{"class weights that the row does not say"};
-         return t.call("cross_entropy");
+       [](const Json& row, RowText& t) {
+         return row["attrs"].contains("weight")
+                    ? t.filled(
+                          "y0 = cross_entropy(x0, x1, weight=x2, reduction={reduction='mean'})")
+                    : t.call("cross_entropy");
        }},
       {"group_norm",
        [](const Json& row, RowText& t) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <iostream>
 
+#include "shardproof/engine/input_bounds.h"
+#include "shardproof/engine/part_bounds.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 #include "shardproof/ops/run_once.h"
@@ -27,17 +29,13 @@ struct CutChoice {
 
 struct Whole {
   OpInstance instance;
-  bool whole_numbers = true;  // all fills are: parts then sum without rounding
   std::vector<TensorMeta> metas;
   std::vector<Tensor> outputs;
   std::vector<Bound> bounds;
 };
 
 Whole whole_of(const OpRecord& record, const Sample& sample, int64_t parts) {
-  Whole whole{instance_of(record, sample, 17), true, {}, {}, {}};
-  for (const std::string& fill : sample.fills)
-    whole.whole_numbers =
-        whole.whole_numbers && !fill.starts_with("uniform") && !fill.starts_with("normal");
+  Whole whole{instance_of(record, sample, 17), {}, {}, {}};
   const OpCall call = whole.instance.call();
   whole.metas = record.infer(call);
   whole.outputs = run_once(record, call, whole.instance.pointers());
@@ -203,18 +201,38 @@ class Checker {
       }
       return fail(whole, inputs, placed.outputs, error.message());
     }
-    bool partial_inputs = false;
-    for (const Spec& spec : inputs) partial_inputs = partial_inputs || spec.has_partial();
+    const std::vector<Bound> bounds = bounds_of(whole, inputs, parts, specs);
     for (size_t i = 0; i < results.size(); ++i) {
-      const bool wide =
-          precision_bits(whole.metas[i].dtype) >= 24 || is_integral(whole.metas[i].dtype);
-      const bool rounds = partial_inputs && !(wide && whole.whole_numbers && whole.bounds[i].exact);
-      const double slack =
-          rounds ? slack_of(results[i], coarsest(inputs, whole.metas[i].dtype)) : 0;
-      const Tensor got = assemble(results[i], specs[i]);
-      const std::string trouble = difference(got, whole.outputs[i], whole.bounds[i], slack);
+      const std::string trouble =
+          difference(assemble(results[i], specs[i]), whole.outputs[i], bounds[i]);
       if (!trouble.empty()) return fail(whole, inputs, specs, trouble);
     }
+  }
+
+  // Parts that do not add up exactly, and results whose parts are larger than they are, lose more
+  // than the value does.
+  std::vector<Bound> bounds_of(const Whole& whole, const std::vector<Spec>& inputs,
+                               const std::vector<LocalTensor>& parts,
+                               const std::vector<Spec>& outputs) const {
+    if (std::none_of(inputs.begin(), inputs.end(),
+                     [](const Spec& spec) { return spec.has_partial(); }))
+      return whole.bounds;
+    const OpCall call = whole.instance.call();
+    std::vector<Bound> given;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      given.push_back(call.inputs[i].absent ? Bound{}
+                      : inputs[i].has_partial()
+                          ? bound_of_parts(whole.instance.tensors[i], inputs[i], parts[i])
+                          : Bound::exact_of(whole.instance.tensors[i]));
+    BoundCall at{&call, whole.instance.pointers(), {}, {}, inputs.front().mesh().size()};
+    for (size_t i = 0; i < given.size(); ++i)
+      at.input_bounds.push_back(at.inputs[i] ? &given[i] : nullptr);
+    for (const Tensor& output : whole.outputs) at.outputs.push_back(&output);
+    std::vector<Bound> bounds = record_.bound(at);
+    std::vector<bool> in_parts;
+    for (const Spec& spec : outputs) in_parts.push_back(spec.has_partial());
+    widen_for_parts(record_, at, in_parts, bounds);
+    return bounds;
   }
 
   static int axes_that_place(const std::vector<Spec>& inputs) {
@@ -259,32 +277,12 @@ class Checker {
     return results;
   }
 
-  // Averages of narrow parts are rounded to the narrow dtype when they are taken.
-  static double coarsest(const std::vector<Spec>& inputs, DType dtype) {
-    double u = unit_roundoff(dtype);
-    for (const Spec& spec : inputs)
-      if (spec.has_partial()) u = std::max(u, unit_roundoff(spec.dtype()));
-    return u;
-  }
-
-  // The bound speaks of the value; the parts of a partial may be larger, and so may their
-  // roundings.
-  static double slack_of(const LocalTensor& parts, double u) {
-    double largest = 0;
-    for (const Block& block : parts.blocks())
-      for (int64_t slot = 0; slot < block.tensor.buffer->slots.count(); ++slot)
-        for (const double x : values_of(block.tensor, slot))
-          if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
-    return 64 * largest * u;
-  }
-
-  static std::string difference(const Tensor& got, const Tensor& want, const Bound& bound,
-                                double slack) {
+  static std::string difference(const Tensor& got, const Tensor& want, const Bound& bound) {
     if (got.shape != want.shape || got.dtype != want.dtype) return "shape or dtype differs";
     const std::vector<double> a = values_of(got), b = values_of(want);
     for (size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-      const double allowed = 2 * error_of(bound, static_cast<int64_t>(i)) + slack;
+      const double allowed = 2 * error_of(bound, static_cast<int64_t>(i));
       if (std::fabs(a[i] - b[i]) <= allowed) continue;
       return fmt::format("element {} is {}, expected {}{}", i, a[i], b[i],
                          allowed == 0 ? "" : fmt::format(" within {}", allowed));
