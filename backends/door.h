@@ -47,10 +47,10 @@ class Door {
   // When the work of a ticket began and ended, on each lane; nothing before its end or without a
   // clock.
   virtual std::optional<TicketTimes> times(Ticket) { return std::nullopt; }
-  // For bodies of Work: copies what was last put into a slot of each lane's window into `output`,
-  // whose buffers are given as in Call. Zeros where nothing was put.
+  // For bodies of Work: what was last put into a slot of each lane's window, or zeros, into
+  // `output`
   virtual void read_slot(int64_t, LocalTensor&) {}
-  // For decorators: time passes on the host before its next item; the host stops here.
+  // For decorators: time passes on the host before its next item; it stops here.
   virtual void elapse(Duration) {}
   virtual void stop(CohortState) {}
 };
@@ -73,7 +73,12 @@ struct WorldReport {
   std::vector<int64_t> peak_by_category;  // at that rank's peak
   int64_t peak_rank = 0;
   std::vector<RankError> rank_errors;  // of rank functions written in C++, in order of happening
+  bool broken = false;  // a process was lost: the run cannot be repeated to learn more
 };
+
+class Assembly;  // assembly.h
+class Crew;
+struct CrewOptions;
 
 class World {
  public:
@@ -84,9 +89,9 @@ class World {
   // Ranks for which a ticket has ended since the last call, ascending. Nothing when the world has
   // not kept count: then who waits polls.
   virtual std::optional<std::vector<int32_t>> take_woken() { return std::nullopt; }
-  // Ends the run: turns everything still blocked into findings. Tickets may still be polled after
-  // it.
+  // Ends the run: what is still blocked becomes findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
+  virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
 };
 
 class CostModel;  // sim/cost_model.h
@@ -108,6 +113,9 @@ class Launcher {
   virtual std::optional<std::string> not_viable() const = 0;  // reason, or nullopt
   virtual std::optional<std::string> refuses(const Collective& collective) const = 0;
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
+  // Of a backend of several processes: itself with a crew, which is started when it is needed.
+  virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }
+  virtual Crew* crew() { return nullptr; }
 };
 
 using BackendRegistry = std::vector<std::shared_ptr<Launcher>>;

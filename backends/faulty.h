@@ -13,9 +13,9 @@
 
 namespace shardproof {
 
-// Throws Error(bad_input) for a rank that the world does not have.
-std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> faults,
-                              int64_t ranks);
+// The faults of a world. Throws Error(bad_input), also for a rank that the world does not have.
+std::vector<Fault> faults_of(const WorldOptions& options);
+std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> faults);
 
 // Both decorators, as every backend is started: faults outside, so that the recorder sees what was
 // done.

@@ -224,6 +224,7 @@ class FaultyWorld : public World {
   bool progress() override { return inner_->progress(); }
   std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
   WorldReport close() override { return inner_->close(); }
+  Assembly* assembly() override { return inner_->assembly(); }
 
  private:
   std::unique_ptr<World> inner_;
@@ -233,11 +234,15 @@ class FaultyWorld : public World {
 
 }  // namespace
 
-std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> faults,
-                              int64_t ranks) {
+std::vector<Fault> faults_of(const WorldOptions& options) {
+  std::vector<Fault> faults = parse_faults(options.faults);
   for (const Fault& fault : faults)
-    if (fault.rank >= ranks)
-      throw_bad_input("fault \"{}\": the world has {} ranks", to_string(fault), ranks);
+    if (fault.rank >= options.ranks)
+      throw_bad_input("fault \"{}\": the world has {} ranks", to_string(fault), options.ranks);
+  return faults;
+}
+
+std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> faults) {
   return std::make_unique<FaultyWorld>(std::move(world), std::move(faults));
 }
 

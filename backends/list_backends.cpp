@@ -1,5 +1,6 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/backends/mpi.h"
 #include "shardproof/backends/recorder.h"
 
 namespace shardproof {
@@ -15,10 +16,10 @@ class Instrumented : public Launcher {
     return inner_->refuses(collective);
   }
   std::unique_ptr<World> start(const WorldOptions& options) override {
-    std::vector<Fault> faults = parse_faults(options.faults);
+    std::vector<Fault> faults = faults_of(options);
     std::unique_ptr<World> world = recorded(inner_->start(options), options.max_records);
     if (faults.empty()) return world;
-    return faulty(std::move(world), std::move(faults), options.ranks);
+    return faulty(std::move(world), std::move(faults));
   }
 
  private:
@@ -31,6 +32,6 @@ std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend) {
   return std::make_shared<Instrumented>(std::move(backend));
 }
 
-BackendRegistry builtin_backends() { return {instrumented(local_backend())}; }
+BackendRegistry builtin_backends() { return {instrumented(local_backend()), mpi_backend()}; }
 
 }  // namespace shardproof

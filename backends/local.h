@@ -6,8 +6,11 @@
 
 namespace shardproof {
 
-// Bare: without recorder and faults, which decorate any backend.
-std::unique_ptr<World> local_world(const WorldOptions& options);
+class GateWitness;  // sim/gate.h
+
+// Bare: without recorder and faults, which decorate any backend. A witness is told what the gate
+// lets through.
+std::unique_ptr<World> local_world(const WorldOptions& options, GateWitness* witness = nullptr);
 std::shared_ptr<Launcher> local_backend();
 
 }  // namespace shardproof

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/scenarios/report.h"
@@ -20,6 +21,10 @@ po::options_description run_options() {
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
+      ("processes", po::value<int>())                                //
+      ("timeout", po::value<std::string>()->default_value("30s"))    //
+      ("hosts", po::value<std::string>())                            //
+      (kJoinOption, po::value<std::string>())                        //
       ("jobs", po::value<int>())                                     //
       ("json", po::value<std::string>())                             //
       ("junit", po::value<std::string>());
@@ -121,10 +126,12 @@ void print_refusals(const RunResult& result) {
 
 }  // namespace
 
-int run_command(const Words& words, const Registries& registries) {
+int run_command(const Words& words, const Registries& all) {
+  Registries registries = all;
   const po::variables_map given = parse_words(words, run_options(), "path");
   if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
-  const RunOptions options = read_run_options(given, registries);
+  RunOptions options = read_run_options(given, registries);
+  if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
   const auto began = std::chrono::steady_clock::now();
 
   std::vector<ScenarioPath> paths;
@@ -132,6 +139,10 @@ int run_command(const Words& words, const Registries& registries) {
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
   if (scenarios.empty()) return 2;
+  if (man_backend(registries, options, {words, given, scenarios})) {
+    follow_scenarios(scenarios, options, registries);
+    return 0;
+  }
 
   ProgressLine line;
   std::vector<std::string> groups;
@@ -166,6 +177,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      narrow floats), exact, or to the bits of NCCL: ring, tree,
                      "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"
   --backend NAME     where ranks run (default local); see shardproof list backends
+  --processes N      of the mpi backend (default: one a rank, at most 8)
+  --timeout TIME     ends a run in which nothing moves for so long (default 30s)
+  --hosts FILE       hosts for the mpi backend, as mpirun reads them
   --jobs N           cases at the same time (default: one a core)
   --json FILE        write a report for programs
   --junit FILE       write a JUnit XML report for CI

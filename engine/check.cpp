@@ -86,7 +86,8 @@ Outcome check_global(const Job& job, const Registries& registries) {
       collector.emplace(parts.program, &truth, keep);
       return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
     };
-    outcome = run_program(parts.program, job, registries, probe).outcome;
+    const Watched watched{[&](ValueId id) { return collector->wants(id); }, {}};
+    outcome = run_program(parts.program, job, registries, watched, probe).outcome;
   } catch (const Error& error) {
     rethrow(error, "/program");
   }
@@ -187,11 +188,11 @@ struct OutputCheck {
     return "";
   }
 
-  LocalTensor gather(const JobOutput& output, const Lanes& on, const Executor& executor) const {
+  LocalTensor gather(const JobOutput& output, const Lanes& on, const ProgramRun& run) const {
     LocalTensor value;
     for (const NamedPart& part : ranks.names.at(output.name)) {
       const Lanes here = part.lanes.intersect(on);
-      const LocalTensor own = executor.value(part.value);
+      const LocalTensor own = run.value(part.value);
       if (here.empty() || own.empty()) continue;
       const LocalTensor cut = own.restrict_to(here);
       value = value.empty() ? cut : value.merged_with(cut);
@@ -199,11 +200,11 @@ struct OutputCheck {
     return value;
   }
 
-  void compare(const JobOutput& output, const Executor& executor, std::vector<Finding>& wrong,
+  void compare(const JobOutput& output, const ProgramRun& run, std::vector<Finding>& wrong,
                std::vector<Finding>& differing) {
     const Spec spec = spec_of(output);
     const Lanes on = owners(output, spec);
-    const LocalTensor value = gather(output, on, executor);
+    const LocalTensor value = gather(output, on, run);
     if (value.empty() || !value.lanes().contains(on))
       return;  // a rank never got there; the run says why
     WrongValue about{output.name, spec, 0, "", "", kNoValue};
@@ -233,7 +234,7 @@ struct OutputCheck {
   }
 };
 
-void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& executor,
+void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& run,
                     Outcome& outcome) {
   for (const auto& [name, parts] : ranks.names) {
     ValueInfo info;
@@ -252,7 +253,7 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& ex
       const auto first = std::find_if(parts.begin(), parts.end(), [&](const NamedPart& part) {
         return part.lanes.contains(all[0]);
       });
-      LocalTensor value = executor.value(first->value);
+      LocalTensor value = run.value(first->value);
       bool made = true;
       for (const Block& block : value.blocks()) made = made && has_contents(block.tensor);
       if (!made) value = {};  // the run stopped before that
@@ -262,6 +263,16 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const Executor& ex
     }
     outcome.values.emplace(name, std::move(info));
   }
+}
+
+std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
+  std::set<std::string> names(job.keep.begin(), job.keep.end());
+  for (const JobOutput& output : job.outputs) names.insert(output.name);
+  std::vector<ValueId> ids;
+  for (const std::string& name : names)
+    if (const auto found = ranks.names.find(name); found != ranks.names.end())
+      for (const NamedPart& part : found->second) ids.push_back(part.value);
+  return ids;
 }
 
 Outcome check_ranks(const Job& job, const Registries& registries) {
@@ -285,12 +296,12 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
     }
   }
   try {
-    ProgramRun run = run_program(ranks.program, job, registries, [] { return ProbeFunction{}; });
+    ProgramRun run = run_program(ranks.program, job, registries, {{}, watched_at_end(job, ranks)},
+                                 [] { return ProbeFunction{}; });
     outcome = std::move(run.outcome);
-    add_rank_infos(job, ranks, *run.executor, outcome);
+    add_rank_infos(job, ranks, run, outcome);
     std::vector<Finding> wrong, differing;
-    for (const JobOutput& output : job.outputs)
-      outputs.compare(output, *run.executor, wrong, differing);
+    for (const JobOutput& output : job.outputs) outputs.compare(output, run, wrong, differing);
     std::stable_sort(wrong.begin(), wrong.end(),
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
     for (const Finding& finding : wrong.empty() ? differing : wrong)

@@ -11,17 +11,22 @@ bool Collector::complete(const SpmdValue& value, const LocalTensor& parts) const
   return true;
 }
 
-void Collector::made(ValueId id, const LocalTensor& value) {
+bool Collector::compares(ValueId id) const {
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
-  const bool keeps = keep_.contains(id);
-  const bool compares = truth_ && info.global != kNoValue && info.spec;
-  if (!keeps && !compares) return;
+  return truth_ && info.global != kNoValue && info.spec;
+}
+
+bool Collector::wants(ValueId id) const { return keep_.contains(id) || compares(id); }
+
+void Collector::made(ValueId id, const LocalTensor& value) {
+  if (!wants(id)) return;
+  const SpmdValue& info = program_.values[static_cast<size_t>(id)];
   // Independent of later writes into the buffers.
   LocalTensor copy = fork(value, value.lanes());
   LocalTensor& parts = parts_[id];
   parts = parts.empty() ? std::move(copy) : parts.merged_with(copy);
   if (!complete(info, parts)) return;
-  if (compares) {
+  if (compares(id)) {
     ++compared_;
     std::optional<Difference> difference =
         compare_value(parts, *info.spec, truth_->value(info.global), truth_->bound(info.global));
@@ -31,7 +36,7 @@ void Collector::made(ValueId id, const LocalTensor& value) {
       if (std::optional<ReplicaDifference> replicas = compare_replicas(parts, *info.spec))
         replicas_.emplace(id, *replicas);
   }
-  if (keeps) kept_[id] = parts;
+  if (keep_.contains(id)) kept_[id] = parts;
   parts_.erase(id);
 }
 

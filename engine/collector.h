@@ -16,6 +16,7 @@ class Collector {
  public:
   Collector(const SpmdProgram& program, Truth* truth, std::set<ValueId> keep)
       : program_(program), truth_(truth), keep_(std::move(keep)) {}
+  bool wants(ValueId id) const;
   void made(ValueId id, const LocalTensor& value);
   const std::map<ValueId, Difference>& differences() const { return differences_; }
   const std::map<ValueId, ReplicaDifference>& replicas() const { return replicas_; }
@@ -24,6 +25,7 @@ class Collector {
   LocalTensor kept(ValueId id) const;
 
  private:
+  bool compares(ValueId id) const;
   bool complete(const SpmdValue& value, const LocalTensor& parts) const;
 
   const SpmdProgram& program_;

@@ -1,5 +1,6 @@
 #include "shardproof/engine/run_program.h"
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/backends/rank_functions.h"
 #include "shardproof/engine/count_calls.h"
 #include "shardproof/localtensor/error.h"
@@ -32,13 +33,13 @@ std::vector<LocalTensor> split_inputs(const Job& job) {
   return inputs;
 }
 
-std::vector<Lanes> cohorts(const SpmdProgram& program, bool coarse) {
+std::vector<Lanes> cohorts(const SpmdProgram& program, const Lanes& here, bool coarse) {
   std::vector<Lanes> result;
   for (const SpmdListing& listing : program.listings) {
-    if (coarse && !listing.lanes.empty()) result.push_back(listing.lanes);
+    const Lanes lanes = listing.lanes.intersect(here);
+    if (coarse && !lanes.empty()) result.push_back(lanes);
     if (!coarse)
-      for (int64_t i = 0; i < listing.lanes.size(); ++i)
-        result.push_back(Lanes::one(listing.lanes[i]));
+      for (int64_t i = 0; i < lanes.size(); ++i) result.push_back(Lanes::one(lanes[i]));
   }
   return result;
 }
@@ -48,9 +49,39 @@ struct Attempt {
   bool finished = false;
 };
 
+// Values go from the processes of the hosts to the one that judges.
+ProbeFunction probe_between(Assembly& assembly, const Watched& watched, ProbeFunction probe,
+                            std::map<ValueId, LocalTensor>& arrived) {
+  assembly.read([probe, &arrived](Publication kind, int64_t id, LocalTensor contents) {
+    const ValueId value = static_cast<ValueId>(id);
+    if (kind == Publication::made) {
+      if (probe) probe(value, contents);
+      return;
+    }
+    LocalTensor& known = arrived[value];
+    known = known.empty() ? std::move(contents) : known.merged_with(contents);
+  });
+  if (!probe) return {};
+  return [&assembly, &watched](ValueId id, const LocalTensor& value) {
+    if (watched.made(id)) assembly.publish(Publication::made, id, value);
+  };
+}
+
+// What a kernel said ends the run, on whichever process it happened.
+void agree(Assembly* assembly, const Watched& watched, Attempt& attempt) {
+  Conclusion conclusion{attempt.finished, attempt.run.executor->kernel_errors()};
+  if (assembly != nullptr) conclusion = assembly->conclude(std::move(conclusion));
+  if (!conclusion.errors.empty()) throw conclusion.errors.front();
+  attempt.finished = conclusion.finished;
+  if (assembly == nullptr) return;
+  for (ValueId id : watched.at_end)
+    if (const LocalTensor value = attempt.run.executor->value(id); !value.empty())
+      assembly->publish(Publication::at_end, id, value);
+}
+
 Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& registries,
-                Launcher& launcher, const std::vector<LocalTensor>& inputs, ProbeFunction probe,
-                bool coarse) {
+                Launcher& launcher, const std::vector<LocalTensor>& inputs, const Watched& watched,
+                ProbeFunction probe, bool coarse) {
   Attempt result;
   WorldOptions options;
   options.ranks = job.world;
@@ -58,22 +89,27 @@ Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& re
   options.cost = job.cost;
   options.faults = job.faults;
   result.run.world = launcher.start(options);
+  Assembly* const assembly = result.run.world->assembly();
+  if (assembly != nullptr)
+    probe = probe_between(*assembly, watched, std::move(probe), result.run.arrived);
   ExecutorOptions executing;
   executing.made = std::move(probe);
   executing.timed = job.cost != nullptr;
   result.run.executor =
       std::make_unique<Executor>(program, registries.ops, *result.run.world, executing);
-  result.run.executor->start(cohorts(program, coarse), inputs);
+  const Lanes here = assembly == nullptr ? Lanes::range(0, job.world) : assembly->here();
+  result.run.executor->start(cohorts(program, here, coarse), inputs);
   std::optional<RankFunctions> functions;
   std::function<bool()> beside;
   if (!job.functions.empty()) {
     functions.emplace(*result.run.world, job.world, RankFunctionsOptions());
     for (const JobFunction& function : job.functions)
-      functions->start(function.lanes, function.program);
+      if (const Lanes lanes = function.lanes.intersect(here); !lanes.empty())
+        functions->start(lanes, function.program);
     beside = [&] { return functions->advance(); };
   }
   result.finished = result.run.executor->run(beside);
-  if (!result.run.executor->kernel_errors().empty()) throw result.run.executor->kernel_errors()[0];
+  agree(assembly, watched, result);
   Outcome& outcome = result.run.outcome;
   outcome.world = result.run.world->close();
   if (functions) outcome.world.rank_errors = functions->finish();
@@ -84,19 +120,26 @@ Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& re
 
 }  // namespace
 
+LocalTensor ProgramRun::value(ValueId id) const {
+  const auto found = arrived.find(id);
+  return found == arrived.end() ? executor->value(id) : found->second;
+}
+
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const std::function<ProbeFunction()>& make_probe) {
+                       const Watched& watched, const std::function<ProbeFunction()>& make_probe) {
   Launcher& launcher = launcher_named(registries, job.backend);
   const std::vector<LocalTensor> inputs = split_inputs(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
   const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
                       job.functions.empty() && job.schedule.kind == ScheduleKind::fifo;
-  Attempt first = attempt(program, job, registries, launcher, inputs, make_probe(), coarse);
-  if (!coarse || (first.finished && first.run.outcome.findings.empty()))
+  Attempt first =
+      attempt(program, job, registries, launcher, inputs, watched, make_probe(), coarse);
+  const WorldReport& report = first.run.outcome.world;
+  if (!coarse || report.broken || (first.finished && report.findings.empty()))
     return std::move(first.run);
   first = {};
-  Attempt fine = attempt(program, job, registries, launcher, inputs, make_probe(), false);
+  Attempt fine = attempt(program, job, registries, launcher, inputs, watched, make_probe(), false);
   SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
            "the run stands still and nothing explains it");
   return std::move(fine.run);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "shardproof/engine/executor.h"
@@ -12,16 +13,26 @@ namespace shardproof {
 
 using ProbeFunction = std::function<void(ValueId, const LocalTensor&)>;
 
+// What the caller looks at of the values. Where hosts run in other processes, these travel here.
+struct Watched {
+  std::function<bool(ValueId)> made;  // handed to the probe
+  std::vector<ValueId> at_end;        // asked for by ProgramRun::value
+};
+
 struct ProgramRun {
   Outcome outcome;  // findings of the physics, calls, clock, memory
   std::unique_ptr<World> world;
-  std::unique_ptr<Executor> executor;  // for values at the end
+  std::unique_ptr<Executor> executor;
+  std::map<ValueId, LocalTensor> arrived;  // at the end, from other processes
+
+  // At the end; empty when it was released or never made.
+  LocalTensor value(ValueId id) const;
 };
 
 // `make_probe` is called once for each attempt. Throws Error for an unknown or refusing backend and
 // for data-dependent trouble of a kernel.
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const std::function<ProbeFunction()>& make_probe);
+                       const Watched& watched, const std::function<ProbeFunction()>& make_probe);
 
 // Seconds first, then calls, then peak: the planner's price on a machine.
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);

@@ -6,6 +6,7 @@
 #include "shardproof/localtensor/detail/fold.h"
 #include "shardproof/localtensor/detail/round_float.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/fold_part.h"
 
 namespace shardproof {
 
@@ -194,6 +195,10 @@ struct Job {
   const std::byte* const* inputs;
   int64_t members, first, count;
   std::byte* out;
+  FoldPart part = FoldPart::whole;
+  int64_t parties = members;  // by whose number an average is divided
+  bool opens() const { return part == FoldPart::whole || part == FoldPart::opening; }
+  bool closes() const { return part == FoldPart::whole || part == FoldPart::closing; }
 };
 
 template <typename A>
@@ -255,14 +260,26 @@ void fold_as(const Job& job, Op op, Before before, After after) {
 }
 
 template <typename A>
+void fold_norm(const Job& job, double exponent) {
+  const Power before{exponent}, after{1 / exponent};
+  if (job.opens() && job.closes()) return fold_as<A>(job, Sum(), before, after);
+  if (job.opens()) return fold_as<A>(job, Sum(), before, Same());
+  if (job.closes()) return fold_as<A>(job, Sum(), Same(), after);
+  fold_as<A>(job, Sum(), Same(), Same());
+}
+
+template <typename A>
 void fold_arithmetic(const Job& job, const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::sum: return fold_as<A>(job, Sum(), Same(), Same());
-    case ReduceOp::avg: return fold_as<A>(job, Sum(), Same(), Divide{job.members});
+    case ReduceOp::avg:
+      if (job.closes()) return fold_as<A>(job, Sum(), Same(), Divide{job.parties});
+      return fold_as<A>(job, Sum(), Same(), Same());
     case ReduceOp::prod: return fold_as<A>(job, Prod(), Same(), Same());
-    case ReduceOp::premul_sum: return fold_as<A>(job, Sum(), Scale{reduction.scalar}, Same());
-    case ReduceOp::norm:
-      return fold_as<A>(job, Sum(), Power{reduction.scalar}, Power{1 / reduction.scalar});
+    case ReduceOp::premul_sum:
+      if (job.opens()) return fold_as<A>(job, Sum(), Scale{reduction.scalar}, Same());
+      return fold_as<A>(job, Sum(), Same(), Same());
+    case ReduceOp::norm: return fold_norm<A>(job, reduction.scalar);
     default: break;
   }
   if constexpr (!is_complex_value<typename A::Value>) {
@@ -298,12 +315,7 @@ void fold_floats(const Job& job, const Reduction& reduction, ReductionSchedule s
   fold_arithmetic<Each>(job, reduction);
 }
 
-}  // namespace
-
-void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
-          const std::byte* const* inputs, int64_t members, int64_t first, int64_t count,
-          std::byte* out) {
-  const Job job{inputs, members, first, count, out};
+void fold_job(const Reduction& reduction, ReductionSchedule schedule, DType dtype, const Job& job) {
   switch (dtype) {
     case DType::f64: return fold_arithmetic<Plain<double>>(job, reduction);
     case DType::f32: return fold_arithmetic<Plain<float>>(job, reduction);
@@ -322,6 +334,21 @@ void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
     case DType::c64: return fold_arithmetic<Plain<C64>>(job, reduction);
     case DType::c128: return fold_arithmetic<Plain<C128>>(job, reduction);
   }
+}
+
+}  // namespace
+
+void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
+          const std::byte* const* inputs, int64_t members, int64_t first, int64_t count,
+          std::byte* out) {
+  fold_job(reduction, schedule, dtype, {inputs, members, first, count, out});
+}
+
+void fold_part(FoldPart part, const Reduction& reduction, DType dtype,
+               std::span<const std::byte* const> inputs, int64_t count, int64_t parties,
+               std::byte* out) {
+  fold_job(reduction, {}, dtype,
+           {inputs.data(), static_cast<int64_t>(inputs.size()), 0, count, out, part, parties});
 }
 
 }  // namespace shardproof

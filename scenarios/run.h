@@ -16,7 +16,8 @@ struct RunOptions {
   ScheduleKind schedule = ScheduleKind::fifo;
   ReductionSchedule order;  // in which every reduction adds
   std::string backend = "local";
-  int jobs = 0;  // threads; 0: one a core
+  int processes = 0;  // of a backend that has some; 0: it has none
+  int jobs = 0;       // threads; 0: one a core
   std::optional<std::string> only_case;
   std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
   std::string program = "shardproof";  // first word of that command
@@ -67,9 +68,17 @@ struct Progress {
 };
 // `groups` has one entry a scenario: its row in the table of a folder. `progress` is called by one
 // thread at a time. Throws Error when `only_case` names no case.
+//
+// A backend with a crew (backends/assembly.h) runs one case after another, and its processes
+// follow.
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
                         const Registries& registries,
                         const std::function<void(const Progress&)>& progress = {});
+
+// In a process of the crew that does not judge: takes part in the cases of run_scenarios over the
+// same scenarios with the same options, as they are asked for. Tells nobody what came out.
+void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                      const Registries& registries);
 
 }  // namespace shardproof

@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/scenarios/run.h"
 
@@ -33,6 +34,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
         " --case " + (name.find('"') == std::string::npos ? "\"" + name + "\"" : shell_word(name));
   for (const std::string& set : options.set) out += " --set " + shell_word(set);
   if (options.backend != "local") out += " --backend " + options.backend;
+  if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
   if (options.order != ReductionSchedule())
     out += " --order " + shell_word(to_string(options.order));
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
@@ -92,6 +94,7 @@ CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions&
       current = &phase.expect;
       result.phases.push_back(run_phase(phase, options, registries));
       if (!result.phases.back().missed.empty()) result.status = CaseStatus::surprise;
+      if (result.phases.back().outcome.world.broken) break;
     }
   } catch (const Error& error) {
     settle_error(result, *current, error);
@@ -135,6 +138,31 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
   return tasks;
 }
 
+Crew* crew_of(const RunOptions& options, const Registries& registries) {
+  for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+    if (launcher->name() == options.backend) return launcher->crew();
+  return nullptr;
+}
+
+// With the crew in step.
+CaseResult run_together(Crew& crew, size_t index, const Scenario& scenario, const Case& one,
+                        const RunOptions& options, const Registries& registries) {
+  try {
+    crew.begin(static_cast<int64_t>(index));
+  } catch (const Error& error) {
+    CaseResult result;
+    result.file = scenario.file;
+    result.name = one.name;
+    result.expected = expected_verdict(one);
+    result.error = error;
+    result.status = CaseStatus::refused;
+    return result;
+  }
+  CaseResult result = run_case(scenario, one, options, registries);
+  crew.end();
+  return result;
+}
+
 size_t thread_count(int asked, size_t tasks) {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return std::min(asked > 0 ? static_cast<size_t>(asked) : cores, std::max<size_t>(tasks, 1));
@@ -151,6 +179,7 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
     result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
   const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
 
+  Crew* const crew = crew_of(options, registries);
   std::atomic<size_t> next{0};
   std::mutex mutex;
   Progress state;
@@ -158,7 +187,10 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
   const auto work = [&] {
     for (size_t i = next++; i < tasks.size(); i = next++) {
       const Task& task = tasks[i];
-      CaseResult one = run_case(scenarios[task.scenario], *task.one, options, registries);
+      const Scenario& scenario = scenarios[task.scenario];
+      CaseResult one = crew == nullptr
+                           ? run_case(scenario, *task.one, options, registries)
+                           : run_together(*crew, i, scenario, *task.one, options, registries);
       const std::lock_guard<std::mutex> lock(mutex);
       ++state.done;
       if (one.status != CaseStatus::as_expected) ++state.failing;
@@ -167,10 +199,24 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
     }
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < thread_count(options.jobs, tasks.size()); ++i) threads.emplace_back(work);
+  const size_t count = crew != nullptr ? 1 : thread_count(options.jobs, tasks.size());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
   return result;
+}
+
+void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                      const Registries& registries) {
+  RunResult result;
+  result.scenarios.resize(scenarios.size());
+  const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
+  Crew& crew = *crew_of(options, registries);
+  while (const std::optional<int64_t> index = crew.next()) {
+    const Task& task = tasks.at(static_cast<size_t>(*index));
+    const CaseResult own = run_case(scenarios[task.scenario], *task.one, options, registries);
+    crew.done(own.error ? own.error->what() : "");
+  }
 }
 
 }  // namespace shardproof

@@ -75,8 +75,8 @@ void exchange_uneven(const Meeting& meeting) {
 
 // A queued call of whole groups needs no meeting either.
 bool Gate::join_whole(Communicator& comm, Party& party) {
-  if (party.call.lanes.size() == 1 || !party.number.uniform() || comm.has_open_meetings() ||
-      party.call.collective.kind == CollectiveKind::all_to_all_v ||
+  if (witness_ != nullptr || party.call.lanes.size() == 1 || !party.number.uniform() ||
+      comm.has_open_meetings() || party.call.collective.kind == CollectiveKind::all_to_all_v ||
       !comm.covers_whole_groups(party.call.lanes)) {
     return false;
   }
@@ -122,6 +122,7 @@ void Gate::complete(Communicator& comm, Meeting& open) {
       return;
     }
   }
+  if (witness_ != nullptr) witness_->met(meeting);
   const bool uneven = collective.kind == CollectiveKind::all_to_all_v;
   if (uneven && brought_by_members(meeting)) exchange_uneven(meeting);
   const LocalTensor answer = uneven ? LocalTensor() : answer_of(meeting);

@@ -22,7 +22,7 @@ const Communicator& Gate::comm_of(const Party& party) const {
   return *comms_.at({group.key(), group.name()});
 }
 
-void Gate::report(Finding finding) { merge_finding(findings_, std::move(finding)); }
+void Gate::report(Finding finding) { findings_.push_back(std::move(finding)); }
 
 Duration Gate::price(const Call& call) const {
   const int64_t whole = call.whole_bytes != 0 ? call.whole_bytes : whole_bytes_of(call.collective);
@@ -83,6 +83,7 @@ void Gate::number(Party& party) {
 // -------------------------------------------------------------------------
 
 bool Gate::pass(Call& call, const Lanes& cohort, LaneTimes* times) {
+  if (witness_ != nullptr) return false;
   const CollectiveKind kind = call.collective.kind;
   if (is_point_to_point(kind) || kind == CollectiveKind::all_to_all_v) return false;
   Communicator& members = comm(call.collective.group);

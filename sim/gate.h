@@ -20,9 +20,22 @@
 
 namespace shardproof {
 
+// Is told what the gate lets through, where contents are moved by somebody else: each meeting, pair
+// and one-sided part as it completes, in an order in which they may be made one after another.
+class GateWitness {
+ public:
+  virtual ~GateWitness() = default;
+  virtual void met(const Meeting& meeting) = 0;
+  virtual void paired(const Channel::End& sender, const Channel::End& receiver) = 0;
+  // A put, a signal or the wait for one.
+  virtual void acted(const Party& party, int64_t lane, int32_t peer) = 0;
+};
+
 class Gate {
  public:
-  explicit Gate(std::shared_ptr<const CostModel> cost) : cost_(std::move(cost)) {}
+  // With a witness every call comes to a meeting, also one of whole groups.
+  explicit Gate(std::shared_ptr<const CostModel> cost, GateWitness* witness = nullptr)
+      : cost_(std::move(cost)), witness_(witness) {}
 
   // Runs a collective whose lanes cover whole groups that nobody else has business with, at once.
   // False, and nothing done, for any other call. `times` (of the cohort's lanes; null without a
@@ -36,6 +49,7 @@ class Gate {
   // All calls of the flight start together, at flight.start. Flights that ended are in ended().
   void start(Flight& flight);
   std::vector<Flight*>& ended() { return ended_; }
+  // In the order in which they were made; siblings each have their own (merge_finding).
   std::vector<Finding>& findings() { return findings_; }
   // Tells mismatches of meetings that never became complete.
   void find_open_mismatches();
@@ -86,6 +100,7 @@ class Gate {
   void report(Finding finding);
 
   std::shared_ptr<const CostModel> cost_;
+  GateWitness* witness_;
   // By key and name: groups of equal members under two names are two communicators.
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> comms_;
   Communicator* last_ = nullptr;

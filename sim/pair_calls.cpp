@@ -38,6 +38,7 @@ void Gate::transfer(const Communicator& comm, const Channel::End& sender,
     fail(*receiver.party);
     return;
   }
+  if (witness_ != nullptr) witness_->paired(sender, receiver);
   if (brings_contents(*sender.party)) {
     deliver(*receiver.party, receiver.rank(), brought_data(*sender.party, sender.rank()),
             brought_bytes(*sender.party, sender.rank()));
@@ -66,6 +67,7 @@ void Gate::act_one_sided(Communicator& comm, Party& party) {
       settle(signals);
       continue;
     }
+    if (witness_ != nullptr) witness_->acted(party, i, peer);
     if (collective.kind == CollectiveKind::put) store(party, self, peer);
     Duration end;
     if (cost_) end = arrival(party, i) + price(party.call);
@@ -96,6 +98,7 @@ void Gate::settle(Signals& signals) {
     signals.landed.erase(signals.landed.begin(),
                          signals.landed.begin() + static_cast<std::ptrdiff_t>(needed));
     signals.waiting.erase(signals.waiting.begin());
+    if (witness_ != nullptr) witness_->acted(*waiting.party, waiting.lane, -1);
     end_part(*waiting.party, waiting.lane, end);
   }
 }

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "shardproof/backends/local/world.h"
+#include "shardproof/sim/mismatch.h"
 
 namespace shardproof {
 
@@ -33,18 +34,27 @@ void LocalWorld::report_memory(WorldReport& report) {
   report.peak_bytes = std::max<int64_t>(report.peak_bytes, 0);
 }
 
+namespace {
+
+// By what they are about, so that it does not matter which of them was made first.
+void sort_findings(std::vector<Finding>& findings) {
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return std::tuple(a.verdict, a.line, a.ranks[0], a.call) <
+           std::tuple(b.verdict, b.line, b.ranks[0], b.call);
+  });
+}
+
+}  // namespace
+
 WorldReport LocalWorld::close() {
   while (progress()) {
   }
   WorldReport report;
   gate_.find_open_mismatches();
-  report.findings = std::move(gate_.findings());
+  sort_findings(gate_.findings());
+  for (Finding& finding : gate_.findings()) merge_finding(report.findings, std::move(finding));
   for (Finding& finding : explain_standstill()) report.findings.push_back(std::move(finding));
-  std::stable_sort(report.findings.begin(), report.findings.end(),
-                   [](const Finding& a, const Finding& b) {
-                     return std::tuple(a.verdict, a.line, a.ranks[0], a.call) <
-                            std::tuple(b.verdict, b.line, b.ranks[0], b.call);
-                   });
+  sort_findings(report.findings);
   report_times(report);
   report_memory(report);
   return report;

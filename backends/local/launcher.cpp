@@ -16,8 +16,8 @@ class LocalLauncher : public Launcher {
 
 }  // namespace
 
-std::unique_ptr<World> local_world(const WorldOptions& options) {
-  return std::make_unique<LocalWorld>(options);
+std::unique_ptr<World> local_world(const WorldOptions& options, GateWitness* witness) {
+  return std::make_unique<LocalWorld>(options, witness);
 }
 
 std::shared_ptr<Launcher> local_backend() { return std::make_shared<LocalLauncher>(); }

@@ -6,8 +6,11 @@
 
 namespace shardproof {
 
-LocalWorld::LocalWorld(const WorldOptions& options)
-    : ranks_(options.ranks), cost_(options.cost), picker_(options.schedule), gate_(options.cost) {}
+LocalWorld::LocalWorld(const WorldOptions& options, GateWitness* witness)
+    : ranks_(options.ranks),
+      cost_(options.cost),
+      picker_(options.schedule),
+      gate_(options.cost, witness) {}
 
 Door& LocalWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && cohort[cohort.size() - 1] < ranks_,

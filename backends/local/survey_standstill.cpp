@@ -45,7 +45,12 @@ struct StandstillSurvey {
 
   void collect() {
     owner.assign(static_cast<size_t>(world.ranks_), -1);
-    for (LocalDoor& door : world.doors_) {
+    std::vector<LocalDoor*> doors;
+    for (LocalDoor& door : world.doors_) doors.push_back(&door);
+    std::sort(doors.begin(), doors.end(),
+              [](const LocalDoor* a, const LocalDoor* b) { return a->lanes_[0] < b->lanes_[0]; });
+    for (LocalDoor* each : doors) {
+      LocalDoor& door = *each;
       for (int64_t i = 0; i < door.lanes_.size(); ++i)
         owner[static_cast<size_t>(door.lanes_[i])] = door.index_;
       if (!lives(door)) continue;

@@ -72,7 +72,7 @@ class LocalDoor : public Door {
 
 class LocalWorld : public World {
  public:
-  explicit LocalWorld(const WorldOptions& options);
+  LocalWorld(const WorldOptions& options, GateWitness* witness);
   Door& open(const Lanes& cohort) override;
   bool progress() override;
   std::optional<std::vector<int32_t>> take_woken() override;

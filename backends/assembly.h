@@ -1,0 +1,60 @@
+// Assembly: the processes that make up one world, as one of them sees it. Ranks' hosts run in some
+// of them; one process without ranks judges: it runs the physics that match calls, knows the truth
+// and writes the report. Crew: the same processes over all cases of a run, which they go through in
+// step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/local_tensor.h"
+
+namespace shardproof {
+
+enum class Publication : uint8_t { made, at_end };  // a value when it was made; at the end
+
+// How the hosts came to their end.
+struct Conclusion {
+  bool finished = true;
+  std::vector<Error> errors;  // of kernels
+};
+
+class Assembly {
+ public:
+  virtual ~Assembly() = default;
+  virtual Lanes here() const = 0;  // lanes whose hosts run in this process
+  // From hosts to the process that judges, where `reader` is called with it. Lanes' contents that
+  // do not exist yet stay so.
+  virtual void publish(Publication kind, int64_t value, const LocalTensor& contents) = 0;
+  using Reader = std::function<void(Publication, int64_t value, LocalTensor contents)>;
+  virtual void read(Reader reader) = 0;
+  // What all processes together came to. Every process asks, once, before the world closes.
+  virtual Conclusion conclude(Conclusion own) = 0;
+};
+
+struct CrewOptions {
+  int processes = 0;
+  double timeout_seconds = 30;           // without any progress while something is awaited
+  std::vector<std::string> command;      // this program and the words that make it a worker
+  std::optional<std::string> host_file;  // processes on several machines
+  std::string join;  // this process is one of them, and the coordinator is at this address
+};
+
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  // Of the process that judges: the others go to this case, and leave it.
+  virtual void begin(int64_t index) = 0;
+  virtual void end() = 0;
+  // Of the others: the case to go to, nothing when there are no more; and that they are through
+  // with it, with what went wrong there.
+  virtual std::optional<int64_t> next() = 0;
+  virtual void done(const std::string& trouble) = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,64 @@
+#include "shardproof/backends/faulty.h"
+#include "shardproof/backends/mpi.h"
+#include "shardproof/backends/mpi/mpi_transport.h"
+#include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/remote/worker.h"
+
+namespace shardproof {
+namespace {
+
+class MpiBackend : public Launcher {
+ public:
+  std::string name() const override { return "mpi"; }
+  std::string summary() const override { return "ranks in real processes over MPI"; }
+  std::optional<std::string> not_viable() const override {
+    if (has_mpirun()) return std::nullopt;
+    return "mpirun was not found; install openmpi-bin";
+  }
+  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::unique_ptr<World> start(const WorldOptions&) override {
+    throw Error(ErrorKind::unsupported, "the mpi backend runs nothing before it has processes");
+  }
+  std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
+};
+
+// With processes that this one coordinates.
+class MpiCoordination : public MpiBackend {
+ public:
+  explicit MpiCoordination(const CrewOptions& options)
+      : coordinator_(options, mpirun_starter(options)) {}
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    faults_of(options);  // refused before anybody starts
+    return coordinator_.start(options);
+  }
+  Crew* crew() override { return &coordinator_; }
+
+ private:
+  Coordinator coordinator_;
+};
+
+class MpiWorker : public MpiBackend {
+ public:
+  explicit MpiWorker(const std::string& address) : link_(go_to(address), mpi_transport()) {}
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    std::vector<Fault> faults = faults_of(options);
+    std::unique_ptr<World> world = worker_world(link_, options);
+    return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
+  }
+  Crew* crew() override { return &link_; }
+
+ private:
+  WorkerLink link_;
+};
+
+std::shared_ptr<Launcher> MpiBackend::manned(const CrewOptions& options) const {
+  if (options.join.empty()) return std::make_shared<MpiCoordination>(options);
+  return std::make_shared<MpiWorker>(options.join);
+}
+
+}  // namespace
+
+std::shared_ptr<Launcher> mpi_backend() { return std::make_shared<MpiBackend>(); }
+
+}  // namespace shardproof

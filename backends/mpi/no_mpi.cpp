@@ -1,0 +1,24 @@
+// The mpi backend of a tree that was built without MPI.
+#include "shardproof/backends/mpi.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kReason = "built without MPI; install libopenmpi-dev and openmpi-bin";
+
+class NoMpi : public Launcher {
+ public:
+  std::string name() const override { return "mpi"; }
+  std::string summary() const override { return "ranks in real processes over MPI"; }
+  std::optional<std::string> not_viable() const override { return kReason; }
+  std::optional<std::string> refuses(const Collective&) const override { return kReason; }
+  std::unique_ptr<World> start(const WorldOptions&) override {
+    throw Error(ErrorKind::unsupported, kReason);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Launcher> mpi_backend() { return std::make_shared<NoMpi>(); }
+
+}  // namespace shardproof

@@ -1,0 +1,91 @@
+// The coordinator: the process that runs no ranks, but the physics. It hears what the hosts of all
+// workers do, lets the local world's gate match it, without contents, and orders the workers to
+// carry out what may go on: in one order for all, so that no exchange can wait for a later one.
+#pragma once
+
+#include <sys/types.h>
+#include <chrono>
+#include <functional>
+
+#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/message_pipe.h"
+#include "shardproof/backends/remote/messages.h"
+
+namespace shardproof {
+
+// Starts and ends the processes of a crew.
+class Starter {
+ public:
+  virtual ~Starter() = default;
+  // They come to the address. Throws Error when they cannot be started.
+  virtual void start(const std::string& address, int processes) = 0;
+  // How the starter ended, in words that follow its name; nothing while it runs.
+  virtual std::optional<std::string> ended() = 0;
+  // What the processes have printed so far.
+  virtual std::string output() = 0;
+  // Ends whatever still runs, and waits until it is gone.
+  virtual void stop() = 0;
+};
+
+// One worker, over all worlds.
+struct CrewMember {
+  using Clock = std::chrono::steady_clock;
+  std::unique_ptr<MessagePipe> pipe, keeper;
+  std::string state;  // what its keeper says of it; empty: it lives
+  pid_t pid = 0;
+  bool case_done = false;
+  Clock::time_point heard = Clock::now();  // anything at all
+  int64_t executed = 0;                    // orders, of the world under way
+  Activity activity = Activity::computes;
+};
+
+// Why a run cannot go on.
+struct Loss {
+  int process = 0;
+  pid_t pid = 0;
+  std::string words;  // "was killed by signal 9 (SIGKILL)"
+};
+
+class Coordinator : public Crew {
+ public:
+  Coordinator(CrewOptions options, std::unique_ptr<Starter> starter);
+  ~Coordinator() override;
+
+  void begin(int64_t index) override;
+  void end() override;
+  std::optional<int64_t> next() override;
+  void done(const std::string& trouble) override;
+
+  std::unique_ptr<World> start(const WorldOptions& options);
+
+  // For its worlds.
+  std::vector<CrewMember>& members() { return members_; }
+  int processes() const { return options_.processes; }
+  // Takes what has come, waiting at most so long for the first message; beats are kept here.
+  using Hear = std::function<void(int process, WireReader& message)>;
+  void listen(std::chrono::milliseconds time, const Hear& hear);
+  // A member that has ended, is stopped, or says nothing any more.
+  std::optional<Loss> find_loss();
+  bool waits_too_long(CrewMember::Clock::time_point since) const;
+  void send(int process, const WireWriter& message);
+  std::string output() { return starter_->output(); }
+  // After a loss: ends all processes. The next case starts new ones.
+  void give_up();
+
+ private:
+  void muster();
+  void greet(MeetingPlace& place);
+  void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
+  bool all_present() const;
+  void hear_keepers();
+  void hear_one(size_t process, std::string_view message, const Hear& hear);
+  std::string end_words(int process);
+
+  CrewOptions options_;
+  std::unique_ptr<Starter> starter_;
+  std::vector<CrewMember> members_;
+  std::optional<Loss> early_;  // while they came together
+};
+
+}  // namespace shardproof

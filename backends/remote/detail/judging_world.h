@@ -1,0 +1,108 @@
+// The coordinator's world: no hosts, but all that they announce. Internal to the remote layer.
+#pragma once
+
+#include <deque>
+
+#include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/worker.h"
+#include "shardproof/sim/gate.h"
+
+namespace shardproof {
+
+// A part of a call in the coordinator's own numbers.
+struct EventPart {
+  Ticket ticket = kDone;
+  int64_t party = 0, lane = 0;
+  int32_t rank = 0;
+  CallSite site;
+};
+
+// What the gate let through, until all who are in it have carried it out.
+struct GateEvent {
+  Order kind = Order::end_part;
+  std::vector<EventPart> parts;
+  Collective collective;  // without counts
+  std::string text;       // of the first part's call
+  int64_t call = 0;       // number in the group
+  int32_t target = -1;    // of a put
+  int64_t bytes = 0;
+  int process = -1;  // of work: whose, and its ticket there
+  Ticket work = kDone;
+};
+
+class JudgingWorld : public World, public Assembly, private GateWitness {
+ public:
+  // A loss before the world began: nothing is run.
+  JudgingWorld(Coordinator& crew, const WorldOptions& options, std::optional<Loss> early);
+  ~JudgingWorld() override;
+  Door& open(const Lanes& cohort) override;
+  bool progress() override;
+  WorldReport close() override;
+  Assembly* assembly() override { return this; }
+
+  Lanes here() const override { return {}; }
+  void publish(Publication, int64_t, const LocalTensor&) override {}
+  void read(Reader reader) override { reader_ = std::move(reader); }
+  Conclusion conclude(Conclusion own) override;
+
+ private:
+  using Clock = CrewMember::Clock;
+  enum class Phase : uint8_t { running, idle, concluding, closing };
+  // One worker in this world.
+  struct Host {
+    Phase phase = Phase::running;
+    WireBook book;
+    std::vector<Door*> doors;
+    std::vector<Ticket> tickets;  // by the worker's number
+    int64_t sent = 0;
+    std::deque<std::shared_ptr<const GateEvent>> under_way;  // the last ones of `sent`
+  };
+  struct Origin {
+    int process = 0;
+    Ticket ticket = kDone;  // the worker's number
+  };
+
+  void met(const Meeting& meeting) override;
+  void paired(const Channel::End& sender, const Channel::End& receiver) override;
+  void acted(const Party& party, int64_t lane, int32_t peer) override;
+
+  void hear(int process, WireReader& in);
+  void hear_of_door(Announce kind, int process, WireReader& in);
+  void hear_submit(int process, Door& door, WireReader& in);
+  void hear_launch(int process, Door& door, WireReader& in);
+  void hear_conclusion(WireReader& in);
+  Ticket& ticket_of(int process, Ticket ticket);
+  void remember(int process, Ticket own, Ticket theirs);
+
+  void take_in(std::chrono::milliseconds time);
+  void listen();
+  void send_events();
+  void send_event(const std::shared_ptr<const GateEvent>& event);
+  void send_parts(const std::shared_ptr<const GateEvent>& event);
+  void send_message(const std::shared_ptr<const GateEvent>& event);
+  void order(int process, const WireWriter& message, std::shared_ptr<const GateEvent> event);
+  bool tell_failures();
+  bool quiet();
+  bool all_are(Phase phase) const;
+  void watch();
+  void wait_for_survivors();
+  std::vector<Finding> findings_of_loss(std::vector<Finding> known);
+  std::vector<Finding> calls_under_way();
+
+  Coordinator& crew_;
+  WorldOptions options_;
+  RankBlocks blocks_;
+  std::unique_ptr<World> physics_;
+  std::vector<Host> hosts_;
+  std::vector<Origin> origins_;  // by the coordinator's ticket
+  std::vector<std::pair<Ticket, Door*>> open_;
+  std::deque<GateEvent> events_;
+  Reader reader_;
+  std::vector<std::pair<int, Conclusion>> conclusions_;
+  int64_t numbers_ = 0;
+  std::optional<Loss> loss_;
+  Clock::time_point moved_ = Clock::now(), looked_ = Clock::now();
+  bool closed_ = false;
+};
+
+}  // namespace shardproof

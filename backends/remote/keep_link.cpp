@@ -1,0 +1,109 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include "shardproof/backends/remote/worker.h"
+
+namespace shardproof {
+
+namespace {
+
+constexpr int kBeatMilliseconds = 250;
+
+WireWriter message_of(Announce kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+
+}  // namespace
+
+WorkerLink::WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transport> transport)
+    : pipe_(std::move(pipe)), transport_(std::move(transport)) {
+  WireWriter hello = message_of(Announce::hello);
+  hello.add(kWireVersion);
+  hello.add(int64_t{transport_->self()});
+  hello.add(int64_t{transport_->processes()});
+  hello.add(static_cast<int64_t>(::getpid()));
+  pipe_->send(hello);
+  pipe_->flush();
+  beat_ = std::thread([this] { beat(); });
+}
+
+WorkerLink::~WorkerLink() {
+  stopping_ = true;
+  beat_.join();
+}
+
+// Nobody waits for a process whose coordinator is gone, and contents may never come: it ends at
+// once.
+void WorkerLink::beat() {
+  while (!stopping_) {
+    pollfd entry{pipe_->socket(), POLLRDHUP, 0};
+    ::poll(&entry, 1, kBeatMilliseconds);
+    if (stopping_) return;
+    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) ::_exit(1);
+    WireWriter message = message_of(Announce::beat);
+    message.add(static_cast<int64_t>(activity_.load()));
+    pipe_->send(message);
+    pipe_->flush();
+  }
+}
+
+std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
+  std::optional<std::string> message = pipe_->receive();
+  if (!message && !pipe_->closed() && time.count() != 0) {
+    pipe_->wait(time);
+    message = pipe_->receive();
+  }
+  if (!message && pipe_->closed()) ::_exit(1);
+  if (message && static_cast<Order>(WireReader(*message).number()) == Order::leave_case) {
+    left_ = true;
+    throw Error(ErrorKind::io, "the coordinating process has left this case");
+  }
+  return message;
+}
+
+void WorkerLink::await(Order kind) {
+  pipe_->flush();
+  for (;;) {
+    const std::optional<std::string> message = order(std::chrono::seconds(1));
+    if (!message) continue;
+    const Order got = static_cast<Order>(WireReader(*message).number());
+    SP_CHECK(got == kind, "order {} where {} must come", static_cast<int>(got),
+             static_cast<int>(kind));
+    return;
+  }
+}
+
+void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
+void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
+
+std::optional<int64_t> WorkerLink::next() {
+  for (;;) {
+    const std::optional<std::string> message = order(std::chrono::seconds(1));
+    if (!message) continue;
+    WireReader in(*message);
+    const Order kind = static_cast<Order>(in.number());
+    if (kind == Order::quit) return std::nullopt;
+    SP_CHECK(kind == Order::begin_case, "order {} between cases", static_cast<int>(kind));
+    left_ = false;
+    return in.number();
+  }
+}
+
+// Every case ends with the coordinator's leave.
+void WorkerLink::done(const std::string& trouble) {
+  WireWriter message = message_of(Announce::case_done);
+  message.add(trouble);
+  pipe_->send(message);
+  pipe_->flush();
+  while (!left_) {
+    try {
+      order(std::chrono::seconds(1));
+    } catch (const Error&) {
+      return;
+    }
+  }
+}
+
+}  // namespace shardproof

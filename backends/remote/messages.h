@@ -1,0 +1,94 @@
+// The nouns of a run on the wire: lanes, groups, calls, tensors, reports. A group is said once and
+// then named by its number, so that both ends keep a book of them; so is a text of the program.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+
+#include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/wire.h"
+
+namespace shardproof {
+
+// What a process announces to the one that coordinates.
+enum class Announce : uint8_t {
+  hello,        // version, process, processes, pid
+  open,         // door, lanes
+  stream,       // door, name
+  submit,       // door, stream, ticket, calls
+  launch,       // door, stream, ticket, lanes, flops, bytes
+  allocate,     // door, lanes, bytes, category
+  release,      // the same
+  order,        // door, stream, ticket
+  host_wait,    // door, ticket
+  elapse,       // door, picoseconds
+  stop,         // door, state
+  finish,       // door
+  idle,         // orders carried out: nothing moves here until another comes
+  value,        // a value that was made: id, tensor
+  final_value,  // a value at the end: id, tensor
+  at,           // orders carried out so far
+  conclude,     // orders carried out; the hosts here have come to their end: finished, errors
+  close,        // orders carried out; awaits the report
+  case_done,    // what went wrong, or nothing
+  state,        // of a worker, by its keeper: process, words; none while it lives
+  beat,         // this process lives: what it is about
+};
+
+// What a process is about, as its beats tell.
+enum class Activity : uint8_t { computes, waits };
+
+// What it is told.
+enum class Order : uint8_t {
+  begin_case,  // index
+  leave_case,  // the case is over, wherever you are
+  quit,        //
+  start,       // a world: ranks
+  run,         // ticket: the work at the head of its stream
+  meet,        // parts of one collective: (ticket, party, lane) ...
+  pair,        // a send and its receive
+  put,         // a put and its target
+  end_part,    // ticket, party, lane: nothing moves
+  fail,        // ticket
+  still,       // nothing moves anywhere
+  concluded,   // agreed: finished, errors
+  report,      // of the world
+};
+
+// Groups and texts that have been said.
+class WireBook {
+ public:
+  void write_group(WireWriter& out, const Group& group);
+  const Group& read_group(WireReader& in);
+  void write_text(WireWriter& out, std::string_view text);
+  std::string_view read_text(WireReader& in);
+
+ private:
+  std::map<std::pair<std::string, std::string>, int64_t> said_groups_;
+  std::deque<Group> groups_;
+  std::map<std::string, int64_t, std::less<>> said_texts_;
+  std::deque<std::string> texts_;
+};
+
+void write_lanes(WireWriter& out, const Lanes& lanes);
+Lanes read_lanes(WireReader& in);
+
+// Views of the call's tensors travel as their lanes and sizes, without contents.
+void write_call(WireWriter& out, WireBook& book, const Call& call);
+// `tensors` holds what the call points to.
+Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors);
+
+// With contents, as far as there are any; each stored copy once.
+void write_tensor(WireWriter& out, const LocalTensor& tensor);
+LocalTensor read_tensor(WireReader& in);
+
+void write_error(WireWriter& out, const Error& error);
+Error read_error(WireReader& in);
+
+// Without records, which stay where they were made.
+void write_report(WireWriter& out, const WorldReport& report);
+WorldReport read_report(WireReader& in);
+
+}  // namespace shardproof

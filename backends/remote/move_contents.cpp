@@ -1,0 +1,132 @@
+// Orders that move contents: a collective, a send with its receive, a put.
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/backends/remote/detail/worker_world.h"
+#include "shardproof/sim/deliver.h"
+
+namespace shardproof {
+
+void WorkerWorld::meet(WireReader& in) {
+  Moving moving;
+  const int64_t count = in.number();
+  for (int64_t i = 0; i < count; ++i) moving.parts.push_back(read_part(in));
+  const CallPart& first = moving.parts.front();
+  const Group& group = first.party->call.collective.group;
+  moving.members = group.members(group.sibling_of(first.rank()));
+  for (CallPart& part : moving.parts) part.member = group.index_of(part.rank());
+  std::sort(moving.parts.begin(), moving.parts.end(),
+            [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
+  if (!start_collective(moving, blocks_, link_.transport().self())) {
+    for (const CallPart& part : moving.parts) end_part(*part.party);
+    return;
+  }
+  move(std::move(moving));
+}
+
+namespace {
+
+Exchange message(CollectiveKind kind, int self, int other, int64_t number) {
+  Exchange exchange;
+  exchange.kind = kind;
+  exchange.dtype = DType::u8;
+  exchange.team = {std::min(self, other), std::max(self, other)};
+  exchange.root = other > self ? 1 : 0;
+  exchange.number = number;
+  return exchange;
+}
+
+}  // namespace
+
+// number, other process, whether the sender is here and its part, the same of the receiver.
+void WorkerWorld::pair(WireReader& in) {
+  const int64_t number = in.number();
+  const int other = static_cast<int>(in.number()), self = link_.transport().self();
+  CallPart sender, receiver;
+  if (in.number() != 0) sender = read_part(in);
+  if (in.number() != 0) receiver = read_part(in);
+  if (sender.party != nullptr && receiver.party != nullptr) {
+    const Brought own = brought(sender);
+    deliver(*receiver.party, receiver.rank(), own.data, own.size);
+    end_part(*sender.party);
+    end_part(*receiver.party);
+    return;
+  }
+  Moving moving;
+  moving.message = true;
+  const bool sends = sender.party != nullptr;
+  moving.exchange =
+      message(sends ? CollectiveKind::send : CollectiveKind::recv, self, other, number);
+  if (sends) {
+    moving.parts = {sender};
+    const Brought own = brought(sender);
+    moving.out = own.owner;
+    moving.exchange.send = own.data;
+    moving.exchange.count = own.size;
+  } else {
+    moving.parts = {receiver};
+    const Collective& c = receiver.party->call.collective;
+    moving.in = Bytes::uninitialized(c.count * size_of(c.dtype));
+    moving.exchange.recv = moving.in.mutate();
+    moving.exchange.count = moving.in.size();
+  }
+  move(std::move(moving));
+}
+
+// number, other process, whether the source is here and its part, whether the target is here, its
+// rank, slot and bytes.
+void WorkerWorld::put(WireReader& in) {
+  const int64_t number = in.number();
+  const int other = static_cast<int>(in.number()), self = link_.transport().self();
+  CallPart source;
+  if (in.number() != 0) source = read_part(in);
+  const bool lands_here = in.number() != 0;
+  const int64_t target = in.number(), slot = in.number(), bytes = in.number();
+  Moving moving;
+  moving.message = true;
+  if (source.party != nullptr) {
+    moving.parts = {source};
+    const Brought own = brought(source);
+    if (lands_here) {
+      Bytes contents = Bytes::uninitialized(own.size);
+      if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
+      windows_[{target, slot}] = std::move(contents);
+      end_part(*source.party);
+      return;
+    }
+    moving.exchange = message(CollectiveKind::send, self, other, number);
+    moving.out = own.owner;
+    moving.exchange.send = own.data;
+    moving.exchange.count = own.size;
+  } else {
+    moving.exchange = message(CollectiveKind::recv, self, other, number);
+    moving.target = target;
+    moving.slot = slot;
+    moving.in = Bytes::uninitialized(bytes);
+    moving.exchange.recv = moving.in.mutate();
+    moving.exchange.count = bytes;
+  }
+  move(std::move(moving));
+}
+
+void WorkerWorld::move(Moving moving) {
+  moving_ = std::make_unique<Moving>(std::move(moving));
+  link_.transport().start(moving_->exchange);
+}
+
+void WorkerWorld::finish_moving() {
+  const std::unique_ptr<Moving> moved = std::move(moving_);
+  if (moved->target >= 0) {
+    windows_[{moved->target, moved->slot}] = std::move(moved->in);
+  } else if (!moved->message) {
+    finish_collective(*moved, link_.transport().self());
+  } else if (moved->exchange.kind == CollectiveKind::recv) {
+    const CallPart& part = moved->parts.front();
+    deliver(*part.party, part.rank(), moved->in.data(), moved->in.size(), &moved->in);
+  }
+  for (const CallPart& part : moved->parts) end_part(*part.party);
+  ++executed_;
+  settle();
+}
+
+}  // namespace shardproof

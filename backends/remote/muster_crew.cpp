@@ -1,0 +1,238 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "shardproof/backends/remote/coordinator.h"
+
+namespace shardproof {
+namespace {
+
+using Clock = CrewMember::Clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTurn{50};
+constexpr milliseconds kStartTime{30000};
+constexpr milliseconds kLastWords{1000};  // of a keeper, about a worker that ended
+
+WireWriter message_of(Order kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CrewOptions options, std::unique_ptr<Starter> starter)
+    : options_(std::move(options)), starter_(std::move(starter)) {}
+
+Coordinator::~Coordinator() {
+  for (CrewMember& member : members_) {
+    member.pipe->send(message_of(Order::quit));
+    member.pipe->flush();
+  }
+  // They end by themselves; who does not is ended.
+  const Clock::time_point limit = Clock::now() + std::chrono::seconds(5);
+  while (!members_.empty() && !starter_->ended() && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(5));
+  give_up();
+}
+
+// --- coming together
+// ------------------------------------------------------------------------------
+
+void Coordinator::muster() {
+  const std::unique_ptr<MeetingPlace> place =
+      options_.host_file ? MeetingPlace::between_machines() : MeetingPlace::on_this_machine();
+  early_.reset();
+  try {
+    starter_->start(place->address(), options_.processes);
+    members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
+    greet(*place);
+  } catch (const Error&) {
+    give_up();
+    throw;
+  }
+  if (early_) give_up();
+}
+
+bool Coordinator::all_present() const {
+  return std::all_of(members_.begin(), members_.end(), [](const CrewMember& member) {
+    return member.pipe != nullptr && member.keeper != nullptr;
+  });
+}
+
+void Coordinator::greet(MeetingPlace& place) {
+  std::vector<std::unique_ptr<MessagePipe>> guests;
+  const Clock::time_point since = Clock::now();
+  while (!all_present() && !early_) {
+    pollfd door{place.socket(), POLLIN, 0};
+    if (::poll(&door, 1, guests.empty() ? 50 : 2) > 0)
+      if (std::unique_ptr<MessagePipe> guest = place.accept()) guests.push_back(std::move(guest));
+    for (std::unique_ptr<MessagePipe>& guest : guests)
+      if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
+        welcome(std::move(guest), *message);
+    early_ = find_loss();
+    const std::optional<std::string> words = starter_->ended();
+    if (words && !early_)
+      throw Error(ErrorKind::io, "the processes could not be started: " + *words);
+    if (waits_too_long(since) && Clock::now() - since > kStartTime)
+      throw Error(ErrorKind::io,
+                  fmt::format("the {} processes did not all come in time", options_.processes));
+  }
+}
+
+// A worker or a keeper says who it is.
+void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view message) {
+  WireReader in(message);
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::hello && in.number() != kWireVersion)
+    throw Error(ErrorKind::io, "a process of another version of shardproof came");
+  const int64_t process = in.number();
+  if (process < 0 || process >= options_.processes)
+    throw Error(ErrorKind::io,
+                fmt::format("process {} came, {} are awaited", process, options_.processes));
+  CrewMember& member = members_[static_cast<size_t>(process)];
+  if (kind == Announce::state) {
+    member.keeper = std::move(guest);
+    return;
+  }
+  if (const int64_t processes = in.number(); processes != options_.processes)
+    throw Error(ErrorKind::io,
+                fmt::format("{} processes came, {} are awaited", processes, options_.processes));
+  member.pid = static_cast<pid_t>(in.number());
+  member.pipe = std::move(guest);
+}
+
+void Coordinator::give_up() {
+  starter_->stop();
+  members_.clear();
+}
+
+// --- cases
+// ----------------------------------------------------------------------------------------
+
+void Coordinator::begin(int64_t index) {
+  if (members_.empty()) muster();
+  WireWriter message = message_of(Order::begin_case);
+  message.add(index);
+  for (CrewMember& member : members_) {
+    member.case_done = false;
+    member.pipe->send(message);
+    member.pipe->flush();
+  }
+}
+
+// Whoever cannot leave the case together with the others is of no use for the next one.
+void Coordinator::end() {
+  for (CrewMember& member : members_) {
+    member.pipe->send(message_of(Order::leave_case));
+    member.pipe->flush();
+  }
+  const auto left = [&] {
+    return std::all_of(members_.begin(), members_.end(),
+                       [](const CrewMember& member) { return member.case_done; });
+  };
+  const Clock::time_point since = Clock::now();
+  while (!left()) {
+    listen(kTurn, [](int, WireReader&) {});
+    if (find_loss() || waits_too_long(since)) return give_up();
+  }
+}
+
+std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator says what is next"); }
+void Coordinator::done(const std::string&) {
+  SP_UNREACHABLE("the coordinator runs no case for others");
+}
+
+// --- hearing
+// --------------------------------------------------------------------------------------
+
+void Coordinator::send(int process, const WireWriter& message) {
+  members_[static_cast<size_t>(process)].pipe->send(message);
+}
+
+void Coordinator::hear_one(size_t process, std::string_view message, const Hear& hear) {
+  CrewMember& member = members_[process];
+  member.heard = Clock::now();
+  WireReader in(message);
+  WireReader whole = in;
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::beat) {
+    member.activity = static_cast<Activity>(in.number());
+  } else if (kind == Announce::case_done) {
+    member.case_done = true;
+    hear(static_cast<int>(process), whole);
+  } else {
+    hear(static_cast<int>(process), whole);
+  }
+}
+
+void Coordinator::listen(milliseconds time, const Hear& hear) {
+  std::vector<pollfd> entries;
+  for (CrewMember& member : members_) {
+    member.pipe->flush();
+    const bool unsent = member.pipe->has_unsent();
+    const short events = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
+    entries.push_back({member.pipe->closed() ? -1 : member.pipe->socket(), events, 0});
+  }
+  if (::poll(entries.data(), entries.size(), static_cast<int>(time.count())) <= 0) return;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (entries[i].revents == 0) continue;
+    while (const std::optional<std::string> message = members_[i].pipe->receive())
+      hear_one(i, *message, hear);
+  }
+}
+
+// --- losses
+// ---------------------------------------------------------------------------------------
+
+bool Coordinator::waits_too_long(Clock::time_point since) const {
+  return std::chrono::duration<double>(Clock::now() - since).count() > options_.timeout_seconds;
+}
+
+void Coordinator::hear_keepers() {
+  for (CrewMember& member : members_)
+    while (const std::optional<std::string> message =
+               member.keeper ? member.keeper->receive() : std::nullopt) {
+      WireReader in(*message);
+      in.number();
+      in.number();
+      member.state = in.text();
+    }
+}
+
+// A keeper speaks a moment later than the worker's pipe is closed.
+std::string Coordinator::end_words(int process) {
+  const CrewMember& member = members_[static_cast<size_t>(process)];
+  const Clock::time_point limit = Clock::now() + kLastWords;
+  while (member.state.empty() && !member.keeper->closed() && Clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(5));
+    hear_keepers();
+  }
+  if (!member.state.empty()) return member.state;
+  const std::optional<std::string> starter = starter_->ended();
+  return starter ? "has ended: " + *starter : "has ended";
+}
+
+std::optional<Loss> Coordinator::find_loss() {
+  hear_keepers();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const CrewMember& member = members_[i];
+    const bool gone = member.pipe != nullptr && member.pipe->closed();
+    if (gone || (member.keeper != nullptr && member.keeper->closed()))
+      return Loss{static_cast<int>(i), member.pid, end_words(static_cast<int>(i))};
+  }
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const CrewMember& member = members_[i];
+    const bool unknown = member.pipe == nullptr && member.state.empty();
+    if (unknown || !waits_too_long(member.heard)) continue;
+    return Loss{static_cast<int>(i), member.pid,
+                fmt::format("{} (silent for {:g} s)",
+                            member.state.empty() ? "does not answer" : member.state,
+                            options_.timeout_seconds)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardproof

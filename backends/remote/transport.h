@@ -1,0 +1,48 @@
+// Transport: moves contents between the processes of a run. It never decides whether: every
+// process is told by the coordinator to start the same exchanges in the same order, so that
+// starting one and testing it until it is done can never wait for one that comes later.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/collective.h"
+
+namespace shardproof {
+
+// One collective over some processes. Pieces are counted in elements of `dtype`, one a process of
+// the team in its order, and lie one after another.
+//   all_reduce, reduce     `count` partial results are combined        (reduce: only on `root`)
+//   reduce_scatter         combined; piece i of `recv_counts` to process i
+//   all_gather, gather     my `count`; piece i of `recv_counts` from process i
+//   scatter                piece i of `send_counts` from `root`; my `count`
+//   broadcast              `count` from `root`, in `recv` on all
+//   all_to_all             pieces of `send_counts` out, of `recv_counts` in
+//   send, recv             `count` to or from `team[root]`
+//   barrier                nothing
+struct Exchange {
+  CollectiveKind kind = CollectiveKind::barrier;
+  Reduction reduction;  // partial results are joined (localtensor/fold_part.h)
+  DType dtype = DType::f32;
+  std::vector<int> team;  // processes, ascending
+  int root = 0;           // index in the team
+  int64_t count = 0;
+  std::vector<int64_t> send_counts, recv_counts;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  int64_t number = 0;  // the same on both ends of a send and its receive
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int processes() const = 0;
+  virtual int self() const = 0;
+  // Buffers stay until `done` says so. One exchange at a time.
+  virtual void start(const Exchange& exchange) = 0;
+  virtual bool done() = 0;
+};
+
+}  // namespace shardproof

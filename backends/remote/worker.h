@@ -1,0 +1,71 @@
+// A worker: one of the processes that run ranks' hosts. Its doors keep streams and move contents;
+// which call may go on, the coordinator says. Everything the hosts do is announced, and the orders
+// that come back are carried out one after another.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/remote/message_pipe.h"
+#include "shardproof/backends/remote/messages.h"
+#include "shardproof/backends/remote/transport.h"
+
+namespace shardproof {
+
+// Ranks lie on processes in contiguous blocks; the first ones are longer when it does not divide.
+class RankBlocks {
+ public:
+  RankBlocks(int64_t ranks, int processes) : ranks_(ranks), processes_(processes) {}
+  Lanes of(int process) const { return Lanes::range(first(process), first(process + 1)); }
+  int process_of(int64_t rank) const {
+    const int64_t less = ranks_ / processes_, longer = ranks_ % processes_;
+    const int64_t split = longer * (less + 1);
+    return static_cast<int>(rank < split ? rank / (less + 1) : longer + (rank - split) / less);
+  }
+
+ private:
+  int64_t first(int process) const {
+    const int64_t less = ranks_ / processes_, longer = ranks_ % processes_;
+    return process * less + std::min<int64_t>(process, longer);
+  }
+  int64_t ranks_;
+  int processes_;
+};
+
+// What a worker holds over all worlds. While it lives, a thread tells the coordinator that this
+// process lives, and ends the process when the coordinator is gone.
+class WorkerLink : public Crew {
+ public:
+  WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transport> transport);
+  ~WorkerLink() override;
+
+  MessagePipe& pipe() { return *pipe_; }
+  Transport& transport() { return *transport_; }
+  // Whether this process computes, or waits: the coordinator is told now and then.
+  void is_about(Activity activity) { activity_ = activity; }
+  // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
+  // left.
+  std::optional<std::string> order(std::chrono::microseconds time);
+  void await(Order kind);  // one that must come
+
+  void begin(int64_t) override;
+  void end() override;
+  std::optional<int64_t> next() override;
+  void done(const std::string& trouble) override;
+
+ private:
+  void beat();
+
+  std::unique_ptr<MessagePipe> pipe_;
+  std::unique_ptr<Transport> transport_;
+  std::atomic<Activity> activity_{Activity::computes};
+  std::atomic<bool> stopping_{false};
+  bool left_ = false;  // the coordinator left the case before this process did
+  std::thread beat_;
+};
+
+// Bare: without faults, which decorate it.
+std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& options);
+
+}  // namespace shardproof

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/backends/remote/detail/worker_world.h"
+#include "shardproof/sim/deliver.h"
+
+namespace shardproof {
+
+WorkerDoor::WorkerDoor(WorkerWorld& world, int32_t index, Lanes lanes)
+    : world_(world), index_(index), lanes_(std::move(lanes)) {
+  streams_.emplace_back().name = "main";
+}
+
+WireWriter WorkerDoor::announcement(Announce kind) const {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  message.add(int64_t{index_});
+  return message;
+}
+
+StreamId WorkerDoor::stream(std::string_view name) {
+  for (size_t id = 0; id < streams_.size(); ++id)
+    if (streams_[id].name == name) return static_cast<StreamId>(id);
+  streams_.emplace_back().name = name;
+  WireWriter message = announcement(Announce::stream);
+  message.add(name);
+  world_.announce(message);
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+// --- tickets and items
+// ----------------------------------------------------------------------------
+
+Ticket WorkerDoor::open_ticket(StreamId stream) {
+  return at(stream).last = world_.tickets_.open({index_, stream});
+}
+
+// A stopped host issues nothing more; what it asks for never ends, or has failed.
+Ticket WorkerDoor::refuse() {
+  const Ticket ticket = world_.tickets_.open({index_, kMainStream});
+  if (failed_) world_.tickets_.end(ticket, TicketState::failed);
+  return ticket;
+}
+
+TicketState WorkerDoor::poll(Ticket ticket) { return world_.tickets_.state(ticket); }
+
+bool WorkerDoor::runs_at_issue(Stream& stream) const { return stream.idle() && !world_.defers_; }
+
+void WorkerDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what) {
+  at(stream).push({ticket, std::move(what), {}});
+  world_.list({index_, stream});
+  world_.settle();
+}
+
+// Work that runs at once is nobody else's business, unless there is a clock.
+Ticket WorkerDoor::launch(Work work) {
+  if (!goes_on()) return refuse();
+  const StreamId stream = work.stream;
+  const bool now = runs_at_issue(at(stream));
+  if (now && !world_.timed_) {
+    if (work.body) work.body();
+    return kDone;
+  }
+  const Ticket ticket = open_ticket(stream);
+  WireWriter message = announcement(Announce::launch);
+  message.add(int64_t{stream});
+  message.add(ticket);
+  write_lanes(message, work.lanes);
+  message.add_real(work.flops);
+  message.add_real(work.bytes);
+  world_.announce(message);
+  push(stream, ticket, std::move(work));
+  return ticket;
+}
+
+void WorkerDoor::order(StreamId stream, Ticket ticket) {
+  if (ticket == kDone || !goes_on()) return;
+  const bool passed = at(stream).idle() && poll(ticket) == TicketState::done;
+  if (passed && !world_.timed_) return;
+  WireWriter message = announcement(Announce::order);
+  message.add(int64_t{stream});
+  message.add(ticket);
+  world_.announce(message);
+  if (!passed) push(stream, kDone, ticket);
+}
+
+// --- calls
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+// Lanes that are no members of the call's group have no part in it.
+bool restrict_to_members(Call& call) {
+  const Lanes members = call.lanes.intersect(call.collective.group.lanes());
+  if (members == call.lanes) return false;
+  std::vector<int64_t> peers;
+  std::vector<std::vector<int64_t>> send_counts, recv_counts;
+  for (int64_t i = 0; i < call.lanes.size(); ++i) {
+    if (!members.contains(call.lanes[i])) continue;
+    const size_t at = static_cast<size_t>(i);
+    if (!call.peers.empty()) peers.push_back(call.peers[at]);
+    if (!call.send_counts.empty()) send_counts.push_back(call.send_counts[at]);
+    if (!call.recv_counts.empty()) recv_counts.push_back(call.recv_counts[at]);
+  }
+  call.lanes = members;
+  call.peers = std::move(peers);
+  call.send_counts = std::move(send_counts);
+  call.recv_counts = std::move(recv_counts);
+  return true;
+}
+
+}  // namespace
+
+void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
+  flight.parties.resize(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Party& party = flight.parties[i];
+    party.call = std::move(calls[i]);
+    party.flight = &flight;
+    const bool cut = restrict_to_members(party.call);
+    keep_views(party);
+    if (cut) {
+      party.input = party.input.restrict_to(party.call.lanes);
+      party.output = party.output.restrict_to(party.call.lanes);
+    }
+    party.open = party.call.lanes.size();
+    if (party.open != 0) ++flight.open;
+  }
+}
+
+Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
+  if (!goes_on()) return refuse();
+  auto flight = std::make_unique<Flight>();
+  flight->cohort = index_;
+  flight->lanes = lanes_;
+  flight->stream = stream;
+  const Ticket ticket = flight->ticket = open_ticket(stream);
+  WireWriter message = announcement(Announce::submit);
+  message.add(int64_t{stream});
+  message.add(ticket);
+  message.add(static_cast<int64_t>(calls.size()));
+  for (const Call& call : calls) write_call(message, world_.book_, call);
+  world_.announce(message);
+  keep(*flight, calls);
+  Flight* const kept = flight.get();
+  world_.flights_.emplace(ticket, std::move(flight));
+  push(stream, ticket, kept);
+  return ticket;
+}
+
+void WorkerDoor::fail() {
+  failed_ = true;
+  for (Stream& stream : streams_)
+    for (; stream.has_items(); stream.pop())
+      world_.tickets_.end(stream.front().ticket, TicketState::failed);
+}
+
+// --- told and forgotten
+// ---------------------------------------------------------------------------
+
+void WorkerDoor::announce(const Allocation& allocation, Announce kind) {
+  WireWriter message = announcement(kind);
+  write_lanes(message, allocation.lanes);
+  message.add(allocation.bytes);
+  message.add(int64_t{allocation.category});
+  world_.announce(message);
+}
+
+void WorkerDoor::allocate(const Allocation& allocation) {
+  announce(allocation, Announce::allocate);
+}
+void WorkerDoor::release(const Allocation& allocation) { announce(allocation, Announce::release); }
+
+void WorkerDoor::host_wait(Ticket ticket) {
+  if (!world_.timed_ || ticket == kDone) return;
+  WireWriter message = announcement(Announce::host_wait);
+  message.add(ticket);
+  world_.announce(message);
+}
+
+void WorkerDoor::elapse(Duration time) {
+  WireWriter message = announcement(Announce::elapse);
+  message.add(time.ps);
+  world_.announce(message);
+}
+
+void WorkerDoor::stop(CohortState state) {
+  state_ = state;
+  WireWriter message = announcement(Announce::stop);
+  message.add(static_cast<int64_t>(state));
+  world_.announce(message);
+}
+
+void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
+
+void WorkerDoor::read_slot(int64_t slot, LocalTensor& output) {
+  for (Block& block : output.blocks()) {
+    Buffer& buffer = *block.tensor.buffer;
+    const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
+    if (buffer.bytes.size() == 0) {
+      buffer.slots = Slots::each(buffer.lanes.size());
+      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+    } else {
+      separate(buffer, block.lanes);
+    }
+    for (int64_t i = 0; i < block.lanes.size() && bytes != 0; ++i) {
+      const auto window = world_.windows_.find({block.lanes[i], slot});
+      std::byte* target = block.tensor.mutate(block.slot(i));
+      const bool put = window != world_.windows_.end();
+      const int64_t known = put ? std::min(bytes, window->second.size()) : 0;
+      if (known != 0) std::memcpy(target, window->second.data(), static_cast<size_t>(known));
+      std::memset(target + known, 0, static_cast<size_t>(bytes - known));
+    }
+  }
+}
+
+}  // namespace shardproof
