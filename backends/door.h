@@ -76,7 +76,8 @@ struct WorldReport {
   bool broken = false;  // a process was lost: the run cannot be repeated to learn more
 };
 
-class Assembly;  // assembly.h
+class CostModel;  // sim/cost_model.h
+class Assembly;   // assembly.h
 class Crew;
 struct CrewOptions;
 
@@ -93,8 +94,6 @@ class World {
   virtual WorldReport close() = 0;
   virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
 };
-
-class CostModel;  // sim/cost_model.h
 
 struct WorldOptions {
   int64_t ranks = 1;

@@ -1,7 +1,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/mpi.h"
-#include "shardproof/backends/mpi/mpi_transport.h"
-#include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/mpi/detail/mpi_transport.h"
+#include "shardproof/backends/mpi/detail/mpirun.h"
 #include "shardproof/backends/remote/worker.h"
 
 namespace shardproof {

@@ -1,4 +1,4 @@
-#include "shardproof/backends/mpi/mpi_transport.h"
+#include "shardproof/backends/mpi/detail/mpi_transport.h"
 
 #include <mpi.h>
 
@@ -7,7 +7,7 @@
 #include <deque>
 #include <map>
 
-#include "shardproof/backends/mpi/mpi_datatypes.h"
+#include "shardproof/backends/mpi/detail/mpi_datatypes.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {

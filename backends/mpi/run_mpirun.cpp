@@ -13,10 +13,11 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
-#include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/mpi/detail/mpirun.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
@@ -105,6 +106,18 @@ class Endings {
   std::set<pid_t> killed_;
 };
 
+// The first lines that say something, as one.
+std::string first_words(const std::string& output) {
+  constexpr size_t kLongest = 240;
+  std::istringstream in(output);
+  std::string words;
+  for (std::string line; std::getline(in, line) && words.size() < kLongest;) {
+    line.erase(0, line.find_first_not_of(" -"));
+    if (!line.empty()) words += (words.empty() ? "" : " ") + line;
+  }
+  return words.empty() ? "nothing" : words;
+}
+
 // Files of the processes while they run.
 class Folder {
  public:
@@ -156,7 +169,7 @@ class Mpirun : public Starter {
       return fmt::format("mpirun was killed by signal {}", WTERMSIG(*status_));
     if (WEXITSTATUS(*status_) == kNotFound && output_.empty())
       return "mpirun was not found; install openmpi-bin";
-    return "mpirun says: " + (output_.empty() ? "nothing" : output_);
+    return "mpirun says: " + first_words(output_);
   }
 
   std::string output() override {
@@ -215,7 +228,8 @@ class Mpirun : public Starter {
   void drain() {
     char chunk[4096];
     for (ssize_t n; (n = ::read(pipe_, chunk, sizeof(chunk))) > 0;)
-      if (output_.size() < kKeptOutput) output_.append(chunk, static_cast<size_t>(n));
+      output_.append(chunk, static_cast<size_t>(n));
+    if (output_.size() > 2 * kKeptOutput) output_.erase(0, output_.size() - kKeptOutput);
   }
 
   CrewOptions options_;

@@ -35,6 +35,7 @@ struct CrewMember {
   std::string state;  // what its keeper says of it; empty: it lives
   pid_t pid = 0;
   bool case_done = false;
+  bool has_more = false;                   // messages that have come and were not heard yet
   Clock::time_point heard = Clock::now();  // anything at all
   int64_t executed = 0;                    // orders, of the world under way
   Activity activity = Activity::computes;

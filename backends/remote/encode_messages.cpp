@@ -157,10 +157,12 @@ std::vector<std::vector<int64_t>> read_tables(WireReader& in) {
 void write_call(WireWriter& out, WireBook& book, const Call& call) {
   const Collective& c = call.collective;
   book.write_group(out, c.group);
-  for (const int64_t value : {static_cast<int64_t>(c.kind), static_cast<int64_t>(c.reduction.op),
-                              static_cast<int64_t>(c.dtype), c.count, c.root, c.peer, c.slot,
-                              c.repeat, static_cast<int64_t>(c.schedule.accumulate_wide),
-                              call.whole_bytes, static_cast<int64_t>(call.site.line)})
+  for (const int64_t value :
+       {static_cast<int64_t>(c.kind), static_cast<int64_t>(c.reduction.op),
+        static_cast<int64_t>(c.dtype), c.count, c.root, c.peer, c.slot, c.repeat,
+        static_cast<int64_t>(c.schedule.order), static_cast<int64_t>(c.schedule.protocol),
+        int64_t{c.schedule.channels}, int64_t{c.schedule.nodes}, call.whole_bytes,
+        static_cast<int64_t>(call.site.line)})
     out.add(value);
   out.add_real(c.reduction.scalar);
   out.add(c.send_counts);
@@ -187,7 +189,10 @@ Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors)
   c.peer = in.number();
   c.slot = in.number();
   c.repeat = in.number();
-  c.schedule.accumulate_wide = in.number() != 0;
+  c.schedule.order = static_cast<FoldOrder>(in.number());
+  c.schedule.protocol = static_cast<NcclProtocol>(in.number());
+  c.schedule.channels = static_cast<int>(in.number());
+  c.schedule.nodes = static_cast<int>(in.number());
   call.whole_bytes = in.number();
   call.site.line = static_cast<int>(in.number());
   c.reduction.scalar = in.real();
@@ -272,6 +277,23 @@ LocalTensor read_tensor(WireReader& in) {
 
 // --- errors and reports
 // ---------------------------------------------------------------------------
+
+void write_options(WireWriter& out, const WorldOptions& options) {
+  out.add(options.ranks);
+  out.add(static_cast<int64_t>(options.schedule.kind));
+  out.add(static_cast<int64_t>(options.schedule.seed));
+  out.add(static_cast<int64_t>(options.faults.size()));
+  for (const std::string& fault : options.faults) out.add(fault);
+}
+
+WorldOptions read_options(WireReader& in) {
+  WorldOptions options;
+  options.ranks = in.number();
+  options.schedule.kind = static_cast<ScheduleKind>(in.number());
+  options.schedule.seed = static_cast<uint64_t>(in.number());
+  for (int64_t count = in.number(); count > 0; --count) options.faults.emplace_back(in.text());
+  return options;
+}
 
 void write_error(WireWriter& out, const Error& error) {
   out.add(static_cast<int64_t>(error.kind()));

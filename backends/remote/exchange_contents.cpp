@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/backends/remote/detail/worker_world.h"
+#include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/localtensor/fold_part.h"
 #include "shardproof/sim/deliver.h"
 
@@ -46,6 +46,18 @@ Brought brought(const CallPart& part) {
 
 namespace {
 
+// What the reference says, to the members that are here.
+void deliver_reference(const Moving& moving, const Collective& c,
+                       const std::vector<Tensor>& inputs) {
+  const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
+  for (const CallPart& part : moving.parts) {
+    const std::optional<Tensor>& output = outputs[static_cast<size_t>(part.member)];
+    if (!output) continue;
+    const Bytes& answer = output->buffer->bytes;
+    deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
+  }
+}
+
 // The meeting as its processes see it.
 class Pieces {
  public:
@@ -54,6 +66,9 @@ class Pieces {
     self_ = static_cast<size_t>(std::lower_bound(team.begin(), team.end(), self) - team.begin());
     size_ = size_of(c_.dtype);
     n_ = static_cast<int64_t>(m_.members.size());
+    // The order of complex factors decides the sign of a zero.
+    const bool ordered = c_.reduction.op == ReduceOp::prod && is_complex(c_.dtype);
+    pinned_ = reduces(c_.kind) && (ordered || !(c_.schedule == ReductionSchedule()));
   }
 
   void pack() {
@@ -62,6 +77,7 @@ class Pieces {
     e.reduction = c_.reduction;
     e.dtype = c_.dtype;
     e.count = c_.count;
+    if (pinned_) return gather_inputs();
     switch (c_.kind) {
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return fold_whole();
@@ -77,6 +93,7 @@ class Pieces {
   }
 
   void unpack() {
+    if (pinned_) return answer_pinned();
     switch (c_.kind) {
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return answer_whole();
@@ -144,6 +161,31 @@ class Pieces {
     receive(c_.count * mine());
   }
 
+  // An order that is not the processes' own needs what every member brings, unfolded.
+  void gather_inputs() {
+    const int64_t each = c_.kind == CollectiveKind::reduce_scatter ? c_.count * n_ : c_.count;
+    m_.exchange.kind = CollectiveKind::all_gather;
+    m_.exchange.count = each * mine();
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.recv_counts.push_back(each * static_cast<int64_t>(members.size()));
+    send(joined(each));
+    receive(each * n_);
+  }
+
+  void answer_pinned() {
+    std::vector<Tensor> inputs(static_cast<size_t>(n_));
+    const int64_t bytes = m_.in.size() / n_;
+    const std::byte* from = m_.in.data();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members) {
+        Tensor& input = inputs[static_cast<size_t>(member)];
+        input = Tensor::empty(c_.dtype, Dims{bytes / size_});
+        if (bytes != 0) std::memcpy(input.mutate(), from, static_cast<size_t>(bytes));
+        from += bytes;
+      }
+    deliver_reference(m_, c_, inputs);
+  }
+
   void close_fold(int64_t count) {
     const ReduceOp op = c_.reduction.op;
     if (count == 0 || (op != ReduceOp::avg && op != ReduceOp::norm)) return;
@@ -163,13 +205,13 @@ class Pieces {
     m_.exchange.count = c_.count * mine();
     for (const std::vector<int64_t>& members : m_.held)
       m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
-    send(joined());
+    send(joined(c_.count));
     if (c_.kind == CollectiveKind::all_gather || is_root()) receive(c_.count * n_);
   }
 
-  Brought joined() {
+  Brought joined(int64_t each) {
     if (m_.parts.size() == 1) return brought(m_.parts.front());
-    Bytes all = Bytes::uninitialized(c_.count * mine() * size_);
+    Bytes all = Bytes::uninitialized(each * mine() * size_);
     std::byte* to = all.mutate();
     for (const CallPart& part : m_.parts) {
       const Brought own = brought(part);
@@ -314,6 +356,7 @@ class Pieces {
   const Collective& c_;
   size_t self_ = 0;
   int64_t size_ = 0, n_ = 0;
+  bool pinned_ = false;
 };
 
 // Who of the group lies where.
@@ -346,13 +389,7 @@ void run_here(Moving& moving) {
     for (int64_t count : call.send_counts[lane]) c.send_counts.push_back(count);
     for (int64_t count : call.recv_counts[lane]) c.recv_counts.push_back(count);
   }
-  const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
-  for (const CallPart& part : moving.parts) {
-    const std::optional<Tensor>& output = outputs[static_cast<size_t>(part.member)];
-    if (!output) continue;
-    const Bytes& answer = output->buffer->bytes;
-    deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
-  }
+  deliver_reference(moving, c, inputs);
 }
 
 }  // namespace

@@ -34,6 +34,12 @@ void JudgingWorld::hear(int process, WireReader& in) {
   moved_ = Clock::now();
   const Announce kind = static_cast<Announce>(in.number());
   switch (kind) {
+    case Announce::want: {
+      const WorldOptions wanted = read_options(in);
+      if (wanted.ranks != options_.ranks || wanted.faults != options_.faults)
+        throw Error(ErrorKind::io, fmt::format("process {} reads another scenario", process));
+      return;
+    }
     case Announce::open: {
       const int64_t index = in.number();
       if (index != static_cast<int64_t>(host.doors.size()))

@@ -15,6 +15,7 @@ namespace shardproof {
 // What a process announces to the one that coordinates.
 enum class Announce : uint8_t {
   hello,        // version, process, processes, pid
+  want,         // a world: its options, for the coordinator to see that they are its own
   open,         // door, lanes
   stream,       // door, name
   submit,       // door, stream, ticket, calls
@@ -83,6 +84,10 @@ Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors)
 // With contents, as far as there are any; each stored copy once.
 void write_tensor(WireWriter& out, const LocalTensor& tensor);
 LocalTensor read_tensor(WireReader& in);
+
+// Without the cost model.
+void write_options(WireWriter& out, const WorldOptions& options);
+WorldOptions read_options(WireReader& in);
 
 void write_error(WireWriter& out, const Error& error);
 Error read_error(WireReader& in);

@@ -12,6 +12,7 @@ using Clock = CrewMember::Clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn{50};
+constexpr int kMostAtOnce = 256;  // messages
 constexpr milliseconds kStartTime{30000};
 constexpr milliseconds kLastWords{1000};  // of a keeper, about a worker that ended
 
@@ -154,7 +155,6 @@ void Coordinator::send(int process, const WireWriter& message) {
 
 void Coordinator::hear_one(size_t process, std::string_view message, const Hear& hear) {
   CrewMember& member = members_[process];
-  member.heard = Clock::now();
   WireReader in(message);
   WireReader whole = in;
   const Announce kind = static_cast<Announce>(in.number());
@@ -168,20 +168,36 @@ void Coordinator::hear_one(size_t process, std::string_view message, const Hear&
   }
 }
 
+// Of each member a limited number, so that none waits for long because another has much to say.
 void Coordinator::listen(milliseconds time, const Hear& hear) {
   std::vector<pollfd> entries;
+  bool more = false;
   for (CrewMember& member : members_) {
     member.pipe->flush();
     const bool unsent = member.pipe->has_unsent();
     const short events = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
     entries.push_back({member.pipe->closed() ? -1 : member.pipe->socket(), events, 0});
+    more = more || member.has_more;
   }
-  if (::poll(entries.data(), entries.size(), static_cast<int>(time.count())) <= 0) return;
+  const int ready =
+      ::poll(entries.data(), entries.size(), more ? 0 : static_cast<int>(time.count()));
+  if (ready <= 0 && !more) return;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if (entries[i].revents == 0) continue;
-    while (const std::optional<std::string> message = members_[i].pipe->receive())
+    if (entries[i].revents == 0 && !members_[i].has_more) continue;
+    members_[i].heard = Clock::now();
+    int heard = 0;
+    for (; heard < kMostAtOnce; ++heard) {
+      const std::optional<std::string> message = members_[i].pipe->receive();
+      if (!message) break;
       hear_one(i, *message, hear);
+    }
+    members_[i].has_more = heard == kMostAtOnce;
   }
+  // Whoever had something to say while the others were heard lives.
+  const Clock::time_point now = Clock::now();
+  if (::poll(entries.data(), entries.size(), 0) <= 0) return;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now;
 }
 
 // --- losses

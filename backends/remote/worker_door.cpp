@@ -145,6 +145,7 @@ Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
   Flight* const kept = flight.get();
   world_.flights_.emplace(ticket, std::move(flight));
   push(stream, ticket, kept);
+  world_.pump_now_and_then();
   return ticket;
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr microseconds kAtOnce{0};
 constexpr microseconds kPatience{200000};
+constexpr int kSubmitsPerPump = 16;
 constexpr int kTestsPerLook = 64;  // of an exchange, for each look whether an order has come
 
 }  // namespace
@@ -26,6 +27,10 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
       blocks_(options.ranks, link.transport().processes()),
       defers_(options.schedule.kind != ScheduleKind::fifo),
       timed_(options.cost != nullptr) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::want));
+  write_options(message, options);
+  announce(message);
   link_.await(Order::start);
   link_.is_about(Activity::computes);
 }
@@ -205,6 +210,11 @@ bool WorkerWorld::pump(microseconds time) {
     moved = true;
     if (!carry_out(*message)) return true;
   }
+}
+
+// The host issues without waiting; what may go on meanwhile does.
+void WorkerWorld::pump_now_and_then() {
+  if (++submitted_ % kSubmitsPerPump == 0) pump(kAtOnce);
 }
 
 void WorkerWorld::tell(Announce kind) {

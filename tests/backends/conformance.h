@@ -27,6 +27,7 @@ struct ConformanceBackend {
   std::function<std::optional<std::string>(const Collective&)> refuses = [](const Collective&) {
     return std::nullopt;
   };
+  bool reports_records = true;  // false: they stay in the process that judges
   // Ranks whose hosts run in this process.
   std::function<Lanes(int64_t ranks)> here = [](int64_t ranks) { return Lanes::range(0, ranks); };
 };

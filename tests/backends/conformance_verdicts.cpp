@@ -114,6 +114,7 @@ TEST_P(Conformance, a_stream_keeps_its_order_and_order_ties_two_streams) {
     host.door.host_wait(end);
     host.tickets = {second, end, host.door.last(side)};
   });
+  if (here(1).empty()) return;
   EXPECT_EQ(seen, (std::vector<int>{1, 2, 3, 4}));
   for (Ticket ticket : run.hosts[0].tickets)
     EXPECT_EQ(run.hosts[0].door.poll(ticket), TicketState::done);
@@ -141,10 +142,13 @@ TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
   const auto at = [&](const std::string& text) {
     return std::find(seen.begin(), seen.end(), text) - seen.begin();
   };
+  if (here(2).contains(0)) {
+    EXPECT_EQ(run.values("y", 0), (std::vector<double>{1, 1}));
+  }
+  if (here(2).size() != 2) return;  // no order is known between processes
   ASSERT_EQ(seen.size(), 5u);
   EXPECT_LT(at("0 beside"), at("1 starts"));
   EXPECT_LT(at("1 starts"), at("0 behind"));
-  EXPECT_EQ(run.values("y", 0), (std::vector<double>{1, 1}));
 }
 
 // An input is read when the call starts, not when it is issued.
@@ -226,7 +230,7 @@ TEST_P(Conformance, records_do_not_depend_on_the_grouping) {
       host.submit({send, recv});
     });
     ASSERT_EQ(verdict_text(run.report), "");
-    if (here(6).size() != 6) return;  // each process has the records of its own ranks
+    if (!GetParam().reports_records) continue;
     ASSERT_FALSE(run.report.records.empty());
     std::vector<Record> untimed = run.report.records;
     for (Record& record : untimed) EXPECT_EQ(record.state, RecordState::done);

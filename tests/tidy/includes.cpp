@@ -73,8 +73,8 @@ std::string judge_room(const Source& source, const std::string& header) {
     return "\"" + header + "\": detail/ belongs to " + other + " alone";
   }
   bool physics = matches(rest, "^sim/(gate|clock|topology)");
-  if (own == "backends" && physics && !matches(source.path, "^backends/local")) {
-    return "\"" + header + "\": of the backends only local knows gate, clock and topology";
+  if (own == "backends" && physics && !matches(source.path, "^backends/(local|remote)")) {
+    return "\"" + header + "\": of the backends only local and remote know gate, clock and topology";
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/remote/worker.h"
 #include "shardproof/sim/clock.h"
 #include "shardproof/sim/stream.h"
@@ -51,35 +52,6 @@ class WorkerDoor : public Door {
   bool failed_ = false;
 };
 
-// One lane's part of a call that an order names.
-struct CallPart {
-  Party* party = nullptr;
-  int64_t lane = 0;
-  int64_t member = 0;  // index in the group; of collectives
-  int32_t rank() const { return party->call.lanes[lane]; }
-};
-
-// A collective, message or put between its start and its end, on the contents of lanes here.
-struct Moving {
-  std::vector<CallPart> parts;  // in group order
-  std::vector<int32_t> members;
-  std::vector<std::vector<int64_t>> held;  // member indices of each process of the team
-  Exchange exchange;
-  Bytes out, in;
-  bool message = false;           // a send, a receive or a put
-  int64_t target = -1, slot = 0;  // of a put that lands here
-};
-// Packs what the parts bring; false when no other process has a part, and all is done already.
-bool start_collective(Moving& moving, const RankBlocks& blocks, int self);
-void finish_collective(Moving& moving, int self);
-// What a part brings, dense; poison where nothing has been written yet.
-struct Brought {
-  Bytes owner;
-  const std::byte* data = nullptr;  // null when it brings nothing
-  int64_t size = 0;                 // bytes
-};
-Brought brought(const CallPart& part);
-
 class WorkerWorld : public World, public Assembly {
  public:
   WorkerWorld(WorkerLink& link, const WorldOptions& options);
@@ -107,6 +79,7 @@ class WorkerWorld : public World, public Assembly {
 
   // Carries out what has come; false when nothing had.
   bool pump(std::chrono::microseconds time);
+  void pump_now_and_then();
   bool carry_out(std::string_view message);
   void run_work(Ticket ticket);
   void meet(WireReader& in);
@@ -131,7 +104,7 @@ class WorkerWorld : public World, public Assembly {
   std::deque<TicketBook::Place> ready_;
   std::unique_ptr<Moving> moving_;
   std::deque<std::string> orders_;  // that came while something moved
-  int64_t executed_ = 0, told_ = -1;
+  int64_t executed_ = 0, told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   Conclusion conclusion_;
   WorldReport report_;

@@ -1,0 +1,40 @@
+// Contents on their way: a collective, message or put between its start and its end, as one worker
+// sees it. Internal to the remote layer.
+#pragma once
+
+#include "shardproof/backends/remote/transport.h"
+#include "shardproof/backends/remote/worker.h"
+#include "shardproof/sim/flight.h"
+
+namespace shardproof {
+
+// One lane's part of a call that an order names.
+struct CallPart {
+  Party* party = nullptr;
+  int64_t lane = 0;
+  int64_t member = 0;  // index in the group; of collectives
+  int32_t rank() const { return party->call.lanes[lane]; }
+};
+
+// A collective, message or put between its start and its end, on the contents of lanes here.
+struct Moving {
+  std::vector<CallPart> parts;  // in group order
+  std::vector<int32_t> members;
+  std::vector<std::vector<int64_t>> held;  // member indices of each process of the team
+  Exchange exchange;
+  Bytes out, in;
+  bool message = false;           // a send, a receive or a put
+  int64_t target = -1, slot = 0;  // of a put that lands here
+};
+// Packs what the parts bring; false when no other process has a part, and all is done already.
+bool start_collective(Moving& moving, const RankBlocks& blocks, int self);
+void finish_collective(Moving& moving, int self);
+// What a part brings, dense; poison where nothing has been written yet.
+struct Brought {
+  Bytes owner;
+  const std::byte* data = nullptr;  // null when it brings nothing
+  int64_t size = 0;                 // bytes
+};
+Brought brought(const CallPart& part);
+
+}  // namespace shardproof

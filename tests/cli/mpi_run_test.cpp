@@ -1,0 +1,280 @@
+// `shardproof run --backend mpi` from outside: real processes, killed and stopped ones, and what is
+// left of them. Each test runs the binary.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+struct Ran {
+  int code = -1;
+  std::string out;
+};
+
+Ran shell(const std::string& command) {
+  Ran ran;
+  const std::string line =
+      "cd '" + std::string(SHARDPROOF_SOURCE_DIR) + "' && { " + command + "; } 2>&1";
+  FILE* pipe = popen(line.c_str(), "r");
+  if (pipe == nullptr) return ran;
+  std::array<char, 4096> chunk;
+  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    ran.out.append(chunk.data(), n);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Processes, zombies left out, one of whose words holds the text.
+std::vector<pid_t> processes_with(const std::string& text) {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0 && pid != getpid() &&
+        read(entry.path() / "cmdline").find(text) != std::string::npos)
+      found.push_back(pid);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+class MpiRun : public testing::Test {
+ protected:
+  MpiRun() : folder_(fs::path(testing::TempDir()) / fmt_name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~MpiRun() override { fs::remove_all(folder_); }
+  static std::string fmt_name() { return "shardproof_mpi_" + std::to_string(getpid()); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+  // Reductions without end, for as long as a test needs them.
+  std::string endless() const {
+    return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
+      "tensors": {"x": {"shape": [64, 64]}},
+      "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  h = all_reduce(h, max)"]}})json");
+  }
+  fs::path folder_;
+};
+
+// --- the same as in simulation
+// --------------------------------------------------------------------
+
+// What the report of a run says, but for the names of the backend and the command that repeats it.
+std::string report_of(const std::string& words) {
+  const std::string path = testing::TempDir() + "/shardproof_mpi_report.json";
+  const Ran ran = tool("run scenarios/corpus --json " + path + " " + words);
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  std::string text, line;
+  std::ifstream in(path);
+  while (std::getline(in, line))
+    if (line.find("\"repeat\"") == std::string::npos &&
+        line.find("\"backend\"") == std::string::npos)
+      text += line + "\n";
+  return text;
+}
+
+TEST_F(MpiRun, TheCorpusSaysTheSameInRealProcesses) {
+  const std::string simulated = report_of("");
+  for (const char* processes : {"1", "2", "3", "4", "8"})
+    EXPECT_EQ(report_of(std::string("--backend mpi --processes ") + processes), simulated)
+        << processes << " processes";
+}
+
+TEST_F(MpiRun, TheCorpusIsAsExpectedUnderEverySchedule) {
+  for (const char* schedule : {"seeded", "adversarial"}) {
+    const Ran ran = tool("run scenarios/corpus --backend mpi --processes 3 --schedule " +
+                         std::string(schedule));
+    EXPECT_EQ(ran.code, 0) << ran.out;
+  }
+}
+
+// --- trouble
+// --------------------------------------------------------------------------------------
+
+// A run of the endless scenario, started beside this process.
+class Running {
+ public:
+  Running(const std::string& file, const std::string& out) : out_(out) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
+    execl(SHARDPROOF_PROGRAM, SHARDPROOF_PROGRAM, "run", file.c_str(), "--backend", "mpi",
+          "--processes", "3", "--timeout", "3s", static_cast<char*>(nullptr));
+    _exit(9);
+  }
+  pid_t pid() const { return pid_; }
+  // Workers and their keepers, when they are there.
+  std::vector<pid_t> processes() const {
+    std::vector<pid_t> found;
+    for (const pid_t pid : processes_with("--join-crew")) {
+      const std::string words = read(fs::path("/proc") / std::to_string(pid) / "cmdline");
+      if (words.find("endless.json") != std::string::npos && words.find("mpirun") != 0)
+        found.push_back(pid);
+    }
+    return found;
+  }
+  std::vector<pid_t> wait_for_processes() const {
+    const auto limit = Clock::now() + std::chrono::seconds(30);
+    while (processes().size() < 6 && Clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(5));
+    return processes();
+  }
+  int code() {
+    const auto limit = Clock::now() + std::chrono::seconds(40);
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) != pid_) {
+      if (Clock::now() > limit) {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, &status, 0);
+        return -2;  // stuck
+      }
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string text() const { return read(out_); }
+  // Nobody of the crew is left, at once or a moment later.
+  bool all_gone() const {
+    const auto limit = Clock::now() + std::chrono::seconds(5);
+    while (!processes_with("endless.json").empty() && Clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(5));
+    return processes_with("endless.json").empty();
+  }
+
+ private:
+  std::string out_;
+  pid_t pid_ = 0;
+};
+
+class MpiTrouble : public MpiRun {
+ protected:
+  void hurt_one(int signal, uint64_t seed, const char* word) {
+    std::mt19937_64 random(seed);
+    Running run(endless(), (folder_ / "out.txt").string());
+    const std::vector<pid_t> crew = run.wait_for_processes();
+    ASSERT_EQ(crew.size(), 6u) << run.text();
+    std::this_thread::sleep_for(milliseconds(random() % 1500));
+    // Children of keepers are workers; a stopped keeper does no harm.
+    std::vector<pid_t> workers;
+    for (const pid_t pid : crew) {
+      const std::string stat = read(fs::path("/proc") / std::to_string(pid) / "stat");
+      const pid_t parent = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+      if (std::find(crew.begin(), crew.end(), parent) != crew.end()) workers.push_back(pid);
+    }
+    ASSERT_EQ(workers.size(), 3u);
+    ASSERT_EQ(kill(workers[random() % 3], signal), 0);
+    EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
+    EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
+    EXPECT_NE(run.text().find(word), std::string::npos) << run.text();
+    EXPECT_TRUE(run.all_gone()) << "seed " << seed;
+  }
+};
+
+TEST_F(MpiTrouble, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+  for (uint64_t seed = 0; seed < 10; ++seed)
+    hurt_one(SIGKILL, seed, "was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(MpiTrouble, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
+  for (uint64_t seed = 0; seed < 10; ++seed)
+    hurt_one(SIGSTOP, seed, "is stopped by signal 19 (SIGSTOP)");
+}
+
+TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    Running run(endless(), (folder_ / "out.txt").string());
+    ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+    kill(run.pid(), signal);
+    EXPECT_EQ(run.code(), -1);
+    EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+  }
+}
+
+TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
+  fs::create_directories(folder_ / "both");
+  fs::rename(endless(), folder_ / "both" / "a_endless.json");
+  write("both/b_good.json", R"json({"version": 1, "mesh": "tp=2",
+    "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
+  Running run((folder_ / "both").string(), (folder_ / "out.txt").string());
+  const auto limit = Clock::now() + std::chrono::seconds(30);
+  std::vector<pid_t> crew;
+  while ((crew = processes_with("--join-crew")).size() < 6 && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(5));
+  ASSERT_GE(crew.size(), 6u);
+  std::this_thread::sleep_for(milliseconds(1000));
+  kill(crew.back(), SIGKILL);
+  EXPECT_EQ(run.code(), 1);
+  EXPECT_NE(run.text().find("2 cases"), std::string::npos) << run.text();
+  EXPECT_NE(run.text().find("1 surprise"), std::string::npos) << run.text();
+}
+
+// --- the machine
+// ----------------------------------------------------------------------------------
+
+void expect_refused(const Ran& ran, const std::string& message) {
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find(message), std::string::npos) << ran.out;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+}
+
+TEST_F(MpiRun, WhatCannotBeStartedIsRefusedInOneLine) {
+  const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend mpi ";
+  expect_refused(tool(run + "--processes 0"), "--processes must be between 1 and 4096");
+  expect_refused(tool(run + "--processes many"), "--processes");
+  expect_refused(tool(run + "--timeout soon"), "--timeout: expected a time such as 30s");
+  expect_refused(tool("run scenarios/corpus/collectives --processes 2"),
+                 "--processes is for backends of several processes; local has none");
+  expect_refused(shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' " + run),
+                 "backend mpi: mpirun was not found; install openmpi-bin");
+  expect_refused(tool(run + "--hosts /nowhere/hosts"), "/nowhere/hosts");
+}
+
+TEST_F(MpiRun, TheListOfBackendsSaysWhetherItWorks) {
+  const Ran here = tool("list backends");
+  EXPECT_EQ(here.code, 0);
+  EXPECT_NE(here.out.find("mpi      ranks in real processes over MPI\n"), std::string::npos)
+      << here.out;
+  const Ran without = shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' list backends");
+  EXPECT_NE(without.out.find("not here: mpirun was not found"), std::string::npos) << without.out;
+}
+
+TEST_F(MpiRun, ContainersHaveLittleSharedMemory) {
+  const Ran may = shell("unshare -m true");
+  if (may.code != 0) GTEST_SKIP() << "no right to mount: " << may.out;
+  const Ran ran =
+      shell("unshare -m sh -c \"mount -t tmpfs -o size=8m tmpfs /dev/shm && '" SHARDPROOF_PROGRAM
+            "' run scenarios/corpus --backend mpi --processes 8\"");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+}
+
+}  // namespace
+}  // namespace shardproof
