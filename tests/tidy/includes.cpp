@@ -74,7 +74,8 @@ std::string judge_room(const Source& source, const std::string& header) {
   }
   bool physics = matches(rest, "^sim/(gate|clock|topology)");
   if (own == "backends" && physics && !matches(source.path, "^backends/(local|remote)")) {
-    return "\"" + header + "\": of the backends only local and remote know gate, clock and topology";
+    return "\"" + header +
+           "\": of the backends only local and remote know gate, clock and topology";
   }
   return "";
 }
