@@ -78,35 +78,34 @@ struct Spread {
 
 // A call or a work as it was issued; what became of it is asked when the world closes.
 struct Entry {
-  Door* door = nullptr;
+  Door* door = nullptr;  // the one that was recorded
   const Lanes* cohort = nullptr;
   const Shape* shape = nullptr;
   Ticket ticket = kDone;
   int64_t sequence = 0, number = 0;
   StreamId stream = 0;
+  int32_t rank = 0;  // the first of the cohort
   std::unique_ptr<Spread> spread;
 
   const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
 };
 
-// Numbers that count up on each rank by itself.
+// Numbers that count up on each rank of a cohort by itself.
 class Counter {
  public:
-  explicit Counter(Lanes all) : all_(std::move(all)) {}
-  PerLane<int64_t> next(const Lanes& lanes) {
-    if (counts_.uniform() && lanes == all_) {
+  PerLane<int64_t> next(const Lanes& lanes, const Lanes& cohort) {
+    if (counts_.uniform() && lanes.size() == cohort.size()) {
       counts_.set_all(counts_[0] + 1);
       return counts_;
     }
     PerLane<int64_t> numbers;
     for (int64_t i = 0; i < lanes.size(); ++i)
-      numbers.at(i, lanes.size()) = ++counts_.at(all_.index_of(lanes[i]), all_.size());
+      numbers.at(i, lanes.size()) = ++counts_.at(cohort.index_of(lanes[i]), cohort.size());
     numbers.collapse();
     return numbers;
   }
 
  private:
-  Lanes all_;
   PerLane<int64_t> counts_;
 };
 
@@ -258,8 +257,7 @@ std::vector<Record> Recorder::records() const {
     if (!entry.spread) {
       const Duration start = times ? times->start[0] : Duration{};
       const Duration end = times ? times->end[0] : Duration{};
-      singles.push_back(
-          {entry.shape, entry.sequence, entry.number, state, start, end, (*entry.cohort)[0]});
+      singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank});
       continue;
     }
     Record record = base_record(*entry.shape);
@@ -297,7 +295,7 @@ void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& reco
 class RecordedDoor : public DoorDecorator {
  public:
   RecordedDoor(Door& inner, Lanes lanes, Recorder& recorder)
-      : DoorDecorator(inner), lanes_(lanes), recorder_(recorder), sequence_(std::move(lanes)) {}
+      : DoorDecorator(inner), lanes_(std::move(lanes)), recorder_(recorder) {}
 
   StreamId stream(std::string_view name) override {
     const StreamId id = inner().stream(name);
@@ -339,11 +337,12 @@ class RecordedDoor : public DoorDecorator {
     shape.line = site.line;
     shape.instance = site.instance;
     Entry entry;
-    entry.door = this;
+    entry.door = &inner();
     entry.cohort = &lanes_;
+    entry.rank = lanes_[0];
     entry.shape = recorder_.intern(shape);
     entry.stream = stream;
-    const PerLane<int64_t> sequence = sequence_.next(lanes);
+    const PerLane<int64_t> sequence = sequence_.next(lanes, lanes_);
     if (lanes_.size() == 1) {
       entry.sequence = sequence[0];
     } else {
@@ -378,7 +377,7 @@ class RecordedDoor : public DoorDecorator {
     PerLane<int64_t> number;
     const CollectiveKind kind = call.collective.kind;
     const Group& group = call.collective.group;
-    if (!is_point_to_point(kind)) return counter(group).next(call.lanes);
+    if (!is_point_to_point(kind)) return counter(group).next(call.lanes, lanes_);
     const bool sends = kind == CollectiveKind::send;
     if (!sends && kind != CollectiveKind::recv) return number;
     for (int64_t i = 0; i < call.lanes.size(); ++i) {
@@ -393,7 +392,7 @@ class RecordedDoor : public DoorDecorator {
   Counter& counter(const Group& group) {
     for (auto& [known, counter] : counters_)
       if (same_group(known, group)) return counter;
-    return counters_.emplace_back(group, Counter(lanes_)).second;
+    return counters_.emplace_back(group, Counter()).second;
   }
 
   Lanes lanes_;
