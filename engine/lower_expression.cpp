@@ -190,7 +190,8 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
                               const Place& place) {
   const ValueId value = lower_value(base);
   if (static_cast<int>(items.size()) > meta_of(value).shape.size())
-    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(), meta_of(value).shape.size()));
+    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(),
+                            meta_of(value).shape.size()));
   const Place outer = place_;
   place_.column = place.column;
   ValueId result = value;

@@ -7,11 +7,11 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 
-Term exp_minus_one(Formula& f, const Operand& x) { return f.op("expm1", {x}); }
-Term softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
-Term clamped(const Term& x, const Operand& low, const Operand& high) {
+FormulaTerm exp_minus_one(Formula& f, const Operand& x) { return f.op("expm1", {x}); }
+FormulaTerm softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
+FormulaTerm clamped(const FormulaTerm& x, const Operand& low, const Operand& high) {
   return min_of(max_of(x, low), high);
 }
 
@@ -21,7 +21,7 @@ std::vector<Sample> samples_with(const Attrs& attrs) {
 }
 
 void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
-         std::function<Term(Formula&)> body, const Attrs& attrs = {}) {
+         std::function<FormulaTerm(Formula&)> body, const Attrs& attrs = {}) {
   std::vector<Param> all = {tensor("x")};
   all.insert(all.end(), more.begin(), more.end());
   ops.add(formula(
@@ -49,7 +49,7 @@ void add_bends(OpRegistry& ops) {
         return f[0] - clamped(f[0], -lambd, lambd);
       });
   add(ops, "hardshrink", "x, 0 within lambd of 0", {params::number("lambd", 0.5)}, [](Formula& f) {
-    const Term inside = f.op("le", {f.op("abs", {f[0]}), f.number("lambd")});
+    const FormulaTerm inside = f.op("le", {f.op("abs", {f[0]}), f.number("lambd")});
     return f.where(inside, 0.0, f[0]);
   });
   add(ops, "threshold", "x above threshold, else value",
@@ -92,7 +92,7 @@ void add_gates(OpRegistry& ops) {
                     const int dim = f.dim();
                     if (f[0].shape()[dim] % 2 != 0)
                       f.refuse("dim {} of size {} has no half", dim, f[0].shape()[dim]);
-                    const std::vector<Term> halves =
+                    const std::vector<FormulaTerm> halves =
                         f.ops("split", {f[0]},
                               {{"sizes", std::max<int64_t>(f[0].shape()[dim] / 2, 1)},
                                {"dim", int64_t{dim}}});
@@ -103,7 +103,7 @@ void add_gates(OpRegistry& ops) {
       formula({"prelu", "activation", "x, below 0 weight * x; weight of one number or of dim 1"},
               {tensor("x"), tensor("weight")},
               [](Formula& f) {
-                Term weight = f[1];
+                FormulaTerm weight = f[1];
                 if (weight.dims() == 1 && weight.shape()[0] != 1 && f[0].dims() > 1) {
                   std::vector<int64_t> shape(static_cast<size_t>(f[0].dims()), 1);
                   shape[1] = weight.shape()[0];

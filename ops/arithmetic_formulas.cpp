@@ -9,7 +9,7 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -22,7 +22,7 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
 
 Terms clamp(Formula& f) {
   if (!f.has(1) && !f.has(2)) f.refuse("needs min, max or both");
-  Term x = f[0];
+  FormulaTerm x = f[0];
   if (f.has(1)) x = max_of(x, f[1]);
   if (f.has(2)) x = min_of(x, f[2]);
   return {x};
@@ -75,8 +75,9 @@ void add_logarithms(OpRegistry& ops) {
   ops.add(formula(
       {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
       [](Formula& f) {
-        const Term product = f[0] * f.op("log", {f[1]});
-        const Term counts = f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
+        const FormulaTerm product = f[0] * f.op("log", {f[1]});
+        const FormulaTerm counts =
+            f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
         return Terms{f.where(counts, product, 0.0)};
       },
       samples));
@@ -84,25 +85,25 @@ void add_logarithms(OpRegistry& ops) {
   ops.add(formula(
       {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
       [](Formula& f) {
-        const Term larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
-        const Term more = f.op("log1p", {f.op("exp", {apart * -1})});
-        const Term infinite = f.op("isinf", {larger});
+        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
+        const FormulaTerm more = f.op("log1p", {f.op("exp", {apart * -1})});
+        const FormulaTerm infinite = f.op("isinf", {larger});
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
       samples));
   ops.add(formula(
       {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
       [](Formula& f) {
-        const Term larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
-        const Term more = f.op("log1p", {f.op("exp2", {apart * -1})}) / std::log(2.0);
-        const Term infinite = f.op("isinf", {larger});
+        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
+        const FormulaTerm more = f.op("log1p", {f.op("exp2", {apart * -1})}) / std::log(2.0);
+        const FormulaTerm infinite = f.op("isinf", {larger});
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
       samples));
   ops.add(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
                   {tensor("x"), number("eps")},
                   [](Formula& f) {
-                    Term x = f[0];
+                    FormulaTerm x = f[0];
                     if (f.given("eps")) {
                       const double eps = f.number("eps").real();
                       x = min_of(max_of(x, eps), 1 - eps);
@@ -117,7 +118,7 @@ void add_tests(OpRegistry& ops) {
   ops.add(formula(
       {"isfinite", "elementwise", "x is neither infinite nor NaN"}, {tensor("x")},
       [](Formula& f) {
-        const Term odd = f.op("logical_or", {f.op("isnan", {f[0]}), f.op("isinf", {f[0]})});
+        const FormulaTerm odd = f.op("logical_or", {f.op("isnan", {f[0]}), f.op("isinf", {f[0]})});
         return Terms{f.op("logical_not", {odd})};
       },
       samples));
@@ -139,7 +140,7 @@ void add_tests(OpRegistry& ops) {
   ops.add(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
                   {tensor("x"), tensor("y")},
                   [](Formula& f) {
-                    const Term above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
+                    const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
                     return Terms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
                   },
                   {over({{5, 3}, {3}})}));
@@ -150,7 +151,7 @@ void add_tests(OpRegistry& ops) {
         const double most = max_finite(f[0].dtype());
         const double high = f.given("posinf") ? f.number("posinf").real() : most;
         const double low = f.given("neginf") ? f.number("neginf").real() : -most;
-        Term x = f.where(f.op("isnan", {f[0]}), f.number("nan").real(), f[0]);
+        FormulaTerm x = f.where(f.op("isnan", {f[0]}), f.number("nan").real(), f[0]);
         x = f.where(f.op("eq", {f[0], kInfinity}), high, x);
         return Terms{f.where(f.op("eq", {f[0], -kInfinity}), low, x)};
       },
@@ -162,8 +163,8 @@ void add_scalings(OpRegistry& ops) {
   ops.add(formula(
       {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
       [](Formula& f) {
-        const Term turned = f[0] * M_PI;
-        const Term wave = f.op("sin", {turned}) / turned;
+        const FormulaTerm turned = f[0] * M_PI;
+        const FormulaTerm wave = f.op("sin", {turned}) / turned;
         return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
       },
       samples));
@@ -171,10 +172,10 @@ void add_scalings(OpRegistry& ops) {
       {"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
       {tensor("x"), tensor("y"), params::number("rtol", 1e-5), params::number("atol", 1e-8)},
       [](Formula& f) {
-        const Term apart = f.op("abs", {f[0] - f[1]});
-        const Term allowed =
+        const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
+        const FormulaTerm allowed =
             f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
-        const Term same = f.op("eq", {f[0], f[1]});  // infinities too
+        const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
         return Terms{f.op("logical_or", {same, f.op("le", {apart, allowed})})};
       },
       {over({{5, 3}, {3}})}));
@@ -187,7 +188,7 @@ void add_scalings(OpRegistry& ops) {
   ops.add(formula({"masked_fill", "elementwise", "value where mask, else x"},
                   {tensor("x"), tensor("mask"), tensor("value")},
                   [](Formula& f) {
-                    const Term filled = f.where(f[1], f[2], f[0]);
+                    const FormulaTerm filled = f.where(f[1], f[2], f[0]);
                     return Terms{filled.dtype() == f[0].dtype() ? filled
                                                                 : f.to(f[0].dtype(), filled)};
                   },

@@ -264,33 +264,33 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 
 // With a mask, the scores are written out: true or 0 lets a query see a key, false hides it, a
 // number is added to the score.
-std::vector<Term> masked(Formula& f) {
+std::vector<FormulaTerm> masked(Formula& f) {
   infer(f.call);
   const Attention a = attention_of(f.call);
   const DType dtype = f[kQuery].dtype(), wide = compute_dtype(dtype);
   const auto widened = [&](int input) {
     return f[input].dtype() == wide ? f[input] : f.to(wide, f[input]);
   };
-  const auto grouped = [&](const Term& x) {
+  const auto grouped = [&](const FormulaTerm& x) {
     if (a.kv_heads == a.heads || a.kv_heads == 0) return x;
     return f.op("repeat_interleave", {x},
                 {{"repeats", a.heads / a.kv_heads}, {"dim", int64_t{x.dims() - 3}}});
   };
-  const Term keys = f.op("t", {grouped(widened(kKey))});
-  Term scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
+  const FormulaTerm keys = f.op("t", {grouped(widened(kKey))});
+  FormulaTerm scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
   if (f[kMask].dtype() == DType::boolean)
     scores = f.where(f[kMask], scores, -std::numeric_limits<double>::infinity());
   else
     scores = scores + widened(kMask);
   if (a.causal) {
-    const Term past = f.op(
+    const FormulaTerm past = f.op(
         "tril",
-        {f.op("ones", {Term{}},
+        {f.op("ones", {FormulaTerm{}},
               {{"shape", std::vector<int64_t>{a.queries, a.keys}}, {"dtype", DType::boolean}})});
     scores = f.where(past, scores, -std::numeric_limits<double>::infinity());
   }
-  const Term weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
-  const Term out = f.op("matmul", {weights, grouped(widened(kValue))});
+  const FormulaTerm weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
+  const FormulaTerm out = f.op("matmul", {weights, grouped(widened(kValue))});
   return {dtype == wide ? out : f.to(dtype, out)};
 }
 

@@ -391,7 +391,7 @@ void take_alpha(OpRecord& op) {
   write_as_others(
       op, [](const OpCall& call) { return call.attrs->has("alpha"); },
       [name = op.name](Formula& f) {
-        return std::vector<Term>{combine(name.c_str(), f[0], f[1] * f.number("alpha"))};
+        return std::vector<FormulaTerm>{combine(name.c_str(), f[0], f[1] * f.number("alpha"))};
       });
 }
 
@@ -401,9 +401,9 @@ void take_rounding_mode(OpRecord& op) {
       op, [](const OpCall& call) { return call.attrs->has("rounding_mode"); },
       [](Formula& f) {
         const std::string& mode = f.call.attrs->text("rounding_mode");
-        if (mode == "floor") return std::vector<Term>{combine("floordiv", f[0], f[1])};
+        if (mode == "floor") return std::vector<FormulaTerm>{combine("floordiv", f[0], f[1])};
         if (mode != "trunc") f.refuse("rounding_mode is 'floor' or 'trunc', found '{}'", mode);
-        return std::vector<Term>{f.op("trunc", {f[0] / f[1]})};
+        return std::vector<FormulaTerm>{f.op("trunc", {f[0] / f[1]})};
       });
 }
 

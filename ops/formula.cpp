@@ -9,8 +9,8 @@ int handle_of(OpBuilder& builder, const Operand& operand) {
   return operand.is_number ? builder.number(operand.number) : operand.term.handle;
 }
 
-std::vector<Term> terms_of(OpBuilder& builder, const std::vector<int>& handles) {
-  std::vector<Term> terms;
+std::vector<FormulaTerm> terms_of(OpBuilder& builder, const std::vector<int>& handles) {
+  std::vector<FormulaTerm> terms;
   for (const int handle : handles) terms.push_back({&builder, handle});
   return terms;
 }
@@ -19,33 +19,34 @@ std::vector<int> expanded(const char* name, const FormulaBody& body, const OpCal
                           OpBuilder& builder) {
   Formula formula(name, call, builder);
   std::vector<int> handles;
-  for (const Term& term : body(formula)) handles.push_back(term.handle);
+  for (const FormulaTerm& term : body(formula)) handles.push_back(term.handle);
   return handles;
 }
 
 }  // namespace
 
-Term combine(const char* op, const Operand& a, const Operand& b) {
+FormulaTerm combine(const char* op, const Operand& a, const Operand& b) {
   OpBuilder* builder = a.is_number ? b.term.builder : a.term.builder;
   SP_CHECK(builder, "{} of two numbers", op);
   const int left = handle_of(*builder, a), right = handle_of(*builder, b);
   return {builder, builder->op(op, {}, {left, right})};
 }
 
-std::vector<Term> Formula::ops(const char* name, const std::vector<Operand>& inputs,
-                               Attrs attrs) const {
+std::vector<FormulaTerm> Formula::ops(const char* name, const std::vector<Operand>& inputs,
+                                      Attrs attrs) const {
   std::vector<int> handles;
   for (const Operand& input : inputs) handles.push_back(handle_of(builder_, input));
   return terms_of(builder_, builder_.ops(name, std::move(attrs), std::move(handles)));
 }
 
-Term Formula::op(const char* name, const std::vector<Operand>& inputs, Attrs attrs) const {
+FormulaTerm Formula::op(const char* name, const std::vector<Operand>& inputs, Attrs attrs) const {
   return ops(name, inputs, std::move(attrs)).front();
 }
 
-Term Formula::joined(const char* name, const std::vector<Term>& inputs, int64_t dim) const {
+FormulaTerm Formula::joined(const char* name, const std::vector<FormulaTerm>& inputs,
+                            int64_t dim) const {
   std::vector<int> handles;
-  for (const Term& input : inputs) handles.push_back(input.handle);
+  for (const FormulaTerm& input : inputs) handles.push_back(input.handle);
   return {&builder_, builder_.op(name, {{"dim", dim}}, std::move(handles))};
 }
 
@@ -66,7 +67,7 @@ Attrs Formula::over() const {
   return attrs;
 }
 
-Term Formula::reduced(Term loss) const {
+FormulaTerm Formula::reduced(FormulaTerm loss) const {
   const std::string& kind = call.attrs->text("reduction");
   if (kind == "none") return loss;
   if (kind != "sum" && kind != "mean")
@@ -97,18 +98,17 @@ void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, 
 
 void lift_scalars(OpRecord& record) {
   write_as_others(
-      record,
-      [](const OpCall& call) { return present(call, 0) && input_shape(call, 0).empty(); },
+      record, [](const OpCall& call) { return present(call, 0) && input_shape(call, 0).empty(); },
       [name = record.name](Formula& f) {
         const Attrs first{{"dim", int64_t{0}}};
         std::vector<Operand> lifted;
         for (size_t i = 0; i < f.call.inputs.size(); ++i) {
-          const Term x = f[static_cast<int>(i)];
+          const FormulaTerm x = f[static_cast<int>(i)];
           const bool scalar = x.handle != kAbsent && x.dims() == 0;
           lifted.emplace_back(scalar ? f.op("unsqueeze", {x}, first) : x);
         }
-        std::vector<Term> results;
-        for (const Term& result : f.ops(name.c_str(), lifted, *f.call.attrs))
+        std::vector<FormulaTerm> results;
+        for (const FormulaTerm& result : f.ops(name.c_str(), lifted, *f.call.attrs))
           results.push_back(f.op("squeeze", {result}, {{"dim", std::vector<int64_t>{0}}}));
         return results;
       });

@@ -18,7 +18,7 @@
 namespace shardproof {
 
 // A value of a builder.
-struct Term {
+struct FormulaTerm {
   OpBuilder* builder = nullptr;
   int handle = kAbsent;
   const Dims& shape() const { return builder->meta(handle).shape; }
@@ -28,39 +28,39 @@ struct Term {
 
 // A term or a number, whichever an operator meets.
 struct Operand {
-  Operand(Term t) : term(t) {}
+  Operand(FormulaTerm t) : term(t) {}
   Operand(double v) : number(v), is_number(true) {}
   Operand(int v) : number(int64_t{v}), is_number(true) {}
   Operand(int64_t v) : number(v), is_number(true) {}
   Operand(Number v) : number(std::move(v)), is_number(true) {}
-  Term term;
+  FormulaTerm term;
   Number number;
   bool is_number = false;
 };
 
-Term combine(const char* op, const Operand& a, const Operand& b);
-inline Term operator+(const Operand& a, const Operand& b) { return combine("add", a, b); }
-inline Term operator-(const Operand& a, const Operand& b) { return combine("sub", a, b); }
-inline Term operator*(const Operand& a, const Operand& b) { return combine("mul", a, b); }
-inline Term operator/(const Operand& a, const Operand& b) { return combine("div", a, b); }
-inline Term max_of(const Operand& a, const Operand& b) { return combine("maximum", a, b); }
-inline Term min_of(const Operand& a, const Operand& b) { return combine("minimum", a, b); }
+FormulaTerm combine(const char* op, const Operand& a, const Operand& b);
+inline FormulaTerm operator+(const Operand& a, const Operand& b) { return combine("add", a, b); }
+inline FormulaTerm operator-(const Operand& a, const Operand& b) { return combine("sub", a, b); }
+inline FormulaTerm operator*(const Operand& a, const Operand& b) { return combine("mul", a, b); }
+inline FormulaTerm operator/(const Operand& a, const Operand& b) { return combine("div", a, b); }
+inline FormulaTerm max_of(const Operand& a, const Operand& b) { return combine("maximum", a, b); }
+inline FormulaTerm min_of(const Operand& a, const Operand& b) { return combine("minimum", a, b); }
 
 class Formula {
  public:
   Formula(const char* name, const OpCall& call, OpBuilder& builder)
       : call(call), name_(name), builder_(builder) {}
 
-  Term operator[](int i) const { return {&builder_, builder_.input(i)}; }
+  FormulaTerm operator[](int i) const { return {&builder_, builder_.input(i)}; }
   bool has(int i) const { return present(call, i); }
-  Term op(const char* name, const std::vector<Operand>& inputs, Attrs attrs = {}) const;
-  std::vector<Term> ops(const char* name, const std::vector<Operand>& inputs,
-                        Attrs attrs = {}) const;
-  Term joined(const char* name, const std::vector<Term>& inputs, int64_t dim) const;
-  Term where(const Operand& condition, const Operand& yes, const Operand& no) const {
+  FormulaTerm op(const char* name, const std::vector<Operand>& inputs, Attrs attrs = {}) const;
+  std::vector<FormulaTerm> ops(const char* name, const std::vector<Operand>& inputs,
+                               Attrs attrs = {}) const;
+  FormulaTerm joined(const char* name, const std::vector<FormulaTerm>& inputs, int64_t dim) const;
+  FormulaTerm where(const Operand& condition, const Operand& yes, const Operand& no) const {
     return op("where", {condition, yes, no});
   }
-  Term to(DType dtype, Term x) const { return op("cast", {x}, {{"dtype", dtype}}); }
+  FormulaTerm to(DType dtype, FormulaTerm x) const { return op("cast", {x}, {{"dtype", dtype}}); }
 
   // Attributes: present, as a number that keeps its kind, and as what the reduction ops take.
   bool given(const char* attribute) const { return call.attrs->has(attribute); }
@@ -70,7 +70,7 @@ class Formula {
   int dim(const char* attribute = "dim", int input = 0) const;
   Attrs over() const;  // this call's dim and keepdim, for a reduction op
   // 'none', 'sum' or 'mean' of a loss.
-  Term reduced(Term loss) const;
+  FormulaTerm reduced(FormulaTerm loss) const;
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
     shardproof::refuse(name_, call, text, std::forward<Args>(args)...);
@@ -83,7 +83,7 @@ class Formula {
   OpBuilder& builder_;
 };
 
-using FormulaBody = std::function<std::vector<Term>(Formula&)>;
+using FormulaBody = std::function<std::vector<FormulaTerm>(Formula&)>;
 
 struct FormulaText {
   const char* name;

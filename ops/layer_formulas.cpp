@@ -13,32 +13,32 @@ namespace {
 using params::integer;
 using params::optional_tensor;
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 using L = std::vector<int64_t>;
 
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
   return sample_of({shapes, DType::f32, {}}, std::move(attrs));
 }
-Term reshaped(Formula& f, const Term& x, const L& shape) {
+FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const L& shape) {
   return f.op("reshape", {x}, {{"shape", shape}});
 }
 // A tensor of one number a channel, beside [N, C, ..].
-Term beside_channels(Formula& f, const Term& x, int dims) {
+FormulaTerm beside_channels(Formula& f, const FormulaTerm& x, int dims) {
   L shape(static_cast<size_t>(dims), 1);
   shape[dims > 1 ? 1 : 0] = element_count(x.shape());
   return reshaped(f, x, shape);
 }
 
 // (x - mean) / sqrt(var + eps) over dims.
-Term centered(Formula& f, const Term& x, const L& dims) {
+FormulaTerm centered(Formula& f, const FormulaTerm& x, const L& dims) {
   const Attrs along{{"dim", dims}, {"keepdim", true}};
-  const Term mean = f.op("mean", {x}, along);
-  const Term apart = x - mean;
-  const Term variance = f.op("mean", {f.op("square", {apart})}, along);
+  const FormulaTerm mean = f.op("mean", {x}, along);
+  const FormulaTerm apart = x - mean;
+  const FormulaTerm variance = f.op("mean", {f.op("square", {apart})}, along);
   return apart / f.op("sqrt", {variance + f.number("eps").real()});
 }
 
-Term scaled(Formula& f, Term x, int weight, int bias) {
+FormulaTerm scaled(Formula& f, FormulaTerm x, int weight, int bias) {
   if (f.has(weight)) x = x * beside_channels(f, f[weight], x.dims());
   if (f.has(bias)) x = x + beside_channels(f, f[bias], x.dims());
   return x;
@@ -52,18 +52,18 @@ L dims_but(int dims, int but) {
 }
 
 Terms batch_norm(Formula& f) {
-  const Term x = f[0];
+  const FormulaTerm x = f[0];
   if (x.dims() < 2) f.refuse("needs [N, C, ..]");
   if (f.flag("training")) return {scaled(f, centered(f, x, dims_but(x.dims(), 1)), 3, 4)};
   if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or training=true");
-  const Term mean = beside_channels(f, f[1], x.dims());
-  const Term variance = beside_channels(f, f[2], x.dims());
-  const Term normal = (x - mean) / f.op("sqrt", {variance + f.number("eps").real()});
+  const FormulaTerm mean = beside_channels(f, f[1], x.dims());
+  const FormulaTerm variance = beside_channels(f, f[2], x.dims());
+  const FormulaTerm normal = (x - mean) / f.op("sqrt", {variance + f.number("eps").real()});
   return {scaled(f, normal, 3, 4)};
 }
 
 Terms group_norm(Formula& f) {
-  const Term x = f[0];
+  const FormulaTerm x = f[0];
   const int64_t groups = f.integer("num_groups");
   if (x.dims() < 2 || groups < 1 || x.shape()[1] % groups != 0)
     f.refuse("the channels of dim 1 do not divide into {} groups", groups);
@@ -73,7 +73,7 @@ Terms group_norm(Formula& f) {
   split.insert(split.begin() + 2, x.shape()[1] / groups);
   L dims;
   for (int d = 2; d < static_cast<int>(split.size()); ++d) dims.push_back(d);
-  const Term normal = reshaped(f, centered(f, reshaped(f, x, split), dims), whole);
+  const FormulaTerm normal = reshaped(f, centered(f, reshaped(f, x, split), dims), whole);
   return {scaled(f, normal, 1, 2)};
 }
 
@@ -109,7 +109,7 @@ struct Windows {
   L size, stride, padding;
   double fill = 0;
 };
-Term windowed(Formula& f, Term x, const Windows& windows) {
+FormulaTerm windowed(Formula& f, FormulaTerm x, const Windows& windows) {
   const int spatial = static_cast<int>(windows.size.size()), outer = x.dims() - spatial;
   if (outer < 1) f.refuse("needs a dim of channels before {} dims", spatial);
   L pad;
@@ -142,17 +142,18 @@ Terms mean_of_windows(Formula& f, int spatial) {
   if (f.flag("ceil_mode")) f.refuse("ceil_mode is not supported; pad the input instead");
   const Windows windows = windows_of(f, spatial);
   const Attrs over_windows = last_dims(spatial);
-  const Term mean = f.op("mean", {windowed(f, f[0], windows)}, over_windows);
+  const FormulaTerm mean = f.op("mean", {windowed(f, f[0], windows)}, over_windows);
   if (f.flag("count_include_pad")) return {mean};
   // The share of each window that is no padding.
   L shape = {1};
   for (int i = 0; i < spatial; ++i) shape.push_back(f[0].shape()[f[0].dims() - spatial + i]);
-  const Term ones = f.op("ones", {Term{}}, {{"shape", shape}, {"dtype", f[0].dtype()}});
+  const FormulaTerm ones =
+      f.op("ones", {FormulaTerm{}}, {{"shape", shape}, {"dtype", f[0].dtype()}});
   return {mean / f.op("mean", {windowed(f, ones, windows)}, over_windows)};
 }
 
 Terms adaptive_mean(Formula& f, int spatial) {
-  Term x = f[0];
+  FormulaTerm x = f[0];
   const L out = per_dim(f, "output_size", spatial, {});
   if (x.dims() <= spatial) f.refuse("needs a dim of channels before {} dims", spatial);
   for (int i = 0; i < spatial; ++i) {
@@ -162,7 +163,7 @@ Terms adaptive_mean(Formula& f, int spatial) {
     Terms parts;
     for (int64_t c = 0; c < cells; ++c) {
       const int64_t from = c * size / cells, to = ((c + 1) * size + cells - 1) / cells;
-      const Term cell =
+      const FormulaTerm cell =
           f.op("narrow", {x}, {{"dim", int64_t{dim}}, {"start", from}, {"length", to - from}});
       parts.push_back(f.op("mean", {cell}, {{"dim", L{dim}}, {"keepdim", true}}));
     }
@@ -210,7 +211,7 @@ void add_pools(OpRegistry& ops) {
 // Each input element writes the kernel into the output: a cross-correlation of the input, spread by
 // the stride, with the kernel turned round.
 Terms conv_transpose1d(Formula& f) {
-  Term x = f[0], weight = f[1];
+  FormulaTerm x = f[0], weight = f[1];
   const int64_t stride = f.integer("stride"), padding = f.integer("padding");
   if (x.dims() != 3 || weight.dims() != 3) f.refuse("needs [N, C, L] and [C, O, K]");
   if (stride < 1) f.refuse("stride must be at least 1, found {}", stride);
@@ -241,7 +242,7 @@ void add_transposed(OpRegistry& ops) {
 
 // ---- distances ----
 
-Term norm_along(Formula& f, const Term& x, double p, int dim, bool keep) {
+FormulaTerm norm_along(Formula& f, const FormulaTerm& x, double p, int dim, bool keep) {
   return f.op("norm", {x}, {{"p", p}, {"dim", L{dim}}, {"keepdim", keep}});
 }
 
@@ -250,7 +251,8 @@ void add_distances(OpRegistry& ops) {
   ops.add(formula({"normalize", "norm", "x over its norm along dim, which counts as eps at least"},
                   {tensor("x"), p, integer("dim", 1), params::number("eps", 1e-12)},
                   [](Formula& f) {
-                    const Term size = norm_along(f, f[0], f.number("p").real(), f.dim(), true);
+                    const FormulaTerm size =
+                        norm_along(f, f[0], f.number("p").real(), f.dim(), true);
                     return Terms{f[0] / max_of(size, f.number("eps").real())};
                   },
                   {over({{5, 3}})}));
@@ -259,10 +261,10 @@ void add_distances(OpRegistry& ops) {
       {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
       [](Formula& f) {
         const int dim = f.dim();
-        const Term size = f.op(
+        const FormulaTerm size = f.op(
             "norm", {f[0]},
             {{"p", f.number("p").real()}, {"dim", dims_but(f[0].dims(), dim)}, {"keepdim", true}});
-        const Term share = f.number("maxnorm").real() / (size + 1e-7);
+        const FormulaTerm share = f.number("maxnorm").real() / (size + 1e-7);
         return Terms{f[0] * min_of(share, 1.0)};
       },
       {over({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
@@ -271,7 +273,7 @@ void add_distances(OpRegistry& ops) {
                   [](Formula& f) {
                     const double eps = f.number("eps").real();
                     const int dim = f.dim();
-                    const Term dot = f.op("sum", {f[0] * f[1]}, {{"dim", L{dim}}});
+                    const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", L{dim}}});
                     return Terms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
                                         max_of(norm_along(f, f[1], 2, dim, false), eps))};
                   },
@@ -284,7 +286,7 @@ void add_distances(OpRegistry& ops) {
   ops.add(formula({"pairwise_distance", "norm", "p-norms of x - y + eps along the last dim"},
                   {tensor("x"), tensor("y"), p, params::number("eps", 1e-6)},
                   [](Formula& f) {
-                    const Term apart = f[0] - f[1] + f.number("eps").real();
+                    const FormulaTerm apart = f[0] - f[1] + f.number("eps").real();
                     return Terms{
                         norm_along(f, apart, f.number("p").real(), apart.dims() - 1, false)};
                   },
@@ -292,9 +294,9 @@ void add_distances(OpRegistry& ops) {
   ops.add(formula({"cdist", "norm", "p-norms of the distances between all rows of x and of y"},
                   {tensor("x"), tensor("y"), p},
                   [](Formula& f) {
-                    const Term rows = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-2}}});
-                    const Term columns = f.op("unsqueeze", {f[1]}, {{"dim", int64_t{-3}}});
-                    const Term apart = rows - columns;
+                    const FormulaTerm rows = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-2}}});
+                    const FormulaTerm columns = f.op("unsqueeze", {f[1]}, {{"dim", int64_t{-3}}});
+                    const FormulaTerm apart = rows - columns;
                     return Terms{
                         norm_along(f, apart, f.number("p").real(), apart.dims() - 1, false)};
                   },
@@ -303,7 +305,7 @@ void add_distances(OpRegistry& ops) {
 
 // beta * x + alpha * (a @ b).
 Terms scaled_product(Formula& f, const char* product) {
-  const Term made = f.op(product, {f[1], f[2]});
+  const FormulaTerm made = f.op(product, {f[1], f[2]});
   return {f[0] * f.number("beta") + made * f.number("alpha")};
 }
 

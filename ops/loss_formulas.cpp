@@ -8,18 +8,18 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 
-Term distance(Formula& f) { return f.op("abs", {f[0] - f[1]}); }
-Term softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
-Term log_not_below(Formula& f, const char* log, const Operand& x) {
+FormulaTerm distance(Formula& f) { return f.op("abs", {f[0] - f[1]}); }
+FormulaTerm softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
+FormulaTerm log_not_below(Formula& f, const char* log, const Operand& x) {
   return max_of(f.op(log, {x}), -100);
 }
 // x log x, 0 at 0.
-Term entropy_of(Formula& f, const Operand& x) { return f.op("xlogy", {x, x}); }
+FormulaTerm entropy_of(Formula& f, const Operand& x) { return f.op("xlogy", {x, x}); }
 
-Term quadratic_then_linear(Formula& f, double bend) {
-  const Term apart = distance(f), near = min_of(apart, bend);
+FormulaTerm quadratic_then_linear(Formula& f, double bend) {
+  const FormulaTerm apart = distance(f), near = min_of(apart, bend);
   return near * (apart - near * 0.5);
 }
 
@@ -39,7 +39,7 @@ struct Fills {
 };
 
 void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
-         std::function<Term(Formula&)> body, const Fills& fills = {}) {
+         std::function<FormulaTerm(Formula&)> body, const Fills& fills = {}) {
   std::vector<Param> all = {tensor("input"), tensor("target")};
   all.insert(all.end(), more.begin(), more.end());
   all.push_back(params::text("reduction", "mean"));
@@ -63,8 +63,8 @@ void add_distances(OpRegistry& ops) {
   add(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
       {params::number("margin", 1.0)},
       [](Formula& f) {
-        const Term close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
-        const Term apart = max_of(f.number("margin").real() - f[0], 0);
+        const FormulaTerm close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
+        const FormulaTerm apart = max_of(f.number("margin").real() - f[0], 0);
         return close + f.where(f.op("eq", {f[1], -1}), apart, 0.0);
       },
       {"uniform(-2, 2)", "ints(-1, 1)"});
@@ -72,11 +72,13 @@ void add_distances(OpRegistry& ops) {
 
 void add_entropies(OpRegistry& ops) {
   const Param weight = params::optional_tensor("weight");
-  const auto weighted = [](Formula& f, const Term& loss) { return f.has(2) ? loss * f[2] : loss; };
+  const auto weighted = [](Formula& f, const FormulaTerm& loss) {
+    return f.has(2) ? loss * f[2] : loss;
+  };
   add(ops, "binary_cross_entropy", "of probabilities; logarithms not below -100", {weight},
       [weighted](Formula& f) {
-        const Term yes = log_not_below(f, "log", f[0]);
-        const Term no = log_not_below(f, "log1p", f[0] * -1);
+        const FormulaTerm yes = log_not_below(f, "log", f[0]);
+        const FormulaTerm no = log_not_below(f, "log1p", f[0] * -1);
         return weighted(f, (f[1] * yes + (1 - f[1]) * no) * -1);
       },
       {"uniform(0.1, 0.9)", "uniform(0, 1)"});
@@ -84,8 +86,8 @@ void add_entropies(OpRegistry& ops) {
       {weight, params::optional_tensor("pos_weight")},
       [weighted](Formula& f) {
         // log(sigmoid(x)) = -softplus(-x).
-        const Term yes = softplus_of(f, f[0] * -1), no = softplus_of(f, f[0]);
-        const Term share = f.has(3) ? f[1] * f[3] : f[1];
+        const FormulaTerm yes = softplus_of(f, f[0] * -1), no = softplus_of(f, f[0]);
+        const FormulaTerm share = f.has(3) ? f[1] * f[3] : f[1];
         return weighted(f, share * yes + (1 - f[1]) * no);
       },
       {"uniform(-2, 2)", "uniform(0, 1)"});
@@ -100,16 +102,17 @@ void add_entropies(OpRegistry& ops) {
 
 Terms kl_div(Formula& f) {
   const bool logs = f.flag("log_target");
-  const Term loss = logs ? f.op("exp", {f[1]}) * (f[1] - f[0]) : entropy_of(f, f[1]) - f[1] * f[0];
+  const FormulaTerm loss =
+      logs ? f.op("exp", {f[1]}) * (f[1] - f[0]) : entropy_of(f, f[1]) - f[1] * f[0];
   if (f.call.attrs->text("reduction") != "batchmean") return {f.reduced(loss)};
   const int64_t rows = f[0].dims() == 0 ? 1 : f[0].shape()[0];
   return {f.op("sum", {loss}) / static_cast<double>(rows)};
 }
 
 Terms gaussian_nll(Formula& f) {
-  const Term variance = max_of(f[2], f.number("eps").real());
-  const Term apart = f.op("square", {f[0] - f[1]});
-  Term loss = (f.op("log", {variance}) + apart / variance) * 0.5;
+  const FormulaTerm variance = max_of(f[2], f.number("eps").real());
+  const FormulaTerm apart = f.op("square", {f[0] - f[1]});
+  FormulaTerm loss = (f.op("log", {variance}) + apart / variance) * 0.5;
   if (f.flag("full")) loss = loss + 0.5 * std::log(2 * M_PI);
   return {f.reduced(loss)};
 }
@@ -118,20 +121,20 @@ Terms gaussian_nll(Formula& f) {
 Terms cosine_embedding(Formula& f) {
   const int dim = f[0].dims() - 1;
   const Attrs along{{"dim", std::vector<int64_t>{dim}}};
-  const auto sum = [&](const Term& x) { return f.op("sum", {x}, along); };
+  const auto sum = [&](const FormulaTerm& x) { return f.op("sum", {x}, along); };
   const double eps = 1e-12;
-  const Term sizes =
+  const FormulaTerm sizes =
       f.op("sqrt", {(sum(f.op("square", {f[0]})) + eps) * (sum(f.op("square", {f[1]})) + eps)});
-  const Term cosine = sum(f[0] * f[1]) / sizes;
-  const Term apart = max_of(cosine - f.number("margin").real(), 0);
-  const Term loss = f.where(f.op("eq", {f[2], 1}), 1 - cosine, 0.0);
+  const FormulaTerm cosine = sum(f[0] * f[1]) / sizes;
+  const FormulaTerm apart = max_of(cosine - f.number("margin").real(), 0);
+  const FormulaTerm loss = f.where(f.op("eq", {f[2], 1}), 1 - cosine, 0.0);
   return {f.reduced(loss + f.where(f.op("eq", {f[2], -1}), apart, 0.0))};
 }
 
 Terms triplet_margin(Formula& f) {
   const double p = f.number("p").real(), eps = f.number("eps").real();
   const auto distance = [&](int other) {
-    const Term apart = f[0] - f[other] + eps;
+    const FormulaTerm apart = f[0] - f[other] + eps;
     return f.op("norm", {apart}, {{"p", p}, {"dim", std::vector<int64_t>{apart.dims() - 1}}});
   };
   return {f.reduced(max_of(distance(1) - distance(2) + f.number("margin").real(), 0))};

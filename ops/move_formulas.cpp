@@ -11,7 +11,7 @@ namespace {
 
 using params::integer;
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 using L = std::vector<int64_t>;
 
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
@@ -21,7 +21,7 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
 struct Range {
   int64_t start = 0, stop = 0, step = 1;
 };
-Term sliced(Formula& f, const Term& x, int dim, const Range& range) {
+FormulaTerm sliced(Formula& f, const FormulaTerm& x, int dim, const Range& range) {
   L start(static_cast<size_t>(dim), 0), stop, step(static_cast<size_t>(dim), 1);
   for (int d = 0; d < dim; ++d) stop.push_back(x.shape()[d]);
   start.push_back(range.start);
@@ -29,13 +29,13 @@ Term sliced(Formula& f, const Term& x, int dim, const Range& range) {
   step.push_back(range.step);
   return f.op("slice", {x}, {{"start", start}, {"stop", stop}, {"step", step}});
 }
-Term reshaped(Formula& f, const Term& x, const Dims& shape) {
+FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const Dims& shape) {
   return f.op("reshape", {x}, {{"shape", L(shape.begin(), shape.end())}});
 }
-Term permuted(Formula& f, const Term& x, const L& dims) {
+FormulaTerm permuted(Formula& f, const FormulaTerm& x, const L& dims) {
   return f.op("permute", {x}, {{"dims", dims}});
 }
-Term counted(Formula& f, int64_t count) {
+FormulaTerm counted(Formula& f, int64_t count) {
   return f.op("arange", {}, {{"start", int64_t{0}}, {"end", count}});
 }
 
@@ -53,22 +53,22 @@ L moved_dims(int dims, const L& from, const L& to) {
 
 // ---- triangles and diagonals ----
 
-Term kept_where(Formula& f, const Term& x, const Term& keep) {
+FormulaTerm kept_where(Formula& f, const FormulaTerm& x, const FormulaTerm& keep) {
   if (x.dtype() == DType::boolean) return f.op("logical_and", {x, keep});
   return f.where(keep, x, 0);
 }
 
 Terms triangle(Formula& f, const char* order) {
-  const Term x = f[0];
+  const FormulaTerm x = f[0];
   if (x.dims() < 2) f.refuse("needs at least 2 dims");
   const int64_t rows = x.shape()[x.dims() - 2], columns = x.shape()[x.dims() - 1];
-  const Term row = f.op("unsqueeze", {counted(f, rows)}, {{"dim", int64_t{1}}});
-  const Term keep = f.op(order, {counted(f, columns) - row, f.integer("diagonal")});
+  const FormulaTerm row = f.op("unsqueeze", {counted(f, rows)}, {{"dim", int64_t{1}}});
+  const FormulaTerm keep = f.op(order, {counted(f, columns) - row, f.integer("diagonal")});
   return {kept_where(f, x, keep)};
 }
 
 // Every (columns + 1)-th element of the flat matrix.
-Term diagonal_of(Formula& f, Term x, int64_t offset) {
+FormulaTerm diagonal_of(Formula& f, FormulaTerm x, int64_t offset) {
   const int64_t rows = x.shape()[x.dims() - 2], columns = x.shape()[x.dims() - 1];
   const int64_t count = std::max<int64_t>(
       0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
@@ -84,16 +84,17 @@ Term diagonal_of(Formula& f, Term x, int64_t offset) {
 Terms diagonal(Formula& f) {
   const int dims = f[0].dims(), first = f.dim("dim1"), second = f.dim("dim2");
   if (first == second) f.refuse("dim1 and dim2 are one dim");
-  const Term turned = permuted(f, f[0], moved_dims(dims, {first, second}, {dims - 2, dims - 1}));
+  const FormulaTerm turned =
+      permuted(f, f[0], moved_dims(dims, {first, second}, {dims - 2, dims - 1}));
   return {diagonal_of(f, turned, f.integer("offset"))};
 }
 
 // A row on the diagonal of zeros.
-Term spread(Formula& f, const Term& x, int64_t offset) {
+FormulaTerm spread(Formula& f, const FormulaTerm& x, int64_t offset) {
   const int64_t count = x.shape()[x.dims() - 1], size = count + std::abs(offset);
-  const Term row = f.op("unsqueeze", {counted(f, size)}, {{"dim", int64_t{1}}});
-  const Term on = f.op("eq", {counted(f, size) - row, offset});
-  Term wide = f.op(
+  const FormulaTerm row = f.op("unsqueeze", {counted(f, size)}, {{"dim", int64_t{1}}});
+  const FormulaTerm on = f.op("eq", {counted(f, size) - row, offset});
+  FormulaTerm wide = f.op(
       "pad", {x},
       {{"pad", L{std::max<int64_t>(offset, 0), std::max<int64_t>(-offset, 0)}}, {"value", 0.0}});
   wide = f.op("unsqueeze", {wide}, {{"dim", int64_t{-2}}});
@@ -154,7 +155,7 @@ Terms rot90(Formula& f) {
   if (dims.size() != 2 || dims[0] == dims[1]) f.refuse("needs two dims");
   const int64_t turns = ((f.integer("k") % 4) + 4) % 4;
   const L over_dims = turns == 1 ? L{dims[1]} : turns == 3 ? L{dims[0]} : dims;
-  Term x = turns == 0 ? f[0] : f.op("flip", {f[0]}, {{"dims", over_dims}});
+  FormulaTerm x = turns == 0 ? f[0] : f.op("flip", {f[0]}, {{"dims", over_dims}});
   if (turns % 2 == 1) x = f.op("transpose", {x}, {{"dim0", dims[0]}, {"dim1", dims[1]}});
   return {x};
 }
@@ -215,7 +216,7 @@ Terms channel_shuffle(Formula& f) {
   Dims split = shape;
   split[1] = groups;
   split.insert(2, shape[1] / groups);
-  const Term turned =
+  const FormulaTerm turned =
       f.op("transpose", {reshaped(f, f[0], split)}, {{"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
   return {reshaped(f, turned, shape)};
 }
@@ -254,7 +255,7 @@ Terms narrow(Formula& f) {
 }
 
 Terms diff(Formula& f) {
-  Term x = f[0];
+  FormulaTerm x = f[0];
   const int dim = f.dim();
   for (int64_t i = 0; i < f.integer("n"); ++i) {
     const int64_t size = x.shape()[dim];
@@ -274,22 +275,22 @@ Terms unfold(Formula& f) {
   L index;
   for (int64_t w = 0; w < windows; ++w)
     for (int64_t i = 0; i < size; ++i) index.push_back(w * step + i);
-  const Term taken =
-      f.op("index_select", {f[0], Term{}}, {{"dim", int64_t{dim}}, {"index", index}});
-  const Term split =
+  const FormulaTerm taken =
+      f.op("index_select", {f[0], FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}});
+  const FormulaTerm split =
       f.op("unflatten", {taken}, {{"dim", int64_t{dim}}, {"sizes", L{windows, size}}});
   return {permuted(f, split, moved_dims(dims + 1, {dim + 1}, {dims}))};
 }
 
 Terms repeat_interleave(Formula& f) {
   const bool flat = !f.given("dim");
-  const Term x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
+  const FormulaTerm x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
   const int dim = flat ? 0 : f.dim();
   const int64_t repeats = f.integer("repeats");
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
   L index;
   for (int64_t i = 0; i < x.shape()[dim] * repeats; ++i) index.push_back(i / repeats);
-  return {f.op("index_select", {x, Term{}}, {{"dim", int64_t{dim}}, {"index", index}})};
+  return {f.op("index_select", {x, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
 }
 
 Terms slice_scatter(Formula& f) {
@@ -311,14 +312,14 @@ Terms slice_scatter(Formula& f) {
     const bool written = i >= start && i < end && (i - start) % step == 0;
     index.push_back(written ? size + (i - start) / step : i);
   }
-  const Term both = f.joined("cat", {f[0], f[1]}, dim);
-  return {f.op("index_select", {both, Term{}}, {{"dim", int64_t{dim}}, {"index", index}})};
+  const FormulaTerm both = f.joined("cat", {f[0], f[1]}, dim);
+  return {f.op("index_select", {both, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
 }
 
 Terms hstack(Formula& f) {
   Terms parts;
   for (size_t i = 0; i < f.call.inputs.size(); ++i) {
-    const Term x = f[static_cast<int>(i)];
+    const FormulaTerm x = f[static_cast<int>(i)];
     parts.push_back(x.dims() > 0 ? x : reshaped(f, x, Dims{1}));
   }
   return {f.joined("cat", parts, parts.at(0).dims() == 1 ? 0 : 1)};
@@ -327,21 +328,21 @@ Terms hstack(Formula& f) {
 Terms vstack(Formula& f) {
   Terms parts;
   for (size_t i = 0; i < f.call.inputs.size(); ++i) {
-    const Term x = f[static_cast<int>(i)];
+    const FormulaTerm x = f[static_cast<int>(i)];
     parts.push_back(x.dims() > 1 ? x : reshaped(f, x, Dims{1, element_count(x.shape())}));
   }
   return {f.joined("cat", parts, 0)};
 }
 
 Terms take(Formula& f) {
-  const Term flat = reshaped(f, f[0], Dims{element_count(f[0].shape())});
-  const Term index = reshaped(f, f[1], Dims{element_count(f[1].shape())});
-  const Term taken = f.op("index_select", {flat, index}, {{"dim", int64_t{0}}});
+  const FormulaTerm flat = reshaped(f, f[0], Dims{element_count(f[0].shape())});
+  const FormulaTerm index = reshaped(f, f[1], Dims{element_count(f[1].shape())});
+  const FormulaTerm taken = f.op("index_select", {flat, index}, {{"dim", int64_t{0}}});
   return {reshaped(f, taken, f[1].shape())};
 }
 
 // A list of indices of a dim as an index of every element of src.
-Term spread_index(Formula& f, const Term& index, int dim, const Dims& src) {
+FormulaTerm spread_index(Formula& f, const FormulaTerm& index, int dim, const Dims& src) {
   Dims shape = Dims::filled(src.size(), 1);
   shape[dim] = element_count(index.shape());
   return f.op("expand", {reshaped(f, index, shape)}, {{"size", L(src.begin(), src.end())}});
@@ -349,9 +350,9 @@ Term spread_index(Formula& f, const Term& index, int dim, const Dims& src) {
 
 Terms written(Formula& f, const char* reduce) {
   const int dim = f.dim();
-  Term src = f[2];
+  FormulaTerm src = f[2];
   if (std::string_view(reduce) == "add" && f.given("alpha")) src = src * f.number("alpha");
-  const Term index = spread_index(f, f[1], dim, src.shape());
+  const FormulaTerm index = spread_index(f, f[1], dim, src.shape());
   return {f.op("scatter_along_dim", {f[0], index, src},
                {{"dim", int64_t{dim}}, {"reduce", std::string(reduce)}})};
 }
@@ -360,7 +361,7 @@ Terms index_fill(Formula& f) {
   const int dim = f.dim();
   Dims part = f[0].shape();
   part[dim] = element_count(f[1].shape());
-  return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), Term{}},
+  return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), FormulaTerm{}},
                {{"dim", int64_t{dim}}, {"value", f.number("value").real()}})};
 }
 

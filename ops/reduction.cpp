@@ -234,7 +234,8 @@ void give_indices(OpRecord& op, const char* values, const char* indices) {
       op, [](const OpCall& call) { return call.wanted == 2; },
       [values, indices](Formula& f) {
         if (!f.given("dim")) f.refuse("without dim there are no indices");
-        return std::vector<Term>{f.op(values, {f[0]}, f.over()), f.op(indices, {f[0]}, f.over())};
+        return std::vector<FormulaTerm>{f.op(values, {f[0]}, f.over()),
+                                        f.op(indices, {f[0]}, f.over())};
       });
 }
 

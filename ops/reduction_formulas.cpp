@@ -13,7 +13,7 @@ namespace {
 
 using params::integer;
 using params::tensor;
-using Terms = std::vector<Term>;
+using Terms = std::vector<FormulaTerm>;
 
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
   return sample_of({shapes, DType::f32, {}}, std::move(attrs));
@@ -37,8 +37,8 @@ void add_counts(OpRegistry& ops) {
     return Terms{f.op("sum", {f.where(f.op("isnan", {f[0]}), 0.0, f[0])}, f.over())};
   });
   add(ops, "nanmean", "mean over dims of what is not NaN", [](Formula& f) {
-    const Term missing = f.op("isnan", {f[0]});
-    const Term sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
+    const FormulaTerm missing = f.op("isnan", {f[0]});
+    const FormulaTerm sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
     return Terms{sum / f.op("sum", {f.op("logical_not", {missing})}, f.over())};
   });
 }
@@ -73,27 +73,27 @@ void add_spreads(OpRegistry& ops) {
 // ---- order ----
 
 // The k-th (from 1) in order of a dim, and where it stood.
-Terms kth(Formula& f, const Term& x, int dim, int64_t k, bool keepdim) {
+Terms kth(Formula& f, const FormulaTerm& x, int dim, int64_t k, bool keepdim) {
   Terms found;
-  for (const Term& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {
-    const Term one = f.op("select", {sorted}, {{"dim", int64_t{dim}}, {"index", k - 1}});
+  for (const FormulaTerm& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {
+    const FormulaTerm one = f.op("select", {sorted}, {{"dim", int64_t{dim}}, {"index", k - 1}});
     found.push_back(keepdim ? f.op("unsqueeze", {one}, {{"dim", int64_t{dim}}}) : one);
   }
   return found;
 }
 
-Term flat(Formula& f, const Term& x) {
+FormulaTerm flat(Formula& f, const FormulaTerm& x) {
   return f.op("reshape", {x}, {{"shape", std::vector<int64_t>{element_count(x.shape())}}});
 }
 
 // A NaN, which sorts last, makes the median NaN.
 Terms median(Formula& f) {
   if (!f.given("dim")) {
-    const Term x = flat(f, f[0]);
+    const FormulaTerm x = flat(f, f[0]);
     const int64_t count = x.shape()[0];
     if (count == 0) f.refuse("needs an element");
-    const Term middle = kth(f, x, 0, (count + 1) / 2, false)[0];
-    const Term last = f.op("amax", {x});
+    const FormulaTerm middle = kth(f, x, 0, (count + 1) / 2, false)[0];
+    const FormulaTerm last = f.op("amax", {x});
     return {f.where(f.op("isnan", {last}), last, middle)};
   }
   const int dim = f.dim();
@@ -102,7 +102,7 @@ Terms median(Formula& f) {
   const bool keep = f.flag("keepdim");
   Terms found = kth(f, f[0], dim, (size + 1) / 2, keep);
   const Attrs along{{"dim", int64_t{dim}}, {"keepdim", keep}};
-  const Term largest = f.op("amax", {f[0]}, along), missing = f.op("isnan", {largest});
+  const FormulaTerm largest = f.op("amax", {f[0]}, along), missing = f.op("isnan", {largest});
   found[0] = f.where(missing, largest, found[0]);
   found[1] = f.where(missing, f.op("argmax", {f[0]}, along), found[1]);
   return found;
@@ -127,8 +127,8 @@ void add_orders(OpRegistry& ops) {
   ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
                   {tensor("x"), tensor("boundaries"), params::boolean("right", false)},
                   [](Formula& f) {
-                    const Term x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
-                    const Term below = f.op(f.flag("right") ? "le" : "lt", {f[1], x});
+                    const FormulaTerm x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
+                    const FormulaTerm below = f.op(f.flag("right") ? "le" : "lt", {f[1], x});
                     return Terms{f.op("sum", {below}, {{"dim", int64_t{-1}}})};
                   },
                   {over({{5, 3}, {4}})}));
@@ -139,17 +139,17 @@ void add_orders(OpRegistry& ops) {
 }
 
 void add_running(OpRegistry& ops) {
-  ops.add(formula(
-      {"logcumsumexp", "softmax", "log of the running sum of exp(x) along dim"},
-      {tensor("x"), integer("dim")},
-      [](Formula& f) {
-        const Attrs along{{"dim", f.integer("dim")}};
-        const Term most = f.op("amax", {f[0]}, {{"dim", f.integer("dim")}, {"keepdim", true}});
-        const Term top = f.where(f.op("isinf", {most}), 0.0, most);
-        const Term sums = f.op("cumsum", {f.op("exp", {f[0] - top})}, along);
-        return Terms{f.op("log", {sums}) + top};
-      },
-      {sample_of({{{5, 3}}, DType::f32, {"uniform(-3, 3)"}}, rows())}));
+  ops.add(formula({"logcumsumexp", "softmax", "log of the running sum of exp(x) along dim"},
+                  {tensor("x"), integer("dim")},
+                  [](Formula& f) {
+                    const Attrs along{{"dim", f.integer("dim")}};
+                    const FormulaTerm most =
+                        f.op("amax", {f[0]}, {{"dim", f.integer("dim")}, {"keepdim", true}});
+                    const FormulaTerm top = f.where(f.op("isinf", {most}), 0.0, most);
+                    const FormulaTerm sums = f.op("cumsum", {f.op("exp", {f[0] - top})}, along);
+                    return Terms{f.op("log", {sums}) + top};
+                  },
+                  {sample_of({{{5, 3}}, DType::f32, {"uniform(-3, 3)"}}, rows())}));
 }
 
 }  // namespace

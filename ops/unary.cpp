@@ -374,7 +374,7 @@ void take_decimals(OpRecord& op) {
       op, [](const OpCall& call) { return call.attrs->has("decimals"); },
       [](Formula& f) {
         const double scale = std::pow(10.0, static_cast<double>(f.integer("decimals")));
-        return std::vector<Term>{f.op("round", {f[0] * scale}) / scale};
+        return std::vector<FormulaTerm>{f.op("round", {f[0] * scale}) / scale};
       });
 }
 
@@ -387,9 +387,10 @@ void take_beta(OpRecord& op) {
       [](const OpCall& call) { return call.attrs->has("beta") || call.attrs->has("threshold"); },
       [](Formula& f) {
         const double beta = f.given("beta") ? f.number("beta").real() : 1;
-        const Term scaled = f[0] * beta, soft = f.op("softplus", {scaled}) / beta;
-        if (!f.given("threshold")) return std::vector<Term>{soft};
-        return std::vector<Term>{f.where(f.op("gt", {scaled, f.number("threshold")}), f[0], soft)};
+        const FormulaTerm scaled = f[0] * beta, soft = f.op("softplus", {scaled}) / beta;
+        if (!f.given("threshold")) return std::vector<FormulaTerm>{soft};
+        return std::vector<FormulaTerm>{
+            f.where(f.op("gt", {scaled, f.number("threshold")}), f[0], soft)};
       });
 }
 

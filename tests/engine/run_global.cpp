@@ -182,7 +182,8 @@ GlobalRun run_all(const OneOp& one, const std::string& op) {
     collector.emplace(parts.program, &truth, keep);
     return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
   };
-  ProgramRun ran = run_program(parts.program, one.job, all, probe);
+  const Watched watched{[&](ValueId id) { return collector->wants(id); }, {}};
+  ProgramRun ran = run_program(parts.program, one.job, all, watched, probe);
   GlobalRun run;
   run.calls = ran.outcome.calls;
   note_forms(parts.program, one, op, run);

@@ -22,7 +22,7 @@ struct GlobalInput {
 };
 
 struct GlobalRun {
-  std::string trouble;             // empty: every value equals the truth within its derived bound
+  std::string trouble;  // empty: every value equals the truth within its derived bound
   // How the op itself ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
   std::vector<std::string> forms;
   std::vector<CallCount> calls;
