@@ -8,7 +8,8 @@ namespace shardproof {
 // Handles are indices into `metas_` and `ids_`.
 class Lowering::Expander : public OpBuilder {
  public:
-  Expander(Lowering& lowering, const std::vector<ValueId>& inputs) : lowering_(lowering) {
+  Expander(Lowering& lowering, std::string name, const std::vector<ValueId>& inputs)
+      : lowering_(lowering), name_(std::move(name)) {
     for (const ValueId id : inputs) add(id);
   }
   int input(int i) override { return id_of(i) == kNoValue ? kAbsent : i; }
@@ -26,6 +27,12 @@ class Lowering::Expander : public OpBuilder {
     return add(lowering_.emit_number({lowering_.lanes_, {std::move(value)}}));
   }
   const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
+  void reads_sizes() override {
+    if (!lowering_.knows_sizes())
+      throw_bad_input(
+          "{} depends on sizes, and inside `as` each rank has its own; bind it to a name before",
+          name_);
+  }
   ValueId id_of(int handle) const { return ids_[static_cast<size_t>(handle)]; }
   std::vector<TensorMeta> metas() const { return {metas_.begin(), metas_.end()}; }
 
@@ -37,6 +44,7 @@ class Lowering::Expander : public OpBuilder {
   }
 
   Lowering& lowering_;
+  std::string name_;
   std::deque<TensorMeta> metas_;  // references to metas are handed out
   std::vector<ValueId> ids_;
 };
@@ -54,7 +62,7 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
     lanes_ = entry.lanes;
     for (const Lanes& lanes : equal_shapes(inputs)) {
       lanes_ = lanes;
-      Expander builder(*this, inputs);
+      Expander builder(*this, op.name, inputs);
       const OpCall call{&entry.attrs, builder.metas(), wanted};
       const std::vector<int> handles = op.expand(call, builder);
       results.resize(handles.size());

@@ -107,6 +107,7 @@ class GlobalLowering : public Lowering {
     fail(place_, "a global program has pure values; writing in place belongs to rank programs");
   }
 
+  bool knows_sizes() const override { return !claiming_; }
   void begin_claim(const Statement&) override { claiming_ = true; }
   ValueId end_claim(ValueId value, const Statement& statement) override {
     claiming_ = false;

@@ -3,8 +3,7 @@
 //
 // The walk runs for a set of lanes at once. A number may differ by lane (`rank`, `index(tp)`); a
 // condition that differs cuts the lanes and both branches are walked under their mask. A name
-// means, on each lane, what that lane bound last. The global program is the same walk with one
-// lane.
+// means, on each lane, what that lane bound last. A global program has one lane.
 #pragma once
 
 #include <map>
@@ -66,6 +65,7 @@ class Lowering {
   virtual TensorMeta meta_of(ValueId value) = 0;                // on the first of the current lanes
   virtual std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) = 0;  // the same, cut
 
+  virtual bool knows_sizes() const { return true; }  // not inside `as`, where each rank has its own
   // An op, or the ops that it is a name for (expand_op.cpp). `wanted`: names that are bound.
   std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                             std::vector<ValueId> inputs, size_t wanted);

@@ -23,6 +23,8 @@ class OpBuilder {
   virtual std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) = 0;
   virtual int number(Number value) = 0;  // weak 0-d
   virtual const TensorMeta& meta(int value) = 0;
+  // What is written follows from the sizes of a value, not only from its dtype and dims.
+  virtual void reads_sizes() {}
   int op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
     return ops(name, std::move(attrs), std::move(inputs)).front();
   }

@@ -21,9 +21,12 @@ namespace shardproof {
 struct FormulaTerm {
   OpBuilder* builder = nullptr;
   int handle = kAbsent;
-  const Dims& shape() const { return builder->meta(handle).shape; }
+  const Dims& shape() const {
+    builder->reads_sizes();
+    return builder->meta(handle).shape;
+  }
   DType dtype() const { return builder->meta(handle).dtype; }
-  int dims() const { return shape().size(); }
+  int dims() const { return builder->meta(handle).shape.size(); }
 };
 
 // A term or a number, whichever an operator meets.

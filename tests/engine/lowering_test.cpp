@@ -54,6 +54,7 @@ TEST(LoweringErrors, GlobalPrograms) {
       {{"y = x @ weight as tp:S(7)"}, 1, 19, {"7"}},
       {{"y = softmax(x, dim=5)"}, 1, 5, {"5"}},
       {{"y = softmax(x, dmi=1)"}, 1, 5, {"dmi", "dim"}},
+      {{"y = tril(x) as tp:S(0)"}, 1, 5, {"tril", "`as`"}},
       {{"y = z", "z = x"}, 1, 5, {"z"}},
       {{"y = x * hiden"}, 1, 9, {"unknown name hiden", "\"hidden\""}},
       {{"if x:", "  y = x"}, 1, 4, {"x is a tensor"}},
