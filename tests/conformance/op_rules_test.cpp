@@ -235,6 +235,7 @@ const std::map<std::string, std::string>& deliberate() {
       {"fmin", kNan},
       {"nan_to_num", kNan},
       {"nansum", kNan},
+      {"index_fill", "written as a scatter of a value, through which no partials pass"},
       {"bucketize", "written as a comparison and a sum, and a comparison passes no maximum"},
       {"hardshrink", "written as a choice by a comparison, which passes no maximum"},
       {"logaddexp", "written as a difference and more, which passes no maximum"},
