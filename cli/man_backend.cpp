@@ -26,6 +26,28 @@ int process_number() {
   throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
 }
 
+// By an mpirun that is not shardproof's own.
+struct Started {
+  int process = 0, processes = 1;
+};
+std::optional<Started> started_by_mpirun() {
+  const char* process = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* processes = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (process == nullptr || processes == nullptr) return std::nullopt;
+  return Started{std::atoi(process), std::atoi(processes)};
+}
+
+// An mpirun below another one takes its words for its own.
+void forget_mpirun() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    for (const char* start : {"OMPI_", "PMIX_", "ORTE_", "PMI_"})
+      if (text.starts_with(start)) names.push_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
 std::string this_program() {
   std::error_code failed;
   const fs::path path = fs::read_symlink("/proc/self/exe", failed);
@@ -52,36 +74,54 @@ double read_timeout(const std::string& text) {
 
 void become_worker(const std::string& address) { keep_worker(address, process_number()); }
 
-bool man_backend(Registries& registries, RunOptions& options, const CrewRequest& request) {
+namespace {
+
+CrewOptions read_crew(const CrewRequest& request) {
   const auto& given = request.given;
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
-  if (given.count("processes")) {
-    crew.processes = given["processes"].as<int>();
-    if (crew.processes < 1 || crew.processes > kMost)
-      throw_bad_input("--processes must be between 1 and {}", kMost);
-  } else {
-    crew.processes = processes_for(request.scenarios);
-  }
+  const std::optional<Started> started = started_by_mpirun();
+  crew.processes = started ? started->processes : processes_for(request.scenarios);
+  if (given.count("processes")) crew.processes = given["processes"].as<int>();
+  if (crew.processes < 1 || crew.processes > kMost)
+    throw_bad_input("--processes must be between 1 and {}", kMost);
   if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
-  if (given.count(kJoinOption)) crew.join = given[kJoinOption].as<std::string>();
-  for (std::shared_ptr<Launcher>& launcher : registries.backends) {
-    if (launcher->name() != options.backend) continue;
-    if (crew.join.empty()) {
-      crew.command = {this_program(), "run"};
-      for (const std::string& word : request.words) crew.command.push_back(word);
-      crew.command.push_back(std::string("--") + kJoinOption);
-    }
-    if (const auto manned = launcher->manned(crew)) launcher = manned;
-    if (launcher->crew() == nullptr) break;
-    options.processes = crew.processes;
-    return !crew.join.empty();
+  if (given.count(kJoinOption)) {
+    crew.join = given[kJoinOption].as<std::string>();
+    return crew;
   }
-  for (const char* option : {"processes", "hosts"})
-    if (given.count(option))
-      throw_bad_input("--{} is for backends of several processes; {} has none", option,
-                      options.backend);
-  return false;
+  crew.command = {this_program(), "run"};
+  for (const std::string& word : request.words) crew.command.push_back(word);
+  crew.command.push_back(std::string("--") + kJoinOption);
+  return crew;
+}
+
+}  // namespace
+
+CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request) {
+  const CrewOptions crew = read_crew(request);
+  bool manned = false;
+  for (std::shared_ptr<Launcher>& launcher : registries.backends) {
+    const auto& names = options.backends;
+    if (std::find(names.begin(), names.end(), launcher->name()) == names.end()) continue;
+    const std::shared_ptr<Launcher> with_crew = launcher->manned(crew);
+    if (!with_crew) continue;
+    launcher = with_crew;
+    manned = true;
+  }
+  if (!manned) {
+    for (const char* option : {"processes", "hosts"})
+      if (request.given.count(option))
+        throw_bad_input("--{} is for backends of several processes; {} has none", option,
+                        options.backends.front());
+    return CrewRole::leads;
+  }
+  options.processes = crew.processes;
+  if (!crew.join.empty()) return CrewRole::follows;
+  const std::optional<Started> started = started_by_mpirun();
+  if (started && started->process != 0) return CrewRole::idles;
+  forget_mpirun();
+  return CrewRole::leads;
 }
 
 }  // namespace shardproof

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <sstream>
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
@@ -59,13 +61,26 @@ void check_backend(const std::string& name, const Registries& registries) {
   throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
 }
 
+// "local,mpi": each once.
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries) {
+  std::vector<std::string> names;
+  std::istringstream in(text);
+  for (std::string name; std::getline(in, name, ',');) {
+    check_backend(name, registries);
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw_bad_input("--backend: {} stands there twice", name);
+    names.push_back(name);
+  }
+  if (names.empty()) throw_bad_input("--backend: expected names such as local,mpi");
+  return names;
+}
+
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
   RunOptions options;
   options.seed = given["seed"].as<uint64_t>();
   options.schedule = read_schedule(given["schedule"].as<std::string>());
   options.order = read_order(given["order"].as<std::string>());
-  options.backend = given["backend"].as<std::string>();
-  check_backend(options.backend, registries);
+  options.backends = read_backends(given["backend"].as<std::string>(), registries);
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
     if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
@@ -139,10 +154,9 @@ int run_command(const Words& words, const Registries& all) {
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
   if (scenarios.empty()) return 2;
-  if (man_backend(registries, options, {words, given, scenarios})) {
-    follow_scenarios(scenarios, options, registries);
-    return 0;
-  }
+  const CrewRole role = man_backends(registries, options, {words, given, scenarios});
+  if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
+  if (role != CrewRole::leads) return 0;
 
   ProgressLine line;
   std::vector<std::string> groups;
@@ -176,7 +190,8 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --order ORDER      how reductions add: rank (default: members in order), f32 (wider sums of
                      narrow floats), exact, or to the bits of NCCL: ring, tree,
                      "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"
-  --backend NAME     where ranks run (default local); see shardproof list backends
+  --backend NAMES    where ranks run (default local); see shardproof list backends. With several, as in
+                     local,mpi, each case runs on each, and what they find is compared
   --processes N      of the mpi backend (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them

@@ -14,10 +14,10 @@ namespace shardproof {
 struct RunOptions {
   uint64_t seed = 0;
   ScheduleKind schedule = ScheduleKind::fifo;
-  ReductionSchedule order;  // in which every reduction adds
-  std::string backend = "local";
-  int processes = 0;  // of a backend that has some; 0: it has none
-  int jobs = 0;       // threads; 0: one a core
+  ReductionSchedule order;                     // in which every reduction adds
+  std::vector<std::string> backends{"local"};  // each case runs on each of them
+  int processes = 0;                           // of a backend that has some; 0: it has none
+  int jobs = 0;                                // threads; 0: one a core
   std::optional<std::string> only_case;
   std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
   std::string program = "shardproof";  // first word of that command
@@ -38,6 +38,7 @@ struct PhaseResult {
 
 struct CaseResult {
   std::string file, name;  // of the scenario, of the case
+  std::string backend;     // where it ran, when that is one of several
   CaseStatus status = CaseStatus::as_expected;
   std::vector<PhaseResult> phases;
   std::optional<Error> error;

@@ -33,7 +33,8 @@ std::string repeat_command(const std::string& file, const std::string& name,
     out +=
         " --case " + (name.find('"') == std::string::npos ? "\"" + name + "\"" : shell_word(name));
   for (const std::string& set : options.set) out += " --set " + shell_word(set);
-  if (options.backend != "local") out += " --backend " + options.backend;
+  const std::string backends = fmt::format("{}", fmt::join(options.backends, ","));
+  if (backends != "local") out += " --backend " + backends;
   if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
   if (options.order != ReductionSchedule())
     out += " --order " + shell_word(to_string(options.order));
@@ -42,9 +43,10 @@ std::string repeat_command(const std::string& file, const std::string& name,
   return out + fmt::format(" --seed {}", options.seed);
 }
 
-PhaseResult run_phase(const Phase& phase, const RunOptions& options, const Registries& registries) {
+PhaseResult run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
+                      const Registries& registries) {
   Job job = filled(phase, options.seed);
-  job.backend = options.backend;
+  job.backend = backend;
   job.schedule = {options.schedule, options.seed};
   job.order = options.order;
   PhaseResult result;
@@ -74,12 +76,25 @@ Verdict expected_verdict(const Case& one) {
   return Verdict::clean;
 }
 
-CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions& options,
-                    const Registries& registries) {
+struct Task {
+  size_t scenario, index;  // of the result
+  const Case* one;
+  std::string backend;
+};
+
+CaseResult blank_result(const Scenario& scenario, const Task& task, const RunOptions& options) {
   CaseResult result;
   result.file = scenario.file;
-  result.name = one.name;
-  result.expected = expected_verdict(one);
+  result.name = task.one->name;
+  if (options.backends.size() > 1) result.backend = task.backend;
+  result.expected = expected_verdict(*task.one);
+  return result;
+}
+
+CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions& options,
+                    const Registries& registries) {
+  const Case& one = *task.one;
+  CaseResult result = blank_result(scenario, task, options);
   result.repeat = repeat_command(scenario.file, one.name, options);
   result.repeat_here =
       repeat_command(scenario.path.empty() ? scenario.file : scenario.path, one.name, options);
@@ -92,7 +107,7 @@ CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions&
   try {
     for (const Phase& phase : one.phases) {
       current = &phase.expect;
-      result.phases.push_back(run_phase(phase, options, registries));
+      result.phases.push_back(run_phase(phase, task.backend, options, registries));
       if (!result.phases.back().missed.empty()) result.status = CaseStatus::surprise;
       if (result.phases.back().outcome.world.broken) break;
     }
@@ -104,11 +119,6 @@ CaseResult run_case(const Scenario& scenario, const Case& one, const RunOptions&
   }
   return result;
 }
-
-struct Task {
-  size_t scenario, index;  // of the result
-  const Case* one;
-};
 
 std::string without_spaces(const std::string& text) {
   std::string out;
@@ -129,8 +139,10 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
     for (const Case& one : scenarios[s].cases) {
       nearest.offer(one.name);
       if (!is_chosen(one, options)) continue;
-      tasks.push_back({s, result.scenarios[s].cases.size(), &one});
-      result.scenarios[s].cases.emplace_back();
+      for (const std::string& backend : options.backends) {
+        tasks.push_back({s, result.scenarios[s].cases.size(), &one, backend});
+        result.scenarios[s].cases.emplace_back();
+      }
     }
   }
   if (tasks.empty() && options.only_case)
@@ -138,29 +150,56 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
   return tasks;
 }
 
-Crew* crew_of(const RunOptions& options, const Registries& registries) {
+Crew* crew_of(const std::string& backend, const Registries& registries) {
   for (const std::shared_ptr<Launcher>& launcher : registries.backends)
-    if (launcher->name() == options.backend) return launcher->crew();
+    if (launcher->name() == backend) return launcher->crew();
   return nullptr;
 }
 
-// With the crew in step.
-CaseResult run_together(Crew& crew, size_t index, const Scenario& scenario, const Case& one,
-                        const RunOptions& options, const Registries& registries) {
+// With the crew in step, if there is one.
+CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario& scenario,
+                    const RunOptions& options, const Registries& registries) {
+  const Task& task = tasks[index];
+  Crew* const crew = crew_of(task.backend, registries);
+  if (crew == nullptr) return run_case(scenario, task, options, registries);
   try {
-    crew.begin(static_cast<int64_t>(index));
+    crew->begin(static_cast<int64_t>(index));
   } catch (const Error& error) {
-    CaseResult result;
-    result.file = scenario.file;
-    result.name = one.name;
-    result.expected = expected_verdict(one);
+    CaseResult result = blank_result(scenario, task, options);
     result.error = error;
     result.status = CaseStatus::refused;
     return result;
   }
-  CaseResult result = run_case(scenario, one, options, registries);
-  crew.end();
+  CaseResult result = run_case(scenario, task, options, registries);
+  crew->end();
   return result;
+}
+
+// What a case came to, for the comparison of backends.
+std::string outcome_text(const CaseResult& result) {
+  if (result.error) return fmt::format("refused: {}", result.error->message());
+  std::string text;
+  for (const PhaseResult& phase : result.phases)
+    for (const Finding& finding : phase.outcome.findings)
+      text += fmt::format("{}{} (line {}, ranks {})", text.empty() ? "" : "; ",
+                          name(finding.verdict), finding.line, to_string(finding.ranks));
+  return text.empty() ? "clean" : text;
+}
+
+// Each backend compares its values with the truth; here what they found is laid side by side.
+void compare_backends(RunResult& result, size_t backends) {
+  if (backends < 2) return;
+  for (ScenarioResult& scenario : result.scenarios)
+    for (size_t first = 0; first < scenario.cases.size(); first += backends)
+      for (size_t i = first + 1; i < first + backends; ++i) {
+        CaseResult& other = scenario.cases[i];
+        const std::string expected = outcome_text(scenario.cases[first]), got = outcome_text(other);
+        if (expected == got) continue;
+        other.status = std::max(other.status, CaseStatus::surprise);
+        const Missed missed{"as on " + scenario.cases[first].backend, expected, got};
+        (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
+            .push_back(missed);
+      }
 }
 
 size_t thread_count(int asked, size_t tasks) {
@@ -179,7 +218,9 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
     result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
   const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
 
-  Crew* const crew = crew_of(options, registries);
+  bool crewed = false;
+  for (const std::string& backend : options.backends)
+    crewed = crewed || crew_of(backend, registries) != nullptr;
   std::atomic<size_t> next{0};
   std::mutex mutex;
   Progress state;
@@ -187,10 +228,7 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
   const auto work = [&] {
     for (size_t i = next++; i < tasks.size(); i = next++) {
       const Task& task = tasks[i];
-      const Scenario& scenario = scenarios[task.scenario];
-      CaseResult one = crew == nullptr
-                           ? run_case(scenario, *task.one, options, registries)
-                           : run_together(*crew, i, scenario, *task.one, options, registries);
+      CaseResult one = run_task(tasks, i, scenarios[task.scenario], options, registries);
       const std::lock_guard<std::mutex> lock(mutex);
       ++state.done;
       if (one.status != CaseStatus::as_expected) ++state.failing;
@@ -199,10 +237,11 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
     }
   };
   std::vector<std::thread> threads;
-  const size_t count = crew != nullptr ? 1 : thread_count(options.jobs, tasks.size());
+  const size_t count = crewed ? 1 : thread_count(options.jobs, tasks.size());
   for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
+  compare_backends(result, options.backends.size());
   return result;
 }
 
@@ -211,11 +250,14 @@ void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& 
   RunResult result;
   result.scenarios.resize(scenarios.size());
   const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
-  Crew& crew = *crew_of(options, registries);
-  while (const std::optional<int64_t> index = crew.next()) {
+  Crew* crew = nullptr;
+  for (const std::string& backend : options.backends)
+    if (Crew* const own = crew_of(backend, registries)) crew = own;
+  SP_CHECK(crew != nullptr, "a process of no crew follows one");
+  while (const std::optional<int64_t> index = crew->next()) {
     const Task& task = tasks.at(static_cast<size_t>(*index));
-    const CaseResult own = run_case(scenarios[task.scenario], *task.one, options, registries);
-    crew.done(own.error ? own.error->what() : "");
+    const CaseResult own = run_case(scenarios[task.scenario], task, options, registries);
+    crew->done(own.error ? own.error->what() : "");
   }
 }
 

@@ -86,6 +86,7 @@ Json error_json(const Error& error) {
 Json case_json(const CaseResult& one) {
   Json out;
   out["name"] = one.name;
+  if (!one.backend.empty()) out["backend"] = one.backend;
   out["status"] = status_text(one.status);
   out["expected"] = name(one.expected);
   out["verdict"] = name(one.verdict());
@@ -103,7 +104,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   Json out;
   out["tool"] = "shardproof";
   out["version"] = head.version;
-  out["backend"] = head.options.backend;
+  out["backend"] = fmt::format("{}", fmt::join(head.options.backends, ","));
   out["schedule"] = schedule_text(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;

@@ -46,7 +46,8 @@ std::string_view type_of(const CaseResult& one) {
 }
 
 std::string case_xml(const ScenarioResult& scenario, const CaseResult& one) {
-  const std::string name = one.name.empty() ? scenario.file : one.name;
+  std::string name = one.name.empty() ? scenario.file : one.name;
+  if (!one.backend.empty()) name += " on " + one.backend;
   const std::string open = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
                                        escaped(scenario.file), escaped(name));
   if (one.status == CaseStatus::as_expected) return open + "/>\n";

@@ -17,7 +17,10 @@ std::string green(const TextStyle& style, const std::string& text) {
 }
 
 std::string title(const CaseResult& result) {
-  return result.name.empty() ? result.file : fmt::format("{} [{}]", result.file, result.name);
+  std::string text = result.file;
+  if (!result.name.empty()) text += fmt::format(" [{}]", result.name);
+  if (!result.backend.empty()) text += " on " + result.backend;
+  return text;
 }
 
 void add_label(std::string& out, const std::string& label, const std::string& text) {

@@ -79,6 +79,7 @@ class Coordinator : public Crew {
   void greet(MeetingPlace& place);
   void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
   bool all_present() const;
+  Loss first_absent() const;
   void hear_keepers();
   void hear_one(size_t process, std::string_view message, const Hear& hear);
   std::string end_words(int process);

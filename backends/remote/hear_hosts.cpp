@@ -30,7 +30,6 @@ void JudgingWorld::remember(int process, Ticket own, Ticket theirs) {
 
 void JudgingWorld::hear(int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
-  int64_t& executed = crew_.members()[static_cast<size_t>(process)].executed;
   moved_ = Clock::now();
   const Announce kind = static_cast<Announce>(in.number());
   switch (kind) {
@@ -47,39 +46,38 @@ void JudgingWorld::hear(int process, WireReader& in) {
       host.doors.push_back(&physics_->open(known_lanes(in, blocks_.of(process))));
       return;
     }
-    case Announce::at: executed = in.number(); return;
+    case Announce::value: return hear_value(Publication::made, in);
+    case Announce::final_value: return hear_value(Publication::at_end, in);
     case Announce::idle:
-      executed = in.number();
-      if (host.phase == Phase::running) host.phase = Phase::idle;
-      return;
-    case Announce::value:
-    case Announce::final_value: {
-      const int64_t value = in.number();
-      if (!reader_) return;
-      reader_(kind == Announce::value ? Publication::made : Publication::at_end, value,
-              read_tensor(in));
-      return;
-    }
-    case Announce::conclude: {
-      Conclusion own;
-      executed = in.number();
-      own.finished = in.number() != 0;
-      for (int64_t count = in.number(); count > 0; --count) own.errors.push_back(read_error(in));
-      conclusions_.emplace_back(process, std::move(own));
-      host.phase = Phase::concluding;
-      return;
-    }
-    case Announce::close:
-      executed = in.number();
-      host.phase = Phase::closing;
-      return;
+    case Announce::at:
+    case Announce::conclude:
+    case Announce::close: return hear_of_progress(kind, process, in);
     case Announce::case_done:
       throw Error(ErrorKind::io,
                   fmt::format("process {} left the case before its end: {}", process, in.text()));
     default:
-      host.phase = host.phase == Phase::idle ? Phase::running : host.phase;
+      if (host.phase == Phase::idle) host.phase = Phase::running;
       hear_of_door(kind, process, in);
   }
+}
+
+void JudgingWorld::hear_value(Publication kind, WireReader& in) {
+  const int64_t value = in.number();
+  if (reader_) reader_(kind, value, read_tensor(in));
+}
+
+// How far it has come with its orders, and whether its hosts can go on.
+void JudgingWorld::hear_of_progress(Announce kind, int process, WireReader& in) {
+  Host& host = hosts_[static_cast<size_t>(process)];
+  crew_.members()[static_cast<size_t>(process)].executed = in.number();
+  if (kind == Announce::close) host.phase = Phase::closing;
+  if (kind == Announce::idle && host.phase == Phase::running) host.phase = Phase::idle;
+  if (kind != Announce::conclude) return;
+  Conclusion own;
+  own.finished = in.number() != 0;
+  for (int64_t count = in.number(); count > 0; --count) own.errors.push_back(read_error(in));
+  conclusions_.emplace_back(process, std::move(own));
+  host.phase = Phase::concluding;
 }
 
 void JudgingWorld::hear_of_door(Announce kind, int process, WireReader& in) {

@@ -77,10 +77,19 @@ void Coordinator::greet(MeetingPlace& place) {
     const std::optional<std::string> words = starter_->ended();
     if (words && !early_)
       throw Error(ErrorKind::io, "the processes could not be started: " + *words);
-    if (waits_too_long(since) && Clock::now() - since > kStartTime)
-      throw Error(ErrorKind::io,
-                  fmt::format("the {} processes did not all come in time", options_.processes));
+    if (!early_ && Clock::now() - since > kStartTime) early_ = first_absent();
   }
+  for (CrewMember& member : members_) member.heard = Clock::now();
+}
+
+Loss Coordinator::first_absent() const {
+  int process = 0;
+  while (process + 1 < options_.processes && members_[static_cast<size_t>(process)].pipe != nullptr)
+    ++process;
+  const std::string& state = members_[static_cast<size_t>(process)].state;
+  return {process, 0,
+          fmt::format("did not come within {} s{}{}", kStartTime.count() / 1000,
+                      state.empty() ? "" : ": it ", state)};
 }
 
 // A worker or a keeper says who it is.
@@ -239,10 +248,11 @@ std::optional<Loss> Coordinator::find_loss() {
     if (gone || (member.keeper != nullptr && member.keeper->closed()))
       return Loss{static_cast<int>(i), member.pid, end_words(static_cast<int>(i))};
   }
+  const bool beats = all_present();
   for (size_t i = 0; i < members_.size(); ++i) {
     const CrewMember& member = members_[i];
-    const bool unknown = member.pipe == nullptr && member.state.empty();
-    if (unknown || !waits_too_long(member.heard)) continue;
+    const bool may_be_silent = !beats && member.state.empty();
+    if (may_be_silent || !waits_too_long(member.heard)) continue;
     return Loss{static_cast<int>(i), member.pid,
                 fmt::format("{} (silent for {:g} s)",
                             member.state.empty() ? "does not answer" : member.state,

@@ -248,8 +248,8 @@ bool WorkerWorld::progress() {
 }
 
 // What is ordered meanwhile is carried out, and told.
-void WorkerWorld::wait_until(const bool& condition) {
-  for (int tests = 0; !condition; ++tests) {
+void WorkerWorld::wait_until(bool WorkerWorld::*condition) {
+  for (int tests = 0; !(this->*condition); ++tests) {
     if (pump(kAtOnce)) continue;
     if (told_ != executed_) tell(Announce::at);
     wait_for_order(tests);
@@ -277,13 +277,13 @@ Conclusion WorkerWorld::conclude(Conclusion own) {
   message.add(static_cast<int64_t>(own.errors.size()));
   for (const Error& error : own.errors) write_error(message, error);
   announce(message);
-  wait_until(concluded_);
+  wait_until(&WorkerWorld::concluded_);
   return conclusion_;
 }
 
 WorldReport WorkerWorld::close() {
   tell(Announce::close);
-  wait_until(reported_);
+  wait_until(&WorkerWorld::reported_);
   return report_;
 }
 

@@ -19,8 +19,15 @@ struct CrewRequest {
   const boost::program_options::variables_map& given;
   const std::vector<Scenario>& scenarios;
 };
-// Puts the backend that `options` name into the registries with its processes, if it has any. True
-// when this process is one of them.
-bool man_backend(Registries& registries, RunOptions& options, const CrewRequest& request);
+enum class CrewRole : uint8_t {
+  leads,    // or there is no crew
+  follows,  // this process is one of the crew
+  idles,    // another of the processes that were started beside this one does everything
+};
+// Puts the backends that `options` name into the registries with their processes, if they have any.
+//
+// Started by somebody else's mpirun, the first process starts as many of its own and the others
+// have nothing to do.
+CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request);
 
 }  // namespace shardproof

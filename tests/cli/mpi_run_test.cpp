@@ -116,6 +116,28 @@ TEST_F(MpiRun, TheCorpusIsAsExpectedUnderEverySchedule) {
   }
 }
 
+TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
+  const Ran good = tool("run scenarios/corpus --backend local,mpi --processes 3");
+  EXPECT_EQ(good.code, 0) << good.out;
+  const std::string json = (folder_ / "both.json").string();
+  const Ran bad = tool("run scenarios/demo/planted_failure.json --backend local,mpi --processes 3" +
+                       (" --json " + json));
+  EXPECT_EQ(bad.code, 1) << bad.out;
+  for (const char* words : {"planted_failure.json on local   wrong values",
+                            "planted_failure.json on mpi   wrong values", "2 cases"})
+    EXPECT_NE(bad.out.find(words), std::string::npos) << bad.out;
+  for (const char* words : {"\"backend\": \"local,mpi\"", "\"backend\": \"mpi\""})
+    EXPECT_NE(read(json).find(words), std::string::npos) << read(json);
+}
+
+TEST_F(MpiRun, UnderSomebodyElsesMpirunOneReportIsWritten) {
+  const Ran ran = shell("mpirun --allow-run-as-root --oversubscribe -n 3 '" SHARDPROOF_PROGRAM
+                        "' run scenarios/corpus/collectives --backend mpi");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+}
+
 // --- trouble
 // --------------------------------------------------------------------------------------
 
@@ -143,9 +165,10 @@ class Running {
   }
   std::vector<pid_t> wait_for_processes() const {
     const auto limit = Clock::now() + std::chrono::seconds(30);
-    while (processes().size() < 6 && Clock::now() < limit)
+    std::vector<pid_t> found = processes();
+    for (; found.size() < 6 && Clock::now() < limit; found = processes())
       std::this_thread::sleep_for(milliseconds(5));
-    return processes();
+    return found;
   }
   int code() {
     const auto limit = Clock::now() + std::chrono::seconds(40);
@@ -226,9 +249,9 @@ TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
   Running run((folder_ / "both").string(), (folder_ / "out.txt").string());
   const auto limit = Clock::now() + std::chrono::seconds(30);
   std::vector<pid_t> crew;
-  while ((crew = processes_with("--join-crew")).size() < 6 && Clock::now() < limit)
+  while ((crew = processes_with((folder_ / "both").string())).size() < 8 && Clock::now() < limit)
     std::this_thread::sleep_for(milliseconds(5));
-  ASSERT_GE(crew.size(), 6u);
+  ASSERT_EQ(crew.size(), 8u);  // the command, mpirun, workers and keepers
   std::this_thread::sleep_for(milliseconds(1000));
   kill(crew.back(), SIGKILL);
   EXPECT_EQ(run.code(), 1);

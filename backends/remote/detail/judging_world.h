@@ -70,7 +70,8 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void hear_of_door(Announce kind, int process, WireReader& in);
   void hear_submit(int process, Door& door, WireReader& in);
   void hear_launch(int process, Door& door, WireReader& in);
-  void hear_conclusion(WireReader& in);
+  void hear_value(Publication kind, WireReader& in);
+  void hear_of_progress(Announce kind, int process, WireReader& in);
   Ticket& ticket_of(int process, Ticket ticket);
   void remember(int process, Ticket own, Ticket theirs);
 

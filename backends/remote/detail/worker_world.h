@@ -89,7 +89,7 @@ class WorkerWorld : public World, public Assembly {
   CallPart read_part(WireReader& in);
   void move(Moving moving);
   void finish_moving();
-  void wait_until(const bool& condition);
+  void wait_until(bool WorkerWorld::*condition);
   void wait_for_order(int tests);
   void tell(Announce kind);
 

@@ -1,0 +1,69 @@
+// A case on several backends: each is judged by itself, and where they disagree that is told.
+#include <gtest/gtest.h>
+
+#include "shardproof/backends/faulty.h"
+#include "shardproof/backends/local.h"
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+// The simulation, but rank 1 leaves out its first call.
+class Forgetful : public Launcher {
+ public:
+  std::string name() const override { return "forgetful"; }
+  std::string summary() const override { return "rank 1 leaves out its first call"; }
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    WorldOptions faulty = options;
+    faulty.faults.emplace_back("skip(rank=1, call=1)");
+    return instrumented(local_backend())->start(faulty);
+  }
+};
+
+RunResult run_on(const std::vector<std::string>& backends, const std::string& expect) {
+  Registries registries{builtin_ops(), builtin_backends()};
+  registries.backends.push_back(std::make_shared<Forgetful>());
+  const std::string text =
+      R"json({"version": 1, "mesh": "dp=2", "tensors": {"x": {"shape": [4]}},
+        "ranks": {"all": ["y = all_reduce(x, sum)"]}, "expect": {)json" +
+      expect + "}}";
+  RunOptions options;
+  options.backends = backends;
+  return run_scenarios({load_text(text, "f.json")}, {""}, options, registries);
+}
+
+TEST(TwoBackends, AgreementIsAsExpectedOnBoth) {
+  const RunResult result = run_on({"local", "local"}, "");
+  ASSERT_EQ(result.scenarios[0].cases.size(), 2u);
+  EXPECT_EQ(result.exit_code(), 0);
+}
+
+TEST(TwoBackends, WhatOnlyOneFindsIsASurpriseOfBothKinds) {
+  const RunResult result = run_on({"local", "forgetful"}, "");
+  const CaseResult& other = result.scenarios[0].cases.at(1);
+  EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
+  EXPECT_EQ(other.status, CaseStatus::surprise);
+  EXPECT_EQ(other.backend, "forgetful");
+  EXPECT_EQ(result.exit_code(), 1);
+  const std::string report = text_report(result, {});
+  EXPECT_NE(report.find("f.json on forgetful   missing rank"), std::string::npos) << report;
+  EXPECT_NE(report.find("as on local: expected clean, got missing rank"), std::string::npos)
+      << report;
+}
+
+TEST(TwoBackends, AnExpectedFindingThatTheFirstDoesNotMakeIsADisagreementToo) {
+  const RunResult result = run_on({"forgetful", "local"}, "\"verdict\": \"missing rank\"");
+  EXPECT_EQ(result.scenarios[0].cases[0].status, CaseStatus::as_expected);
+  EXPECT_EQ(result.scenarios[0].cases[1].status, CaseStatus::surprise);
+}
+
+TEST(TwoBackends, OneBackendIsNotNamedInItsReport) {
+  const RunResult result = run_on({"local"}, "");
+  EXPECT_EQ(result.scenarios[0].cases.at(0).backend, "");
+}
+
+}  // namespace
+}  // namespace shardproof
