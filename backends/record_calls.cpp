@@ -32,6 +32,7 @@ struct ShapeView {
     const auto mix = [&](int64_t part) {
       h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
     };
+    mix(static_cast<int64_t>(std::hash<std::string_view>()(instance)));
     if (collective == nullptr) return h;
     for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
                                static_cast<int64_t>(collective->dtype), peer})

@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -69,16 +67,27 @@ int spawn(std::vector<std::string> words, pid_t& child) {
   return ends[0];
 }
 
+// Of a process that may end at any moment.
+std::string words_of(pid_t pid) {
+  const int file = ::open(fmt::format("/proc/{}/cmdline", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string words;
+  char chunk[4096];
+  for (ssize_t n; (n = ::read(file, chunk, sizeof(chunk))) > 0;)
+    words.append(chunk, static_cast<size_t>(n));
+  ::close(file);
+  return words;
+}
+
 // Processes of this machine that were started with that word.
 std::vector<pid_t> started_with(const std::string& word) {
   std::vector<pid_t> found;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
+  for (std::filesystem::directory_iterator at("/proc", ignored), end; at != end;
+       at.increment(ignored)) {
+    const pid_t pid = std::atoi(at->path().filename().c_str());
     if (pid <= 0 || pid == ::getpid()) continue;
-    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-    const std::string words{std::istreambuf_iterator<char>(in), {}};
-    if (words.find(word) != std::string::npos) found.push_back(pid);
+    if (words_of(pid).find(word) != std::string::npos) found.push_back(pid);
   }
   return found;
 }

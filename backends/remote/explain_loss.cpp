@@ -95,6 +95,7 @@ std::vector<Finding> JudgingWorld::calls_under_way() {
       awaiting.missing = awaiting.ranks;
       still.awaiting.push_back(std::move(awaiting));
       still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
+      break;  // what comes after it waits for it
     }
   return explain(still);
 }

@@ -60,6 +60,7 @@ void keep_worker(const std::string& address, int process) {
   if (worker < 0) throw Error(ErrorKind::io, fmt::format("no process: {}", std::strerror(errno)));
   if (worker > 0) watch(worker, *pipe, process);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: short waits are short
   if (::getppid() != keeper) ::_exit(1);
 }
 

@@ -14,7 +14,8 @@ namespace {
 constexpr microseconds kAtOnce{0};
 constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
-constexpr int kTestsPerLook = 64;  // of an exchange, for each look whether an order has come
+constexpr int kEagerTests = 100;  // of an exchange, before it is taken to need some time
+constexpr microseconds kBetweenTests{10};
 
 }  // namespace
 
@@ -225,14 +226,15 @@ void WorkerWorld::tell(Announce kind) {
   announce(message);
 }
 
-// Waits for one more order. While contents move it has to wait for its turn.
+// Waits for one more order. While contents move it has to wait for its turn; who waits for others
+// leaves them the processor.
 void WorkerWorld::wait_for_order(int tests) {
   link_.is_about(Activity::waits);
-  if (moving_ && tests % kTestsPerLook != 0) {
+  if (moving_ && tests < kEagerTests) {
     sched_yield();
     return;
   }
-  if (std::optional<std::string> order = link_.order(moving_ ? kAtOnce : kPatience))
+  if (std::optional<std::string> order = link_.order(moving_ ? kBetweenTests : kPatience))
     orders_.push_back(std::move(*order));
 }
 

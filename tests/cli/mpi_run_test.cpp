@@ -44,19 +44,25 @@ Ran shell(const std::string& command) {
 }
 Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
 
+// Also of a process that ends meanwhile.
 std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return text;
+  std::array<char, 4096> chunk;
+  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), file))
+    text.append(chunk.data(), n);
+  std::fclose(file);
+  return text;
 }
 
 // Processes, zombies left out, one of whose words holds the text.
 std::vector<pid_t> processes_with(const std::string& text) {
   std::vector<pid_t> found;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid > 0 && pid != getpid() &&
-        read(entry.path() / "cmdline").find(text) != std::string::npos)
+  for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
+    const pid_t pid = std::atoi(at->path().filename().c_str());
+    if (pid > 0 && pid != getpid() && read(at->path() / "cmdline").find(text) != std::string::npos)
       found.push_back(pid);
   }
   std::sort(found.begin(), found.end());
@@ -79,7 +85,7 @@ class MpiRun : public testing::Test {
   std::string endless() const {
     return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
       "tensors": {"x": {"shape": [64, 64]}},
-      "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  h = all_reduce(h, max)"]}})json");
+      "ranks": {"all": ["h = x", "for i in range(0, 100000):", "  h = all_reduce(h, max)"]}})json");
   }
   fs::path folder_;
 };
@@ -144,7 +150,7 @@ TEST_F(MpiRun, UnderSomebodyElsesMpirunOneReportIsWritten) {
 // A run of the endless scenario, started beside this process.
 class Running {
  public:
-  Running(const std::string& file, const std::string& out) : out_(out) {
+  Running(const std::string& file, const std::string& out) : file_(file), out_(out) {
     pid_ = fork();
     if (pid_ != 0) return;
     if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
@@ -158,8 +164,7 @@ class Running {
     std::vector<pid_t> found;
     for (const pid_t pid : processes_with("--join-crew")) {
       const std::string words = read(fs::path("/proc") / std::to_string(pid) / "cmdline");
-      if (words.find("endless.json") != std::string::npos && words.find("mpirun") != 0)
-        found.push_back(pid);
+      if (words.find(file_) != std::string::npos && words.find("mpirun") != 0) found.push_back(pid);
     }
     return found;
   }
@@ -187,13 +192,13 @@ class Running {
   // Nobody of the crew is left, at once or a moment later.
   bool all_gone() const {
     const auto limit = Clock::now() + std::chrono::seconds(5);
-    while (!processes_with("endless.json").empty() && Clock::now() < limit)
+    while (!processes_with(file_).empty() && Clock::now() < limit)
       std::this_thread::sleep_for(milliseconds(5));
-    return processes_with("endless.json").empty();
+    return processes_with(file_).empty();
   }
 
  private:
-  std::string out_;
+  std::string file_, out_;
   pid_t pid_ = 0;
 };
 

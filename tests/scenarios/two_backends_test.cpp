@@ -28,7 +28,8 @@ RunResult run_on(const std::vector<std::string>& backends, const std::string& ex
   registries.backends.push_back(std::make_shared<Forgetful>());
   const std::string text =
       R"json({"version": 1, "mesh": "dp=2", "tensors": {"x": {"shape": [4]}},
-        "ranks": {"all": ["y = all_reduce(x, sum)"]}, "expect": {)json" +
+        "ranks": {"0": ["y = all_reduce(x, sum)"], "1": ["y = all_reduce(x, sum)"]},
+        "expect": {)json" +
       expect + "}}";
   RunOptions options;
   options.backends = backends;
