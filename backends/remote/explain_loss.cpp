@@ -114,8 +114,9 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
     finding.headline = fmt::format("missing rank: process {} {}", loss_->process, loss_->words);
   }
   for (Finding& finding : findings) {
-    std::erase_if(finding.details,
-                  [](const std::string& detail) { return detail.ends_with("  has died"); });
+    std::erase_if(finding.details, [](const std::string& detail) {
+      return detail.ends_with("  has died") || detail.ends_with("  was never started");
+    });
     finding.details.push_back(
         fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
                     loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));

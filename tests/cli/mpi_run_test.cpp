@@ -176,7 +176,7 @@ class Running {
     return found;
   }
   int code() {
-    const auto limit = Clock::now() + std::chrono::seconds(40);
+    const auto limit = Clock::now() + std::chrono::seconds(120);
     int status = 0;
     while (waitpid(pid_, &status, WNOHANG) != pid_) {
       if (Clock::now() > limit) {
