@@ -14,7 +14,7 @@ namespace {
 constexpr microseconds kAtOnce{0};
 constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
-constexpr int kEagerTests = 100;  // of an exchange, before it is taken to need some time
+constexpr int kEagerTests = 20000;  // of an exchange: some milliseconds, as large ones take
 constexpr microseconds kBetweenTests{10};
 
 }  // namespace
