@@ -251,10 +251,12 @@ bool WorkerWorld::progress() {
 
 // What is ordered meanwhile is carried out, and told.
 void WorkerWorld::wait_until(bool WorkerWorld::*condition) {
-  for (int tests = 0; !(this->*condition); ++tests) {
+  int tests = 0;
+  while (!(this->*condition)) {
+    const int test = tests++;
     if (pump(kAtOnce)) continue;
     if (told_ != executed_) tell(Announce::at);
-    wait_for_order(tests);
+    wait_for_order(test);
   }
   link_.is_about(Activity::computes);
 }
