@@ -1,5 +1,6 @@
 #include "shardproof/sim/deliver.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "shardproof/localtensor/error.h"
@@ -177,6 +178,26 @@ void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, c
   Tensor view = target->tensor;
   std::memcpy(view.mutate(target->slot(target->lanes.index_of(rank))), data,
               static_cast<size_t>(bytes));
+}
+
+void deliver_windows(const std::function<const Bytes*(int64_t rank)>& window, LocalTensor& output) {
+  for (Block& block : output.blocks()) {
+    Buffer& buffer = *block.tensor.buffer;
+    const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
+    if (buffer.bytes.size() == 0) {
+      buffer.slots = Slots::each(buffer.lanes.size());
+      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
+    } else {
+      separate(buffer, block.lanes);
+    }
+    for (int64_t i = 0; i < block.lanes.size() && bytes != 0; ++i) {
+      const Bytes* put = window(block.lanes[i]);
+      std::byte* target = block.tensor.mutate(block.slot(i));
+      const int64_t known = put == nullptr ? 0 : std::min(bytes, put->size());
+      if (known != 0) std::memcpy(target, put->data(), static_cast<size_t>(known));
+      std::memset(target + known, 0, static_cast<size_t>(bytes - known));
+    }
+  }
 }
 
 }  // namespace shardproof

@@ -3,6 +3,8 @@
 // copied.
 #pragma once
 
+#include <functional>
+
 #include "shardproof/sim/flight.h"
 
 namespace shardproof {
@@ -26,5 +28,9 @@ void deliver(const LocalTensor& answer, LocalTensor& output);
 // may be shared.
 void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole = nullptr);
+
+// What was last put into each lane's window, and zeros behind it, into `output`, whose buffers are
+// given as in Call. `window` gives a rank's bytes, or null where nothing was put.
+void deliver_windows(const std::function<const Bytes*(int64_t rank)>& window, LocalTensor& output);
 
 }  // namespace shardproof

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "shardproof/backends/local/world.h"
@@ -252,23 +251,8 @@ void LocalDoor::release(const Allocation& allocation) {
 }
 
 void LocalDoor::read_slot(int64_t slot, LocalTensor& output) {
-  for (Block& block : output.blocks()) {
-    Buffer& buffer = *block.tensor.buffer;
-    const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
-    if (buffer.bytes.size() == 0) {
-      buffer.slots = Slots::each(buffer.lanes.size());
-      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
-    } else {
-      separate(buffer, block.lanes);
-    }
-    for (int64_t i = 0; i < block.lanes.size() && bytes != 0; ++i) {
-      const Bytes* window = world_.gate().window(block.lanes[i], slot);
-      std::byte* target = block.tensor.mutate(block.slot(i));
-      const int64_t known = window == nullptr ? 0 : std::min(bytes, window->size());
-      if (known != 0) std::memcpy(target, window->data(), static_cast<size_t>(known));
-      std::memset(target + known, 0, static_cast<size_t>(bytes - known));
-    }
-  }
+  const auto window = [&](int64_t rank) { return world_.gate().window(rank, slot); };
+  deliver_windows(window, output);
 }
 
 }  // namespace shardproof

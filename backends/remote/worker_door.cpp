@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstring>
-
 #include "shardproof/backends/remote/detail/worker_world.h"
 #include "shardproof/sim/deliver.h"
 
@@ -195,24 +192,11 @@ void WorkerDoor::stop(CohortState state) {
 void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
 
 void WorkerDoor::read_slot(int64_t slot, LocalTensor& output) {
-  for (Block& block : output.blocks()) {
-    Buffer& buffer = *block.tensor.buffer;
-    const int64_t bytes = block.tensor.elements() * size_of(block.tensor.dtype);
-    if (buffer.bytes.size() == 0) {
-      buffer.slots = Slots::each(buffer.lanes.size());
-      buffer.bytes = Bytes::zeros(buffer.lanes.size() * buffer.bytes_per_lane);
-    } else {
-      separate(buffer, block.lanes);
-    }
-    for (int64_t i = 0; i < block.lanes.size() && bytes != 0; ++i) {
-      const auto window = world_.windows_.find({block.lanes[i], slot});
-      std::byte* target = block.tensor.mutate(block.slot(i));
-      const bool put = window != world_.windows_.end();
-      const int64_t known = put ? std::min(bytes, window->second.size()) : 0;
-      if (known != 0) std::memcpy(target, window->second.data(), static_cast<size_t>(known));
-      std::memset(target + known, 0, static_cast<size_t>(bytes - known));
-    }
-  }
+  const auto window = [&](int64_t rank) {
+    const auto found = world_.windows_.find({rank, slot});
+    return found == world_.windows_.end() ? nullptr : &found->second;
+  };
+  deliver_windows(window, output);
 }
 
 }  // namespace shardproof
