@@ -12,32 +12,12 @@
 #include <vector>
 
 #include "shardproof/tests/approval.h"
+#include "shardproof/tests/cli/run_tool.h"
 
 namespace shardproof {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string out;  // both streams
-};
-
-// In the source tree, so that file names are the ones a user of the tree sees.
-Ran shell(const std::string& command) {
-  Ran ran;
-  const std::string line =
-      "cd '" + std::string(SHARDPROOF_SOURCE_DIR) + "' && { " + command + "; } 2>&1";
-  FILE* pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> chunk;
-  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    ran.out.append(chunk.data(), n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
 
 class Cli : public testing::Test {
  protected:

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "shardproof/tests/cli/run_tool.h"
+
 namespace shardproof {
 namespace {
 
@@ -24,27 +26,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-struct Ran {
-  int code = -1;
-  std::string out;
-};
-
-Ran shell(const std::string& command) {
-  Ran ran;
-  const std::string line =
-      "cd '" + std::string(SHARDPROOF_SOURCE_DIR) + "' && { " + command + "; } 2>&1";
-  FILE* pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> chunk;
-  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    ran.out.append(chunk.data(), n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
-
-// Also of a process that ends meanwhile.
 std::string read(const fs::path& path) {
   std::string text;
   FILE* const file = std::fopen(path.c_str(), "rb");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ inline std::vector<Json> read_cases(const std::string& file) {
     if (!line.empty()) cases.push_back(Json::parse(line));
   EXPECT_FALSE(cases.empty()) << file << " is missing or empty";
   return cases;
+}
+
+// The restated facts, by their id.
+inline std::map<std::string, Json> cases() {
+  std::map<std::string, Json> by_id;
+  for (const Json& row : read_cases("pytorch_cases.jsonl")) by_id[row["id"]] = row;
+  return by_id;
 }
 
 inline Mesh mesh_of(const Json& sizes) {

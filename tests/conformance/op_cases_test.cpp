@@ -9,12 +9,6 @@
 namespace shardproof::conformance {
 namespace {
 
-std::map<std::string, Json> cases() {
-  std::map<std::string, Json> by_id;
-  for (const Json& row : read_cases("pytorch_cases.jsonl")) by_id[row["id"]] = row;
-  return by_id;
-}
-
 Json tensor(const Json& shape, const std::string& placements) {
   return {{"shape", shape}, {"placements", placements}};
 }

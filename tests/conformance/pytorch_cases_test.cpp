@@ -11,12 +11,6 @@
 namespace shardproof::conformance {
 namespace {
 
-std::map<std::string, Json> cases() {
-  std::map<std::string, Json> by_id;
-  for (const Json& row : read_cases("pytorch_cases.jsonl")) by_id[row["id"]] = row;
-  return by_id;
-}
-
 Spec spec_of(const Json& row) {
   return Spec(mesh_of(row["mesh"]), placements_of(row["pl"]), dims_of(row["shape"]), DType::f32);
 }
