@@ -52,9 +52,14 @@ if(SHARDPROOF_CUDA)
     # Functors are constexpr templates on std, without device marks.
     string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
-    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-    find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-    if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    # NCCL is opened when the program runs. Its header, where there is one, proves that our table of
+    # its functions is right; its library is for the tests. NCCL_ROOT names where both lie.
+    find_path(SHARDPROOF_NCCL_INCLUDE nccl.h
+              HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+    find_file(SHARDPROOF_NCCL_LIBRARY libnccl.so.2
+              HINTS ${NCCL_ROOT} ${CUDAToolkit_LIBRARY_DIR} PATHS /usr/lib/x86_64-linux-gnu
+              PATH_SUFFIXES lib)
+    if(SHARDPROOF_NCCL_INCLUDE)
       set(SHARDPROOF_HAVE_NCCL ON)
     endif()
   elseif(NOT SHARDPROOF_CUDA STREQUAL "AUTO")
@@ -62,4 +67,4 @@ if(SHARDPROOF_CUDA)
   endif()
 endif()
 message(STATUS "backends: mpi ${SHARDPROOF_HAVE_MPI}, cuda ${SHARDPROOF_HAVE_CUDA}, "
-               "nccl ${SHARDPROOF_HAVE_NCCL}")
+               "nccl.h ${SHARDPROOF_HAVE_NCCL}")
