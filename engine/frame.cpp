@@ -20,6 +20,7 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, 
 }
 
 bool Executor::Frame::advance() {
+  drop_ended_calls();
   if (ended || stopped) return false;
   if (host_waits != kDone) {
     if (door.poll(host_waits) == TicketState::pending) return false;

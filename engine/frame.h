@@ -68,6 +68,8 @@ struct Executor::Frame {
   // By another value of this frame.
   bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;
   void sweep_calls();
+  // Only the oldest ones, so that looking costs nothing: their contents may be large.
+  void drop_ended_calls();
 
   StreamId stream_of(const Instr& instr);
   const StreamId* find_stream(const std::string& name) const;  // null: not used so far

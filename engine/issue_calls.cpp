@@ -20,6 +20,11 @@ void Executor::Frame::sweep_calls() {
       calls, [&](const CallState& call) { return door.poll(call.ticket) != TicketState::pending; });
 }
 
+void Executor::Frame::drop_ended_calls() {
+  while (!calls.empty() && door.poll(calls.front().ticket) != TicketState::pending)
+    calls.pop_front();
+}
+
 // What the door needs for one item: flat input (packed by work on the same stream) and flat output.
 void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, const Lanes& on,
                                    CallState& state) {

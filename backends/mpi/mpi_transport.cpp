@@ -1,5 +1,6 @@
 #include "shardproof/backends/mpi/detail/mpi_transport.h"
 
+#include <malloc.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -42,6 +43,14 @@ struct Counts {
   }
 };
 
+// MPI allocates as much as a reduction's contents for each one: from fresh pages, that takes longer
+// than the reduction.
+void keep_pages() {
+  constexpr int kKept = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kKept);
+  mallopt(M_TRIM_THRESHOLD, kKept);
+}
+
 class MpiTransport : public Transport {
  public:
   MpiTransport() {
@@ -50,6 +59,7 @@ class MpiTransport : public Transport {
     check(MPI_Comm_rank(MPI_COMM_WORLD, &self_));
     check(MPI_Comm_size(MPI_COMM_WORLD, &processes_));
     datatypes_ = std::make_unique<MpiDatatypes>();
+    keep_pages();
   }
   ~MpiTransport() override {
     for (auto& [team, comm] : comms_) MPI_Comm_free(&comm);

@@ -109,8 +109,20 @@ void WorkerWorld::put(WireReader& in) {
   move(std::move(moving));
 }
 
+namespace {
+
+// As long as it may take where nobody is late; after that, waiting for it must not cost much.
+std::chrono::nanoseconds eager_time(const Moving& moving) {
+  constexpr int64_t kNanosecondsAByte = 10;
+  const int64_t bytes = std::max(moving.in.size(), moving.out.size());
+  return std::chrono::milliseconds(5) + std::chrono::nanoseconds(bytes * kNanosecondsAByte);
+}
+
+}  // namespace
+
 void WorkerWorld::move(Moving moving) {
   moving_ = std::make_unique<Moving>(std::move(moving));
+  eager_until_ = std::chrono::steady_clock::now() + eager_time(*moving_);
   link_.transport().start(moving_->exchange);
 }
 

@@ -42,6 +42,7 @@ class Transport {
   virtual int self() const = 0;
   // Buffers stay until `done` says so. One exchange at a time.
   virtual void start(const Exchange& exchange) = 0;
+  // One test; a process that finds nothing to do in it leaves its processor to others.
   virtual bool done() = 0;
 };
 

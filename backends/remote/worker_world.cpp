@@ -1,5 +1,3 @@
-#include <sched.h>
-
 #include <utility>
 
 #include "shardproof/backends/remote/detail/worker_world.h"
@@ -14,7 +12,6 @@ namespace {
 constexpr microseconds kAtOnce{0};
 constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
-constexpr int kEagerTests = 20000;  // of an exchange: some milliseconds, as large ones take
 constexpr microseconds kBetweenTests{10};
 
 }  // namespace
@@ -227,23 +224,20 @@ void WorkerWorld::tell(Announce kind) {
 }
 
 // Waits for one more order. While contents move it has to wait for its turn; who waits for others
-// leaves them the processor.
-void WorkerWorld::wait_for_order(int tests) {
+// leaves them the processor, which a test of a young exchange does by itself.
+void WorkerWorld::wait_for_order() {
   link_.is_about(Activity::waits);
-  if (moving_ && tests < kEagerTests) {
-    sched_yield();
-    return;
-  }
+  if (moving_ && std::chrono::steady_clock::now() < eager_until_) return;
   if (std::optional<std::string> order = link_.order(moving_ ? kBetweenTests : kPatience))
     orders_.push_back(std::move(*order));
 }
 
 bool WorkerWorld::progress() {
   bool idle = false;
-  for (int tests = 0; !pump(kAtOnce); ++tests) {
+  while (!pump(kAtOnce)) {
     if (!moving_ && !std::exchange(idle, true)) tell(Announce::idle);
     if (moving_ && told_ != executed_) tell(Announce::at);
-    wait_for_order(tests);
+    wait_for_order();
   }
   link_.is_about(Activity::computes);
   return !std::exchange(still_, false);
@@ -251,12 +245,10 @@ bool WorkerWorld::progress() {
 
 // What is ordered meanwhile is carried out, and told.
 void WorkerWorld::wait_until(bool WorkerWorld::*condition) {
-  int tests = 0;
   while (!(this->*condition)) {
-    const int test = tests++;
     if (pump(kAtOnce)) continue;
     if (told_ != executed_) tell(Announce::at);
-    wait_for_order(test);
+    wait_for_order();
   }
   link_.is_about(Activity::computes);
 }

@@ -90,7 +90,7 @@ class WorkerWorld : public World, public Assembly {
   void move(Moving moving);
   void finish_moving();
   void wait_until(bool WorkerWorld::*condition);
-  void wait_for_order(int tests);
+  void wait_for_order();
   void tell(Announce kind);
 
   WorkerLink& link_;
@@ -103,7 +103,8 @@ class WorkerWorld : public World, public Assembly {
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<TicketBook::Place> ready_;
   std::unique_ptr<Moving> moving_;
-  std::deque<std::string> orders_;  // that came while something moved
+  std::chrono::steady_clock::time_point eager_until_;  // the exchange is tested without a pause
+  std::deque<std::string> orders_;                     // that came while something moved
   int64_t executed_ = 0, told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   Conclusion conclusion_;

@@ -1,0 +1,171 @@
+// An all-reduce of two processes as the mpi backend makes it (from the call at its door, through
+// the coordinating process, to the answer in its buffer), beside the same call made of MPI itself
+// in the same processes, in turn.
+#include <mpi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/mpi.h"
+#include "shardproof/backends/mpi/detail/mpirun.h"
+#include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/keeper.h"
+#include "shardproof/bench/measure.h"
+
+namespace {
+
+using namespace shardproof;
+using namespace shardproof::bench;
+
+constexpr int kProcesses = 2;
+constexpr int kRounds = 25;
+constexpr const char* kWorker = "--as-worker";
+constexpr const char* kEnd = "end of the table\n";
+
+WorldOptions world_options() {
+  WorldOptions options;
+  options.ranks = kProcesses;
+  return options;
+}
+
+// --- in a worker
+// ----------------------------------------------------------------------------------
+
+class Measuring {
+ public:
+  Measuring(World& world, Door& door, int64_t rank, int64_t count)
+      : world_(world), door_(door), lanes_(Lanes::one(static_cast<int32_t>(rank))), count_(count) {
+    input_ = LocalTensor(Tensor::empty(DType::f32, Dims{count}, lanes_, Slots::shared(1)));
+    fill(input_.blocks()[0].tensor.mutate());
+    fill(reinterpret_cast<std::byte*>(bare_in_.data()));
+  }
+
+  double ours() {
+    return slowest([&] {
+      output_ = LocalTensor(Tensor::promised(DType::f32, Dims{count_}, lanes_));
+      Call call;
+      call.collective.kind = CollectiveKind::all_reduce;
+      call.collective.reduction = {ReduceOp::sum, 0};
+      call.collective.count = count_;
+      call.collective.group = Group::world(kProcesses);
+      call.lanes = lanes_;
+      call.input = &input_;
+      call.output = &output_;
+      const Ticket ticket = door_.submit(std::span(&call, 1), kMainStream);
+      while (door_.poll(ticket) == TicketState::pending) world_.progress();
+    });
+  }
+  double started_and_awaited() {
+    return slowest([&] {
+      MPI_Request request;
+      MPI_Iallreduce(bare_in_.data(), bare_out_.data(), static_cast<int>(count_), MPI_FLOAT,
+                     MPI_SUM, MPI_COMM_WORLD, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    });
+  }
+  double blocking() {
+    return slowest([&] {
+      MPI_Allreduce(bare_in_.data(), bare_out_.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM,
+                    MPI_COMM_WORLD);
+    });
+  }
+  // What both computed.
+  void check() const {
+    const auto* ours = reinterpret_cast<const float*>(output_.blocks()[0].tensor.data());
+    SP_CHECK(std::equal(bare_out_.begin(), bare_out_.end(), ours), "the sums differ");
+  }
+
+ private:
+  void fill(std::byte* data) const {
+    auto* values = reinterpret_cast<float*>(data);
+    for (int64_t i = 0; i < count_; ++i) values[i] = static_cast<float>(i * (lanes_[0] + 1) % 1009);
+  }
+  // Seconds, of the slower process.
+  template <typename F>
+  static double slowest(F&& work) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = MPI_Wtime();
+    work();
+    double own = MPI_Wtime() - start, both = 0;
+    MPI_Allreduce(&own, &both, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return both;
+  }
+
+  World& world_;
+  Door& door_;
+  Lanes lanes_;
+  int64_t count_;
+  LocalTensor input_, output_;
+  std::vector<float> bare_in_ = std::vector<float>(static_cast<size_t>(count_)),
+                     bare_out_ = bare_in_;
+};
+
+void measure(World& world, Door& door, int64_t rank, int64_t bytes) {
+  Measuring measuring(world, door, rank, bytes / 4);
+  std::vector<double> seconds[3];
+  for (int round = -2; round < kRounds; ++round) {
+    const double of_round[] = {measuring.started_and_awaited(), measuring.ours(),
+                               measuring.blocking()};
+    for (size_t i = 0; i < 3 && round >= 0; ++i) seconds[i].push_back(of_round[i]);
+  }
+  measuring.check();
+  if (rank != 0) return;
+  const double bare = median(seconds[0]), ours = median(seconds[1]), blocking = median(seconds[2]);
+  print({fmt::format("mpi backend, all_reduce of {} KiB, 2 processes", bytes / 1024),
+         milliseconds(ours), "MPI_Iallreduce, MPI_Wait: " + milliseconds(bare),
+         fmt::format("{:.2f}", ours / bare), bytes >= 64 << 20 ? "1.2" : ""});
+  print({fmt::format("MPI_Allreduce of {} KiB", bytes / 1024), milliseconds(blocking),
+         "MPI_Iallreduce, MPI_Wait: " + milliseconds(bare), fmt::format("{:.2f}", blocking / bare),
+         ""});
+}
+
+int work(const std::string& address) {
+  const int process = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
+  keep_worker(address, process);
+  CrewOptions options;
+  options.join = address;
+  const std::shared_ptr<Launcher> launcher = mpi_backend()->manned(options);
+  while (launcher->crew()->next()) {
+    const std::unique_ptr<World> world = launcher->start(world_options());
+    Door& door = world->open(Lanes::one(process));
+    for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{64} << 20})
+      measure(*world, door, process, bytes);
+    if (process == 0) fmt::print("{}", kEnd);
+    std::fflush(stdout);
+    door.finish();
+    world->close();
+    launcher->crew()->done("");
+  }
+  return 0;
+}
+
+// --- in the process that coordinates
+// --------------------------------------------------------------
+
+int lead() {
+  CrewOptions options;
+  options.processes = kProcesses;
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), kWorker};
+  Coordinator crew(options, mpirun_starter(options));
+  crew.begin(0);
+  const std::unique_ptr<World> world = crew.start(world_options());
+  while (world->progress()) {
+  }
+  const bool broken = world->close().broken;
+  // mpirun hands on what workers print when it gets to it.
+  std::string table;
+  while (!broken && !table.ends_with(kEnd)) table = crew.output();
+  if (!broken) fmt::print("{}", table.substr(0, table.size() - std::strlen(kEnd)));
+  crew.end();
+  return broken ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == kWorker) return work(argv[2]);
+  print_head();
+  return lead();
+}
