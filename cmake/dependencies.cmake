@@ -43,6 +43,8 @@ if(SHARDPROOF_CUDA)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80)  # newer devices compile its PTX when they load it
     endif()
+    list(GET CMAKE_CUDA_ARCHITECTURES 0 SHARDPROOF_OLDEST_CAPABILITY)
+    string(REGEX MATCH "^[0-9]+" SHARDPROOF_OLDEST_CAPABILITY "${SHARDPROOF_OLDEST_CAPABILITY}")
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       # nvcc speaks C++20 since 12; CMake 3.25 has not heard of it.

@@ -1,7 +1,8 @@
 // Bytes, Buffer, Tensor: contents, identity, view.
 //
 //   Bytes   contents. Copy-on-write *between* buffers: copying Bytes shares them until one side
-//           mutates.
+//           mutates. They lie on the host, on devices, or on both: whoever asks finds them where it
+//           asks, brought there when that side is stale.
 //   Buffer  identity: what is allocated, freed, aliased by views and written in place, of a whole
 //           cohort. It holds `slots.count()` stored copies; lane i reads copy slots[i]. Equal data
 //           on many lanes is one copy: stored, computed and compared once.
@@ -21,6 +22,8 @@
 #include "shardproof/localtensor/lanes.h"
 
 namespace shardproof {
+
+class DeviceMemory;
 
 // Which stored copy each lane reads: one for all, one each, or a table. Cheap to copy.
 class Slots {
@@ -57,6 +60,10 @@ class Bytes {
   int64_t size() const;
   const std::byte* data() const;
   std::byte* mutate();  // unshares first when shared
+
+  static Bytes on_device(const std::shared_ptr<DeviceMemory>& memory, int64_t size);  // undefined
+  const std::byte* device_data(const std::shared_ptr<DeviceMemory>& memory) const;
+  std::byte* device_mutate(const std::shared_ptr<DeviceMemory>& memory);  // unshares first
   bool shares_with(const Bytes& other) const { return storage_ && storage_ == other.storage_; }
 
  private:

@@ -1,0 +1,11 @@
+#include "shardproof/backends/cuda/cuda_api.h"
+
+namespace shardproof {
+
+CudaApi runtime_cuda_api() {
+  CudaApi api;
+  api.absent = "this build has no CUDA";
+  return api;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,104 @@
+// The CUDA runtime is linked statically; it opens libcuda.so.1 by itself when first asked, and
+// answers with an error status where there is none.
+#include <cuda_runtime_api.h>
+
+#include "shardproof/backends/cuda/cuda_api.h"
+
+namespace shardproof {
+namespace {
+
+cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+
+int device_facts(int ordinal, CudaDeviceFacts* facts) {
+  cudaDeviceProp properties{};
+  const cudaError_t status = cudaGetDeviceProperties(&properties, ordinal);
+  if (status != cudaSuccess) return status;
+  facts->name = properties.name;
+  facts->bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  facts->major = properties.major;
+  facts->minor = properties.minor;
+  return cudaSuccess;
+}
+
+int keep_in_pool(int ordinal, uint64_t bytes) {
+  cudaMemPool_t pool = nullptr;
+  const cudaError_t status = cudaDeviceGetDefaultMemPool(&pool, ordinal);
+  if (status != cudaSuccess) return status;
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
+}
+
+int copy(void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
+  cudaMemcpyKind kind = cudaMemcpyDeviceToDevice;
+  if (way == CudaCopy::to_device) kind = cudaMemcpyHostToDevice;
+  if (way == CudaCopy::to_host) kind = cudaMemcpyDeviceToHost;
+  return cudaMemcpyAsync(to, from, bytes, kind, stream_of(stream));
+}
+
+int make_stream(void** stream) {
+  cudaStream_t made = nullptr;
+  const cudaError_t status = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+  *stream = made;
+  return status;
+}
+
+int make_event(void** event) {
+  cudaEvent_t made = nullptr;
+  const cudaError_t status = cudaEventCreate(&made);
+  *event = made;
+  return status;
+}
+
+int query_event(void* event, bool* reached) {
+  const cudaError_t status = cudaEventQuery(event_of(event));
+  *reached = status == cudaSuccess;
+  return status == cudaErrorNotReady ? cudaSuccess : status;
+}
+
+void fill_streams(CudaApi& api) {
+  api.make_stream = make_stream;
+  api.drop_stream = [](void* stream) -> int { return cudaStreamDestroy(stream_of(stream)); };
+  api.synchronize_stream = [](void* stream) -> int {
+    return cudaStreamSynchronize(stream_of(stream));
+  };
+  api.wait_event = [](void* stream, void* event) -> int {
+    return cudaStreamWaitEvent(stream_of(stream), event_of(event), 0);
+  };
+  api.make_event = make_event;
+  api.drop_event = [](void* event) -> int { return cudaEventDestroy(event_of(event)); };
+  api.record_event = [](void* event, void* stream) -> int {
+    return cudaEventRecord(event_of(event), stream_of(stream));
+  };
+  api.query_event = query_event;
+  api.elapsed = [](float* milliseconds, void* from, void* to) -> int {
+    return cudaEventElapsedTime(milliseconds, event_of(from), event_of(to));
+  };
+}
+
+}  // namespace
+
+CudaApi runtime_cuda_api() {
+  CudaApi api;
+  api.oldest_capability = SHARDPROOF_OLDEST_CAPABILITY;
+  api.driver_version = [](int* version) -> int { return cudaDriverGetVersion(version); };
+  api.runtime_version = [](int* version) -> int { return cudaRuntimeGetVersion(version); };
+  api.device_count = [](int* count) -> int { return cudaGetDeviceCount(count); };
+  api.device_facts = device_facts;
+  api.set_device = [](int ordinal) -> int { return cudaSetDevice(ordinal); };
+  api.error_text = [](int status) -> std::string {
+    return cudaGetErrorString(static_cast<cudaError_t>(status));
+  };
+  api.last_error = []() -> int { return cudaGetLastError(); };
+  api.keep_in_pool = keep_in_pool;
+  api.allocate = [](void** memory, size_t bytes, void* stream) -> int {
+    return cudaMallocAsync(memory, bytes, stream_of(stream));
+  };
+  api.release = [](void* memory, void* stream) -> int {
+    return cudaFreeAsync(memory, stream_of(stream));
+  };
+  api.copy = copy;
+  fill_streams(api);
+  return api;
+}
+
+}  // namespace shardproof

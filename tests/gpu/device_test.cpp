@@ -1,0 +1,239 @@
+// Laws of contents that live on the host and on devices at once, and of a device's streams, on a
+// device whose streams run as late as they may.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/tensor.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kSize = 96;
+
+// Adds a number to each byte, in the current stream of a device.
+void add_on(Device& device, std::byte* memory, int64_t size, int number) {
+  StandIn::enqueue(device.native_stream(), [=] {
+    for (int64_t i = 0; i < size; ++i)
+      memory[i] = static_cast<std::byte>(static_cast<int>(memory[i]) + number);
+    return true;
+  });
+}
+
+std::vector<std::byte> read(const Bytes& bytes) {
+  return {bytes.data(), bytes.data() + bytes.size()};
+}
+
+// Steps through random reads, writes and copies of some Bytes that share contents, beside plain
+// arrays which do the same.
+class Interleaving {
+ public:
+  Interleaving(uint64_t seed, int devices) : rng_(seed, 1) {
+    StandInOptions options;
+    options.devices = devices;
+    options.seed = seed;
+    stand_in_ = std::make_unique<StandIn>(options);
+    for (int d = 0; d < devices; ++d) devices_.push_back(open_device(stand_in_->api(), d));
+    for (int i = 0; i < 4; ++i) {
+      bytes_.push_back(Bytes::zeros(kSize));
+      expected_.emplace_back(kSize, std::byte{0});
+    }
+  }
+
+  void step() {
+    const size_t at = draw(bytes_.size()), other = draw(bytes_.size());
+    Device& device = *devices_[draw(devices_.size())];
+    const std::shared_ptr<DeviceMemory> memory = devices_[static_cast<size_t>(device.ordinal())];
+    const int number = static_cast<int>(draw(255)) + 1;
+    switch (draw(7)) {
+      case 0: return share(at, other);
+      case 1: return write(at, bytes_[at].mutate(), number);
+      case 2:
+        add_on(device, bytes_[at].device_mutate(memory), kSize, number);
+        return expect_added(at, number);
+      case 3: return copy_through(device, memory, at, other, number);
+      case 4: ASSERT_EQ(read(bytes_[at]), expected_[at]); return;
+      case 5:
+        bytes_[at] = Bytes::zeros(kSize);
+        expected_[at].assign(kSize, std::byte{0});
+        return;
+      default: device.synchronize(); return;
+    }
+  }
+
+  void finish() {
+    for (size_t i = 0; i < bytes_.size(); ++i) ASSERT_EQ(read(bytes_[i]), expected_[i]);
+    bytes_.clear();
+    for (const auto& device : devices_) device->synchronize();
+    ASSERT_EQ(stand_in_->bytes_in_use(), 0);
+  }
+
+ private:
+  size_t draw(size_t below) {
+    return static_cast<size_t>(rng_.integer(draws_++, 0, static_cast<int64_t>(below)));
+  }
+  void share(size_t at, size_t other) {
+    bytes_[at] = bytes_[other];
+    expected_[at] = expected_[other];
+  }
+  void expect_added(size_t at, int number) {
+    for (std::byte& each : expected_[at])
+      each = static_cast<std::byte>(static_cast<int>(each) + number);
+  }
+  void write(size_t at, std::byte* host, int number) {
+    for (int64_t i = 0; i < kSize; ++i)
+      host[i] = static_cast<std::byte>(static_cast<int>(host[i]) + number);
+    expect_added(at, number);
+  }
+  // What a kernel does: reads one tensor on the device and makes another there.
+  void copy_through(Device& device, const std::shared_ptr<DeviceMemory>& memory, size_t at,
+                    size_t from, int number) {
+    Bytes made = Bytes::on_device(memory, kSize);
+    const std::byte* source = bytes_[from].device_data(memory);
+    device.copy(made.device_mutate(memory), source, kSize);
+    add_on(device, made.device_mutate(memory), kSize, number);
+    bytes_[at] = std::move(made);
+    expected_[at] = expected_[from];
+    expect_added(at, number);
+  }
+
+  Rng rng_;
+  uint64_t draws_ = 0;
+  std::unique_ptr<StandIn> stand_in_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::vector<Bytes> bytes_;
+  std::vector<std::vector<std::byte>> expected_;
+};
+
+TEST(BytesOnDevices, AreTheSameWhereverTheyAreReadAndWritten) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Interleaving run(seed, seed % 3 == 0 ? 2 : 1);
+    for (int i = 0; i < 120; ++i) {
+      run.step();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    run.finish();
+  }
+}
+
+TEST(BytesOnDevices, OfNothing) {
+  const StandIn stand_in;
+  const std::shared_ptr<DeviceMemory> memory = open_device(stand_in.api(), 0);
+  EXPECT_EQ(Bytes::on_device(memory, 0).size(), 0);
+  EXPECT_NE(Bytes().device_mutate(memory), nullptr);
+  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+}
+
+TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
+  for (const bool waits : {true, false}) {
+    const StandIn stand_in;
+    const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+    Bytes bytes = Bytes::on_device(device, kSize);
+    std::byte* memory = bytes.device_mutate(device);
+    const std::vector<std::byte> zeros(kSize), twos(kSize, std::byte{2});
+    device->to_device(memory, zeros.data(), kSize);
+    add_on(*device, memory, kSize, 2);
+    const int64_t event = device->record();
+    device->use(1);
+    if (waits) device->wait(event);
+    std::vector<std::byte> got(kSize);
+    device->to_host(got.data(), memory, kSize);
+    EXPECT_EQ(got == twos, waits);
+    device->use(0);
+  }
+}
+
+TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const int64_t before = device->record();
+  Bytes bytes = Bytes::on_device(device, kSize);
+  add_on(*device, bytes.device_mutate(device), kSize, 1);
+  const int64_t after = device->record();
+  while (!device->reached(after)) EXPECT_FALSE(device->reached(after) && !device->reached(before));
+  EXPECT_TRUE(device->reached(before));
+  EXPECT_GT(device->microseconds_between(before, after), 0);
+  device->forget(before);
+  EXPECT_GT(device->record(), after);
+}
+
+TEST(Device, MemoryIsGivenAwayOnlyAfterEveryStreamHasUsedIt) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  Bytes kept = Bytes::on_device(device, kSize);
+  {
+    const Bytes source = Bytes::zeros(kSize);
+    const std::byte* from = source.device_data(device);
+    device->use(1);
+    device->copy(kept.device_mutate(device), from, kSize);
+    device->use(0);
+  }
+  device->synchronize();
+  device->use(1);
+  EXPECT_EQ(read(kept), std::vector<std::byte>(kSize));
+}
+
+std::string refusal(const CudaApi& api, int ordinal = 0) {
+  try {
+    open_device(api, ordinal);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Device, IsRefusedInPlainWords) {
+  StandInOptions options;
+  options.driver_version = 0;
+  EXPECT_EQ(refusal(StandIn(options).api()),
+            "no NVIDIA driver on this machine (libcuda.so.1 was not found)");
+  options.driver_version = 12040;
+  EXPECT_EQ(refusal(StandIn(options).api()),
+            "the driver is for CUDA 12.4 and this build needs 13.0");
+  options.driver_version = 13020;
+  options.devices = 0;
+  EXPECT_EQ(refusal(StandIn(options).api()), "no GPU is visible");
+  options.devices = 2;
+  EXPECT_EQ(refusal(StandIn(options).api(), 2), "GPU 2 was asked for and 2 are visible");
+  options.capability = 75;
+  EXPECT_EQ(refusal(StandIn(options).api()),
+            "stand-in has compute capability 7.5 and this build needs 8.0");
+  options.capability = 100;
+  EXPECT_EQ(refusal(StandIn(options).api()), "");
+  EXPECT_FALSE(why_no_device(StandIn(options).api()));
+}
+
+TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
+  const CudaApi api = runtime_cuda_api();
+  const std::optional<std::string> reason = why_no_device(api);
+  EXPECT_EQ(refusal(api), reason.value_or(""));
+  if (reason) {
+    GTEST_SKIP() << "no GPU: " << *reason;
+  }
+  const std::shared_ptr<Device> device = open_device(api, 0);
+  Bytes bytes = Bytes::zeros(kSize);
+  Bytes made = Bytes::on_device(device, kSize);
+  device->copy(made.device_mutate(device), bytes.device_data(device), kSize);
+  EXPECT_EQ(read(made), read(bytes));
+}
+
+TEST(Device, MemoryThatIsFullIsAnError) {
+  StandInOptions options;
+  options.device_bytes = 1 << 20;
+  const StandIn stand_in(options);
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const Bytes half = Bytes::on_device(device, 1 << 19);
+  EXPECT_THROW(Bytes::on_device(device, 1 << 20), Error);
+  Bytes rest = Bytes::on_device(device, 1 << 19);
+  rest = Bytes();
+  EXPECT_NO_THROW(Bytes::on_device(device, 1 << 19));
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,91 @@
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/gpu/stand_in/machine.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kAlignment = 256, kPage = 4096;
+constexpr int kPoison = 0xCD;
+
+int64_t rounded(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Arena::Arena(int64_t bytes) : bytes_(rounded(bytes, kPage)) {
+  void* range = mmap(nullptr, static_cast<size_t>(bytes_), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  SP_CHECK(range != MAP_FAILED, "no addresses for {} bytes", bytes_);
+  base_ = static_cast<std::byte*>(range);
+  free_.emplace(0, bytes_);
+}
+
+Arena::~Arena() { munmap(base_, static_cast<size_t>(bytes_)); }
+
+void* Arena::take(int64_t bytes) {
+  const int64_t size = rounded(bytes, kAlignment);
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [offset, room] = *it;
+    if (room < size) continue;
+    free_.erase(it);
+    if (room > size) free_.emplace(offset + size, room - size);
+    taken_.emplace(offset, size);
+    in_use_ += size;
+    const int64_t before = rounded(reached_, kPage);
+    reached_ = std::max(reached_, offset + size);
+    // Work that is running now may use it at once.
+    if (open_ > 0 && rounded(reached_, kPage) > before) protect(PROT_READ | PROT_WRITE);
+    return base_ + offset;
+  }
+  return nullptr;
+}
+
+void Arena::give(void* memory) {
+  const int64_t offset = static_cast<std::byte*>(memory) - base_;
+  const auto found = taken_.find(offset);
+  SP_CHECK(found != taken_.end(), "released what was not allocated, or twice");
+  auto [start, size] = *found;
+  taken_.erase(found);
+  in_use_ -= size;
+  std::memset(memory, kPoison, static_cast<size_t>(size));
+  auto next = free_.upper_bound(start);
+  if (next != free_.end() && next->first == start + size) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += size;
+      return;
+    }
+  }
+  free_.emplace(start, size);
+}
+
+bool Arena::holds(const void* memory, int64_t bytes) const {
+  const int64_t offset = static_cast<const std::byte*>(memory) - base_;
+  const auto next = taken_.upper_bound(offset);
+  if (next == taken_.begin()) return false;
+  const auto& [start, size] = *std::prev(next);
+  return offset + bytes <= start + size;
+}
+
+void Arena::protect(int protection) {
+  if (reached_ == 0) return;
+  const int status = mprotect(base_, static_cast<size_t>(rounded(reached_, kPage)), protection);
+  SP_CHECK(status == 0, "the arena cannot be protected");
+}
+
+Arena::Open::Open(Arena& opened) : arena(opened) {
+  if (arena.open_++ == 0) arena.protect(PROT_READ | PROT_WRITE);
+}
+
+Arena::Open::~Open() {
+  if (--arena.open_ == 0) arena.protect(PROT_NONE);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,80 @@
+// What a StandIn is made of: an arena that only queued work may touch, streams as queues, events as
+// counters. Every function is called with the machine's lock held.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "shardproof/localtensor/rng.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+
+// Device memory of all devices: one range of addresses, closed to everybody but running work.
+class Arena {
+ public:
+  explicit Arena(int64_t bytes);
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+  void* take(int64_t bytes);  // null: nothing left
+  void give(void* memory);    // from running work: poisons it
+  // Whether all of it was taken and is not given back.
+  bool holds(const void* memory, int64_t bytes) const;
+  int64_t in_use() const { return in_use_; }
+
+  // While one lives, the memory can be touched.
+  struct Open {
+    explicit Open(Arena& arena);
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    ~Open();
+    Arena& arena;
+  };
+
+ private:
+  void protect(int protection);
+  std::byte* base_ = nullptr;
+  int64_t bytes_, reached_ = 0, in_use_ = 0;
+  int open_ = 0;
+  std::map<int64_t, int64_t> free_, taken_;  // offset -> bytes
+};
+
+struct StandInEvent {
+  int64_t asked = 0, reached = 0;  // how often it was recorded, how often that came up
+  double time = 0;                 // of the last time, in milliseconds
+};
+
+struct StandInStream {
+  StandIn::Machine* machine = nullptr;
+  int device = 0;
+  std::deque<StandIn::Work> queue;
+  bool running = false;
+};
+
+struct StandIn::Machine {
+  explicit Machine(const StandInOptions& options);
+  void enqueue(StandInStream& stream, StandIn::Work work);
+  // Runs what a stream holds, at most `most` pieces; true when anything moved.
+  bool advance(StandInStream& stream, int64_t most);
+  // Until the stream is empty. When nothing moves any more, the program would hang: it ends.
+  void drain(StandInStream& stream);
+  void stir();  // somebody polls: streams come on by chance
+
+  std::recursive_mutex lock;
+  StandInOptions options;
+  Arena arena;
+  Rng rng;
+  uint64_t draws = 0;
+  double clock = 0;                                     // milliseconds
+  std::vector<std::unique_ptr<StandInStream>> streams;  // in order of making
+  std::set<std::unique_ptr<StandInEvent>> events;
+  std::map<std::thread::id, int> selected;  // device of each thread
+};
+
+}  // namespace shardproof

@@ -1,0 +1,161 @@
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/gpu/stand_in/machine.h"
+
+namespace shardproof {
+namespace {
+
+using Machine = StandIn::Machine;
+using MachinePointer = std::shared_ptr<Machine>;
+
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35;
+
+StandInStream& stream_of(void* stream) { return *static_cast<StandInStream*>(stream); }
+StandInEvent& event_of(void* event) { return *static_cast<StandInEvent*>(event); }
+
+void describe_devices(CudaApi& api, const MachinePointer& m) {
+  api.oldest_capability = 80;
+  api.driver_version = [m](int* version) { return *version = m->options.driver_version, 0; };
+  api.runtime_version = [](int* version) { return *version = 13000, 0; };
+  api.device_count = [m](int* count) {
+    return m->options.driver_version == 0 ? kNoDriver : (*count = m->options.devices, 0);
+  };
+  api.device_facts = [m](int ordinal, CudaDeviceFacts* facts) {
+    *facts = {"stand-in", m->options.device_bytes, m->options.capability / 10,
+              m->options.capability % 10};
+    return ordinal < m->options.devices ? 0 : kInvalidValue;
+  };
+  api.set_device = [m](int ordinal) {
+    const std::lock_guard guard(m->lock);
+    m->selected[std::this_thread::get_id()] = ordinal;
+    return ordinal < m->options.devices ? 0 : kInvalidValue;
+  };
+  api.error_text = [](int status) { return fmt::format("status {}", status); };
+  api.last_error = [] { return 0; };
+  api.keep_in_pool = [](int, uint64_t) { return 0; };
+}
+
+int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, CudaCopy way,
+         void* stream) {
+  const std::lock_guard guard(m->lock);
+  // Pageable memory of the host is read at once.
+  std::vector<std::byte> staged;
+  if (way == CudaCopy::to_device)
+    staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  const auto size = static_cast<int64_t>(bytes);
+  m->enqueue(stream_of(stream), [=, arena = &m->arena, staged = std::move(staged)] {
+    SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size), "a copy to what is no memory");
+    SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
+             "a copy from what is no memory");
+    std::memcpy(to, way == CudaCopy::to_device ? staged.data() : from, bytes);
+    return true;
+  });
+  return 0;
+}
+
+void hold_memory(CudaApi& api, const MachinePointer& m) {
+  api.allocate = [m](void** memory, size_t bytes, void* stream) {
+    const std::lock_guard guard(m->lock);
+    *memory = m->arena.take(static_cast<int64_t>(bytes));
+    // What was given back may still wait in a queue.
+    if (*memory == nullptr) {
+      for (const auto& other : m->streams) m->drain(*other);
+      *memory = m->arena.take(static_cast<int64_t>(bytes));
+    }
+    SP_CHECK(stream_of(stream).device == m->selected[std::this_thread::get_id()],
+             "memory is asked of the stream of another device");
+    return *memory == nullptr ? kOutOfMemory : 0;
+  };
+  api.release = [m](void* memory, void* stream) {
+    const std::lock_guard guard(m->lock);
+    m->enqueue(stream_of(stream), [m = m.get(), memory] { return m->arena.give(memory), true; });
+    return 0;
+  };
+  api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
+    return copy(m, to, from, bytes, way, stream);
+  };
+}
+
+void order_streams(CudaApi& api, const MachinePointer& m) {
+  api.make_stream = [m](void** stream) {
+    const std::lock_guard guard(m->lock);
+    auto made = std::make_unique<StandInStream>();
+    made->machine = m.get();
+    made->device = m->selected[std::this_thread::get_id()];
+    *stream = m->streams.emplace_back(std::move(made)).get();
+    return 0;
+  };
+  api.drop_stream = [m](void* stream) {
+    const std::lock_guard guard(m->lock);
+    m->drain(stream_of(stream));
+    std::erase_if(m->streams, [&](const auto& each) { return each.get() == stream; });
+    return 0;
+  };
+  api.synchronize_stream = [m](void* stream) {
+    const std::lock_guard guard(m->lock);
+    m->drain(stream_of(stream));
+    return 0;
+  };
+}
+
+void record_events(CudaApi& api, const MachinePointer& m) {
+  api.make_event = [m](void** event) {
+    const std::lock_guard guard(m->lock);
+    *event = m->events.insert(std::make_unique<StandInEvent>()).first->get();
+    return 0;
+  };
+  // Work that still names the event runs on; the machine keeps it.
+  api.drop_event = [](void*) { return 0; };
+  api.record_event = [m](void* event, void* stream) {
+    const std::lock_guard guard(m->lock);
+    StandInEvent& its = event_of(event);
+    const int64_t number = ++its.asked;
+    m->enqueue(stream_of(stream), [&its, number, m = m.get()] {
+      its.reached = std::max(its.reached, number);
+      its.time = m->clock;
+      return true;
+    });
+    return 0;
+  };
+  api.wait_event = [m](void* stream, void* event) {
+    const std::lock_guard guard(m->lock);
+    StandInEvent& its = event_of(event);
+    m->enqueue(stream_of(stream), [&its, number = its.asked] { return its.reached >= number; });
+    return 0;
+  };
+  api.query_event = [m](void* event, bool* reached) {
+    const std::lock_guard guard(m->lock);
+    m->stir();
+    *reached = event_of(event).reached == event_of(event).asked;
+    return 0;
+  };
+  api.elapsed = [m](float* milliseconds, void* from, void* to) {
+    const std::lock_guard guard(m->lock);
+    *milliseconds = static_cast<float>(event_of(to).time - event_of(from).time);
+    return 0;
+  };
+}
+
+}  // namespace
+
+StandIn::StandIn(const StandInOptions& options) : machine_(std::make_shared<Machine>(options)) {}
+
+CudaApi StandIn::api() const {
+  CudaApi api;
+  describe_devices(api, machine_);
+  hold_memory(api, machine_);
+  order_streams(api, machine_);
+  record_events(api, machine_);
+  return api;
+}
+
+int64_t StandIn::bytes_in_use() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->arena.in_use();
+}
+
+}  // namespace shardproof
