@@ -188,8 +188,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --seed N           seed of tensor values and schedules (default 0)
   --schedule KIND    fifo (default), seeded or adversarial: the order in which ranks get on
   --order ORDER      how reductions add: rank (default: members in order), f32 (wider sums of
-                     narrow floats), exact, or to the bits of NCCL: ring, tree,
-                     "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"
+                     narrow floats), exact, or to the bits of NCCL: ring, tree, pat, symmetric,
+                     "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"; or as a switch
+                     adds (nvls), whose bits nobody promises
   --backend NAMES    where ranks run (default local); see shardproof list backends. With several, as in
                      local,mpi, each case runs on each, and what they find is compared
   --processes N      of the mpi backend (default: one a rank, at most 8)

@@ -53,22 +53,25 @@ bool reduces(CollectiveKind kind);
 bool has_root(CollectiveKind kind);
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
 
-// In which order and precision a reduction folds (reduction_order.h). `f32` and `exact` round once,
-// at the end; all others round to the wire type after every addition.
+// In which order and precision a reduction folds (reduction_order.h). `f32`, `exact`, `symmetric`
+// and `nvls` round once, at the end; all others round to the wire type after every addition.
 enum class FoldOrder : uint8_t {
-  rank,   // members in group order
-  f32,    // the same, with f32 sums for narrower floats
-  exact,  // sums of floats without any rounding before the last
-  ring,   // NCCL's ring
-  tree,   // NCCL's double binary tree, a chain inside each node
+  rank,       // members in group order
+  f32,        // the same, with f32 sums for narrower floats
+  exact,      // sums of floats without any rounding before the last
+  ring,       // NCCL's ring
+  tree,       // NCCL's double binary tree, a chain inside each node
+  pat,        // NCCL's parallel aggregated trees
+  symmetric,  // NCCL's kernels on symmetric memory that load from the members
+  nvls,       // the switch adds: in an order that nobody promises
 };
 enum class NcclProtocol : uint8_t { simple, ll, ll128 };
 struct ReductionSchedule {
   FoldOrder order = FoldOrder::rank;
-  // Of ring and tree.
+  // Of ring, tree, pat and symmetric.
   NcclProtocol protocol = NcclProtocol::simple;
-  int channels = 1;  // that the communicator has
-  int nodes = 1;     // that the members lie on, in equal parts
+  int channels = 1;  // that the communicator has (symmetric: thread blocks)
+  int nodes = 1;     // that the members of a tree lie on, in equal parts
   bool operator==(const ReductionSchedule&) const = default;
 };
 

@@ -22,28 +22,40 @@ double as_wire(double scalar, DType dtype) {
   return load_f64(element, dtype);
 }
 
-// One addition of NCCL's kernels on tiles of the wire type.
+// What NCCL's symmetric kernels hold a sum in (ncclSymkAccumType).
+DType symmetric_sum(const Collective& call) {
+  const bool mean = call.reduction.op == ReduceOp::avg;
+  if (is_small8(call.dtype)) return mean ? DType::f16 : DType::f32;
+  return DType::f32;
+}
+
+// One addition of NCCL's kernels on tiles of partial results, which are of the wire type, but in
+// symmetric kernels.
 class Adder {
  public:
-  Adder(const Collective& call) : dtype_(call.dtype), op_(call.reduction), n_(call.group.size()) {
+  Adder(const Collective& call)
+      : dtype_(call.dtype), held_(call.dtype), op_(call.reduction), n_(call.group.size()) {
     const bool floats = !is_integral(dtype_);
+    if (order_of(call) == FoldOrder::symmetric) {
+      held_ = symmetric_sum(call);
+      scales_after_ = op_.op == ReduceOp::avg;
+      op_ = {ReduceOp::sum, 0};
+    }
     if (op_.op == ReduceOp::avg && floats) op_ = {ReduceOp::premul_sum, 1.0 / double(n_)};
     if (op_.op == ReduceOp::premul_sum && floats) op_.scalar = as_wire(op_.scalar, dtype_);
   }
 
+  DType held() const { return held_; }
+
   // What a member brings, scaled before the first addition.
   void bring(const std::byte* own, int64_t count, std::byte* out) const {
-    if (op_.op != ReduceOp::premul_sum) {
-      std::memcpy(out, own, static_cast<size_t>(count * size_of(dtype_)));
-      return;
-    }
+    if (op_.op != ReduceOp::premul_sum) return convert(own, dtype_, out, held_, count);
     if (!is_small8(dtype_)) return shardproof::fold(op_, {}, dtype_, &own, 1, 0, count, out);
     std::byte halves[2 * kTile];
     const std::byte* wide = halves;
     convert(own, dtype_, halves, DType::f16, count);
     shardproof::fold(op_, {}, DType::f16, &wide, 1, 0, count, halves);
-    saturate(halves, count);
-    convert(halves, DType::f16, out, dtype_, count);
+    narrow(halves, DType::f16, count, out);
   }
 
   void add(const std::byte* own, int64_t count, std::byte* sum) const {
@@ -51,17 +63,23 @@ class Adder {
     if (op == ReduceOp::min || op == ReduceOp::max) return choose(own, count, sum);
     const bool sums = op != ReduceOp::prod;
     const Reduction pair{sums ? ReduceOp::sum : ReduceOp::prod, 0};
-    if (is_small8(dtype_)) return add_in_half(pair, own, count, sum);
+    if (is_small8(held_)) return add_in_half(pair, own, count, sum);
     const std::byte* both[] = {own, sum};
-    shardproof::fold(pair, {}, dtype_, both, 2, 0, count, sum);
+    shardproof::fold(pair, {}, held_, both, 2, 0, count, sum);
   }
 
-  // NCCL divides an integer sum once, after it has wrapped.
-  void finish(int64_t count, std::byte* sum) const {
-    if (op_.op != ReduceOp::avg) return;
+  // The sum in the wire type. NCCL divides an integer sum once, after it has wrapped.
+  void finish(std::byte* sum, int64_t count, std::byte* out) const {
     const int64_t size = size_of(dtype_);
-    for (int64_t i = 0; i < count; ++i)
-      store_i64(sum + i * size, dtype_, load_i64(sum + i * size, dtype_) / n_);
+    if (scales_after_) {
+      const Reduction scale{ReduceOp::premul_sum, as_wire(1.0 / double(n_), held_)};
+      const std::byte* whole = sum;
+      shardproof::fold(scale, {}, held_, &whole, 1, 0, count, sum);
+    }
+    if (op_.op == ReduceOp::avg)
+      for (int64_t i = 0; i < count; ++i)
+        store_i64(sum + i * size, dtype_, load_i64(sum + i * size, dtype_) / n_);
+    narrow(sum, held_, count, out);
   }
 
  private:
@@ -91,23 +109,26 @@ class Adder {
     convert(sum, dtype_, right, DType::f16, count);
     const std::byte* both[] = {left, right};
     shardproof::fold(pair, {}, DType::f16, both, 2, 0, count, right);
-    saturate(right, count);
-    convert(right, DType::f16, sum, dtype_, count);
+    narrow(right, DType::f16, count, sum);
   }
 
-  // CUDA's conversion from half to an 8-bit float stays finite (__NV_SATFINITE).
-  void saturate(std::byte* halves, int64_t count) const {
-    const double most = dtype_ == DType::f8e4m3 ? 448 : 57344;
-    for (int64_t i = 0; i < count; ++i) {
-      std::byte* half = halves + 2 * i;
-      const double x = load_f64(half, DType::f16);
-      if (std::fabs(x) > most) store_f64(half, DType::f16, std::copysign(most, x));
+  // To the wire type. CUDA's conversion to an 8-bit float stays finite (__NV_SATFINITE).
+  void narrow(std::byte* wide, DType from, int64_t count, std::byte* out) const {
+    if (is_small8(dtype_) && from != dtype_) {
+      const double most = dtype_ == DType::f8e4m3 ? 448 : 57344;
+      const int64_t size = size_of(from);
+      for (int64_t i = 0; i < count; ++i) {
+        const double x = load_f64(wide + i * size, from);
+        if (std::fabs(x) > most) store_f64(wide + i * size, from, std::copysign(most, x));
+      }
     }
+    convert(wide, from, out, dtype_, count);
   }
 
-  DType dtype_;
+  DType dtype_, held_;
   Reduction op_;
   int64_t n_;
+  bool scales_after_ = false;
 };
 
 // Partial results of one tile.
@@ -130,7 +151,7 @@ class Stack {
 
 void fold_tile(const std::vector<FoldStep>& steps, const Adder& adder,
                const std::byte* const* inputs, int64_t offset_bytes, int64_t count, Stack& stack,
-               std::byte* out, int64_t bytes) {
+               std::byte* out) {
   for (const FoldStep& step : steps) {
     const std::byte* own = inputs[step.member] + offset_bytes;
     switch (step.kind) {
@@ -149,22 +170,21 @@ void fold_tile(const std::vector<FoldStep>& steps, const Adder& adder,
       }
     }
   }
-  adder.finish(count, stack.top());
-  std::memcpy(out, stack.pop(), static_cast<size_t>(bytes));
+  adder.finish(stack.top(), count, out);
+  stack.pop();
 }
 
-void fold_ring_or_tree(const Collective& call, const std::byte* const* inputs, int64_t first,
-                       int64_t count, std::byte* out) {
+void fold_as_nccl(const Collective& call, const std::byte* const* inputs, int64_t first,
+                  int64_t count, std::byte* out) {
   const Adder adder(call);
   const int64_t size = size_of(call.dtype);
-  Stack stack(kTile * size);
+  Stack stack(kTile * size_of(adder.held()));
   for (const FoldRange& range : fold_ranges(call)) {
     const int64_t from = std::max(first, range.first);
     const int64_t to = std::min(first + count, range.first + range.count);
     for (int64_t at = from; at < to; at += kTile) {
       const int64_t length = std::min(kTile, to - at);
-      fold_tile(range.steps, adder, inputs, at * size, length, stack, out + (at - first) * size,
-                length * size);
+      fold_tile(range.steps, adder, inputs, at * size, length, stack, out + (at - first) * size);
     }
   }
 }
@@ -260,12 +280,15 @@ bool is_of_nccl(const Reduction& reduction) {
 void fold_in_order(const Collective& call, const std::byte* const* inputs, int64_t first,
                    int64_t count, std::byte* out) {
   const FoldOrder order = call.schedule.order;
-  const bool nccl = order == FoldOrder::ring || order == FoldOrder::tree;
+  const bool nccl = order >= FoldOrder::ring && order != FoldOrder::nvls;
   if (nccl && is_of_nccl(call.reduction) && call.dtype != DType::boolean)
-    return fold_ring_or_tree(call, inputs, first, count, out);
+    return fold_as_nccl(call, inputs, first, count, out);
   if (order == FoldOrder::exact && adds(call.reduction.op) && !is_integral(call.dtype))
     return fold_exactly(call, inputs, first, count, out);
-  fold(call.reduction, call.schedule, call.dtype, inputs, call.group.size(), first, count, out);
+  // A switch adds 16-bit floats in f32 (multimem.ld_reduce with .acc::f32).
+  ReductionSchedule schedule = call.schedule;
+  if (order == FoldOrder::nvls) schedule.order = FoldOrder::f32;
+  fold(call.reduction, schedule, call.dtype, inputs, call.group.size(), first, count, out);
 }
 
 }  // namespace shardproof

@@ -1,30 +1,26 @@
 // NCCL's split of a call over channels and chunks, and the order of additions in each chunk.
 #include <algorithm>
 
+#include "shardproof/localtensor/detail/fold_orders.h"
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_order.h"
 
 namespace shardproof {
 namespace {
 
 constexpr int64_t kKib = 1024;
+constexpr int64_t kSimpleStep = 4096 * kKib / 8;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t align_up(int64_t a, int64_t to) { return divide_up(a, to) * to; }
 
-bool uses_tree(const Collective& call) {
-  return call.schedule.order == FoldOrder::tree && call.kind == CollectiveKind::all_reduce;
-}
+bool uses_tree(const Collective& call) { return order_of(call) == FoldOrder::tree; }
 
 // Bytes of a channel's chunk (calcCollChunking).
 int64_t chunk_bytes(const Collective& call) {
   const bool tree = uses_tree(call);
   const bool reduces_to_one = call.kind == CollectiveKind::reduce;
   switch (call.schedule.protocol) {
-    case NcclProtocol::simple: {
-      const int64_t step = 4096 * kKib / 8;
-      return tree || reduces_to_one ? step : 4 * step;
-    }
+    case NcclProtocol::simple: return tree || reduces_to_one ? kSimpleStep : 4 * kSimpleStep;
     case NcclProtocol::ll: return 512 * kKib / 8 / 2;
     case NcclProtocol::ll128: return 120 * 640 * 8 * 8 / 8 * 15 / 16 / 1920 * 1920;
   }
@@ -33,6 +29,8 @@ int64_t chunk_bytes(const Collective& call) {
 
 // Channels that a call of so many bytes is worth (topoGetAlgoInfo).
 int64_t channels_worth(const Collective& call, int64_t bytes) {
+  // NCCL sets no thread count for PAT, so that its loop over channels never turns.
+  if (order_of(call) == FoldOrder::pat) return call.schedule.channels;
   const NcclProtocol protocol = call.schedule.protocol;
   const bool ll = protocol == NcclProtocol::ll;
   const int64_t threads = protocol == NcclProtocol::ll128 ? 640 : 512;
@@ -135,7 +133,45 @@ void add_ring_part(const Collective& call, int64_t first, int64_t count,
   }
 }
 
+// Each member's block is cut over the channels, and each cut has trees of its own.
+std::vector<FoldRange> pat_ranges(const Collective& call) {
+  const int64_t n = call.group.size(), size = size_of(call.dtype);
+  const std::vector<int64_t> counts = channel_counts(call);
+  std::vector<FoldRange> ranges;
+  for (int64_t member = 0; member < n; ++member) {
+    int64_t at = member * call.count;
+    for (const int64_t count : counts) {
+      int64_t chunk = kSimpleStep;
+      while (chunk * 16 > count * size * n && chunk > 64 * kKib) chunk /= 2;
+      ranges.push_back({at, count, pat_steps(n, member, chunk / size, count)});
+      at += count;
+    }
+  }
+  return ranges;
+}
+
 }  // namespace
+
+bool is_fixed(FoldOrder order) { return order != FoldOrder::nvls; }
+
+FoldOrder order_of(const Collective& call) {
+  const FoldOrder order = call.schedule.order;
+  const bool scatters = call.kind == CollectiveKind::reduce_scatter;
+  const ReduceOp op = call.reduction.op;
+  const bool means = op == ReduceOp::avg || op == ReduceOp::sum;
+  switch (order) {
+    case FoldOrder::tree: return call.kind == CollectiveKind::all_reduce ? order : FoldOrder::ring;
+    case FoldOrder::pat:
+      return scatters && op != ReduceOp::avg && op != ReduceOp::premul_sum ? order
+                                                                           : FoldOrder::ring;
+    case FoldOrder::symmetric: {
+      const bool both = scatters || call.kind == CollectiveKind::all_reduce;
+      const bool narrow = is_floating(call.dtype) && call.dtype != DType::f64;
+      return both && means && narrow ? order : FoldOrder::ring;
+    }
+    default: return order;
+  }
+}
 
 std::vector<int64_t> channel_counts(const Collective& call) {
   if (call.count == 0) return {};
@@ -152,6 +188,9 @@ std::vector<int64_t> channel_counts(const Collective& call) {
 
 std::vector<FoldRange> fold_ranges(const Collective& call) {
   const int64_t n = call.group.size();
+  const FoldOrder order = order_of(call);
+  if (order == FoldOrder::pat && n > 1) return pat_ranges(call);
+  if (order == FoldOrder::symmetric) return symmetric_ranges(call);
   std::vector<FoldRange> ranges;
   if (call.kind == CollectiveKind::reduce_scatter) {
     for (int64_t member = 0; member < n; ++member)

@@ -11,7 +11,8 @@
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOrders = {"rank", "f32", "exact", "ring", "tree"};
+constexpr std::array<std::string_view, 8> kOrders = {"rank", "f32", "exact",     "ring",
+                                                     "tree", "pat", "symmetric", "nvls"};
 constexpr std::array<std::string_view, 3> kProtocols = {"simple", "ll", "ll128"};
 
 template <size_t N>
@@ -56,6 +57,24 @@ void read_setting(std::string_view setting, ReductionSchedule& schedule) {
   }
 }
 
+bool is_of_nccl(FoldOrder order) { return order >= FoldOrder::ring; }
+
+// What the algorithm has not.
+void refuse_settings(const ReductionSchedule& schedule) {
+  const bool pat = schedule.order == FoldOrder::pat;
+  if (!pat && schedule.order != FoldOrder::symmetric) return;
+  const std::string_view order = kOrders[static_cast<size_t>(schedule.order)];
+  if (schedule.nodes != 1)
+    throw_bad_input("order {}: expected channels or protocol, found nodes={}", order,
+                    schedule.nodes);
+  const bool wrong =
+      pat ? schedule.protocol != NcclProtocol::simple : schedule.protocol == NcclProtocol::ll128;
+  if (wrong)
+    throw_bad_input("order {}: expected protocol {}, found {}", order,
+                    pat ? "simple" : "simple or ll",
+                    kProtocols[static_cast<size_t>(schedule.protocol)]);
+}
+
 }  // namespace
 
 std::string to_string(const ReductionSchedule& schedule) {
@@ -78,7 +97,7 @@ ReductionSchedule parse_reduction_schedule(std::string_view text) {
   schedule.order =
       static_cast<FoldOrder>(index_in(kOrders, trimmed(text.substr(0, open)), "reduction order"));
   if (open == std::string_view::npos) return schedule;
-  if (schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree)
+  if (!is_of_nccl(schedule.order) || schedule.order == FoldOrder::nvls)
     throw_bad_input("order {} has no settings", kOrders[static_cast<size_t>(schedule.order)]);
   std::string_view rest = trimmed(text.substr(open + 1));
   if (rest.empty() || rest.back() != ')')
@@ -89,17 +108,33 @@ ReductionSchedule parse_reduction_schedule(std::string_view text) {
     read_setting(rest.substr(0, comma), schedule);
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
   }
+  refuse_settings(schedule);
   return schedule;
 }
 
 std::string nccl_pins(const ReductionSchedule& schedule) {
-  if (schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree) return "";
+  if (!is_of_nccl(schedule.order)) return "";
   constexpr std::array<std::string_view, 3> kNames = {"Simple", "LL", "LL128"};
-  return fmt::format(
-      "NCCL_ALGO={} NCCL_PROTO={} NCCL_MIN_CTAS={} NCCL_MAX_CTAS={} NCCL_NVLS_ENABLE=0 "
-      "NCCL_COLLNET_ENABLE=0",
-      schedule.order == FoldOrder::ring ? "Ring" : "Tree",
-      kNames[static_cast<size_t>(schedule.protocol)], schedule.channels, schedule.channels);
+  const std::string_view protocol = kNames[static_cast<size_t>(schedule.protocol)];
+  const std::string ctas = fmt::format("NCCL_MIN_CTAS={0} NCCL_MAX_CTAS={0}", schedule.channels);
+  constexpr std::string_view kPlain = "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
+  switch (schedule.order) {
+    case FoldOrder::ring:
+    case FoldOrder::tree:
+      return fmt::format("NCCL_ALGO={} NCCL_PROTO={} {} {}",
+                         schedule.order == FoldOrder::ring ? "Ring" : "Tree", protocol, ctas,
+                         kPlain);
+    case FoldOrder::pat:
+      return fmt::format("NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple {} {}", ctas,
+                         kPlain);
+    case FoldOrder::symmetric:
+      // Only one kernel can be named: reduce_scatter's order is that of all its kernels that load.
+      return fmt::format(
+          "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL={} NCCL_SYM_CTAS={} {}",
+          schedule.protocol == NcclProtocol::ll ? "AllReduce_AGxLL_R" : "AllReduce_RSxLD_AGxST",
+          schedule.channels, kPlain);
+    default: return "NCCL_ALGO=NVLS NCCL_PROTO=Simple NCCL_NVLS_ENABLE=1";
+  }
 }
 
 }  // namespace shardproof

@@ -1,12 +1,16 @@
 // Reduction orders: which member's element is added when, and what is rounded in between.
 //
-// `rank` and `f32` add the members in group order. `ring` and `tree` add as NCCL's kernels of that
-// name do (NCCL 2.28: src/device/all_reduce.h, reduce_scatter.h, reduce.h for the order inside a
+// `rank` and `f32` add the members in group order. The others add as NCCL's kernels of that name do
+// (NCCL 2.28 to 2.30: src/device/all_reduce.h, reduce_scatter.h, reduce.h for the order inside a
 // channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc for the channels and
-// chunks), so that the result has the bits of a run with NCCL_ALGO, NCCL_PROTO and NCCL_MAX_CTAS
-// pinned to what the order says. They assume rings and chains in group order, one call a group, and
-// consecutive members on each node. NCCL has a tree for all_reduce only: its reduce_scatter and
-// reduce go round the ring.
+// chunks; PatRSAlgorithm of src/include/collectives.h; src/device/symmetric), so that the result
+// has the bits of a run with the environment that nccl_pins says. They assume rings and chains in
+// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+//
+// What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
+// reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
+// reduce_scatter on floats up to f32. `nvls` is the one whose bits nobody promises: it stands for a
+// sum in the switch's precision in some order, and a comparison with it is one within the bound.
 #pragma once
 
 #include <string>
@@ -17,8 +21,9 @@
 
 namespace shardproof {
 
-// "rank", "f32", "exact", "ring", "tree(channels=2, protocol=ll, nodes=2)": what is default is left
-// out. Error(bad_input) for anything else.
+// "rank", "f32", "exact", "ring", "tree(channels=2, protocol=ll, nodes=2)", "pat(channels=4)",
+// "symmetric(channels=16, protocol=ll)", "nvls": what is default is left out. Error(bad_input) for
+// anything else.
 std::string to_string(const ReductionSchedule& schedule);
 ReductionSchedule parse_reduction_schedule(std::string_view text);
 
@@ -40,6 +45,11 @@ struct FoldRange {
   int64_t first = 0, count = 0;  // of the elements that are reduced, without gaps
   std::vector<FoldStep> steps;
 };
+// The order that this call is folded in: its schedule's, or the ring where that has none for it.
+FoldOrder order_of(const Collective& collective);
+// Whether every run gives the same bits.
+bool is_fixed(FoldOrder order);
+
 // How one group folds a call: ranges in ascending order that cover all its elements (all_reduce and
 // reduce: count; reduce_scatter: members * count).
 std::vector<FoldRange> fold_ranges(const Collective& collective);

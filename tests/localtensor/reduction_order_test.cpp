@@ -105,11 +105,15 @@ TEST(ReductionOrder, TreesAreThoseOfNccl) {
 }
 
 TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
-  for (const char* order : {"ring", "tree", "ring(channels=24)", "tree(channels=4, protocol=ll)",
-                            "ring(channels=3, protocol=ll128)", "tree(nodes=2, channels=2)"})
-    for (const int64_t members : {2, 4, 6})
+  for (const char* order :
+       {"ring", "tree", "ring(channels=24)", "tree(channels=4, protocol=ll)",
+        "ring(channels=3, protocol=ll128)", "tree(nodes=2, channels=2)", "pat", "pat(channels=5)",
+        "symmetric", "symmetric(channels=7)", "symmetric(protocol=ll)"})
+    for (const int64_t members : {2, 4, 6, 10, 18})
       for (const int64_t count : {1, 7, 1000, 70001, 3000000}) {
-        const Collective call = all_reduce(members, DType::bf16, count, order);
+        Collective call = all_reduce(members, DType::bf16, count, order);
+        if (call.schedule.order == FoldOrder::pat) call.kind = CollectiveKind::reduce_scatter;
+        const int64_t all = call.kind == CollectiveKind::reduce_scatter ? members * count : count;
         int64_t at = 0;
         for (const FoldRange& range : fold_ranges(call)) {
           EXPECT_EQ(range.first, at);
@@ -125,7 +129,7 @@ TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
           EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(members), 1));
           EXPECT_EQ(height, 1);
         }
-        EXPECT_EQ(at, count) << order;
+        EXPECT_EQ(at, all) << order;
       }
 }
 
@@ -135,12 +139,15 @@ TEST(ReductionOrder, AllOrdersAgreeWhereSumsAreExact) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8})
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::prod})
       for (const int64_t members : {1, 2, 3, 4, 8})
-        for (const char* order : {"f32", "exact", "ring", "tree", "tree(channels=4, nodes=1)"}) {
+        for (const char* order : {"f32", "exact", "ring", "tree", "tree(channels=4, nodes=1)",
+                                  "pat", "symmetric", "symmetric(protocol=ll)", "nvls"}) {
           Collective call = all_reduce(members, dtype, 2500, order, {op, 0});
+          const bool scatters = call.schedule.order == FoldOrder::pat;
+          if (scatters) call.kind = CollectiveKind::reduce_scatter;
           std::vector<Tensor> inputs;
           for (int64_t member = 0; member < members; ++member) {
             std::vector<double> values;
-            for (int64_t i = 0; i < call.count; ++i)
+            for (int64_t i = 0; i < call.count * (scatters ? members : 1); ++i)
               values.push_back(double((member * 5 + i * 3) % 3));
             inputs.push_back(tensor(dtype, values));
           }
@@ -197,6 +204,101 @@ TEST(ReductionOrder, ReduceScatterEndsAtEachOwner) {
       };
       ASSERT_EQ(at(*result[owner], i), (x(1) + x(2)) + x(3));
     }
+}
+
+// Distances from the destination: 0 takes in 2, 4 and 1, in this order; 4 takes in 6 and 5.
+TEST(ReductionOrder, PatAddsAlongItsTrees) {
+  Collective call = all_reduce(8, DType::f32, 50, "pat");
+  call.kind = CollectiveKind::reduce_scatter;
+  const std::vector<Tensor> inputs = noisy(call, 400);
+  const auto result = reference(call, inputs);
+  int64_t unlike_the_ring = 0;
+  for (size_t owner = 0; owner < 8; ++owner)
+    for (int64_t i = 0; i < call.count; ++i) {
+      const auto x = [&](size_t distance) {
+        const int64_t element = static_cast<int64_t>(owner) * call.count + i;
+        return static_cast<float>(at(inputs[(owner + 8 - distance) % 8], element));
+      };
+      const float far = ((x(7) + x(6)) + x(4)) + x(5);
+      ASSERT_EQ(at(*result[owner], i), (((x(3) + x(2)) + x(0)) + far) + x(1));
+      float ring = x(7);
+      for (size_t step = 7; step-- > 0;) ring += x(step);
+      unlike_the_ring += at(*result[owner], i) != ring;
+    }
+  EXPECT_GT(unlike_the_ring, 50);
+}
+
+// Tiles of 2 KiB, then of 512 bytes, while they fill a block of every member; then a warp of
+// elements to each in turn.
+TEST(ReductionOrder, SymmetricKernelsAddFromTheOwnerOn) {
+  const int64_t count = 20000;
+  const Collective call = all_reduce(4, DType::f32, count, "symmetric");
+  const std::vector<Tensor> inputs = noisy(call, count);
+  const auto result = reference(call, inputs);
+  int64_t unlike_rank_order = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t tile = i < 16384 ? i / 512 : i < 18432 ? (i - 16384) / 128 : (i - 18432) / 32;
+    const auto x = [&](int64_t step) {
+      return static_cast<float>(at(inputs[static_cast<size_t>((tile + step) % 4)], i));
+    };
+    const float sum = ((x(0) + x(1)) + x(2)) + x(3);
+    ASSERT_EQ(at(*result[1], i), sum) << i;
+    const auto r = [&](size_t member) { return static_cast<float>(at(inputs[member], i)); };
+    unlike_rank_order += sum != ((r(0) + r(1)) + r(2)) + r(3);
+  }
+  EXPECT_GT(unlike_rank_order, 1000);
+}
+
+TEST(ReductionOrder, SymmetricKernelsRoundOnce) {
+  const Collective call = all_reduce(3, DType::bf16, 500, "symmetric(protocol=ll)");
+  const std::vector<Tensor> inputs = noisy(call, call.count);
+  const auto result = reference(call, inputs);
+  const auto narrow = [](double x) { return at(tensor(DType::bf16, {x}), 0); };
+  int64_t unlike_two_roundings = 0;
+  for (int64_t i = 0; i < call.count; ++i) {
+    const auto x = [&](size_t member) { return static_cast<float>(at(inputs[member], i)); };
+    ASSERT_EQ(at(*result[2], i), narrow((x(0) + x(1)) + x(2)));
+    unlike_two_roundings += at(*result[2], i) != narrow(narrow(x(0) + x(1)) + double(x(2)));
+  }
+  EXPECT_GT(unlike_two_roundings, 20);
+}
+
+TEST(ReductionOrder, SymmetricKernelsScaleTheWholeSum) {
+  for (const char* order : {"symmetric", "symmetric(protocol=ll)"}) {
+    Collective call = all_reduce(3, DType::bf16, 64, order, {ReduceOp::avg, 0});
+    call.kind = CollectiveKind::reduce_scatter;
+    const std::vector<Tensor> inputs = noisy(call, 192);
+    const auto result = reference(call, inputs);
+    const bool ll = call.schedule.protocol == NcclProtocol::ll;
+    for (size_t owner = 0; owner < 3; ++owner)
+      for (int64_t i = 0; i < call.count; ++i) {
+        const auto x = [&](size_t step) {
+          const int64_t element = static_cast<int64_t>(owner) * call.count + i;
+          return static_cast<float>(at(inputs[((ll ? 0 : owner) + step) % 3], element));
+        };
+        const float mean = ((x(0) + x(1)) + x(2)) * (1.0f / 3);
+        ASSERT_EQ(at(*result[owner], i), at(tensor(DType::bf16, {mean}), 0)) << order;
+      }
+  }
+}
+
+TEST(ReductionOrder, WhatAnAlgorithmHasNotGoesRoundTheRing) {
+  const auto order = [](CollectiveKind kind, DType dtype, ReduceOp op, const char* text) {
+    Collective call = all_reduce(2, dtype, 4, text, {op, 0});
+    call.kind = kind;
+    return order_of(call);
+  };
+  constexpr auto kAllReduce = CollectiveKind::all_reduce;
+  constexpr auto kScatter = CollectiveKind::reduce_scatter;
+  EXPECT_EQ(order(kAllReduce, DType::f32, ReduceOp::sum, "pat"), FoldOrder::ring);
+  EXPECT_EQ(order(kScatter, DType::f32, ReduceOp::sum, "pat"), FoldOrder::pat);
+  EXPECT_EQ(order(kScatter, DType::f32, ReduceOp::avg, "pat"), FoldOrder::ring);
+  EXPECT_EQ(order(kScatter, DType::f32, ReduceOp::sum, "tree"), FoldOrder::ring);
+  EXPECT_EQ(order(kAllReduce, DType::f64, ReduceOp::sum, "symmetric"), FoldOrder::ring);
+  EXPECT_EQ(order(kAllReduce, DType::i32, ReduceOp::sum, "symmetric"), FoldOrder::ring);
+  EXPECT_EQ(order(kAllReduce, DType::f32, ReduceOp::max, "symmetric"), FoldOrder::ring);
+  EXPECT_EQ(order(CollectiveKind::reduce, DType::f32, ReduceOp::sum, "symmetric"), FoldOrder::ring);
+  EXPECT_EQ(order(kAllReduce, DType::f16, ReduceOp::avg, "symmetric"), FoldOrder::symmetric);
 }
 
 // 1/3 is rounded to bf16, each product again, and each sum.
@@ -268,11 +370,18 @@ TEST(ReductionOrder, AnExactSumRoundsOnce) {
 
 TEST(ReductionOrder, PrintsAndParses) {
   for (const char* text : {"rank", "f32", "exact", "ring", "tree", "ring(channels=24)",
-                           "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)"})
+                           "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)",
+                           "pat(channels=3)", "symmetric(channels=16, protocol=ll)", "nvls"})
     EXPECT_EQ(to_string(parse_reduction_schedule(text)), text);
   EXPECT_EQ(nccl_pins(parse_reduction_schedule("ring(channels=2)")),
             "NCCL_ALGO=Ring NCCL_PROTO=Simple NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
             "NCCL_COLLNET_ENABLE=0");
+  EXPECT_EQ(nccl_pins(parse_reduction_schedule("pat(channels=2)")),
+            "NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple NCCL_MIN_CTAS=2 "
+            "NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
+  EXPECT_EQ(nccl_pins(parse_reduction_schedule("symmetric(channels=8)")),
+            "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL=AllReduce_RSxLD_AGxST NCCL_SYM_CTAS=8 "
+            "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
   EXPECT_EQ(nccl_pins({}), "");
 }
 
@@ -290,6 +399,11 @@ TEST(ReductionOrder, WhatIsWrongIsSaid) {
   EXPECT_NE(message("ring(channels=0)").find("from 1 on"), std::string::npos);
   EXPECT_NE(message("ring(channels=2").find("\")\""), std::string::npos);
   EXPECT_NE(message("rank(channels=2)").find("no settings"), std::string::npos);
+  EXPECT_NE(message("nvls(channels=2)").find("no settings"), std::string::npos);
+  EXPECT_NE(message("pat(protocol=ll)").find("expected protocol simple, found ll"),
+            std::string::npos);
+  EXPECT_NE(message("symmetric(protocol=ll128)").find("simple or ll"), std::string::npos);
+  EXPECT_NE(message("symmetric(nodes=2)").find("found nodes=2"), std::string::npos);
   EXPECT_THROW(reference(all_reduce(3, DType::f32, 4, "tree(nodes=2)"),
                          noisy(all_reduce(3, DType::f32, 4, "tree"), 4)),
                Error);
