@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/backends/repetition.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/local_tensor.h"
 
@@ -45,16 +46,22 @@ struct CrewOptions {
   std::string join;  // this process is one of them, and the coordinator is at this address
 };
 
+class Transport;  // remote/transport.h
+
 class Crew {
  public:
   virtual ~Crew() = default;
-  // Of the process that judges: the others go to this case, and leave it.
+  // Of the process that judges: the others go to this case, and leave it. What each of them has
+  // told of it, awaited; throws Error(io) when one is lost.
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;
+  virtual std::vector<Repeated> told() = 0;
   // Of the others: the case to go to, nothing when there are no more; and that they are through
   // with it, with what went wrong there.
   virtual std::optional<int64_t> next() = 0;
   virtual void done(const std::string& trouble) = 0;
+  virtual void tell(const Repeated& repeated) = 0;
+  virtual Transport& transport() = 0;
 };
 
 }  // namespace shardproof

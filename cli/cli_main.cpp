@@ -57,6 +57,8 @@ const std::vector<Command>& commands() {
       {"run", "run scenarios and say whether they do what they should", run_command, run_help},
       {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
+      {"bench", "measure a collective as nccl-tests does, with a prediction beside", bench_command,
+       bench_help},
       {"list", "list ops, backends, scenarios or examples", list_command, list_help},
       {"new", "print a small scenario to start from", new_command, new_help},
       {"help", "help on a command, or the scenario language", help_command, help_help},

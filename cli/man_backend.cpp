@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "shardproof/backends/assembly.h"
@@ -15,6 +16,7 @@ namespace shardproof {
 namespace {
 
 namespace fs = std::filesystem;
+namespace po = boost::program_options;
 
 constexpr int kMostByDefault = 8;
 constexpr int kMost = 4096;
@@ -55,14 +57,6 @@ std::string this_program() {
   return path.string();
 }
 
-int processes_for(const std::vector<Scenario>& scenarios) {
-  int64_t ranks = 1;
-  for (const Scenario& scenario : scenarios)
-    for (const Case& one : scenario.cases)
-      for (const Phase& phase : one.phases) ranks = std::max(ranks, phase.job.world);
-  return static_cast<int>(std::min<int64_t>(ranks, kMostByDefault));
-}
-
 double read_timeout(const std::string& text) {
   const std::optional<Duration> time = parse_duration(text);
   if (!time || *time <= Duration{})
@@ -70,7 +64,43 @@ double read_timeout(const std::string& text) {
   return to_seconds(*time);
 }
 
+void check_backend(const std::string& name, const Registries& registries) {
+  NearestName nearest(name);
+  for (const auto& launcher : registries.backends) {
+    if (launcher->name() == name) {
+      if (const auto reason = launcher->not_viable())
+        throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
+      return;
+    }
+    nearest.offer(launcher->name());
+  }
+  throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
+}
+
 }  // namespace
+
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries) {
+  std::vector<std::string> names;
+  std::istringstream in(text);
+  for (std::string name; std::getline(in, name, ',');) {
+    check_backend(name, registries);
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw_bad_input("--backend: {} stands there twice", name);
+    names.push_back(name);
+  }
+  if (names.empty()) throw_bad_input("--backend: expected names such as local,mpi");
+  return names;
+}
+
+po::options_description crew_options() {
+  po::options_description options;
+  options.add_options()                                            //
+      ("processes", po::value<int>())                              //
+      ("timeout", po::value<std::string>()->default_value("30s"))  //
+      ("hosts", po::value<std::string>())                          //
+      (kJoinOption, po::value<std::string>());
+  return options;
+}
 
 void become_worker(const std::string& address) { keep_worker(address, process_number()); }
 
@@ -81,7 +111,8 @@ CrewOptions read_crew(const CrewRequest& request) {
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
   const std::optional<Started> started = started_by_mpirun();
-  crew.processes = started ? started->processes : processes_for(request.scenarios);
+  crew.processes = started ? started->processes
+                           : static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
   if (given.count("processes")) crew.processes = given["processes"].as<int>();
   if (crew.processes < 1 || crew.processes > kMost)
     throw_bad_input("--processes must be between 1 and {}", kMost);
@@ -90,7 +121,7 @@ CrewOptions read_crew(const CrewRequest& request) {
     crew.join = given[kJoinOption].as<std::string>();
     return crew;
   }
-  crew.command = {this_program(), "run"};
+  crew.command = {this_program(), request.command};
   for (const std::string& word : request.words) crew.command.push_back(word);
   crew.command.push_back(std::string("--") + kJoinOption);
   return crew;

@@ -71,6 +71,10 @@ po::variables_map parse_words(const Words& words, const po::options_description&
   return given;
 }
 
+int64_t read_max_bytes(const po::variables_map& given) {
+  return given.count("max-bytes") ? read_bytes(given["max-bytes"].as<std::string>()) : 0;
+}
+
 po::options_description loading_options() {
   po::options_description options;
   options.add_options()                                            //
@@ -84,8 +88,7 @@ LoadOptions read_loading_options(const po::variables_map& given) {
   LoadOptions options;
   options.max_ranks = given["max-ranks"].as<int64_t>();
   if (options.max_ranks < 1) throw_bad_input("--max-ranks must be at least 1");
-  if (given.count("max-bytes"))
-    options.max_bytes = read_bytes(given["max-bytes"].as<std::string>());
+  options.max_bytes = read_max_bytes(given);
   if (!given.count("set")) return options;
   for (const std::string& text : given["set"].as<Words>()) {
     const size_t equals = text.find('=');

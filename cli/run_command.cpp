@@ -16,6 +16,7 @@ namespace po = boost::program_options;
 po::options_description run_options() {
   po::options_description options;
   options.add(loading_options());
+  options.add(crew_options());
   options.add_options()                                              //
       ("path", po::value<Words>())                                   //
       ("case", po::value<std::string>())                             //
@@ -23,10 +24,6 @@ po::options_description run_options() {
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
-      ("processes", po::value<int>())                                //
-      ("timeout", po::value<std::string>()->default_value("30s"))    //
-      ("hosts", po::value<std::string>())                            //
-      (kJoinOption, po::value<std::string>())                        //
       ("jobs", po::value<int>())                                     //
       ("json", po::value<std::string>())                             //
       ("junit", po::value<std::string>());
@@ -46,33 +43,6 @@ ReductionSchedule read_order(const std::string& text) {
   } catch (const Error& error) {
     throw_bad_input("--order: {}", error.message());
   }
-}
-
-void check_backend(const std::string& name, const Registries& registries) {
-  NearestName nearest(name);
-  for (const auto& launcher : registries.backends) {
-    if (launcher->name() == name) {
-      if (const auto reason = launcher->not_viable())
-        throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
-      return;
-    }
-    nearest.offer(launcher->name());
-  }
-  throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
-}
-
-// "local,mpi": each once.
-std::vector<std::string> read_backends(const std::string& text, const Registries& registries) {
-  std::vector<std::string> names;
-  std::istringstream in(text);
-  for (std::string name; std::getline(in, name, ',');) {
-    check_backend(name, registries);
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      throw_bad_input("--backend: {} stands there twice", name);
-    names.push_back(name);
-  }
-  if (names.empty()) throw_bad_input("--backend: expected names such as local,mpi");
-  return names;
 }
 
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
@@ -139,6 +109,14 @@ void print_refusals(const RunResult& result) {
   if (count > kShown) fmt::print(stderr, "and {} cases more\n", count - kShown);
 }
 
+int64_t most_ranks(const std::vector<Scenario>& scenarios) {
+  int64_t ranks = 1;
+  for (const Scenario& scenario : scenarios)
+    for (const Case& one : scenario.cases)
+      for (const Phase& phase : one.phases) ranks = std::max(ranks, phase.job.world);
+  return ranks;
+}
+
 }  // namespace
 
 int run_command(const Words& words, const Registries& all) {
@@ -154,7 +132,8 @@ int run_command(const Words& words, const Registries& all) {
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
   if (scenarios.empty()) return 2;
-  const CrewRole role = man_backends(registries, options, {words, given, scenarios});
+  const CrewRole role =
+      man_backends(registries, options, {"run", words, given, most_ranks(scenarios)});
   if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
   if (role != CrewRole::leads) return 0;
 

@@ -57,6 +57,9 @@ class Coordinator : public Crew {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
+  std::vector<Repeated> told() override;
+  void tell(const Repeated&) override;
+  Transport& transport() override;
 
   std::unique_ptr<World> start(const WorldOptions& options);
 

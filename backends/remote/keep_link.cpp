@@ -77,6 +77,7 @@ void WorkerLink::await(Order kind) {
 
 void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
 void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
+std::vector<Repeated> WorkerLink::told() { SP_UNREACHABLE("nobody tells a worker"); }
 
 std::optional<int64_t> WorkerLink::next() {
   for (;;) {
@@ -89,6 +90,14 @@ std::optional<int64_t> WorkerLink::next() {
     left_ = false;
     return in.number();
   }
+}
+
+void WorkerLink::tell(const Repeated& repeated) {
+  WireWriter message = message_of(Announce::repeated);
+  message.add_real(repeated.seconds);
+  message.add(repeated.wrong);
+  pipe_->send(message);
+  pipe_->flush();
 }
 
 // Every case ends with the coordinator's leave.

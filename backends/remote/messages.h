@@ -34,6 +34,7 @@ enum class Announce : uint8_t {
   conclude,     // orders carried out; the hosts here have come to their end: finished, errors
   close,        // orders carried out; awaits the report
   case_done,    // what went wrong, or nothing
+  repeated,     // seconds, wrong elements
   state,        // of a worker, by its keeper: process, words; none while it lives
   beat,         // this process lives: what it is about
 };

@@ -24,9 +24,7 @@ void WorkerWorld::meet(WireReader& in) {
   move(std::move(moving));
 }
 
-namespace {
-
-Exchange message(CollectiveKind kind, int self, int other, int64_t number) {
+Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number) {
   Exchange exchange;
   exchange.kind = kind;
   exchange.dtype = DType::u8;
@@ -35,8 +33,6 @@ Exchange message(CollectiveKind kind, int self, int other, int64_t number) {
   exchange.number = number;
   return exchange;
 }
-
-}  // namespace
 
 // number, other process, whether the sender is here and its part, the same of the receiver.
 void WorkerWorld::pair(WireReader& in) {
@@ -56,7 +52,7 @@ void WorkerWorld::pair(WireReader& in) {
   moving.message = true;
   const bool sends = sender.party != nullptr;
   moving.exchange =
-      message(sends ? CollectiveKind::send : CollectiveKind::recv, self, other, number);
+      message_exchange(sends ? CollectiveKind::send : CollectiveKind::recv, self, other, number);
   if (sends) {
     moving.parts = {sender};
     const Brought own = brought(sender);
@@ -94,12 +90,12 @@ void WorkerWorld::put(WireReader& in) {
       end_part(*source.party);
       return;
     }
-    moving.exchange = message(CollectiveKind::send, self, other, number);
+    moving.exchange = message_exchange(CollectiveKind::send, self, other, number);
     moving.out = own.owner;
     moving.exchange.send = own.data;
     moving.exchange.count = own.size;
   } else {
-    moving.exchange = message(CollectiveKind::recv, self, other, number);
+    moving.exchange = message_exchange(CollectiveKind::recv, self, other, number);
     moving.target = target;
     moving.slot = slot;
     moving.in = Bytes::uninitialized(bytes);

@@ -154,6 +154,34 @@ std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator say
 void Coordinator::done(const std::string&) {
   SP_UNREACHABLE("the coordinator runs no case for others");
 }
+void Coordinator::tell(const Repeated&) { SP_UNREACHABLE("the coordinator repeats nothing"); }
+Transport& Coordinator::transport() { SP_UNREACHABLE("no contents come to the coordinator"); }
+
+std::vector<Repeated> Coordinator::told() {
+  std::vector<std::optional<Repeated>> told(members_.size());
+  size_t missing = told.size();
+  std::string trouble;
+  while (missing != 0 && trouble.empty()) {
+    listen(kTurn, [&](int process, WireReader& in) {
+      const Announce kind = static_cast<Announce>(in.number());
+      if (kind == Announce::case_done) trouble = in.text();
+      if (kind != Announce::repeated) return;
+      const double seconds = in.real();
+      told.at(static_cast<size_t>(process)) = Repeated{seconds, in.number()};
+      --missing;
+    });
+    if (const std::optional<Loss> loss = find_loss(); loss && missing != 0)
+      trouble = fmt::format("process {} {}", loss->process, loss->words);
+  }
+  if (early_) trouble = fmt::format("process {} {}", early_->process, early_->words);
+  if (!trouble.empty()) {
+    give_up();
+    throw Error(ErrorKind::io, trouble);
+  }
+  std::vector<Repeated> result;
+  for (const std::optional<Repeated>& one : told) result.push_back(one.value());
+  return result;
+}
 
 // --- hearing
 // --------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ class WorkerLink : public Crew {
   ~WorkerLink() override;
 
   MessagePipe& pipe() { return *pipe_; }
-  Transport& transport() { return *transport_; }
   // Whether this process computes, or waits: the coordinator is told now and then.
   void is_about(Activity activity) { activity_ = activity; }
   // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
@@ -53,6 +52,9 @@ class WorkerLink : public Crew {
   void end() override;
   std::optional<int64_t> next() override;
   void done(const std::string& trouble) override;
+  std::vector<Repeated> told() override;
+  void tell(const Repeated& repeated) override;
+  Transport& transport() override { return *transport_; }
 
  private:
   void beat();

@@ -24,6 +24,7 @@ const std::vector<Command>& commands();
 int run_command(const Words& words, const Registries& registries);
 int show_command(const Words& words, const Registries& registries);
 int plan_command(const Words& words, const Registries& registries);
+int bench_command(const Words& words, const Registries& registries);
 int list_command(const Words& words, const Registries& registries);
 int help_command(const Words& words, const Registries& registries);
 int new_command(const Words& words, const Registries& registries);
@@ -31,6 +32,7 @@ int new_command(const Words& words, const Registries& registries);
 std::string run_help();
 std::string show_help();
 std::string plan_help();
+std::string bench_help();
 std::string list_help();
 std::string help_help();
 std::string new_help();
@@ -51,6 +53,10 @@ boost::program_options::variables_map parse_words(
 // Options that run and show share: --set, --max-ranks, --max-bytes.
 boost::program_options::options_description loading_options();
 LoadOptions read_loading_options(const boost::program_options::variables_map& given);
+// Of --max-bytes; 0 when it is not given.
+int64_t read_max_bytes(const boost::program_options::variables_map& given);
+// "local,mpi": each once, known and viable.
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries);
 
 // A path to a scenario file and the text of what went wrong with it, if anything did.
 std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options);

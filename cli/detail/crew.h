@@ -14,10 +14,14 @@ inline constexpr const char* kJoinOption = "join-crew";  // not for people
 // Before anything else is done in this process.
 void become_worker(const std::string& address);
 
+// Options of every command with a crew: --processes, --timeout, --hosts.
+boost::program_options::options_description crew_options();
+
 struct CrewRequest {
-  const Words& words;  // of the command
+  std::string command;
+  const Words& words;  // behind it
   const boost::program_options::variables_map& given;
-  const std::vector<Scenario>& scenarios;
+  int64_t ranks = 1;  // the most that are needed
 };
 enum class CrewRole : uint8_t {
   leads,    // or there is no crew

@@ -171,7 +171,7 @@ TEST_F(Cli, HelpIsThere) {
   }
   const std::string page = read(std::string(SHARDPROOF_SOURCE_DIR) + "/docs/language.md");
   EXPECT_TRUE(tool("help language").out == page) << "not the page of docs/language.md";
-  for (const char* command : {"run", "show", "plan", "list", "new", "help"})
+  for (const char* command : {"run", "show", "plan", "bench", "list", "new", "help"})
     EXPECT_NE(tool("").out.find(std::string("shardproof ") + command), std::string::npos);
 }
 

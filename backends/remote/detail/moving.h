@@ -29,6 +29,8 @@ struct Moving {
 // Packs what the parts bring; false when no other process has a part, and all is done already.
 bool start_collective(Moving& moving, const RankBlocks& blocks, int self);
 void finish_collective(Moving& moving, int self);
+// Between this process and another; contents and their count are the caller's.
+Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number);
 // What a part brings, dense; poison where nothing has been written yet.
 struct Brought {
   Bytes owner;

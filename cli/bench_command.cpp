@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <cmath>
+
+#include "shardproof/backends/assembly.h"
+#include "shardproof/cli/detail/bench_plan.h"
+#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/detail/crew.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr Placing kPlacings[] = {Placing::apart, Placing::in_place};
+constexpr int64_t kPlacingCount = std::size(kPlacings);
+
+Repetition repetition_of(const BenchPlan& plan, int64_t index) {
+  Repetition repetition;
+  repetition.collective = plan.sizes.at(static_cast<size_t>(index / kPlacingCount));
+  repetition.checking = Checking::none;
+  repetition.placing = kPlacings[index % kPlacingCount];
+  repetition.warmup = plan.warmup;
+  repetition.times = plan.times;
+  if (can_be_checked(repetition.collective.kind, repetition.placing))
+    repetition.checking = plan.checking;
+  return repetition;
+}
+
+// As one of the crew: what the process that leads says is next.
+void follow(Launcher& launcher, const BenchPlan& plan) {
+  Crew& crew = *launcher.crew();
+  while (const std::optional<int64_t> index = crew.next()) {
+    try {
+      crew.tell(repeat(launcher, repetition_of(plan, *index)));
+      crew.done("");
+    } catch (const Error& error) {
+      crew.done(error.what());
+    }
+  }
+}
+
+std::vector<Repeated> measure(Launcher& launcher, const BenchPlan& plan, int64_t index) {
+  Crew* const crew = launcher.crew();
+  if (crew == nullptr) return {repeat(launcher, repetition_of(plan, index))};
+  crew->begin(index);
+  std::vector<Repeated> told = crew->told();
+  crew->end();
+  return told;
+}
+
+double average(const std::vector<Repeated>& told, Averaging averaging) {
+  double sum = 0, least = told.front().seconds, most = least;
+  for (const Repeated& one : told) {
+    sum += one.seconds;
+    least = std::min(least, one.seconds);
+    most = std::max(most, one.seconds);
+  }
+  switch (averaging) {
+    case Averaging::first: return told.front().seconds;
+    case Averaging::average: return sum / static_cast<double>(told.size());
+    case Averaging::least: return least;
+    case Averaging::most: return most;
+  }
+  return sum;
+}
+
+BenchSide measure_side(Launcher& launcher, const BenchPlan& plan, int64_t index) {
+  const std::vector<Repeated> told = measure(launcher, plan, index);
+  BenchSide side;
+  side.seconds = average(told, plan.averaging);
+  if (repetition_of(plan, index).checking == Checking::none) return side;
+  side.wrong = 0;
+  for (const Repeated& one : told) *side.wrong += one.wrong;
+  return side;
+}
+
+BenchRow measure_row(Launcher& launcher, const BenchPlan& plan, int64_t row) {
+  BenchRow measured;
+  measured.collective = plan.sizes[static_cast<size_t>(row)];
+  measured.apart = measure_side(launcher, plan, row * kPlacingCount);
+  measured.in_place = measure_side(launcher, plan, row * kPlacingCount + 1);
+  if (plan.machine != nullptr)
+    measured.predicted_seconds = to_seconds(
+        plan.machine->collective(measured.collective, whole_bytes_of(measured.collective)));
+  return measured;
+}
+
+BenchHead head_of(const BenchPlan& plan, int processes) {
+  BenchHead head;
+  head.version = SHARDPROOF_VERSION;
+  head.backend = plan.backend;
+  head.collective = plan.sizes.front();
+  head.processes = std::max(processes, 1);
+  head.simulated = processes == 0;
+  head.warmup = plan.warmup;
+  head.times = plan.times;
+  head.averaging = plan.averaging;
+  head.machine = plan.machine_text;
+  return head;
+}
+
+std::vector<BenchRow> measure_all(Launcher& launcher, const BenchPlan& plan,
+                                  const BenchHead& head) {
+  print_out(bench_head_text(head));
+  std::vector<BenchRow> rows;
+  for (size_t row = 0; row < plan.sizes.size(); ++row) {
+    rows.push_back(measure_row(launcher, plan, static_cast<int64_t>(row)));
+    print_out(bench_row_text(head, rows.back()));
+  }
+  print_out(bench_foot_text(rows));
+  return rows;
+}
+
+Launcher& launcher_of(const Registries& registries, const std::string& backend) {
+  for (const auto& launcher : registries.backends)
+    if (launcher->name() == backend) return *launcher;
+  SP_UNREACHABLE("backend {} was there a moment ago", backend);
+}
+
+bool is_wrong(const BenchRow& row) {
+  return row.apart.wrong.value_or(0) + row.in_place.wrong.value_or(0) != 0;
+}
+
+}  // namespace
+
+int bench_command(const Words& words, const Registries& all) {
+  Registries registries = all;
+  const po::variables_map given = parse_words(words, bench_options(), "word");
+  RunOptions options;
+  options.backends = read_backends(given["backend"].as<std::string>(), registries);
+  if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
+  const BenchPlan plan = read_bench_plan(given);
+  if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
+  const int64_t ranks = plan.sizes.front().group.size();
+  const CrewRole role = man_backends(registries, options, {"bench", words, given, ranks});
+  Launcher& launcher = launcher_of(registries, plan.backend);
+  if (role == CrewRole::follows) follow(launcher, plan);
+  if (role != CrewRole::leads) return 0;
+  if (options.processes > ranks)
+    throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
+  const BenchHead head = head_of(plan, options.processes);
+  const std::vector<BenchRow> rows = measure_all(launcher, plan, head);
+  if (given.count("json"))
+    write_whole_file(given["json"].as<std::string>(), bench_json(head, rows));
+  return std::any_of(rows.begin(), rows.end(), is_wrong) ? 1 : 0;
+}
+
+std::string bench_help() {
+  return R"text(shardproof bench [options]
+
+Measures one collective at several sizes, with the options and the table of nccl-tests, and compares what
+it gives with the reference. On a backend of real processes every process repeats the exchange of a run;
+on local the time is what the simulator itself takes. --topology puts a prediction beside it.
+
+  shardproof bench --backend mpi --collective all_reduce -b 8 -e 128M -f 2
+  shardproof bench --backend mpi -b 64M -e 64M --topology "flat(latency='5 us', bandwidth='2 GB/s')"
+
+  --backend NAME         local (default), or another of shardproof list backends
+  --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
+                         gather, scatter, sendrecv (each rank to the next one)
+  --ranks N              default: one a process, or 2
+  --processes N, --timeout TIME, --hosts FILE   as of shardproof run
+  -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets
+  -e, --maxbytes SIZE    last size (default 32M)
+  -f, --stepfactor N     from one size to the next by this factor
+  -i, --stepbytes SIZE   or by so many bytes more (default 1M)
+  -n, --iters N          timed repetitions (default 20)
+  -w, --warmup N         repetitions before them (default 1)
+  -c, --check N          0: do not compare with the reference
+  -o, --op NAME          sum (default), prod, min, max, avg, band, bor, bxor
+  -d, --datatype NAME    f32 (default); also NCCL's names such as float, half, bfloat16, int32
+  -r, --root N           of broadcast, reduce, gather, scatter (default 0)
+  -a, --average N        time of process 0 (0), average (1, default), least (2) or most (3) of processes
+  --topology TEXT        a machine as in scenarios: adds the time it should take there, and the ratio
+  --json FILE            write the table for programs, as nccl-tests does
+  --max-bytes SIZE       refuse more memory, such as 8GB (default: half of the machine's)
+
+Exit code: 0 all values right; 1 some wrong; 2 bad input, or something that was refused.
+)text";
+}
+
+}  // namespace shardproof

@@ -1,0 +1,116 @@
+// Repetitions: what they bring is exact, what they get is compared with the reference, and one
+// wrong element is one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/backends/local.h"
+#include "shardproof/backends/repeat/detail/crafted.h"
+#include "shardproof/localtensor/spec.h"
+
+namespace shardproof {
+namespace {
+
+constexpr CollectiveKind kKinds[] = {
+    CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+    CollectiveKind::all_to_all, CollectiveKind::broadcast,  CollectiveKind::reduce,
+    CollectiveKind::gather,     CollectiveKind::scatter,    CollectiveKind::send};
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::prod, ReduceOp::min,
+                             ReduceOp::max, ReduceOp::band, ReduceOp::bxor};
+
+Repetition repetition(CollectiveKind kind, int64_t ranks, int64_t count) {
+  Repetition r;
+  r.collective.kind = kind;
+  r.collective.group = Group::world(ranks);
+  r.collective.count = count;
+  r.collective.root = has_root(kind) ? ranks - 1 : 0;
+  r.times = 2;
+  return r;
+}
+
+bool can_reduce(const Reduction& reduction, DType dtype) {
+  try {
+    check_reduction(reduction, dtype);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// All members' inputs in the order of the group.
+std::vector<Tensor> inputs_of(const Collective& c) {
+  std::vector<Tensor> inputs;
+  for (int64_t member = 0; member < c.group.size(); ++member) {
+    inputs.push_back(Tensor::empty(c.dtype, Dims{brought_elements(c)}));
+    craft(c, member, 0, brought_elements(c), inputs.back().mutate());
+  }
+  return inputs;
+}
+
+TEST(Repetition, TheReferenceIsNeverWrong) {
+  for (const CollectiveKind kind : kKinds)
+    for (const int64_t ranks : {1, 2, 3, 8, 13}) {
+      const Collective c = repetition(kind, ranks, 4 * ranks).collective;
+      if (kind == CollectiveKind::send) continue;
+      const std::vector<std::optional<Tensor>> outputs = reference(c, inputs_of(c));
+      for (int64_t member = 0; member < ranks; ++member) {
+        const std::optional<Tensor>& output = outputs[static_cast<size_t>(member)];
+        ASSERT_EQ(output.has_value() ? output->elements() : 0, taken_elements(c, member));
+        if (!output) continue;
+        Tensor placed = *output;
+        placed.buffer = std::make_shared<Buffer>(*output->buffer);
+        placed.buffer->lanes = Lanes::one(member);
+        EXPECT_EQ(count_wrong(c, LocalTensor(placed)), 0) << to_string(c) << " member " << member;
+      }
+    }
+}
+
+TEST(Repetition, EveryChangedElementIsCounted) {
+  for (const CollectiveKind kind : kKinds) {
+    const Collective c = repetition(kind, 4, 40000).collective;
+    RepeatedTensors tensors = crafted_tensors(repetition(kind, 4, 40000), Lanes::one(3));
+    Tensor answer =
+        Tensor::empty(c.dtype, Dims{taken_elements(c, 3)}, Lanes::one(3), Slots::shared(1));
+    std::memset(answer.mutate(), 0xFF, static_cast<size_t>(answer.elements()) * 4);
+    EXPECT_EQ(count_wrong(c, LocalTensor(answer)), answer.elements()) << to_string(c);
+  }
+}
+
+// Sums, products and what is on the way to them have few bits: folding from the other end is equal.
+TEST(Repetition, ReductionsAreExactInAnyOrder) {
+  for (int d = 0; d < kDTypeCount; ++d)
+    for (const ReduceOp op : kOps) {
+      Collective c = repetition(CollectiveKind::all_reduce, 13, 64).collective;
+      c.dtype = static_cast<DType>(d);
+      c.reduction = {op, 0};
+      if (!can_reduce(c.reduction, c.dtype)) continue;
+      std::vector<Tensor> inputs = inputs_of(c);
+      const Tensor forward = *reference(c, inputs).front();
+      std::reverse(inputs.begin(), inputs.end());
+      EXPECT_TRUE(bit_equal(forward, 0, *reference(c, inputs).front(), 0)) << to_string(c);
+    }
+}
+
+TEST(Repetition, EveryKindIsRightAtALocalDoorApartAndInPlace) {
+  const std::shared_ptr<Launcher> local = local_backend();
+  for (const CollectiveKind kind : kKinds)
+    for (const Placing placing : {Placing::apart, Placing::in_place})
+      for (const int64_t ranks : {1, 2, 5}) {
+        if (!can_be_checked(kind, placing)) continue;
+        Repetition r = repetition(kind, ranks, 8 * ranks);
+        r.placing = placing;
+        const Repeated result = repeat(*local, r);
+        EXPECT_EQ(result.wrong, 0) << to_string(r.collective) << " " << static_cast<int>(placing);
+        EXPECT_GT(result.seconds, 0);
+      }
+}
+
+TEST(Repetition, NothingMayBeRepeatedToo) {
+  const std::shared_ptr<Launcher> local = local_backend();
+  for (const CollectiveKind kind : kKinds)
+    EXPECT_EQ(repeat(*local, repetition(kind, 3, 0)).wrong, 0);
+}
+
+}  // namespace
+}  // namespace shardproof
