@@ -1,11 +1,14 @@
 // An all-reduce of two processes as the mpi backend makes it (from the call at its door, through
 // the coordinating process, to the answer in its buffer), beside the same call made of MPI itself
-// in the same processes, in turn.
+// in the same processes, in turn. And whole commands: a program in simulation and over MPI.
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/mpi.h"
@@ -162,10 +165,46 @@ int lead() {
   return broken ? 1 : 0;
 }
 
+// --- whole commands
+// -------------------------------------------------------------------------------
+
+double wall_seconds(const std::string& file, const char* backend) {
+  std::vector<std::string> words{SHARDPROOF_TOOL, "run", file, "--backend", backend};
+  if (std::string_view(backend) == "mpi") words.insert(words.end(), {"--processes", "2"});
+  const auto start = std::chrono::steady_clock::now();
+  run_child(words);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void print_program(const std::string& work, const std::string& file) {
+  constexpr int kRuns = 5;
+  std::vector<double> simulated, replayed;
+  for (int run = 0; run < kRuns; ++run) {
+    simulated.push_back(wall_seconds(file, "local"));
+    replayed.push_back(wall_seconds(file, "mpi"));
+  }
+  const double ours = median(simulated), mpi = median(replayed);
+  print({work + ", simulated", milliseconds(ours),
+         "replayed over MPI, 2 processes: " + milliseconds(mpi), fmt::format("{:.2f}", ours / mpi),
+         "1"});
+}
+
+void print_programs() {
+  const std::string file = SHARDPROOF_BENCH_FOLDER "/twenty_calls.json";
+  std::ofstream(file)
+      << R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4194304]}},
+    "ranks": {"all": ["y = x", "for i in range(0, 20):", "  y = all_reduce(x, sum)"]}})json";
+  print_program("20 all_reduce of 16 MiB, 2 ranks", file);
+  print_program("llama3_8b_block, 8 ranks",
+                SHARDPROOF_SOURCE_DIR "/scenarios/demo/llama3_8b_block.json");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == kWorker) return work(argv[2]);
   print_head();
-  return lead();
+  const int code = lead();
+  print_programs();
+  return code;
 }
