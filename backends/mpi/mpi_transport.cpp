@@ -4,18 +4,18 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <climits>
-#include <deque>
+#include <cstring>
 #include <map>
+#include <optional>
 
 #include "shardproof/backends/mpi/detail/mpi_datatypes.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/fold_part.h"
 
 namespace shardproof {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 30;  // elements of one MPI call
-constexpr int kTags = 32768;                  // every MPI has as many
+constexpr int kTags = 32768;  // every MPI has as many
 constexpr int kGroupTag = 1;
 
 void check(int code) {
@@ -26,23 +26,6 @@ void check(int code) {
   SP_UNREACHABLE("MPI says {}", text);
 }
 
-// Pieces of an exchange as MPI wants them. Throws Error(limit) where they do not fit into an int.
-struct Counts {
-  std::vector<int> counts, starts;
-  explicit Counts(const std::vector<int64_t>& pieces) {
-    int64_t start = 0;
-    for (int64_t piece : pieces) {
-      if (start + piece > INT_MAX)
-        throw Error(
-            ErrorKind::limit,
-            fmt::format("MPI counts to {}: an exchange of more elements is refused", INT_MAX));
-      counts.push_back(static_cast<int>(piece));
-      starts.push_back(static_cast<int>(start));
-      start += piece;
-    }
-  }
-};
-
 // MPI allocates as much as a reduction's contents for each one: from fresh pages, that takes longer
 // than the reduction.
 void keep_pages() {
@@ -51,9 +34,24 @@ void keep_pages() {
   mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
+// What one process of the team gets of another: bytes from the start, elements.
+struct Piece {
+  int64_t start = 0, count = 0;
+};
+
+std::vector<Piece> one_after_another(const Exchange& e, const std::vector<int64_t>& counts) {
+  std::vector<Piece> pieces;
+  int64_t start = 0;
+  for (int64_t count : counts) {
+    pieces.push_back({start, count});
+    start += count * size_of(e.dtype);
+  }
+  return pieces;
+}
+
 class MpiTransport : public Transport {
  public:
-  MpiTransport() {
+  explicit MpiTransport(int64_t most) : most_(most) {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
     check(MPI_Comm_rank(MPI_COMM_WORLD, &self_));
@@ -72,7 +70,6 @@ class MpiTransport : public Transport {
 
   void start(const Exchange& e) override {
     SP_CHECK(requests_.empty(), "an exchange is started while another is under way");
-    kept_.clear();
     switch (e.kind) {
       case CollectiveKind::send:
       case CollectiveKind::recv: return start_message(e);
@@ -80,7 +77,8 @@ class MpiTransport : public Transport {
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return start_reduction(e);
       case CollectiveKind::broadcast: return start_broadcast(e);
-      default: return start_pieces(e);
+      case CollectiveKind::reduce_scatter: return start_reduce_scatter(e);
+      default: return start_copies(e);
     }
   }
 
@@ -88,8 +86,10 @@ class MpiTransport : public Transport {
     int flag = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
                       MPI_STATUSES_IGNORE));
-    if (flag != 0) requests_.clear();
-    return flag != 0;
+    if (flag == 0) return false;
+    requests_.clear();
+    fold_parts();
+    return true;
   }
 
  private:
@@ -109,15 +109,50 @@ class MpiTransport : public Transport {
     return at->second;
   }
 
-  // Parts that an int can count.
+  // Parts that an int can count; none of nothing.
   template <typename F>
-  static void in_chunks(int64_t count, int64_t size, F&& part) {
-    int64_t at = 0;
-    do {
-      const int64_t length = std::min(kChunk, count - at);
-      part(at * size, static_cast<int>(length));
-      at += length;
-    } while (at < count);
+  void in_chunks(int64_t count, int64_t size, F&& part) const {
+    for (int64_t at = 0; at < count; at += most_)
+      part(at * size, static_cast<int>(std::min(most_, count - at)));
+  }
+
+  void send(const std::byte* from, int64_t count, DType dtype, int to) {
+    const MPI_Datatype type = datatypes_->type(dtype);
+    in_chunks(count, size_of(dtype), [&](int64_t at, int length) {
+      check(MPI_Isend(from + at, length, type, to, kGroupTag, MPI_COMM_WORLD, fresh()));
+    });
+  }
+  void receive(std::byte* into, int64_t count, DType dtype, int from) {
+    const MPI_Datatype type = datatypes_->type(dtype);
+    in_chunks(count, size_of(dtype), [&](int64_t at, int length) {
+      check(MPI_Irecv(into + at, length, type, from, kGroupTag, MPI_COMM_WORLD, fresh()));
+    });
+  }
+
+  size_t position_in(const Exchange& e) const {
+    return static_cast<size_t>(std::lower_bound(e.team.begin(), e.team.end(), self_) -
+                               e.team.begin());
+  }
+  bool is_root(const Exchange& e) const { return e.root == static_cast<int>(position_in(e)); }
+
+  // What this process sends to each, and gets from each.
+  std::vector<Piece> pieces_out(const Exchange& e) const {
+    const bool pieces = e.kind == CollectiveKind::all_to_all ||
+                        e.kind == CollectiveKind::all_to_all_v ||
+                        (e.kind == CollectiveKind::scatter && is_root(e));
+    if (pieces) return one_after_another(e, e.send_counts);
+    std::vector<Piece> out(e.team.size());
+    if (e.kind == CollectiveKind::gather) out[static_cast<size_t>(e.root)].count = e.count;
+    if (e.kind == CollectiveKind::all_gather)
+      for (Piece& piece : out) piece.count = e.count;
+    return out;
+  }
+  std::vector<Piece> pieces_in(const Exchange& e) const {
+    if (e.kind == CollectiveKind::gather && !is_root(e)) return std::vector<Piece>(e.team.size());
+    if (e.kind != CollectiveKind::scatter) return one_after_another(e, e.recv_counts);
+    std::vector<Piece> in(e.team.size());
+    in[static_cast<size_t>(e.root)].count = e.count;
+    return in;
   }
 
   void start_message(const Exchange& e) {
@@ -125,11 +160,9 @@ class MpiTransport : public Transport {
     const int tag = kGroupTag + 1 + static_cast<int>(e.number % (kTags - kGroupTag - 1));
     in_chunks(e.count, 1, [&](int64_t at, int length) {
       if (e.kind == CollectiveKind::send) {
-        check(MPI_Isend(e.send + (length == 0 ? 0 : at), length, MPI_BYTE, other, tag,
-                        MPI_COMM_WORLD, fresh()));
+        check(MPI_Isend(e.send + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
       } else {
-        check(MPI_Irecv(e.recv + (length == 0 ? 0 : at), length, MPI_BYTE, other, tag,
-                        MPI_COMM_WORLD, fresh()));
+        check(MPI_Irecv(e.recv + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
       }
     });
   }
@@ -154,48 +187,65 @@ class MpiTransport : public Transport {
     });
   }
 
-  void start_pieces(const Exchange& e) {
-    const Counts& out = kept_.emplace_back(e.send_counts);
-    const Counts& in = kept_.emplace_back(e.recv_counts);
-    const Counts mine({e.count});
-    const int own = mine.counts.front();
-    const MPI_Datatype type = datatypes_->type(e.dtype);
-    const MPI_Comm team = comm(e);
-    switch (e.kind) {
-      case CollectiveKind::reduce_scatter:
-        check(MPI_Ireduce_scatter(e.send, e.recv, in.counts.data(), type,
-                                  datatypes_->op(e.reduction.op, e.dtype), team, fresh()));
-        return;
-      case CollectiveKind::all_gather:
-        check(MPI_Iallgatherv(e.send, own, type, e.recv, in.counts.data(), in.starts.data(), type,
-                              team, fresh()));
-        return;
-      case CollectiveKind::gather:
-        check(MPI_Igatherv(e.send, own, type, e.recv, in.counts.data(), in.starts.data(), type,
-                           e.root, team, fresh()));
-        return;
-      case CollectiveKind::scatter:
-        check(MPI_Iscatterv(e.send, out.counts.data(), out.starts.data(), type, e.recv, own, type,
-                            e.root, team, fresh()));
-        return;
-      case CollectiveKind::all_to_all:
-      case CollectiveKind::all_to_all_v:
-        check(MPI_Ialltoallv(e.send, out.counts.data(), out.starts.data(), type, e.recv,
-                             in.counts.data(), in.starts.data(), type, team, fresh()));
-        return;
-      default: SP_UNREACHABLE("{} is no exchange of pieces", name(e.kind));
-    }
+  // Each process gets the others' parts of its piece and folds them in the order of processes: less
+  // moves than by MPI's own, which reduces everything on one process first.
+  void start_reduce_scatter(const Exchange& e) {
+    const std::vector<Piece> out = one_after_another(e, e.recv_counts);
+    const size_t own = position_in(e);
+    const int64_t bytes = out[own].count * size_of(e.dtype);
+    folds_ = e;
+    parts_.assign(e.team.size(), Bytes());
+    for (size_t other = 0; other < e.team.size(); ++other)
+      if (other != own) parts_[other] = Bytes::uninitialized(bytes);
+    for (size_t from = 0; from < e.team.size(); ++from)
+      if (from != own) receive(parts_[from].mutate(), out[own].count, e.dtype, e.team[from]);
+    for (size_t to = 0; to < e.team.size(); ++to)
+      if (to != own) send(e.send + out[to].start, out[to].count, e.dtype, e.team[to]);
   }
 
+  void fold_parts() {
+    if (!folds_) return;
+    const Exchange& e = *folds_;
+    const Piece own = one_after_another(e, e.recv_counts)[position_in(e)];
+    std::vector<const std::byte*> inputs;
+    for (const Bytes& part : parts_) inputs.push_back(part.data());
+    inputs[position_in(e)] = e.send + own.start;
+    if (own.count != 0)
+      fold_part(FoldPart::joining, e.reduction, e.dtype, inputs, own.count,
+                static_cast<int64_t>(inputs.size()), e.recv);
+    folds_.reset();
+    parts_.clear();
+  }
+
+  // Copies are messages, each pair's own: MPI's collectives count all of them in one int.
+  void start_copies(const Exchange& e) {
+    const std::vector<Piece> out = pieces_out(e), in = pieces_in(e);
+    const size_t n = e.team.size(), own = position_in(e);
+    for (size_t step = 1; step < n; ++step) {
+      const size_t from = (own + n - step) % n;
+      receive(e.recv + in[from].start, in[from].count, e.dtype, e.team[from]);
+    }
+    for (size_t step = 1; step < n; ++step) {
+      const size_t to = (own + step) % n;
+      send(e.send + out[to].start, out[to].count, e.dtype, e.team[to]);
+    }
+    const size_t bytes = static_cast<size_t>(in[own].count * size_of(e.dtype));
+    if (bytes != 0) std::memcpy(e.recv + in[own].start, e.send + out[own].start, bytes);
+  }
+
+  int64_t most_;  // elements of one MPI call
   int self_ = 0, processes_ = 1;
   std::unique_ptr<MpiDatatypes> datatypes_;
   std::map<std::vector<int>, MPI_Comm> comms_;
   std::vector<MPI_Request> requests_;
-  std::deque<Counts> kept_;  // MPI reads them until the exchange is done
+  std::optional<Exchange> folds_;  // what is received to be folded
+  std::vector<Bytes> parts_;       // of each process of its team but this one
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> mpi_transport() { return std::make_unique<MpiTransport>(); }
+std::unique_ptr<Transport> mpi_transport(int64_t most_elements) {
+  return std::make_unique<MpiTransport>(most_elements);
+}
 
 }  // namespace shardproof

@@ -66,6 +66,9 @@ class Pieces {
     self_ = static_cast<size_t>(std::lower_bound(team.begin(), team.end(), self) - team.begin());
     size_ = size_of(c_.dtype);
     n_ = static_cast<int64_t>(m_.members.size());
+    int64_t next = 0;
+    for (const std::vector<int64_t>& members : m_.held)
+      for (const int64_t member : members) in_order_ = in_order_ && member == next++;
     // The order of complex factors decides the sign of a zero.
     const bool ordered = c_.reduction.op == ReduceOp::prod && is_complex(c_.dtype);
     pinned_ = reduces(c_.kind) && (ordered || !(c_.schedule == ReductionSchedule()));
@@ -147,18 +150,19 @@ class Pieces {
   // Members' pieces, in the order in which processes hold them.
   void fold_scattered() {
     const Brought sum = folded(c_.count * n_);
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
+    receive(c_.count * mine());
+    if (in_order_) return send(sum);
     Bytes ordered = Bytes::uninitialized(c_.count * n_ * size_);
     const int64_t piece = c_.count * size_;
     std::byte* to = ordered.mutate();
-    for (const std::vector<int64_t>& members : m_.held) {
-      m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
+    for (const std::vector<int64_t>& members : m_.held)
       for (int64_t member : members) {
         if (piece != 0) std::memcpy(to, sum.data + member * piece, static_cast<size_t>(piece));
         to += piece;
       }
-    }
     send(std::move(ordered));
-    receive(c_.count * mine());
   }
 
   // An order that is not the processes' own needs what every member brings, unfolded.
@@ -224,6 +228,7 @@ class Pieces {
 
   void answer_gathered() {
     if (c_.kind == CollectiveKind::gather && !is_root()) return;
+    if (in_order_) return hand_out(m_.in);
     Bytes answer = Bytes::uninitialized(c_.count * n_ * size_);
     const int64_t piece = c_.count * size_;
     const std::byte* from = m_.in.data();
@@ -255,6 +260,7 @@ class Pieces {
       m_.exchange.send_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
     if (!is_root()) return;
     const Brought whole = brought(root_part());
+    if (in_order_) return send(whole);
     Bytes ordered = Bytes::uninitialized(whole.size);
     const int64_t piece = c_.count * size_;
     std::byte* to = ordered.mutate();
@@ -271,7 +277,7 @@ class Pieces {
     const int64_t piece = c_.count * size_;
     const std::byte* from = m_.in.data();
     for (const CallPart& part : m_.parts) {
-      deliver(*part.party, part.rank(), from, piece);
+      deliver(*part.party, part.rank(), from, piece, mine() == 1 ? &m_.in : nullptr);
       from += piece;
     }
   }
@@ -296,40 +302,50 @@ class Pieces {
 
   void pack_pairs() {
     std::vector<Brought> own;
+    for (const CallPart& part : m_.parts) own.push_back(brought(part));
+    int64_t expected = 0;
+    for (const std::vector<int64_t>& members : m_.held) {
+      int64_t out = 0, in = 0;
+      for (int64_t member : members)
+        for (const CallPart& part : m_.parts) {
+          out += sent(part, member);
+          in += received(member, part);
+        }
+      m_.exchange.send_counts.push_back(out);
+      m_.exchange.recv_counts.push_back(in);
+      expected += in;
+    }
+    if (mine() == 1 && in_order_)
+      send(own.front());
+    else
+      send(packed_pairs(own));
+    receive(expected);
+  }
+
+  // By process, there by its part here, there by its member there.
+  Bytes packed_pairs(const std::vector<Brought>& own) const {
     std::vector<std::vector<int64_t>> starts;  // of each member's piece, by member here
     int64_t all = 0;
-    for (const CallPart& part : m_.parts) {
-      all += own.emplace_back(brought(part)).size;
+    for (size_t i = 0; i < m_.parts.size(); ++i) {
+      all += own[i].size;
       std::vector<int64_t>& start = starts.emplace_back(1, 0);
-      for (int64_t to = 0; to < n_; ++to) start.push_back(start.back() + sent(part, to));
+      for (int64_t to = 0; to < n_; ++to) start.push_back(start.back() + sent(m_.parts[i], to));
     }
     Bytes packed = Bytes::uninitialized(all);
     std::byte* to = packed.mutate();
-    for (const std::vector<int64_t>& members : m_.held) {
-      int64_t count = 0;
+    for (const std::vector<int64_t>& members : m_.held)
       for (size_t i = 0; i < m_.parts.size(); ++i)
         for (int64_t member : members) {
           const int64_t bytes = sent(m_.parts[i], member) * size_;
           const std::byte* from = own[i].data + starts[i][static_cast<size_t>(member)] * size_;
           if (bytes != 0) std::memcpy(to, from, static_cast<size_t>(bytes));
           to += bytes;
-          count += bytes / size_;
         }
-      m_.exchange.send_counts.push_back(count);
-    }
-    send(std::move(packed));
-    int64_t expected = 0;
-    for (const std::vector<int64_t>& members : m_.held) {
-      int64_t count = 0;
-      for (int64_t member : members)
-        for (const CallPart& part : m_.parts) count += received(member, part);
-      m_.exchange.recv_counts.push_back(count);
-      expected += count;
-    }
-    receive(expected);
+    return packed;
   }
 
   void answer_pairs() {
+    if (mine() == 1 && in_order_) return hand_out(m_.in);
     std::vector<Bytes> answers;
     std::vector<std::vector<int64_t>> starts;
     for (const CallPart& part : m_.parts) {
@@ -357,6 +373,7 @@ class Pieces {
   size_t self_ = 0;
   int64_t size_ = 0, n_ = 0;
   bool pinned_ = false;
+  bool in_order_ = true;  // processes hold members as the group names them: pieces lie as they are
 };
 
 // Who of the group lies where.
@@ -405,6 +422,9 @@ bool start_collective(Moving& moving, const RankBlocks& blocks, int self) {
   return true;
 }
 
-void finish_collective(Moving& moving, int self) { Pieces(moving, self).unpack(); }
+void finish_collective(Moving& moving, int self) {
+  moving.out = Bytes();  // an answer into the same buffer need not keep what was sent
+  Pieces(moving, self).unpack();
+}
 
 }  // namespace shardproof
