@@ -28,22 +28,23 @@ int64_t value_of(const Collective& c, int64_t member, int64_t index) {
   return turn < 4 ? 1 + static_cast<int64_t>(random % 2) : 0;
 }
 
-// Where an element of an answer comes from, when it is copied.
+// Where an element of an answer comes from, when it is copied; how many behind it from there too.
 struct Source {
-  int64_t member, index;
+  int64_t member, index, length;
 };
 Source source_of(const Collective& c, int64_t member, int64_t index) {
   const int64_t n = c.group.size();
   switch (c.kind) {
     case CollectiveKind::all_gather:
-    case CollectiveKind::gather: return {index / c.count, index % c.count};
-    case CollectiveKind::broadcast: return {c.root, index};
-    case CollectiveKind::scatter: return {c.root, member * c.count + index};
+    case CollectiveKind::gather:
+      return {index / c.count, index % c.count, c.count - index % c.count};
+    case CollectiveKind::broadcast: return {c.root, index, c.count - index};
+    case CollectiveKind::scatter: return {c.root, member * c.count + index, c.count - index};
     case CollectiveKind::all_to_all: {
       const int64_t piece = c.count / n;
-      return {index / piece, member * piece + index % piece};
+      return {index / piece, member * piece + index % piece, piece - index % piece};
     }
-    case CollectiveKind::send: return {(member + n - 1) % n, index};
+    case CollectiveKind::send: return {(member + n - 1) % n, index, c.count - index};
     default: SP_UNREACHABLE("{} copies nothing", name(c.kind));
   }
 }
@@ -52,10 +53,12 @@ Source source_of(const Collective& c, int64_t member, int64_t index) {
 Tensor expected_slice(const Collective& c, int64_t member, int64_t from, int64_t count) {
   if (!reduces(c.kind)) {
     Tensor slice = Tensor::empty(c.dtype, Dims{count});
-    std::byte* to = slice.mutate();
-    for (int64_t i = 0; i < count; ++i, to += size_of(c.dtype)) {
+    std::byte* const to = slice.mutate();
+    for (int64_t i = 0; i < count;) {
       const Source source = source_of(c, member, from + i);
-      craft(c, source.member, source.index, 1, to);
+      const int64_t length = std::min(source.length, count - i);
+      craft(c, source.member, source.index, length, to + i * size_of(c.dtype));
+      i += length;
     }
     return slice;
   }
