@@ -14,6 +14,7 @@
 #include "shardproof/backends/repetition.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/record.h"
 
 namespace shardproof {
 
@@ -32,6 +33,8 @@ class Assembly {
   // From hosts to the process that judges, where `reader` is called with it. Lanes' contents that
   // do not exist yet stay so.
   virtual void publish(Publication kind, int64_t value, const LocalTensor& contents) = 0;
+  // What the hosts here did, as they measured it: for WorldReport::measured.
+  virtual void publish(const std::vector<Record>& measured) = 0;
   using Reader = std::function<void(Publication, int64_t value, LocalTensor contents)>;
   virtual void read(Reader reader) = 0;
   // What all processes together came to. Every process asks, once, before the world closes.

@@ -44,7 +44,8 @@ class Door {
   virtual void finish() = 0;  // the listing has ended on this cohort
 
   // When the work of a ticket began and ended, on each lane; nothing before its end or without a
-  // clock.
+  // clock. Of simulated doors on the virtual clock; of real ones as measured, on the host for work
+  // that the host does, by the device's own events for work of a device.
   virtual std::optional<TicketTimes> times(Ticket) { return std::nullopt; }
   // For bodies of Work: what was last put into a slot of each lane's window, or zeros, into
   // `output`
@@ -79,6 +80,7 @@ struct WorldOptions {
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::vector<std::string> faults;        // "hang(rank=3, call=5)": see faulty.h
   int64_t max_records = 1 << 20;          // ring buffer of the recorder
+  bool measures = false;                  // real processes stamp what they carry out
 };
 
 // Starts worlds. Refusal is known before any rank exists, with the reason as text.

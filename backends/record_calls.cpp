@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/recorder.h"
 #include "shardproof/sim/cost_model.h"
@@ -153,6 +154,7 @@ Record base_record(const Shape& shape) {
   const Collective& c = shape.collective;
   record.kind = name(c.kind);
   record.group = c.group.name();
+  record.members = c.group.size();
   if (reduces(c.kind)) record.reduction = to_string(c.reduction);
   if (has_root(c.kind)) record.root = c.root;
   if (is_point_to_point(c.kind)) record.root = c.peer;
@@ -413,7 +415,12 @@ class RecordedWorld : public World {
   }
   bool progress() override { return inner_->progress(); }
   std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
+  Assembly* assembly() override { return inner_->assembly(); }
   WorldReport close() override {
+    if (Assembly* const others = assembly()) {
+      others->publish(recorder_.records());
+      return inner_->close();
+    }
     WorldReport report = inner_->close();
     report.records = recorder_.records();
     for (Finding& finding : report.findings) recorder_.tell_divergence(finding, report.records);

@@ -10,6 +10,9 @@
 
 namespace shardproof {
 
+// Where hosts run in several processes and each is recorded by itself, the records go to the one
+// that judges before the world closes.
+//
 // Keeps the newest `max_records` calls and works of cohorts.
 std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records);
 

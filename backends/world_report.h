@@ -21,7 +21,10 @@ struct RankError {
 
 struct WorldReport {
   std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
-  std::vector<Record> records;    // calls in the order they ended
+  std::vector<Record> records;    // calls and works in the order they ended
+  // Of real processes that were asked to measure: calls and works of every rank with the time they
+  // really took, each process counting from the moment it began the world.
+  std::vector<Record> measured;
   bool timed = false;
   Duration time;                          // of the slowest rank
   std::vector<Duration> rank_times;       // per rank, when timed

@@ -65,6 +65,61 @@ void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
   throw error.inside({"", path, 0, 0});
 }
 
+// What the named values, those that are placed at all, are on the ranks.
+std::set<ValueId> placed_ids(const GlobalProgram& global, const Partitioned& parts,
+                             const std::function<bool(const std::string&)>& wanted) {
+  std::set<ValueId> ids;
+  for (const auto& [name, id] : global.names)
+    if (const ValueId placed = parts.placed[static_cast<size_t>(id)];
+        placed != kNoValue && wanted(name))
+      ids.insert(placed);
+  return ids;
+}
+
+CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
+                                   const Partitioned& parts) {
+  CollectorOptions options;
+  options.keep = placed_ids(global, parts, [&](const std::string& name) {
+    return std::count(job.keep.begin(), job.keep.end(), name) > 0;
+  });
+  if (job.compared == Compared::outputs)
+    options.only = placed_ids(global, parts, [](const std::string&) { return true; });
+  options.sees = job.sees;
+  return options;
+}
+
+// The first wrong value in program order is told, else the first whose replicas differ.
+void explain_values(const Collector& collector, const Partitioned& parts,
+                    const GlobalProgram& global, Truth& truth, std::vector<Finding>& findings) {
+  const auto about = [&](ValueId id) {
+    const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
+    return WrongValue{value.bound,           *value.spec,
+                      value.origin.line,     line_text(global.lines, value.origin.line),
+                      value.origin.instance, value.global};
+  };
+  if (!collector.differences().empty()) {
+    const auto& [id, difference] = *collector.differences().begin();
+    findings.push_back(explain_difference(about(id), difference, truth));
+  } else if (!collector.replicas().empty()) {
+    const auto& [id, difference] = *collector.replicas().begin();
+    findings.push_back(explain_replicas(about(id), difference));
+  }
+}
+
+void add_values(const Collector& collector, const Partitioned& parts, const GlobalProgram& global,
+                Outcome& outcome) {
+  const std::vector<ValueInfo> known = infos(parts.program);
+  for (const auto& [name, global_id] : global.names) {
+    const ValueId id = parts.placed[static_cast<size_t>(global_id)];
+    if (id == kNoValue) continue;
+    ValueInfo info = known[static_cast<size_t>(id)];
+    const LocalTensor kept = collector.kept(id);
+    if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
+    outcome.values.emplace(name, std::move(info));
+  }
+  for (const auto& [id, seen] : collector.seen()) outcome.seen.push_back(seen);
+}
+
 Outcome check_global(const Job& job, const Registries& registries) {
   const GlobalProgram global =
       lower_global(*job.program, context_of(job, registries.ops), "/program");
@@ -73,17 +128,12 @@ Outcome check_global(const Job& job, const Registries& registries) {
   const int64_t cuts = std::max<int64_t>(job.world, 1);
   Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job),
               values_in_parts(global, parts));
-  std::set<ValueId> keep;
-  for (const std::string& name : job.keep)
-    if (const auto found = global.names.find(name); found != global.names.end())
-      if (const ValueId placed = parts.placed[static_cast<size_t>(found->second)];
-          placed != kNoValue)
-        keep.insert(placed);
+  const CollectorOptions collecting = collector_options(job, global, parts);
   Outcome outcome;
   std::optional<Collector> collector;
   try {
     const auto probe = [&]() -> ProbeFunction {
-      collector.emplace(parts.program, &truth, keep);
+      collector.emplace(parts.program, &truth, collecting);
       return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
     };
     const Watched watched{[&](ValueId id) { return collector->wants(id); }, {}};
@@ -92,31 +142,10 @@ Outcome check_global(const Job& job, const Registries& registries) {
     rethrow(error, "/program");
   }
   outcome.values_compared = collector->compared();
-  if (!collector->differences().empty()) {
-    const auto& [id, difference] = *collector->differences().begin();
-    const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
-    const WrongValue wrong{value.bound,           *value.spec,
-                           value.origin.line,     line_text(global.lines, value.origin.line),
-                           value.origin.instance, value.global};
-    outcome.findings.push_back(explain_difference(wrong, difference, truth));
-  } else if (!collector->replicas().empty()) {
-    const auto& [id, difference] = *collector->replicas().begin();
-    const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
-    const WrongValue wrong{value.bound,           *value.spec,
-                           value.origin.line,     line_text(global.lines, value.origin.line),
-                           value.origin.instance, value.global};
-    outcome.findings.push_back(explain_replicas(wrong, difference));
-  }
+  explain_values(*collector, parts, global, truth, outcome.findings);
   for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
-  std::vector<ValueInfo> known = infos(parts.program);
-  for (const auto& [name, global_id] : global.names) {
-    const ValueId id = parts.placed[static_cast<size_t>(global_id)];
-    if (id == kNoValue) continue;
-    ValueInfo info = known[static_cast<size_t>(id)];
-    const LocalTensor kept = collector->kept(id);
-    if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
-    outcome.values.emplace(name, std::move(info));
-  }
+  add_values(*collector, parts, global, outcome);
+  if (job.sees) outcome.program = to_lines(parts.program);
   return outcome;
 }
 
@@ -200,6 +229,22 @@ struct OutputCheck {
     return value;
   }
 
+  // What this output is to a reader who knows neither listing nor truth; nothing when a rank never
+  // got there.
+  std::optional<SeenValue> see(const JobOutput& output, const ProgramRun& run) const {
+    const Spec spec = spec_of(output);
+    const LocalTensor value = gather(output, owners(output, spec), run);
+    if (value.empty() || !value.lanes().contains(owners(output, spec))) return std::nullopt;
+    SpmdValue info;
+    info.name = info.bound = output.name;
+    info.dtype = spec.dtype();
+    info.origin.line = line_of(output.name, value.lanes());
+    const Bound* bound = nullptr;
+    if (truth) bound = &truth->bound(truth->program().names.at(output.name));
+    // Without a truth the spec has the shape of one rank's part.
+    return see_value(info, truth ? std::optional(spec) : std::nullopt, value, bound);
+  }
+
   void compare(const JobOutput& output, const ProgramRun& run, std::vector<Finding>& wrong,
                std::vector<Finding>& differing) {
     const Spec spec = spec_of(output);
@@ -234,6 +279,11 @@ struct OutputCheck {
   }
 };
 
+bool is_made(const LocalTensor& value) {
+  return !value.empty() && std::all_of(value.blocks().begin(), value.blocks().end(),
+                                       [](const Block& b) { return has_contents(b.tensor); });
+}
+
 void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& run,
                     Outcome& outcome) {
   for (const auto& [name, parts] : ranks.names) {
@@ -254,9 +304,7 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& 
         return part.lanes.contains(all[0]);
       });
       LocalTensor value = run.value(first->value);
-      bool made = true;
-      for (const Block& block : value.blocks()) made = made && has_contents(block.tensor);
-      if (!made) value = {};  // the run stopped before that
+      if (!is_made(value)) value = {};  // the run stopped before that
       if (!info.spec && value.lanes().contains(all[0])) info.value = value.of_rank(all[0]);
       if (!value.empty() && info.spec && value.lanes().contains(info.spec->mesh().ranks()))
         info.value = assemble(value, *info.spec);
@@ -265,8 +313,43 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& 
   }
 }
 
+// Declared outputs as the truth's values; all other names as what each rank holds at its end.
+void add_seen(const OutputCheck& outputs, const ProgramRun& run, Outcome& outcome) {
+  const SpmdProgram& program = outputs.ranks.program;
+  const std::vector<bool> added = values_added(program);
+  for (const auto& [name, parts] : outputs.ranks.names) {
+    const bool any_added = std::any_of(parts.begin(), parts.end(), [&](const NamedPart& part) {
+      return added[static_cast<size_t>(part.value)];
+    });
+    const std::vector<JobOutput>& declared = outputs.job.outputs;
+    const auto output = std::find_if(declared.begin(), declared.end(),
+                                     [&](const JobOutput& o) { return o.name == name; });
+    if (output != declared.end()) {
+      if (std::optional<SeenValue> seen = outputs.see(*output, run)) {
+        seen->added = any_added;
+        outcome.seen.push_back(std::move(*seen));
+        continue;
+      }
+    }
+    for (const NamedPart& part : parts) {
+      SpmdValue info = program.values[static_cast<size_t>(part.value)];
+      info.bound = name;
+      info.origin.line = part.line;
+      const LocalTensor value = run.value(part.value);
+      const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
+      if (!is_made(own)) continue;
+      outcome.seen.push_back(see_value(info, std::nullopt, own, nullptr));
+      outcome.seen.back().added = any_added;
+    }
+  }
+  std::stable_sort(outcome.seen.begin(), outcome.seen.end(),
+                   [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
+}
+
 std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
   std::set<std::string> names(job.keep.begin(), job.keep.end());
+  if (job.sees)
+    for (const auto& [name, parts] : ranks.names) names.insert(name);
   for (const JobOutput& output : job.outputs) names.insert(output.name);
   std::vector<ValueId> ids;
   for (const std::string& name : names)
@@ -306,6 +389,8 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
     for (const Finding& finding : wrong.empty() ? differing : wrong)
       outcome.findings.push_back(finding);
+    if (job.sees) add_seen(outputs, run, outcome);
+    if (job.sees) outcome.program = to_lines(ranks.program);
   } catch (const Error& error) {
     rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
   }

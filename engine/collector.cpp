@@ -4,6 +4,11 @@
 
 namespace shardproof {
 
+Collector::Collector(const SpmdProgram& program, Truth* truth, CollectorOptions options)
+    : program_(program), truth_(truth), options_(std::move(options)) {
+  if (options_.sees) added_ = values_added(program);
+}
+
 bool Collector::complete(const SpmdValue& value, const LocalTensor& parts) const {
   const Lanes have = parts.lanes();
   for (const LocalShape& shape : value.shapes)
@@ -12,11 +17,12 @@ bool Collector::complete(const SpmdValue& value, const LocalTensor& parts) const
 }
 
 bool Collector::compares(ValueId id) const {
+  if (options_.only && !options_.only->contains(id)) return false;
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
   return truth_ && info.global != kNoValue && info.spec;
 }
 
-bool Collector::wants(ValueId id) const { return keep_.contains(id) || compares(id); }
+bool Collector::wants(ValueId id) const { return options_.keep.contains(id) || compares(id); }
 
 void Collector::made(ValueId id, const LocalTensor& value) {
   if (!wants(id)) return;
@@ -35,8 +41,12 @@ void Collector::made(ValueId id, const LocalTensor& value) {
     else if (!truth_->bound(info.global).exact)
       if (std::optional<ReplicaDifference> replicas = compare_replicas(parts, *info.spec))
         replicas_.emplace(id, *replicas);
+    if (options_.sees) {
+      SeenValue& seen = seen_[id] = see_value(info, info.spec, parts, &truth_->bound(info.global));
+      seen.added = added_[static_cast<size_t>(id)];
+    }
   }
-  if (keep_.contains(id)) kept_[id] = parts;
+  if (options_.keep.contains(id)) kept_[id] = parts;
   parts_.erase(id);
 }
 

@@ -2,20 +2,27 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "shardproof/engine/compare.h"
+#include "shardproof/engine/seen_value.h"
 #include "shardproof/engine/truth.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {
 
+struct CollectorOptions {
+  std::set<ValueId> keep;
+  std::optional<std::set<ValueId>> only;  // what is compared, when not all
+  bool sees = false;                      // values are kept as they were compared
+};
+
 // The probe on the executor: compares every value that has a global origin with the truth. Findings
 // are kept by value, so that the first in program order can be named whatever the schedule was.
 class Collector {
  public:
-  Collector(const SpmdProgram& program, Truth* truth, std::set<ValueId> keep)
-      : program_(program), truth_(truth), keep_(std::move(keep)) {}
+  Collector(const SpmdProgram& program, Truth* truth, CollectorOptions options);
   bool wants(ValueId id) const;
   void made(ValueId id, const LocalTensor& value);
   const std::map<ValueId, Difference>& differences() const { return differences_; }
@@ -23,6 +30,7 @@ class Collector {
   int64_t compared() const { return compared_; }
   // A kept value; empty when some rank never made it.
   LocalTensor kept(ValueId id) const;
+  const std::map<ValueId, SeenValue>& seen() const { return seen_; }
 
  private:
   bool compares(ValueId id) const;
@@ -30,7 +38,9 @@ class Collector {
 
   const SpmdProgram& program_;
   Truth* truth_;
-  std::set<ValueId> keep_;
+  CollectorOptions options_;
+  std::vector<bool> added_;  // of those that see
+  std::map<ValueId, SeenValue> seen_;
   std::map<ValueId, LocalTensor> parts_, kept_;
   std::map<ValueId, Difference> differences_;
   std::map<ValueId, ReplicaDifference> replicas_;

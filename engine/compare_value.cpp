@@ -6,6 +6,7 @@
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/compare.h"
+#include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/collective.h"
 #include "shardproof/localtensor/error.h"
 
@@ -35,46 +36,10 @@ std::vector<std::pair<Reduction, std::vector<int>>> folds(const Spec& spec) {
   return result;
 }
 
-// Global indices of the local positions of each dim.
-std::vector<std::vector<int64_t>> local_indices(const Spec& spec, int64_t rank) {
-  std::vector<std::vector<int64_t>> result;
-  for (int d = 0; d < spec.shape().size(); ++d) {
-    std::vector<int64_t>& indices = result.emplace_back();
-    for (const Run& run : spec.owned(rank, d))
-      for (int64_t i = 0; i < run.length; ++i) indices.push_back(run.start + i);
-  }
-  return result;
-}
-
 bool same_number(double a, double b, double allowed) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
   if (std::isinf(allowed)) return true;
   return std::abs(a - b) <= 2 * allowed;
-}
-
-// Calls visit(local flat, global flat) for every element of a rank's shard.
-template <typename Visit>
-void for_each_element(const std::vector<std::vector<int64_t>>& indices, const Dims& global_strides,
-                      Visit visit) {
-  const size_t dims = indices.size();
-  for (const std::vector<int64_t>& list : indices)
-    if (list.empty()) return;
-  if (dims == 0) return visit(int64_t{0}, int64_t{0});
-  std::vector<size_t> at(dims, 0);
-  int64_t local = 0;
-  const std::vector<int64_t>& inner = indices[dims - 1];
-  while (true) {
-    int64_t base = 0;
-    for (size_t d = 0; d + 1 < dims; ++d)
-      base += indices[d][at[d]] * global_strides[static_cast<int>(d)];
-    for (int64_t index : inner) visit(local++, base + index);
-    size_t d = dims - 1;
-    while (d-- > 0) {
-      if (++at[d] < indices[d].size()) break;
-      at[d] = 0;
-    }
-    if (d == static_cast<size_t>(-1)) return;
-  }
 }
 
 struct Wrong {
@@ -177,10 +142,7 @@ std::optional<Difference> compare_value(const LocalTensor& value, const Spec& sp
         if (block.tensor.buffer->slots.is_shared()) break;
         continue;
       }
-      Dims place = *spec.mesh().coordinate_of(block.lanes[i]);
-      for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
-        if (!spec.placement(axis).is_shard()) place[axis] = 0;
-      const auto key = std::make_tuple(&block, slot, place);
+      const auto key = std::make_tuple(&block, slot, place_of_shard(spec, block.lanes[i]));
       auto entry = known.find(key);
       if (entry == known.end()) {
         Wrong wrong = compare_copy(block.tensor.data(slot), block.tensor.dtype, spec,

@@ -65,6 +65,18 @@ enum class Grouping {
   one_by_one,    // cohorts of one from the start
 };
 
+// Which values are compared.
+enum class Compared : uint8_t {
+  lines,    // of a global program: what every line makes
+  outputs,  // what names mean at the end
+};
+
+// Repetitions for the clock, without probes, where ranks run in real processes.
+struct Timing {
+  int warmup = 0;      // not counted
+  int iterations = 0;  // 0: nothing is measured
+};
+
 struct Job {
   int64_t world = 1;
   std::vector<std::pair<std::string, Mesh>> meshes;     // key "" for a single unnamed mesh
@@ -88,6 +100,9 @@ struct Job {
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants
+  Compared compared = Compared::lines;
+  bool sees = false;  // the outcome holds what was compared, and the program
+  Timing timing;
 };
 
 // What `show` prints: the programs without running them.

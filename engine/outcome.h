@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shardproof/backends/door.h"
+#include "shardproof/engine/seen_value.h"
 #include "shardproof/localtensor/fraction.h"
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/program/spmd_program.h"
@@ -35,6 +36,10 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
+  // Of a job that sees: its values in program order, and what ranks ran, as printed.
+  std::vector<SeenValue> seen;
+  std::vector<std::string> program;
+  std::vector<WorldReport> timed;  // each counted repetition
 };
 
 }  // namespace shardproof

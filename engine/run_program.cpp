@@ -79,16 +79,30 @@ void agree(Assembly* assembly, const Watched& watched, Attempt& attempt) {
       assembly->publish(Publication::at_end, id, value);
 }
 
-Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& registries,
-                Launcher& launcher, const std::vector<LocalTensor>& inputs, const Watched& watched,
-                ProbeFunction probe, bool coarse) {
-  Attempt result;
+// What all attempts have in common.
+struct Stage {
+  const SpmdProgram& program;
+  const Job& job;
+  const Registries& registries;
+  Launcher& launcher;
+  std::vector<LocalTensor> inputs;
+};
+enum class Cohorts : uint8_t { coarse, single };
+
+WorldOptions world_options(const Job& job) {
   WorldOptions options;
   options.ranks = job.world;
   options.schedule = job.schedule;
   options.cost = job.cost;
   options.faults = job.faults;
-  result.run.world = launcher.start(options);
+  return options;
+}
+
+Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& watched,
+                ProbeFunction probe, Cohorts grouping) {
+  const Job& job = stage.job;
+  Attempt result;
+  result.run.world = stage.launcher.start(options);
   Assembly* const assembly = result.run.world->assembly();
   if (assembly != nullptr)
     probe = probe_between(*assembly, watched, std::move(probe), result.run.arrived);
@@ -96,9 +110,10 @@ Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& re
   executing.made = std::move(probe);
   executing.timed = job.cost != nullptr;
   result.run.executor =
-      std::make_unique<Executor>(program, registries.ops, *result.run.world, executing);
+      std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);
   const Lanes here = assembly == nullptr ? Lanes::range(0, job.world) : assembly->here();
-  result.run.executor->start(cohorts(program, here, coarse), inputs);
+  result.run.executor->start(cohorts(stage.program, here, grouping == Cohorts::coarse),
+                             stage.inputs);
   std::optional<RankFunctions> functions;
   std::function<bool()> beside;
   if (!job.functions.empty()) {
@@ -118,6 +133,26 @@ Attempt attempt(const SpmdProgram& program, const Job& job, const Registries& re
   return result;
 }
 
+// Every rank by itself, so that each is measured alone, and nobody looks at values. All processes
+// of the run come to the same decision.
+void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
+  const Timing& timing = stage.job.timing;
+  if (timing.iterations == 0 || run.world->assembly() == nullptr) return;
+  WorldOptions options = world_options(stage.job);
+  options.measures = true;
+  for (int i = 0; i < timing.warmup + timing.iterations; ++i) {
+    Attempt repetition = attempt(stage, options, {}, {}, Cohorts::single);
+    WorldReport& report = repetition.run.outcome.world;
+    if (!repetition.finished || !report.findings.empty()) {
+      run.outcome.findings = report.findings;
+      run.outcome.world.broken = report.broken;
+      return;
+    }
+    report.records.clear();  // those of the first run, again
+    if (i >= timing.warmup) run.outcome.timed.push_back(std::move(report));
+  }
+}
+
 }  // namespace
 
 LocalTensor ProgramRun::value(ValueId id) const {
@@ -127,19 +162,21 @@ LocalTensor ProgramRun::value(ValueId id) const {
 
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
                        const Watched& watched, const std::function<ProbeFunction()>& make_probe) {
-  Launcher& launcher = launcher_named(registries, job.backend);
-  const std::vector<LocalTensor> inputs = split_inputs(job);
+  const Stage stage{program, job, registries, launcher_named(registries, job.backend),
+                    split_inputs(job)};
+  const WorldOptions options = world_options(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
   const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
                       job.functions.empty() && job.schedule.kind == ScheduleKind::fifo;
   Attempt first =
-      attempt(program, job, registries, launcher, inputs, watched, make_probe(), coarse);
+      attempt(stage, options, watched, make_probe(), coarse ? Cohorts::coarse : Cohorts::single);
   const WorldReport& report = first.run.outcome.world;
-  if (!coarse || report.broken || (first.finished && report.findings.empty()))
-    return std::move(first.run);
+  const bool clean = first.finished && report.findings.empty();
+  if (clean && !report.broken) repeat_for_the_clock(stage, first.run);
+  if (!coarse || report.broken || clean) return std::move(first.run);
   first = {};
-  Attempt fine = attempt(program, job, registries, launcher, inputs, watched, make_probe(), false);
+  Attempt fine = attempt(stage, options, watched, make_probe(), Cohorts::single);
   SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
            "the run stands still and nothing explains it");
   return std::move(fine.run);

@@ -52,13 +52,14 @@ struct Setter {
   void (*set)(Record&, const Field&);
 };
 
-constexpr std::array<Setter, 16> kSetters = {{
+constexpr std::array<Setter, 17> kSetters = {{
     {"kind", [](Record& r, const Field& f) { r.kind = f.value; }},
     {"ranks",
      [](Record& r, const Field& f) { r.ranks = value_or_refuse(parse_lanes(f.value), f); }},
     {"sequence", [](Record& r, const Field& f) { r.sequence = detail::integer_of(f); }},
     {"group", [](Record& r, const Field& f) { r.group = f.value; }},
     {"call", [](Record& r, const Field& f) { r.call = detail::integer_of(f); }},
+    {"members", [](Record& r, const Field& f) { r.members = detail::integer_of(f); }},
     {"reduction", [](Record& r, const Field& f) { r.reduction = f.value; }},
     {"dtype",
      [](Record& r, const Field& f) { r.dtype = value_or_refuse(parse_dtype(f.value), f); }},
@@ -89,6 +90,7 @@ std::string to_string(const Record& record) {
   out.add("sequence", record.sequence);
   add_text("group", record.group);
   if (record.call != 0) out.add("call", record.call);
+  if (record.members != 0) out.add("members", record.members);
   add_text("reduction", record.reduction);
   if (record.dtype) out.add("dtype", name(*record.dtype));
   add_text("sizes", joined(record.sizes));

@@ -25,6 +25,7 @@ struct Record {
   std::string kind;       // "all_reduce", or the op of local work
   std::string group;      // "tp", "dp+tp", "world"; empty for local work
   int64_t call = 0;       // number in the group, from 1; 0: no call
+  int64_t members = 0;    // of the group
   std::string reduction;  // "sum", "premul_sum(0.5)"
   std::optional<DType> dtype;
   std::vector<int64_t> sizes;  // elements a rank brings; one a member for uneven exchanges

@@ -8,8 +8,9 @@ namespace {
 
 // Everything but the ranks.
 auto content(const Record& r) {
-  return std::tie(r.end, r.start, r.sequence, r.line, r.kind, r.group, r.call, r.reduction, r.dtype,
-                  r.sizes, r.root, r.stream, r.state, r.bytes_sent, r.instance);
+  return std::tie(r.end, r.start, r.sequence, r.line, r.kind, r.group, r.call, r.members,
+                  r.reduction, r.dtype, r.sizes, r.root, r.stream, r.state, r.bytes_sent,
+                  r.instance);
 }
 
 }  // namespace

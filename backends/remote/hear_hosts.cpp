@@ -48,6 +48,7 @@ void JudgingWorld::hear(int process, WireReader& in) {
     }
     case Announce::value: return hear_value(Publication::made, in);
     case Announce::final_value: return hear_value(Publication::at_end, in);
+    case Announce::measured: return hear_measured(in);
     case Announce::idle:
     case Announce::at:
     case Announce::conclude:
@@ -64,6 +65,11 @@ void JudgingWorld::hear(int process, WireReader& in) {
 void JudgingWorld::hear_value(Publication kind, WireReader& in) {
   const int64_t value = in.number();
   if (reader_) reader_(kind, value, read_tensor(in));
+}
+
+void JudgingWorld::hear_measured(WireReader& in) {
+  for (int64_t count = in.number(); count > 0; --count)
+    measured_.push_back(parse_record(in.text()));
 }
 
 // How far it has come with its orders, and whether its hosts can go on.
@@ -127,6 +133,10 @@ void JudgingWorld::hear_launch(int process, Door& door, WireReader& in) {
   work.lanes = known_lanes(in, blocks_.of(process));
   work.flops = in.real();
   work.bytes = in.real();
+  WireBook& book = hosts_[static_cast<size_t>(process)].book;
+  work.name = book.read_text(in);
+  work.site.line = static_cast<int>(in.number());
+  work.site.instance = book.read_text(in);
   if (options_.schedule.kind != ScheduleKind::fifo)
     work.body = [this, process, theirs] {
       GateEvent& event = events_.emplace_back();

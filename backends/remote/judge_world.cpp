@@ -3,6 +3,7 @@
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/recorder.h"
 #include "shardproof/backends/remote/detail/judging_world.h"
+#include "shardproof/sim/record_order.h"
 
 namespace shardproof {
 
@@ -178,6 +179,7 @@ WorldReport JudgingWorld::close() {
         door->stop(CohortState::dead);
   }
   WorldReport report = physics_->close();
+  report.measured = in_order(std::move(measured_));
   report.broken = loss_.has_value();
   if (loss_) {
     report.findings = findings_of_loss(std::move(report.findings));

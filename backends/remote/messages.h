@@ -19,7 +19,7 @@ enum class Announce : uint8_t {
   open,         // door, lanes
   stream,       // door, name
   submit,       // door, stream, ticket, calls
-  launch,       // door, stream, ticket, lanes, flops, bytes
+  launch,       // door, stream, ticket, lanes, flops, bytes, name, line, instance
   allocate,     // door, lanes, bytes, category
   release,      // the same
   order,        // door, stream, ticket
@@ -30,6 +30,7 @@ enum class Announce : uint8_t {
   idle,         // orders carried out: nothing moves here until another comes
   value,        // a value that was made: id, tensor
   final_value,  // a value at the end: id, tensor
+  measured,     // records with measured times
   at,           // orders carried out so far
   conclude,     // orders carried out; the hosts here have come to their end: finished, errors
   close,        // orders carried out; awaits the report
@@ -93,7 +94,7 @@ WorldOptions read_options(WireReader& in);
 void write_error(WireWriter& out, const Error& error);
 Error read_error(WireReader& in);
 
-// Without records, which stay where they were made.
+// Without records, which stay where they were made or are sent apart.
 void write_report(WireWriter& out, const WorldReport& report);
 WorldReport read_report(WireReader& in);
 

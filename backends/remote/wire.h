@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 1;
+inline constexpr int64_t kWireVersion = 2;
 
 class WireWriter {
  public:

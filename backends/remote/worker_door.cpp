@@ -55,8 +55,9 @@ Ticket WorkerDoor::launch(Work work) {
   const StreamId stream = work.stream;
   const bool now = runs_at_issue(at(stream));
   if (now && !world_.timed_) {
-    if (work.body) work.body();
-    return kDone;
+    const Ticket ticket = world_.measures_ ? open_ticket(stream) : kDone;
+    world_.perform(work, ticket);
+    return ticket;
   }
   const Ticket ticket = open_ticket(stream);
   WireWriter message = announcement(Announce::launch);
@@ -65,6 +66,10 @@ Ticket WorkerDoor::launch(Work work) {
   write_lanes(message, work.lanes);
   message.add_real(work.flops);
   message.add_real(work.bytes);
+  // Without a clock not every work is announced: then none is recorded there.
+  world_.book_.write_text(message, world_.timed_ ? work.name : "");
+  message.add(int64_t{work.site.line});
+  world_.book_.write_text(message, work.site.instance);
   world_.announce(message);
   push(stream, ticket, std::move(work));
   return ticket;
@@ -174,6 +179,11 @@ void WorkerDoor::host_wait(Ticket ticket) {
   WireWriter message = announcement(Announce::host_wait);
   message.add(ticket);
   world_.announce(message);
+}
+
+std::optional<TicketTimes> WorkerDoor::times(Ticket ticket) {
+  if (!world_.measures_) return std::nullopt;
+  return world_.tickets_.times(ticket);
 }
 
 void WorkerDoor::elapse(Duration time) {

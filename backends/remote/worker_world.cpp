@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "shardproof/backends/recorder.h"
 #include "shardproof/backends/remote/detail/worker_world.h"
 #include "shardproof/sim/deliver.h"
 
@@ -17,19 +18,23 @@ constexpr microseconds kBetweenTests{10};
 }  // namespace
 
 std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& options) {
-  return std::make_unique<WorkerWorld>(link, options);
+  auto world = std::make_unique<WorkerWorld>(link, options);
+  if (!options.measures) return world;
+  return recorded(std::move(world), options.max_records);
 }
 
 WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
     : link_(link),
       blocks_(options.ranks, link.transport().processes()),
       defers_(options.schedule.kind != ScheduleKind::fifo),
-      timed_(options.cost != nullptr) {
+      timed_(options.cost != nullptr),
+      measures_(options.measures) {
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::want));
   write_options(message, options);
   announce(message);
   link_.await(Order::start);
+  began_ = std::chrono::steady_clock::now();
   link_.is_about(Activity::computes);
 }
 
@@ -67,6 +72,21 @@ void WorkerWorld::take_off(Flight& flight) {
   if (flight.open == 0 && door(flight.cohort).lanes_.size() > 1) land(flight);
 }
 
+Duration WorkerWorld::now() const {
+  const auto passed = std::chrono::steady_clock::now() - began_;
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count() * 1000};
+}
+
+void WorkerWorld::perform(const Work& work, Ticket ticket) {
+  if (!measures_) {
+    if (work.body) work.body();
+    return tickets_.end(ticket, TicketState::done);
+  }
+  const Duration start = now();
+  if (work.body) work.body();
+  tickets_.end(ticket, TicketState::done, LaneTimes(start), LaneTimes(now()));
+}
+
 // False when the head has to wait, for a ticket or for an order.
 bool WorkerWorld::run_head(TicketBook::Place place) {
   Stream& stream = door(place.cohort).at(place.stream);
@@ -85,9 +105,7 @@ bool WorkerWorld::run_head(TicketBook::Place place) {
     take_off(**flight);
     return true;
   }
-  const Work& work = std::get<Work>(item.what);
-  if (work.body) work.body();
-  tickets_.end(item.ticket, TicketState::done);
+  perform(std::get<Work>(item.what), item.ticket);
   wake();
   return true;
 }
@@ -113,9 +131,7 @@ void WorkerWorld::run_work(Ticket ticket) {
   SP_CHECK(stream.has_items() && stream.front().ticket == ticket, "work {} is not next", ticket);
   StreamItem item = std::move(stream.front());
   stream.pop();
-  const Work& work = std::get<Work>(item.what);
-  if (work.body) work.body();
-  tickets_.end(ticket, TicketState::done);
+  perform(std::get<Work>(item.what), ticket);
   list(place);
   settle();
 }
@@ -124,7 +140,10 @@ void WorkerWorld::land(Flight& flight) {
   const TicketBook::Place place{flight.cohort, flight.stream};
   Stream& stream = door(place.cohort).at(place.stream);
   stream.flying = nullptr;
-  tickets_.end(flight.ticket, TicketState::done);
+  if (measures_)
+    tickets_.end(flight.ticket, TicketState::done, flight.start, LaneTimes(now()));
+  else
+    tickets_.end(flight.ticket, TicketState::done);
   list(place);
   flights_.erase(flight.ticket);
 }
@@ -154,6 +173,8 @@ CallPart WorkerWorld::read_part(WireReader& in) {
   SP_CHECK(flight != flights_.end() && party < flight->second->parties.size(),
            "an order names a call that is not under way");
   SP_CHECK(flight->second->started, "an order names a call whose stream is not there yet");
+  // The first order of the flight: from here on its contents are on their way.
+  if (measures_ && flight->second->start[0] == Duration{}) flight->second->start.set_all(now());
   return {&flight->second->parties[party], lane, 0};
 }
 
@@ -262,6 +283,14 @@ void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& co
       static_cast<int64_t>(kind == Publication::made ? Announce::value : Announce::final_value));
   message.add(value);
   write_tensor(message, contents);
+  announce(message);
+}
+
+void WorkerWorld::publish(const std::vector<Record>& measured) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::measured));
+  message.add(static_cast<int64_t>(measured.size()));
+  for (const Record& record : measured) message.add(to_string(record));
   announce(message);
 }
 

@@ -16,6 +16,7 @@ Record full_record() {
   record.kind = "all_reduce";
   record.group = "tp";
   record.call = 17;
+  record.members = 8;
   record.reduction = "premul_sum(0.5)";
   record.dtype = DType::bf16;
   record.sizes = {16384, 0, 3};
@@ -48,7 +49,7 @@ Finding full_finding() {
 
 TEST(Record, PrintsAsOneLineAndParsesBack) {
   EXPECT_EQ(to_string(full_record()),
-            "kind=all_reduce ranks=\"4 5 7\" sequence=12 group=tp call=17 "
+            "kind=all_reduce ranks=\"4 5 7\" sequence=12 group=tp call=17 members=8 "
             "reduction=premul_sum(0.5) dtype=bf16 sizes=16384,0,3 root=2 stream=comm state=failed "
             "start=1.200001us end=5us bytes=160/3 line=22 instance=\"layer 3, step 2\"");
   EXPECT_EQ(parse_record(to_string(full_record())), full_record());

@@ -42,6 +42,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
 
   Lanes here() const override { return {}; }
   void publish(Publication, int64_t, const LocalTensor&) override {}
+  void publish(const std::vector<Record>&) override {}
   void read(Reader reader) override { reader_ = std::move(reader); }
   Conclusion conclude(Conclusion own) override;
 
@@ -71,6 +72,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void hear_submit(int process, Door& door, WireReader& in);
   void hear_launch(int process, Door& door, WireReader& in);
   void hear_value(Publication kind, WireReader& in);
+  void hear_measured(WireReader& in);
   void hear_of_progress(Announce kind, int process, WireReader& in);
   Ticket& ticket_of(int process, Ticket ticket);
   void remember(int process, Ticket own, Ticket theirs);
@@ -99,6 +101,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::vector<std::pair<Ticket, Door*>> open_;
   std::deque<GateEvent> events_;
   Reader reader_;
+  std::vector<Record> measured_;
   std::vector<std::pair<int, Conclusion>> conclusions_;
   int64_t numbers_ = 0;
   std::optional<Loss> loss_;

@@ -28,6 +28,7 @@ class WorkerDoor : public Door {
   CohortState state() override { return state_; }
   void finish() override;
   void read_slot(int64_t slot, LocalTensor& output) override;
+  std::optional<TicketTimes> times(Ticket ticket) override;
   void elapse(Duration time) override;
   void stop(CohortState state) override;
 
@@ -62,6 +63,7 @@ class WorkerWorld : public World, public Assembly {
 
   Lanes here() const override;
   void publish(Publication kind, int64_t value, const LocalTensor& contents) override;
+  void publish(const std::vector<Record>& measured) override;
   void read(Reader) override {}
   Conclusion conclude(Conclusion own) override;
 
@@ -81,6 +83,8 @@ class WorkerWorld : public World, public Assembly {
   bool pump(std::chrono::microseconds time);
   void pump_now_and_then();
   bool carry_out(std::string_view message);
+  Duration now() const;  // since this process began the world
+  void perform(const Work& work, Ticket ticket);
   void run_work(Ticket ticket);
   void meet(WireReader& in);
   void pair(WireReader& in);
@@ -95,7 +99,8 @@ class WorkerWorld : public World, public Assembly {
 
   WorkerLink& link_;
   RankBlocks blocks_;
-  bool defers_, timed_;
+  bool defers_, timed_, measures_;
+  std::chrono::steady_clock::time_point began_;
   WireBook book_;
   TicketBook tickets_;
   std::deque<WorkerDoor> doors_;
