@@ -92,6 +92,9 @@ class Launcher {
   virtual std::optional<std::string> not_viable() const = 0;  // reason, or nullopt
   virtual std::optional<std::string> refuses(const Collective& collective) const = 0;
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
+  // What a recorded run says of the machine: "gpu", "driver", "nccl", and "matmul" with the
+  // precision of products when it is less than the dtype's ("tf32").
+  virtual std::vector<std::pair<std::string, std::string>> environment() const { return {}; }
   // Of a backend of several processes: itself with a crew, which is started when it is needed.
   virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }
   virtual Crew* crew() { return nullptr; }

@@ -15,6 +15,9 @@ class Instrumented : public Launcher {
   std::optional<std::string> refuses(const Collective& collective) const override {
     return inner_->refuses(collective);
   }
+  std::vector<std::pair<std::string, std::string>> environment() const override {
+    return inner_->environment();
+  }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     std::vector<Fault> faults = faults_of(options);
     std::unique_ptr<World> world = recorded(inner_->start(options), options.max_records);
