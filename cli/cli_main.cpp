@@ -55,6 +55,8 @@ std::string joined(const Words& words) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> kCommands = {
       {"run", "run scenarios and say whether they do what they should", run_command, run_help},
+      {"compare", "lay two recorded runs side by side: values and times", compare_command,
+       compare_help},
       {"show", "print the programs, plans and bytes of a scenario", show_command, show_help},
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
       {"bench", "measure a collective as nccl-tests does, with a prediction beside", bench_command,

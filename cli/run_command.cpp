@@ -4,8 +4,11 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
+#include "shardproof/cli/detail/environment.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/scenarios/comparison_report.h"
+#include "shardproof/scenarios/record_folder.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {
@@ -25,6 +28,10 @@ po::options_description run_options() {
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
       ("jobs", po::value<int>())                                     //
+      ("record", po::value<std::string>())                           //
+      ("compare", po::value<std::string>())                          //
+      ("warmup", po::value<int>())                                   //
+      ("iters", po::value<int>())                                    //
       ("json", po::value<std::string>())                             //
       ("junit", po::value<std::string>());
   return options;
@@ -43,6 +50,31 @@ ReductionSchedule read_order(const std::string& text) {
   } catch (const Error& error) {
     throw_bad_input("--order: {}", error.message());
   }
+}
+
+Compared read_compared(const std::string& text) {
+  if (text == "lines") return Compared::lines;
+  if (text == "outputs") return Compared::outputs;
+  throw_bad_input("--compare: expected lines or outputs, found \"{}\"", text);
+}
+
+int read_repetitions(const po::variables_map& given, const char* option, int least) {
+  constexpr int kMost = 1000000;
+  const int count = given[option].as<int>();
+  if (count < least || count > kMost)
+    throw_bad_input("--{} must be between {} and {}", option, least, kMost);
+  return count;
+}
+
+// Values and times are kept for a record, and for the table of a single file on several backends.
+void read_watching(const po::variables_map& given, size_t files, RunOptions& options) {
+  const bool asked = given.count("iters") + given.count("warmup") > 0;
+  options.sees =
+      given.count("record") > 0 || (files == 1 && (asked || options.backends.size() > 1));
+  if (given.count("compare")) options.compared = read_compared(given["compare"].as<std::string>());
+  if (options.sees || asked) options.timing.iterations = 1;
+  if (given.count("warmup")) options.timing.warmup = read_repetitions(given, "warmup", 0);
+  if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
 }
 
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
@@ -119,6 +151,64 @@ int64_t most_ranks(const std::vector<Scenario>& scenarios) {
 
 }  // namespace
 
+namespace {
+
+// What a run leaves beside its report: a record, the tables of its backends.
+class Keeping {
+ public:
+  Keeping(const po::variables_map& given, RunOptions& options)
+      : tables_(options.backends.size() > 1) {
+    if (!options.sees) return;
+    options.environment = read_environment(options);
+    if (!given.count("record")) return;
+    path_ = given["record"].as<std::string>();
+    folder_.emplace(path_, SHARDPROOF_VERSION);
+  }
+  void take(CaseResult& result, size_t files) {
+    if (folder_)
+      for (const RecordedRun& run : result.runs) folder_->add(run);
+    if (!tables_ || files > 1) result.runs.clear();
+  }
+  void finish() {
+    if (folder_) folder_->finish();
+  }
+  std::string text(const RunResult& result, size_t backends, const TextStyle& style) const {
+    std::string out;
+    for (const ScenarioResult& scenario : result.scenarios)
+      for (size_t first = 0; tables_ && first + backends <= scenario.cases.size();
+           first += backends)
+        for (size_t i = first + 1; i < first + backends; ++i) {
+          const auto &a = scenario.cases[first].runs, &b = scenario.cases[i].runs;
+          for (size_t run = 0; run < std::min(a.size(), b.size()); ++run)
+            if (a[run].error.empty() && b[run].error.empty())
+              out += comparison_text(compare_runs(a[run], b[run]), style) + "\n";
+        }
+    if (folder_) out += fmt::format("  recorded in {}\n", path_);
+    return out;
+  }
+
+ private:
+  bool tables_;
+  std::string path_;
+  std::optional<RecordFolder> folder_;
+};
+
+RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<ScenarioPath>& paths,
+                  const RunOptions& options, const Registries& registries, Keeping& keeping) {
+  ProgressLine line;
+  std::vector<std::string> groups;
+  for (const ScenarioPath& path : paths) groups.push_back(path.group);
+  RunWatch watch;
+  watch.progress = [&](const Progress& progress) { line.show(progress); };
+  if (options.sees)
+    watch.done = [&](CaseResult& result) { keeping.take(result, scenarios.size()); };
+  RunResult result = run_scenarios(scenarios, groups, options, registries, watch);
+  line.clear();
+  return result;
+}
+
+}  // namespace
+
 int run_command(const Words& words, const Registries& all) {
   Registries registries = all;
   const po::variables_map given = parse_words(words, run_options(), "path");
@@ -132,27 +222,25 @@ int run_command(const Words& words, const Registries& all) {
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
   if (scenarios.empty()) return 2;
+  read_watching(given, scenarios.size(), options);
   const CrewRole role =
       man_backends(registries, options, {"run", words, given, most_ranks(scenarios)});
   if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
   if (role != CrewRole::leads) return 0;
 
-  ProgressLine line;
-  std::vector<std::string> groups;
-  for (const ScenarioPath& path : paths) groups.push_back(path.group);
-  const RunResult result = run_scenarios(scenarios, groups, options, registries,
-                                         [&](const Progress& progress) { line.show(progress); });
-  line.clear();
+  Keeping keeping(given, options);
+  const RunResult result = run_all(scenarios, paths, options, registries, keeping);
   if (all_refused(result)) {
     print_refusals(result);
     return 2;
   }
+  keeping.finish();
   TextStyle style;
   style.color = stdout_is_terminal();
   style.table = paths.size() > 1;
   style.here = true;
   style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  print_out(text_report(result, style));
+  print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
   write_reports(given, result, options);
   return result.exit_code();
 }
@@ -176,6 +264,13 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them
   --jobs N           cases at the same time (default: one a core)
+  --record DIR       keep programs, values, times and environment in a new folder, for compare
+                     (docs/record.md)
+  --compare WHAT     lines (default): the value of every line; outputs: only what names mean at
+                     the end
+  --warmup W, --iters N
+                     repetitions in real processes, timed without looking at values; medians of N
+                     are told (default 0 and 1 with --record or several backends)
   --json FILE        write a report for programs
   --junit FILE       write a JUnit XML report for CI
   --max-ranks N      refuse more ranks (default 1048576)

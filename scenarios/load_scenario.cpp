@@ -65,6 +65,7 @@ Scenario load_text(std::string_view text, const std::string& file, const LoadOpt
 
     Scenario scenario;
     scenario.file = file;
+    scenario.text = text;
     if (reader.has("about")) scenario.about = reader.at("about").text();
     for (const SweepCase& one : cases) scenario.cases.push_back(read_case(root, one, options));
     return scenario;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/scenarios/recorded_run.h"
 #include "shardproof/scenarios/scenario.h"
 
 namespace shardproof {
@@ -21,6 +22,10 @@ struct RunOptions {
   std::optional<std::string> only_case;
   std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
   std::string program = "shardproof";  // first word of that command
+  Compared compared = Compared::lines;
+  Timing timing;
+  bool sees = false;        // results keep what was compared
+  Environment environment;  // of this machine, for those
 };
 
 enum class CaseStatus {
@@ -28,6 +33,8 @@ enum class CaseStatus {
   surprise,  // a finding that was not expected, or an expectation that was not met
   refused,   // bad input, or an operation that was refused
 };
+
+std::string_view status_text(CaseStatus status);
 
 struct PhaseResult {
   Outcome outcome;  // without records and values
@@ -41,6 +48,7 @@ struct CaseResult {
   std::string backend;     // where it ran, when that is one of several
   CaseStatus status = CaseStatus::as_expected;
   std::vector<PhaseResult> phases;
+  std::vector<RecordedRun> runs;  // of a run that sees: one a phase, or one that says the error
   std::optional<Error> error;
   std::vector<Missed> missed_refusal;  // what the error misses of an expected one
   std::string repeat;                  // the command that repeats it, by `file`
@@ -67,15 +75,19 @@ struct RunResult {
 struct Progress {
   int64_t done = 0, failing = 0, total = 0;
 };
-// `groups` has one entry a scenario: its row in the table of a folder. `progress` is called by one
-// thread at a time. Throws Error when `only_case` names no case.
+// What looks on; each is called by one thread at a time. An Error of `done` ends the run.
+struct RunWatch {
+  std::function<void(const Progress&)> progress;
+  std::function<void(CaseResult&)> done;  // a case is through, on one backend
+};
+// `groups` has one entry a scenario: its row in the table of a folder. Throws Error when
+// `only_case` names no case.
 //
 // A backend with a crew (backends/assembly.h) runs one case after another, and its processes
 // follow.
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
-                        const Registries& registries,
-                        const std::function<void(const Progress&)>& progress = {});
+                        const Registries& registries, const RunWatch& watch = {});
 
 // In a process of the crew that does not judge: takes part in the cases of run_scenarios over the
 // same scenarios with the same options, as they are asked for. Tells nobody what came out.

@@ -4,6 +4,15 @@
 
 namespace shardproof {
 
+std::string_view status_text(CaseStatus status) {
+  switch (status) {
+    case CaseStatus::as_expected: return "as expected";
+    case CaseStatus::surprise: return "surprise";
+    case CaseStatus::refused: return "refused";
+  }
+  return "?";
+}
+
 // A finding of several listings stands in the one of its first rank.
 std::string PhaseResult::line_text(const Finding& finding) const {
   if (finding.line <= 0) return "";

@@ -6,7 +6,9 @@
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/scenarios/detail/keep_run.h"
 #include "shardproof/scenarios/run.h"
+#include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {
 namespace {
@@ -40,25 +42,39 @@ std::string repeat_command(const std::string& file, const std::string& name,
     out += " --order " + shell_word(to_string(options.order));
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
   if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
+  if (options.compared == Compared::outputs) out += " --compare outputs";
+  if (options.timing.warmup != 0) out += fmt::format(" --warmup {}", options.timing.warmup);
+  if (options.timing.iterations != 0) out += fmt::format(" --iters {}", options.timing.iterations);
   return out + fmt::format(" --seed {}", options.seed);
 }
 
-PhaseResult run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
-                      const Registries& registries) {
+Job job_of(const Phase& phase, const std::string& backend, const RunOptions& options) {
   Job job = filled(phase, options.seed);
   job.backend = backend;
   job.schedule = {options.schedule, options.seed};
   job.order = options.order;
+  job.compared = options.compared;
+  job.sees = options.sees;
+  job.timing = options.timing;
+  return job;
+}
+
+void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
+               const Registries& registries, CaseResult& into) {
+  Job job = job_of(phase, backend, options);
   PhaseResult result;
   result.outcome = check(job, registries);
   result.missed = missed(phase.expect, result.outcome, job);
-  // The rest is large and nobody reads it.
-  result.outcome.world.records.clear();
-  result.outcome.values.clear();
   if (job.program)
     result.listings.push_back({Lanes::range(0, job.world), *job.program, "/program"});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
-  return result;
+  if (options.sees) into.runs.push_back(keep_run(job, result));
+  // The rest is large and nobody reads it.
+  result.outcome.world.records.clear();
+  result.outcome.world.measured.clear();
+  result.outcome.values.clear();
+  if (!result.missed.empty()) into.status = CaseStatus::surprise;
+  into.phases.push_back(std::move(result));
 }
 
 void settle_error(CaseResult& result, const Expect& expect, const Error& error) {
@@ -107,8 +123,7 @@ CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions
   try {
     for (const Phase& phase : one.phases) {
       current = &phase.expect;
-      result.phases.push_back(run_phase(phase, task.backend, options, registries));
-      if (!result.phases.back().missed.empty()) result.status = CaseStatus::surprise;
+      run_phase(phase, task.backend, options, registries, result);
       if (result.phases.back().outcome.world.broken) break;
     }
   } catch (const Error& error) {
@@ -175,6 +190,35 @@ CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario
   return result;
 }
 
+// Which run it was, beside what came out of it.
+void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
+                const RunOptions& options, const Registries& registries) {
+  if (result.runs.empty()) result.runs.emplace_back();
+  int phase = 0;
+  for (RecordedRun& run : result.runs) {
+    run.file = result.file;
+    run.name = result.name;
+    run.phase = ++phase;
+    run.backend = task.backend;
+    run.seed = options.seed;
+    run.pins = nccl_pins(options.order);
+    run.repeat = result.repeat;
+    run.scenario = scenario.text;
+    run.environment = options.environment;
+    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+      if (launcher->name() == task.backend)
+        for (auto& fact : launcher->environment()) run.environment.push_back(std::move(fact));
+    const bool real = crew_of(task.backend, registries) != nullptr;
+    if (real) run.processes = options.processes;
+    run.order = real && options.order == ReductionSchedule() ? "library" : to_string(options.order);
+    run.status = status_text(result.status);
+    run.verdict = name(result.verdict());
+    if (result.error) run.error = result.error->what();
+    // Where NCCL is to add in this order, the environment has to say so.
+    if (real && !run.pins.empty()) run.repeat = run.pins + " " + run.repeat;
+  }
+}
+
 // What a case came to, for the comparison of backends.
 std::string outcome_text(const CaseResult& result) {
   if (result.error) return fmt::format("refused: {}", result.error->message());
@@ -186,6 +230,18 @@ std::string outcome_text(const CaseResult& result) {
   return text.empty() ? "clean" : text;
 }
 
+// Values that both backends may hold by the truth's bound, and yet they should be the same.
+void tell_bugs(const CaseResult& first, CaseResult& other) {
+  for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
+    const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
+    const int64_t bugs = comparison.count(Cause::bug);
+    if (bugs == 0 || i >= other.phases.size()) continue;
+    other.status = std::max(other.status, CaseStatus::surprise);
+    other.phases[i].missed.push_back({"values as on " + first.backend, "bit-equal ones",
+                                      fmt::format("{} that differ without a reason", bugs)});
+  }
+}
+
 // Each backend compares its values with the truth; here what they found is laid side by side.
 void compare_backends(RunResult& result, size_t backends) {
   if (backends < 2) return;
@@ -194,7 +250,10 @@ void compare_backends(RunResult& result, size_t backends) {
       for (size_t i = first + 1; i < first + backends; ++i) {
         CaseResult& other = scenario.cases[i];
         const std::string expected = outcome_text(scenario.cases[first]), got = outcome_text(other);
-        if (expected == got) continue;
+        if (expected == got) {
+          tell_bugs(scenario.cases[first], other);
+          continue;
+        }
         other.status = std::max(other.status, CaseStatus::surprise);
         const Missed missed{"as on " + scenario.cases[first].backend, expected, got};
         (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
@@ -209,38 +268,82 @@ size_t thread_count(int asked, size_t tasks) {
 
 }  // namespace
 
+namespace {
+
+// All tasks, on some threads. The first Error of who looks on ends it.
+class TaskRun {
+ public:
+  TaskRun(const std::vector<Scenario>& scenarios, const RunOptions& options,
+          const Registries& registries, const RunWatch& watch, RunResult& result)
+      : scenarios_(scenarios),
+        options_(options),
+        registries_(registries),
+        watch_(watch),
+        result_(result),
+        tasks_(plan_tasks(scenarios, options, result)) {
+    state_.total = static_cast<int64_t>(tasks_.size());
+  }
+
+  void run() {
+    bool crewed = false;
+    for (const std::string& backend : options_.backends)
+      crewed = crewed || crew_of(backend, registries_) != nullptr;
+    std::vector<std::thread> threads;
+    const size_t count = crewed ? 1 : thread_count(options_.jobs, tasks_.size());
+    for (size_t i = 1; i < count; ++i) threads.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (trouble_) throw Error(*trouble_);
+  }
+
+ private:
+  void work() {
+    for (size_t i = next_++; i < tasks_.size(); i = next_++) {
+      const Task& task = tasks_[i];
+      const Scenario& scenario = scenarios_[task.scenario];
+      CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
+      if (options_.sees) label_runs(one, scenario, task, options_, registries_);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      end(task, std::move(one));
+    }
+  }
+
+  void end(const Task& task, CaseResult one) {
+    if (trouble_) return;
+    try {
+      if (watch_.done) watch_.done(one);
+    } catch (const Error& error) {
+      trouble_ = error;
+      next_ = tasks_.size();
+      return;
+    }
+    ++state_.done;
+    if (one.status != CaseStatus::as_expected) ++state_.failing;
+    result_.scenarios[task.scenario].cases[task.index] = std::move(one);
+    if (watch_.progress) watch_.progress(state_);
+  }
+
+  const std::vector<Scenario>& scenarios_;
+  const RunOptions& options_;
+  const Registries& registries_;
+  const RunWatch& watch_;
+  RunResult& result_;
+  const std::vector<Task> tasks_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  Progress state_;
+  std::optional<Error> trouble_;
+};
+
+}  // namespace
+
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
-                        const Registries& registries,
-                        const std::function<void(const Progress&)>& progress) {
+                        const Registries& registries, const RunWatch& watch) {
   RunResult result;
   for (size_t s = 0; s < scenarios.size(); ++s)
     result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
-  const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
-
-  bool crewed = false;
-  for (const std::string& backend : options.backends)
-    crewed = crewed || crew_of(backend, registries) != nullptr;
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  Progress state;
-  state.total = static_cast<int64_t>(tasks.size());
-  const auto work = [&] {
-    for (size_t i = next++; i < tasks.size(); i = next++) {
-      const Task& task = tasks[i];
-      CaseResult one = run_task(tasks, i, scenarios[task.scenario], options, registries);
-      const std::lock_guard<std::mutex> lock(mutex);
-      ++state.done;
-      if (one.status != CaseStatus::as_expected) ++state.failing;
-      result.scenarios[task.scenario].cases[task.index] = std::move(one);
-      if (progress) progress(state);
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t count = crewed ? 1 : thread_count(options.jobs, tasks.size());
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  TaskRun(scenarios, options, registries, watch, result).run();
   compare_backends(result, options.backends.size());
   return result;
 }

@@ -31,6 +31,7 @@ struct Scenario {
   std::string file;  // as reports name it: never absolute
   std::string path;  // as it was opened; empty for a text
   std::string about;
+  std::string text;  // as it was read
   std::vector<Case> cases;
 };
 

@@ -8,15 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view status_text(CaseStatus status) {
-  switch (status) {
-    case CaseStatus::as_expected: return "as expected";
-    case CaseStatus::surprise: return "surprise";
-    case CaseStatus::refused: return "refused";
-  }
-  return "?";
-}
-
 std::string_view schedule_text(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::fifo: return "fifo";

@@ -22,6 +22,7 @@ struct Command {
 const std::vector<Command>& commands();
 
 int run_command(const Words& words, const Registries& registries);
+int compare_command(const Words& words, const Registries& registries);
 int show_command(const Words& words, const Registries& registries);
 int plan_command(const Words& words, const Registries& registries);
 int bench_command(const Words& words, const Registries& registries);
@@ -30,6 +31,7 @@ int help_command(const Words& words, const Registries& registries);
 int new_command(const Words& words, const Registries& registries);
 
 std::string run_help();
+std::string compare_help();
 std::string show_help();
 std::string plan_help();
 std::string bench_help();

@@ -1,0 +1,28 @@
+// Names of the files of a recorded run and of the tensors in them.
+#pragma once
+
+#include <string>
+
+#include "shardproof/engine/seen_value.h"
+
+namespace shardproof {
+
+inline constexpr const char* kRecordFormat = "shardproof record";
+inline constexpr const char* kManifestFile = "manifest.json";
+inline constexpr const char* kUnfinishedFile = "manifest.json.part";
+inline constexpr const char* kRunFile = "run.json";
+inline constexpr const char* kScenarioFile = "scenario.json";
+inline constexpr const char* kProgramFile = "program.txt";
+inline constexpr const char* kFlightFile = "flight.txt";
+inline constexpr const char* kValuesFile = "values.safetensors";
+inline constexpr const char* kBoundsFile = "bounds.safetensors";
+
+inline std::string measured_file(size_t repetition) {
+  return fmt::format("measured-{}.txt", repetition + 1);
+}
+// "y", or "y@0-3" of what only these ranks hold.
+inline std::string tensor_name(const SeenValue& value, const SeenPart& part) {
+  return value.whole ? value.id : value.id + "@" + to_string(part.lanes);
+}
+
+}  // namespace shardproof

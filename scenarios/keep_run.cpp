@@ -1,0 +1,45 @@
+#include "shardproof/scenarios/detail/keep_run.h"
+
+namespace shardproof {
+
+RecordedRun keep_run(const Job& job, PhaseResult& phase) {
+  Outcome& outcome = phase.outcome;
+  RecordedRun run;
+  run.ranks = job.world;
+  run.findings = outcome.findings;
+  for (const JobListing& listing : phase.listings)
+    run.source.push_back({listing.lanes, listing.listing.lines});
+  for (const JobInput& input : job.inputs)
+    run.tensors.push_back(input.name + " " + to_string(input.spec));
+  run.program = std::move(outcome.program);
+  run.values = std::move(outcome.seen);
+  run.flight = outcome.world.records;
+  run.timed = outcome.world.timed;
+  for (WorldReport& repetition : outcome.timed)
+    run.measured.push_back(std::move(repetition.measured));
+  outcome.timed.clear();
+  return run;
+}
+
+std::optional<std::string> find_fact(const Environment& environment, std::string_view name) {
+  for (const auto& [known, value] : environment)
+    if (known == name) return value;
+  return std::nullopt;
+}
+
+std::string RecordedRun::title() const {
+  std::string text = name.empty() ? file : file + " [" + name + "]";
+  return phase > 1 ? fmt::format("{}, phase {}", text, phase) : text;
+}
+
+std::optional<std::string> RecordedRun::differs_from(const RecordedRun& other) const {
+  if (ranks != other.ranks) return fmt::format("{} and {} ranks", ranks, other.ranks);
+  if (tensors != other.tensors) return "tensors";
+  if (source != other.source) return "lines of the program";
+  if (program != other.program && !program.empty() && !other.program.empty())
+    return "programs of the ranks";
+  if (seed != other.seed) return fmt::format("values: seed {} and {}", seed, other.seed);
+  return std::nullopt;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,209 @@
+#include <algorithm>
+
+#include "shardproof/scenarios/comparison_report.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kTextWidth = 27;
+constexpr size_t kDifferencesShown = 3;
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string cut(const std::string& text, size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
+}
+
+std::string number_text(double number) {
+  return number >= 999.5 ? fmt::format("{:.0f}", number) : fmt::format("{:.3g}", number);
+}
+
+std::string ratio_text(Duration a, Duration b) {
+  if (a.ps <= 0 || b.ps <= 0) return "";
+  return number_text(to_seconds(b) / to_seconds(a));
+}
+
+struct Cells {
+  std::string line, what, values, a, b, ratio, bytes, busbw;
+};
+
+std::string row_text(const Cells& cells) {
+  std::string text = fmt::format("  {:>4}  {:<{}}  {:<12} {:>10} {:>10} {:>7} {:>9} {:>7}",
+                                 cells.line, cut(cells.what, kTextWidth), kTextWidth, cells.values,
+                                 cells.a, cells.b, cells.ratio, cells.bytes, cells.busbw);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + "\n";
+}
+
+// --- times
+// --------------------------------------------------------------------------------------
+
+const RankTime* telling(const LineTime& line) {
+  return line.ranks.empty() ? nullptr : &line.ranks.at(line.telling_rank());
+}
+
+void add_times(Cells& cells, const TimePair& pair) {
+  const RankTime *a = telling(pair.a), *b = telling(pair.b);
+  if (a != nullptr) cells.a = rounded_text(a->time);
+  if (b != nullptr) cells.b = rounded_text(b->time);
+  if (a != nullptr && b != nullptr) cells.ratio = ratio_text(a->time, b->time);
+  const RankTime* own = b != nullptr ? b : a;
+  if (pair.call.empty() || own == nullptr) return;
+  cells.bytes = size_text(own->bytes);
+  if (own->bus_bytes > 0 && own->time.ps > 0)
+    cells.busbw = number_text(own->bus_bytes / to_seconds(own->time) * 1e-9);
+}
+
+std::string call_text(const TimePair& pair) {
+  const RankTime* own = telling(pair.b.ranks.empty() ? pair.a : pair.b);
+  const std::string times = own->count > 1 ? fmt::format(" x{}", own->count) : "";
+  return "  " + pair.call + times;
+}
+
+// --- values
+// -------------------------------------------------------------------------------------
+
+std::string index_text(const ValueDifference& difference) {
+  if (!difference.index) return "";
+  return to_string(*difference.index) + (difference.local ? " of the shard" : "");
+}
+
+// Below the row of their line: what differs, where, who holds it, by how much, and why.
+std::string difference_text(const ValueDifference& difference) {
+  const std::string of =
+      difference.instance.empty() ? "" : fmt::format(" ({})", difference.instance);
+  std::string text =
+      fmt::format("        {}{}{} on ranks {}: {}, {}\n",
+                  difference.bound.empty() ? "inside the line " + difference.id : difference.bound,
+                  index_text(difference), of, cut(to_string(difference.owners), 30),
+                  name(difference.likeness), name(difference.cause));
+  if (difference.index) {
+    text += fmt::format("          A {}   B {}", difference.got_a, difference.got_b);
+    if (difference.likeness != Likeness::differs)
+      text += fmt::format("   may differ by {:.3g}", difference.error);
+    text += fmt::format("\n          {} element{}, on ranks {}\n", difference.elements,
+                        difference.elements == 1 ? "" : "s", cut(to_string(difference.ranks), 60));
+  }
+  if (!difference.why.empty()) text += "          " + difference.why + "\n";
+  return text;
+}
+
+std::string paint(const TextStyle& style, Likeness likeness, const std::string& text) {
+  if (!style.color || likeness == Likeness::equal) return text;
+  return fmt::format("\x1b[{}m{}\x1b[0m", likeness == Likeness::wrong ? "31;1" : "33", text);
+}
+
+std::string line_text(const LineComparison& line, const TextStyle& style) {
+  Cells cells;
+  cells.line = line.line > 0 ? std::to_string(line.line) : "";
+  cells.what = line.line > 0
+                   ? line.text.substr(std::min(line.text.find_first_not_of(' '), line.text.size()))
+                   : "inputs";
+  if (line.values > 0) cells.values = name(line.likeness());
+  for (const TimePair& pair : line.times)
+    if (pair.call.empty()) add_times(cells, pair);
+  std::string text = paint(style, line.likeness(), row_text(cells));
+  for (const TimePair& pair : line.times) {
+    if (pair.call.empty()) continue;
+    Cells call;
+    call.what = call_text(pair);
+    add_times(call, pair);
+    text += row_text(call);
+  }
+  const size_t shown = std::min(line.differences.size(), kDifferencesShown);
+  for (size_t i = 0; i < shown; ++i) text += difference_text(line.differences[i]);
+  if (line.differences.size() > shown)
+    text += fmt::format("        and {} more\n", line.differences.size() - shown);
+  return text;
+}
+
+// --- the whole
+// ----------------------------------------------------------------------------------
+
+std::string side_text(const char* label, const RunSide& side) {
+  const RecordedRun& run = side.head;
+  std::string text =
+      fmt::format("  {}  {}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
+  text += run.processes == 0 ? " simulated" : fmt::format(" in {} processes", run.processes);
+  text += run.order == "library" ? ", sums as the library adds"
+                                 : fmt::format(", sums in order {}", run.order);
+  if (side.source == TimeSource::measured)
+    text +=
+        side.repetitions == 1 ? ", measured once" : fmt::format(", median of {}", side.repetitions);
+  return text + "\n";
+}
+
+std::string head_of(const RunSide& side, const RunSide& other, const char* label) {
+  if (side.source == TimeSource::none) return "";
+  const std::string text(name(side.source));
+  return side.source == other.source ? fmt::format("{} {}", text.substr(0, 8), label) : text;
+}
+
+std::string steps_text(const RunComparison& comparison) {
+  if (comparison.a.steps.empty() && comparison.b.steps.empty()) return "";
+  const StepTime a = slowest(comparison.a.steps), b = slowest(comparison.b.steps);
+  const auto row = [&](const char* what, Duration own, Duration other) {
+    Cells cells;
+    cells.what = what;
+    if (!comparison.a.steps.empty()) cells.a = rounded_text(own);
+    if (!comparison.b.steps.empty()) cells.b = rounded_text(other);
+    cells.ratio = ratio_text(own, other);
+    return row_text(cells);
+  };
+  return row("step", a.step, b.step) + row("exposed communication", a.exposed, b.exposed);
+}
+
+std::string verdict_text(const RunComparison& comparison) {
+  const RecordedRun &a = comparison.a.head, &b = comparison.b.head;
+  std::string text;
+  if (a.verdict != b.verdict)
+    text += fmt::format("  verdicts differ: {} and {}\n", a.verdict, b.verdict);
+  if (a.error != b.error)
+    text += fmt::format("  A {}\n  B {}\n", a.error.empty() ? "ran" : a.error,
+                        b.error.empty() ? "ran" : b.error);
+  return text;
+}
+
+std::string summary_text(const RunComparison& comparison) {
+  const int64_t all = comparison.count(std::nullopt);
+  std::string text = fmt::format("  {} value{}: {} bit-equal", all, all == 1 ? "" : "s",
+                                 comparison.count(Likeness::equal));
+  for (const Likeness likeness : {Likeness::within, Likeness::differs, Likeness::wrong})
+    if (const int64_t count = comparison.count(likeness); count > 0)
+      text += fmt::format(", {} {}", count, name(likeness));
+  std::string causes;
+  for (const Cause cause : {Cause::reduction_order, Cause::precision, Cause::unknown, Cause::bug})
+    if (const int64_t count = comparison.count(cause); count > 0)
+      causes += fmt::format("{}{} {}", causes.empty() ? "   " : ", ", count, name(cause));
+  return text + causes + "\n";
+}
+
+}  // namespace
+
+std::string comparison_text(const RunComparison& comparison, const TextStyle& style) {
+  std::string out = comparison.a.head.title() + "\n";
+  out += side_text("A", comparison.a) + side_text("B", comparison.b);
+  Cells head;
+  head.line = "line";
+  head.values = "values";
+  head.a = head_of(comparison.a, comparison.b, "A");
+  head.b = head_of(comparison.b, comparison.a, "B");
+  const bool timed = !head.a.empty() || !head.b.empty();
+  if (!head.a.empty() && !head.b.empty()) head.ratio = "B/A";
+  if (timed) head.bytes = "bytes";
+  if (timed) head.busbw = "busGB/s";
+  out += "\n" + row_text(head);
+  for (const ListingComparison& listing : comparison.listings) {
+    if (comparison.listings.size() > 1)
+      out += fmt::format("  ranks {}\n", cut(to_string(listing.lanes), 80));
+    for (const LineComparison& line : listing.lines) out += line_text(line, style);
+  }
+  return out + steps_text(comparison) + verdict_text(comparison) + summary_text(comparison);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "shardproof/localtensor/collective.h"
+#include "shardproof/sim/line_times.h"
+
+namespace shardproof {
+
+double nccl_factor(std::string_view kind, int64_t members) {
+  const double n = static_cast<double>(members);
+  const std::optional<CollectiveKind> known = parse_collective_kind(kind);
+  if (!known || members < 1) return 0;
+  switch (*known) {
+    case CollectiveKind::all_reduce: return 2 * (n - 1) / n;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter: return (n - 1) / n;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+    case CollectiveKind::send:
+    case CollectiveKind::recv:
+    case CollectiveKind::put: return 1;
+    default: return 0;
+  }
+}
+
+// A record holds what a rank brings; the larger of what the call's ranks hold before and after
+// counts.
+double nccl_bytes(const Record& call) {
+  if (!call.dtype) return 0;
+  const int64_t elements = std::accumulate(call.sizes.begin(), call.sizes.end(), int64_t{0});
+  const bool gathers = call.kind == "all_gather" || call.kind == "gather";
+  return static_cast<double>(elements * size_of(*call.dtype)) *
+         static_cast<double>(gathers ? std::max<int64_t>(call.members, 1) : 1);
+}
+
+int32_t LineTime::telling_rank() const {
+  const auto less = [](const auto& a, const auto& b) { return a.second.time < b.second.time; };
+  const auto told = is_call() ? std::min_element(ranks.begin(), ranks.end(), less)
+                              : std::max_element(ranks.begin(), ranks.end(), less);
+  return told->first;
+}
+
+std::vector<LineTime> line_times(const std::vector<Record>& records) {
+  std::map<std::tuple<int, bool, std::string, std::string>, LineTime> lines;
+  for (const Record& record : records) {
+    if (record.state != RecordState::done) continue;
+    const bool call = !record.group.empty();
+    LineTime& line = lines[{record.line, call, call ? record.kind : "", record.group}];
+    line.line = record.line;
+    line.group = record.group;
+    if (call) line.kind = record.kind;
+    const double bytes = nccl_bytes(record);
+    for (int64_t i = 0; i < record.ranks.size(); ++i) {
+      RankTime& rank = line.ranks[record.ranks[i]];
+      rank.time += record.end - record.start;
+      ++rank.count;
+      if (!call) continue;
+      rank.bytes += bytes;
+      rank.bus_bytes += bytes * nccl_factor(record.kind, record.members);
+    }
+  }
+  std::vector<LineTime> result;
+  for (auto& [key, line] : lines) result.push_back(std::move(line));
+  return result;
+}
+
+Duration median_of(std::vector<Duration> times) {
+  if (times.empty()) return {};
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repetitions) {
+  if (repetitions.empty()) return {};
+  std::vector<LineTime> result = repetitions.front();
+  for (LineTime& line : result)
+    for (auto& [rank, time] : line.ranks) {
+      std::vector<Duration> times;
+      for (const std::vector<LineTime>& repetition : repetitions)
+        for (const LineTime& other : repetition)
+          if (other.line == line.line && other.kind == line.kind && other.group == line.group)
+            if (const auto own = other.ranks.find(rank); own != other.ranks.end())
+              times.push_back(own->second.time);
+      time.time = median_of(std::move(times));
+    }
+  return result;
+}
+
+// --- the step
+// -----------------------------------------------------------------------------------
+
+namespace {
+
+using Span = std::pair<Duration, Duration>;
+
+// Disjoint, in order.
+std::vector<Span> united(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end());
+  std::vector<Span> result;
+  for (const Span& span : spans) {
+    if (!result.empty() && span.first <= result.back().second)
+      result.back().second = std::max(result.back().second, span.second);
+    else
+      result.push_back(span);
+  }
+  return result;
+}
+
+Duration length(const std::vector<Span>& spans) {
+  Duration sum;
+  for (const Span& span : spans) sum += span.second - span.first;
+  return sum;
+}
+
+}  // namespace
+
+std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
+  struct Activity {
+    std::vector<Span> all, work;
+  };
+  std::map<int32_t, Activity> ranks;
+  for (const Record& record : records) {
+    if (record.state != RecordState::done) continue;
+    for (int64_t i = 0; i < record.ranks.size(); ++i) {
+      Activity& own = ranks[record.ranks[i]];
+      own.all.emplace_back(record.start, record.end);
+      if (record.group.empty()) own.work.emplace_back(record.start, record.end);
+    }
+  }
+  std::map<int32_t, StepTime> result;
+  for (auto& [rank, own] : ranks) {
+    const std::vector<Span> all = united(std::move(own.all));
+    StepTime& step = result[rank];
+    step.step = all.back().second - all.front().first;
+    // What is covered by anything and not by work.
+    step.exposed = length(all) - length(united(std::move(own.work)));
+  }
+  return result;
+}
+
+StepTime slowest(const std::map<int32_t, StepTime>& ranks) {
+  StepTime result;
+  for (const auto& [rank, own] : ranks) {
+    result.step = std::max(result.step, own.step);
+    result.exposed = std::max(result.exposed, own.exposed);
+  }
+  return result;
+}
+
+}  // namespace shardproof
