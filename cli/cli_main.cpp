@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -90,6 +91,8 @@ bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
   const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
   set_repeat_command(joined(words));
+  // A file that grows over its limit is an error to tell, not a reason to be killed.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return dispatch(words, registries);
   } catch (const Error& error) {

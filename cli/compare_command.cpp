@@ -45,6 +45,7 @@ std::set<std::string> backends_of(const Recording& recording) {
 std::vector<std::pair<std::string, std::string>> pair_backends(const po::variables_map& given,
                                                                const Recording& a,
                                                                const Recording& b) {
+  const bool alone = &a == &b;
   const std::set<std::string> in_a = backends_of(a), in_b = backends_of(b);
   if (given.count("backend")) {
     const std::string text = given["backend"].as<std::string>();
@@ -57,7 +58,7 @@ std::vector<std::pair<std::string, std::string>> pair_backends(const po::variabl
                         fmt::join(known, ", "));
     return {{first, second}};
   }
-  if (a.path == b.path) {
+  if (alone) {
     if (in_a.size() < 2)
       throw_bad_input("compare: expected a second record, or one of runs on several backends");
     std::vector<std::pair<std::string, std::string>> pairs;
@@ -142,8 +143,9 @@ int compare_command(const Words& words, const Registries&) {
   if (paths.empty() || paths.size() > 2)
     throw_bad_input("compare: expected one or two recorded runs, found {}", paths.size());
   const Recording a = read_recording(paths.front());
-  const Recording b = paths.size() == 1 ? a : read_recording(paths.back());
-  const LaidBeside result = compare_all(given, a, b);
+  const std::optional<Recording> second =
+      paths.size() == 1 ? std::nullopt : std::optional(read_recording(paths.back()));
+  const LaidBeside result = compare_all(given, a, second ? *second : a);
   TextStyle style;
   style.color = stdout_is_terminal();
   std::string out;
@@ -175,8 +177,9 @@ hides.
   --case NAME        only this case of a sweep
   --json FILE        write the comparison for programs, with the times of every rank
 
-Exit code: 0 everything that differs is explained; 1 something is not; 2 bad input: no whole record, or
-runs of different programs.
+Exit code: 0 nothing is wrong: what differs is a reduction order, or of values whose bound nobody knows;
+1 a bug, other precision, or verdicts that differ; 2 bad input: no whole record, or runs of different
+programs.
 )text";
 }
 

@@ -8,8 +8,12 @@
 namespace shardproof {
 namespace {
 
+// A step of a plan says which call; in which order it adds, the item.
 Collective collective_of(const CallItem& item) {
-  return item.step ? *lower(*item.step).call : item.collective;
+  if (!item.step) return item.collective;
+  Collective call = *lower(*item.step).call;
+  call.schedule = item.collective.schedule;
+  return call;
 }
 
 // Dim `dim` of a tensor becomes (pieces, size / pieces), and the pieces come first.
@@ -93,13 +97,8 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
 Call door_call(const CallItem& item, const LocalTensor& input, const Lanes& on) {
   Call call;
   call.lanes = on;
-  if (item.step) {
-    const LoweredStep lowered = lower(*item.step);
-    call.collective = *lowered.call;
-    call.whole_bytes = lowered.whole_bytes;
-  } else {
-    call.collective = item.collective;
-  }
+  call.collective = collective_of(item);
+  if (item.step) call.whole_bytes = lower(*item.step).whole_bytes;
   for (int64_t i = 0; i < on.size(); ++i) {
     const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
     if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);

@@ -333,6 +333,8 @@ void add_seen(const OutputCheck& outputs, const ProgramRun& run, Outcome& outcom
     }
     for (const NamedPart& part : parts) {
       SpmdValue info = program.values[static_cast<size_t>(part.value)];
+      // A value may have two names, and a name another value on other ranks.
+      info.name = parts.size() == 1 ? name : fmt::format("{}@{}", name, to_string(part.lanes));
       info.bound = name;
       info.origin.line = part.line;
       const LocalTensor value = run.value(part.value);

@@ -28,7 +28,7 @@ struct SeenDigest {
 };
 
 struct SeenValue {
-  std::string id;     // unique in the program: "h", "h.1", "_3"
+  std::string id;     // unique in the run: "h", "h.1", "_3", "h@0-3"
   std::string bound;  // the author's name; "" for a value inside a line
   int line = 0;
   std::string instance;  // "i=2"

@@ -64,7 +64,7 @@ int64_t RunComparison::count(Cause cause) const {
 
 bool RunComparison::agrees() const {
   return a.head.verdict == b.head.verdict && a.head.error == b.head.error &&
-         count(Cause::bug) == 0 && count(Cause::precision) == 0 && count(Cause::unknown) == 0;
+         count(Cause::bug) == 0 && count(Cause::precision) == 0;
 }
 
 namespace {
@@ -131,11 +131,19 @@ void add_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
 // --- values
 // -------------------------------------------------------------------------------------
 
-const SeenValue* find_value(const std::vector<SeenValue>& values, const std::string& id) {
-  for (const SeenValue& value : values)
-    if (value.id == id) return &value;
-  return nullptr;
-}
+class ValuesById {
+ public:
+  explicit ValuesById(const std::vector<SeenValue>& values) {
+    for (const SeenValue& value : values) known_.emplace(value.id, &value);
+  }
+  const SeenValue* find(const std::string& id) const {
+    const auto found = known_.find(id);
+    return found == known_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::map<std::string, const SeenValue*> known_;
+};
 
 ValueDifference only_one(const SeenValue& value, const char* side) {
   ValueDifference difference;
@@ -151,11 +159,12 @@ void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing&
                 std::map<int, LineComparison>& lines) {
   // How far a run came that did not come to its end, nobody promises.
   const bool whole = a.findings.empty() && b.findings.empty();
+  const ValuesById of_a(a.values), of_b(b.values);
   const auto here = [&](const SeenValue& value) {
     return !value.lanes.empty() && listing.lanes.contains(value.lanes[0]);
   };
   for (const SeenValue& value : a.values) {
-    const SeenValue* other = find_value(b.values, value.id);
+    const SeenValue* other = of_b.find(value.id);
     if (!here(value) || (other == nullptr && !whole)) continue;
     LineComparison& line = lines[value.line];
     ++line.values;
@@ -165,7 +174,7 @@ void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing&
       line.differences.push_back(std::move(*difference));
   }
   for (const SeenValue& value : b.values) {
-    if (!whole || !here(value) || find_value(a.values, value.id) != nullptr) continue;
+    if (!whole || !here(value) || of_a.find(value.id) != nullptr) continue;
     LineComparison& line = lines[value.line];
     ++line.values;
     line.differences.push_back(only_one(value, "B"));

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <functional>
+#include <map>
 #include <set>
+#include <tuple>
 
+#include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 #include "shardproof/scenarios/run_comparison.h"
@@ -53,10 +55,11 @@ std::string element_text(const Tensor& tensor, int64_t at) {
 
 // An element that is not the same: where it lies, who holds it.
 struct Spot {
-  const Tensor *a, *b;
+  const Tensor *a = nullptr, *b = nullptr;
   int64_t at = 0;       // in these tensors
   int64_t global = -1;  // -1: unknown
   int32_t rank = -1;    // of a shard; -1: of the whole value
+  auto place() const { return std::tuple(global, rank, at); }
 };
 
 bool owns(const Spec& spec, int32_t rank, const Dims& index) {
@@ -91,60 +94,55 @@ std::optional<Tensor> shard_of(const SeenValue& value, int32_t rank) {
   return split(value.parts[0].tensor, *value.spec).of_rank(rank);
 }
 
-// Of each element of a rank's shard.
-std::vector<int64_t> global_indices(const Spec& spec, int32_t rank) {
-  std::vector<double> numbers(static_cast<size_t>(element_count(spec.shape())));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
-  Spec whole = spec.with_dtype(DType::i64);
-  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
-  const Tensor shard = split(tensor_of(DType::i64, spec.shape(), numbers), whole).of_rank(rank);
-  std::vector<int64_t> indices;
-  for (const double number : values_of(shard)) indices.push_back(static_cast<int64_t>(number));
+std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
+  std::vector<int64_t> indices(static_cast<size_t>(elements), -1);
+  if (!value.spec) return indices;
+  for_each_element(local_indices(*value.spec, rank), contiguous_strides(value.spec->shape()),
+                   [&](int64_t local, int64_t global) {
+                     if (local < elements) indices[static_cast<size_t>(local)] = global;
+                   });
   return indices;
 }
 
-class Spots {
+// Two values, element by element.
+class Pair {
  public:
-  Spots(const SeenValue& a, const SeenValue& b) : a_(a), b_(b) {
-    if (a.whole && b.whole)
-      collect(a.parts[0].tensor, b.parts[0].tensor, -1);
-    else
-      collect_shards();
+  using Visit = std::function<void(const Spot&)>;
+  Pair(const SeenValue& a, const SeenValue& b) : a_(a), b_(b) {}
+
+  // False when some contents are not known.
+  bool visit(const Visit& visit) const {
+    if (a_.whole && b_.whole) {
+      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor, 0, -1, -1}, {}, visit);
+      return true;
+    }
+    bool complete = true;
+    for (int64_t i = 0; i < a_.lanes.size(); ++i) {
+      const int32_t rank = a_.lanes[i];
+      const std::optional<Tensor> own = shard_of(a_, rank), other = shard_of(b_, rank);
+      complete = complete && own && other;
+      if (own && other)
+        visit_tensors({&*own, &*other, 0, -1, rank}, global_indices(a_, rank, own->elements()),
+                      visit);
+    }
+    return complete;
   }
-  const std::vector<Spot>& spots() const { return spots_; }
-  bool complete() const { return complete_; }  // all contents were looked at
 
  private:
-  void collect(const Tensor& a, const Tensor& b, int32_t rank) {
+  void visit_tensors(Spot spot, const std::vector<int64_t>& global, const Visit& visit) const {
+    const Tensor &a = *spot.a, &b = *spot.b;
     if (a.dtype != b.dtype || !(a.shape == b.shape))
       throw_bad_input("{} is {}{} in one run and {}{} in the other", a_.id, name(a.dtype),
                       to_string(a.shape), name(b.dtype), to_string(b.shape));
-    std::vector<int64_t> global;
-    for (int64_t at = 0; at < a.elements(); ++at) {
-      if (same_bits(a, b, at)) continue;
-      if (rank >= 0 && a_.spec && global.empty()) global = global_indices(*a_.spec, rank);
-      const int64_t place = rank < 0 ? at : a_.spec ? global[static_cast<size_t>(at)] : -1;
-      spots_.push_back({&a, &b, at, place, rank});
-    }
-  }
-
-  void collect_shards() {
-    for (int64_t i = 0; i < a_.lanes.size(); ++i) {
-      const int32_t rank = a_.lanes[i];
-      std::optional<Tensor> own = shard_of(a_, rank), other = shard_of(b_, rank);
-      complete_ = complete_ && own && other;
-      if (!own || !other) continue;
-      shards_.push_back(std::move(*own));
-      const Tensor& first = shards_.back();
-      shards_.push_back(std::move(*other));
-      collect(first, shards_.back(), rank);
+    if (a.elements() == 0 || bit_equal(a, 0, b, 0)) return;
+    for (spot.at = 0; spot.at < a.elements(); ++spot.at) {
+      if (same_bits(a, b, spot.at)) continue;
+      spot.global = spot.rank < 0 ? spot.at : global[static_cast<size_t>(spot.at)];
+      visit(spot);
     }
   }
 
   const SeenValue &a_, &b_;
-  std::deque<Tensor> shards_;
-  std::vector<Spot> spots_;
-  bool complete_ = true;
 };
 
 // --- judging
@@ -184,25 +182,17 @@ class Judge {
     return distance(*spot.a, *spot.b, spot.at) <= allowed(spot) ? Likeness::within
                                                                 : Likeness::wrong;
   }
-  bool is_explained_by_precision(const Spot& spot, const LowPrecision& low) const {
+  // Whether products in fewer bits may have made it.
+  bool is_explained_by(const LowPrecision& low, const Spot& spot) const {
+    if (!is_floating(spot.a->dtype)) return false;
     const double times = std::max(1.0, low.roundoff / unit_roundoff(spot.a->dtype));
     return distance(*spot.a, *spot.b, spot.at) <= times * allowed(spot);
   }
-
-  void explain(ValueDifference& difference, const std::vector<Spot>& worst) const {
+  // `low`: what explains all that is wrong.
+  void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
     if (difference.likeness != Likeness::wrong) return explain_order(difference);
-    difference.cause = Cause::bug;
-    if (!is_floating(a_.dtype)) return;
-    for (const RecordedRun* run : {&run_a_, &run_b_}) {
-      const std::optional<LowPrecision> low = low_precision(*run);
-      if (!low || !std::all_of(worst.begin(), worst.end(), [&](const Spot& spot) {
-            return is_explained_by_precision(spot, *low);
-          }))
-        continue;
-      difference.cause = Cause::precision;
-      difference.why = fmt::format("as far apart as products in {} may be", low->text);
-      return;
-    }
+    difference.cause = low ? Cause::precision : Cause::bug;
+    if (low) difference.why = fmt::format("as far apart as products in {} may be", low->text);
   }
 
  private:
@@ -236,38 +226,86 @@ ValueDifference blank(const SeenValue& value) {
   return difference;
 }
 
-void tell_first(ValueDifference& difference, const SeenValue& value, const Judge& judge,
-                const std::vector<Spot>& worst) {
-  const auto first = std::min_element(worst.begin(), worst.end(), [](const Spot& x, const Spot& y) {
-    return std::tuple(x.global, x.rank, x.at) < std::tuple(y.global, y.rank, y.at);
-  });
-  const bool local = first->global < 0;
-  difference.local = local;
-  difference.index =
-      unravel(local ? first->at : first->global, local ? first->a->shape : value.spec->shape());
-  difference.got_a = element_text(*first->a, first->at);
-  difference.got_b = element_text(*first->b, first->at);
-  difference.error = judge.allowed(*first);
-  std::set<int64_t> elements;
-  std::vector<int32_t> owners, ranks;
-  for (const Spot& spot : worst) {
-    elements.insert(local ? spot.at : spot.global);
-    if (spot.rank < 0) continue;
-    ranks.push_back(spot.rank);
-    const bool here = local ? spot.at == first->at : spot.global == first->global;
-    if (here) owners.push_back(spot.rank);
+// All elements that are as bad as the whole.
+class Worst {
+ public:
+  Worst(const SeenValue& value, const Judge& judge, const RecordedRun& a, const RecordedRun& b)
+      : value_(value), judge_(judge) {
+    for (const RecordedRun* run : {&a, &b})
+      if (std::optional<LowPrecision> low = low_precision(*run)) low_.push_back(std::move(*low));
   }
-  difference.elements = static_cast<int64_t>(elements.size());
-  if (first->rank >= 0) {
-    difference.owners = Lanes::of(std::move(owners));
-    difference.ranks = Lanes::of(std::move(ranks));
-    return;
+
+  void add(const Spot& spot) {
+    const bool local = spot.global < 0;
+    const auto index = static_cast<size_t>(local ? spot.at : spot.global);
+    if (marked_.size() <= index) marked_.resize(index + 1, false);
+    if (!marked_[index]) ++elements_;
+    marked_[index] = true;
+    if (spot.rank >= 0) ranks_.insert(spot.rank);
+    std::erase_if(low_,
+                  [&](const LowPrecision& low) { return !judge_.is_explained_by(low, spot); });
+    if (!first_ || spot.place() < *first_) {
+      first_ = spot.place();
+      text_a_ = element_text(*spot.a, spot.at);
+      text_b_ = element_text(*spot.b, spot.at);
+      allowed_ = judge_.allowed(spot);
+      shape_ = local ? spot.a->shape : value_.spec->shape();
+      owners_.clear();
+    }
+    const auto [global, rank, at] = *first_;
+    if (spot.rank >= 0 && spot.global == global && (!local || spot.at == at))
+      owners_.push_back(spot.rank);
   }
-  difference.owners = owners_of(*value.spec, value.lanes, *difference.index);
-  for (const int64_t element : elements)
-    difference.ranks = difference.ranks.unite(
-        owners_of(*value.spec, value.lanes, unravel(element, value.spec->shape())));
-}
+
+  void tell(ValueDifference& difference) const {
+    const auto [global, rank, at] = *first_;
+    difference.local = global < 0;
+    difference.index = unravel(difference.local ? at : global, shape_);
+    difference.got_a = text_a_;
+    difference.got_b = text_b_;
+    difference.error = allowed_;
+    difference.elements = elements_;
+    if (rank >= 0) {
+      difference.owners = Lanes::of(owners_);
+      difference.ranks = Lanes::of({ranks_.begin(), ranks_.end()});
+    } else {
+      difference.owners = owners_of(*value_.spec, value_.lanes, *difference.index);
+      difference.ranks = holders();
+    }
+    judge_.explain(difference, low_.empty() ? std::nullopt : std::optional(low_.front()));
+  }
+
+ private:
+  // Ranks whose shard of the whole value has any of them.
+  Lanes holders() const {
+    std::map<Dims, bool> known;
+    std::vector<int32_t> ranks;
+    const Dims strides = contiguous_strides(value_.spec->shape());
+    for (int64_t i = 0; i < value_.lanes.size(); ++i) {
+      const int32_t rank = value_.lanes[i];
+      const auto [place, fresh] = known.emplace(place_of_shard(*value_.spec, rank), false);
+      if (fresh)
+        for_each_element(local_indices(*value_.spec, rank), strides, [&](int64_t, int64_t global) {
+          const auto index = static_cast<size_t>(global);
+          place->second = place->second || (index < marked_.size() && marked_[index]);
+        });
+      if (place->second) ranks.push_back(rank);
+    }
+    return Lanes::of(std::move(ranks));
+  }
+
+  const SeenValue& value_;
+  const Judge& judge_;
+  std::vector<LowPrecision> low_;
+  std::vector<bool> marked_;  // by global index, or by index in the shard
+  int64_t elements_ = 0;
+  std::set<int32_t> ranks_;
+  std::optional<std::tuple<int64_t, int32_t, int64_t>> first_;
+  std::vector<int32_t> owners_;
+  std::string text_a_, text_b_;
+  double allowed_ = 0;
+  Dims shape_;
+};
 
 // Ranks whose digests are not the same.
 Lanes other_digests(const SeenValue& a, const SeenValue& b) {
@@ -283,35 +321,29 @@ Lanes other_digests(const SeenValue& a, const SeenValue& b) {
 std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b) {
   ValueDifference difference = blank(a);
-  const Judge judge(a, b, run_a, run_b);
-  const Lanes ranks = other_digests(a, b);
-  if (a.parts.empty() || b.parts.empty()) {
-    if (ranks.empty()) return std::nullopt;
-    difference.likeness = Likeness::differs;
-    difference.ranks = difference.owners = ranks;
-    judge.explain(difference, {});
-    return difference;
-  }
-  const Spots spots(a, b);
-  if (spots.spots().empty()) {
-    // Parts of a sum may differ and the sum be the same: then nothing is wrong with it.
-    if (spots.complete()) return std::nullopt;
-    if (ranks.empty()) return std::nullopt;
-    difference.likeness = Likeness::differs;
-    difference.ranks = difference.owners = ranks;
-    judge.explain(difference, {});
-    return difference;
-  }
-  std::vector<Spot> worst;
   difference.likeness = Likeness::equal;
-  for (const Spot& spot : spots.spots()) {
-    const Likeness own = judge.likeness(spot);
-    if (own > difference.likeness) worst.clear();
-    difference.likeness = std::max(difference.likeness, own);
-    if (own == difference.likeness) worst.push_back(spot);
+  const Judge judge(a, b, run_a, run_b);
+  const bool contents = !a.parts.empty() && !b.parts.empty();
+  const Pair pair(a, b);
+  const bool complete = contents && pair.visit([&](const Spot& spot) {
+    difference.likeness = std::max(difference.likeness, judge.likeness(spot));
+  });
+  if (difference.likeness != Likeness::equal) {
+    Worst worst(a, judge, run_a, run_b);
+    pair.visit([&](const Spot& spot) {
+      if (judge.likeness(spot) == difference.likeness) worst.add(spot);
+    });
+    worst.tell(difference);
+    return difference;
   }
-  tell_first(difference, a, judge, worst);
-  judge.explain(difference, worst);
+  // Parts of a sum may differ and the sum be the same: then nothing is wrong with it.
+  const Lanes ranks = other_digests(a, b);
+  if (complete || ranks.empty()) return std::nullopt;
+  // Each was compared with one truth when it was made, and neither run found it wrong.
+  const bool honest = a.bounded && b.bounded && run_a.findings.empty() && run_b.findings.empty();
+  difference.likeness = honest ? Likeness::within : Likeness::differs;
+  difference.ranks = difference.owners = ranks;
+  judge.explain(difference, std::nullopt);
   return difference;
 }
 

@@ -80,7 +80,7 @@ struct RunComparison {
   // Values of `likeness`; all of them when it is not given.
   int64_t count(std::optional<Likeness> likeness) const;
   int64_t count(Cause cause) const;
-  // Whether everything that differs is explained.
+  // Nothing is known to be wrong: what differs may be honest.
   bool agrees() const;
 };
 

@@ -68,6 +68,10 @@ std::string call_text(const TimePair& pair) {
 // --- values
 // -------------------------------------------------------------------------------------
 
+std::string ranks_text(const Lanes& lanes, size_t width) {
+  return (lanes.size() == 1 ? "rank " : "ranks ") + cut(to_string(lanes), width);
+}
+
 std::string index_text(const ValueDifference& difference) {
   if (!difference.index) return "";
   return to_string(*difference.index) + (difference.local ? " of the shard" : "");
@@ -78,16 +82,16 @@ std::string difference_text(const ValueDifference& difference) {
   const std::string of =
       difference.instance.empty() ? "" : fmt::format(" ({})", difference.instance);
   std::string text =
-      fmt::format("        {}{}{} on ranks {}: {}, {}\n",
+      fmt::format("        {}{}{} on {}: {}, {}\n",
                   difference.bound.empty() ? "inside the line " + difference.id : difference.bound,
-                  index_text(difference), of, cut(to_string(difference.owners), 30),
+                  index_text(difference), of, ranks_text(difference.owners, 30),
                   name(difference.likeness), name(difference.cause));
   if (difference.index) {
     text += fmt::format("          A {}   B {}", difference.got_a, difference.got_b);
     if (difference.likeness != Likeness::differs)
       text += fmt::format("   may differ by {:.3g}", difference.error);
-    text += fmt::format("\n          {} element{}, on ranks {}\n", difference.elements,
-                        difference.elements == 1 ? "" : "s", cut(to_string(difference.ranks), 60));
+    text += fmt::format("\n          {} element{}, on {}\n", difference.elements,
+                        difference.elements == 1 ? "" : "s", ranks_text(difference.ranks, 60));
   }
   if (!difference.why.empty()) text += "          " + difference.why + "\n";
   return text;
@@ -141,7 +145,7 @@ std::string side_text(const char* label, const RunSide& side) {
 std::string head_of(const RunSide& side, const RunSide& other, const char* label) {
   if (side.source == TimeSource::none) return "";
   const std::string text(name(side.source));
-  return side.source == other.source ? fmt::format("{} {}", text.substr(0, 8), label) : text;
+  return side.source == other.source ? fmt::format("{} {}", label, text.substr(0, 4)) : text;
 }
 
 std::string steps_text(const RunComparison& comparison) {
@@ -179,7 +183,7 @@ std::string summary_text(const RunComparison& comparison) {
   std::string causes;
   for (const Cause cause : {Cause::reduction_order, Cause::precision, Cause::unknown, Cause::bug})
     if (const int64_t count = comparison.count(cause); count > 0)
-      causes += fmt::format("{}{} {}", causes.empty() ? "   " : ", ", count, name(cause));
+      causes += fmt::format("{}{} {}", causes.empty() ? "; causes: " : ", ", count, name(cause));
   return text + causes + "\n";
 }
 
@@ -199,8 +203,7 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
   if (timed) head.busbw = "busGB/s";
   out += "\n" + row_text(head);
   for (const ListingComparison& listing : comparison.listings) {
-    if (comparison.listings.size() > 1)
-      out += fmt::format("  ranks {}\n", cut(to_string(listing.lanes), 80));
+    if (comparison.listings.size() > 1) out += fmt::format("  {}\n", ranks_text(listing.lanes, 80));
     for (const LineComparison& line : listing.lines) out += line_text(line, style);
   }
   return out + steps_text(comparison) + verdict_text(comparison) + summary_text(comparison);

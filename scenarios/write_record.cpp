@@ -106,10 +106,9 @@ Json line_json(const LineTime& line, const std::vector<std::vector<LineTime>>& r
     one["time"] = to_string(own.time);
     if (repetitions.size() > 1) one["each"] = Json::array();
     for (const std::vector<LineTime>& repetition : repetitions)
-      for (const LineTime& other : repetition)
-        if (repetitions.size() > 1 && other.line == line.line && other.kind == line.kind &&
-            other.group == line.group && other.ranks.contains(rank))
-          one["each"].push_back(to_string(other.ranks.at(rank).time));
+      if (const LineTime* other = find_line(repetition, line);
+          repetitions.size() > 1 && other != nullptr && other->ranks.contains(rank))
+        one["each"].push_back(to_string(other->ranks.at(rank).time));
     one["count"] = own.count;
     if (line.is_call()) one["bytes"] = static_cast<int64_t>(own.bytes);
     out["ranks"][std::to_string(rank)] = std::move(one);

@@ -33,6 +33,8 @@ struct LineTime {
 };
 // In order of lines, work before calls. Only what has ended counts.
 std::vector<LineTime> line_times(const std::vector<Record>& records);
+// The entry for the same activity; null when there is none.
+const LineTime* find_line(const std::vector<LineTime>& lines, const LineTime& like);
 // Rank by rank, the median over repetitions of the same program.
 std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repetitions);
 // The middle one; the lower of two.

@@ -69,6 +69,16 @@ std::vector<LineTime> line_times(const std::vector<Record>& records) {
   return result;
 }
 
+const LineTime* find_line(const std::vector<LineTime>& lines, const LineTime& like) {
+  const auto key = [](const LineTime& line) {
+    return std::tie(line.line, line.kind, line.group);  // work has an empty kind
+  };
+  const auto found =
+      std::lower_bound(lines.begin(), lines.end(), like,
+                       [&](const LineTime& a, const LineTime& b) { return key(a) < key(b); });
+  return found != lines.end() && key(*found) == key(like) ? &*found : nullptr;
+}
+
 Duration median_of(std::vector<Duration> times) {
   if (times.empty()) return {};
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
@@ -83,10 +93,9 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
     for (auto& [rank, time] : line.ranks) {
       std::vector<Duration> times;
       for (const std::vector<LineTime>& repetition : repetitions)
-        for (const LineTime& other : repetition)
-          if (other.line == line.line && other.kind == line.kind && other.group == line.group)
-            if (const auto own = other.ranks.find(rank); own != other.ranks.end())
-              times.push_back(own->second.time);
+        if (const LineTime* other = find_line(repetition, line); other != nullptr)
+          if (const auto own = other->ranks.find(rank); own != other->ranks.end())
+            times.push_back(own->second.time);
       time.time = median_of(std::move(times));
     }
   return result;

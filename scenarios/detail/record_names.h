@@ -22,7 +22,8 @@ inline std::string measured_file(size_t repetition) {
 }
 // "y", or "y@0-3" of what only these ranks hold.
 inline std::string tensor_name(const SeenValue& value, const SeenPart& part) {
-  return value.whole ? value.id : value.id + "@" + to_string(part.lanes);
+  if (value.whole) return value.id;
+  return value.id.substr(0, value.id.find('@')) + "@" + to_string(part.lanes);
 }
 
 }  // namespace shardproof

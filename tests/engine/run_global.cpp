@@ -179,7 +179,7 @@ GlobalRun run_all(const OneOp& one, const std::string& op) {
       keep.insert(parts.placed[static_cast<size_t>(id)]);
   std::optional<Collector> collector;
   const auto probe = [&]() -> ProbeFunction {
-    collector.emplace(parts.program, &truth, keep);
+    collector.emplace(parts.program, &truth, CollectorOptions{keep, {}, false});
     return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
   };
   const Watched watched{[&](ValueId id) { return collector->wants(id); }, {}};

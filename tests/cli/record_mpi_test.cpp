@@ -1,0 +1,70 @@
+// Recorded runs of real processes, and simulated and real ranks side by side. Each test runs the
+// binary.
+#include <sstream>
+
+#include "shardproof/tests/cli/record_fixture.h"
+
+namespace shardproof {
+namespace {
+
+TEST_F(RecordRun, SimulatedAndRealRanksAreLaidSideBySide) {
+  const Ran ran = tool("run " + path("mlp.json") +
+                       " --backend local,mpi --processes 4 --iters 3 --record " + path("both"));
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* words : {"B  mpi, 8 ranks in 4 processes, sums as the library adds, median of 3",
+                            "predicted   measured     B/A", "all_reduce tp", "recorded in"})
+    EXPECT_NE(ran.out.find(words), std::string::npos) << ran.out;
+  const Ran again = tool("compare " + path("both"));
+  EXPECT_EQ(again.code, 0) << again.out;
+  EXPECT_EQ(ran.out.substr(0, again.out.size()), again.out);
+}
+
+TEST_F(RecordRun, APinnedOrderGivesTheSameBits) {
+  record("a", "--order ring");
+  record("b", "--order ring --backend mpi --processes 3");
+  const Ran ran = tool("compare " + path("a") + " " + path("b"));
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("5 values: 5 bit-equal"), std::string::npos) << ran.out;
+}
+
+// Every work and call of every rank once in each repetition, taking time.
+TEST_F(RecordRun, TimesOfRealRanksAreThereAndPositive) {
+  for (const char* processes : {"1", "3", "8"}) {
+    fs::remove_all(path("a"));
+    record("a", std::string("--backend mpi --warmup 1 --iters 3 --processes ") + processes);
+    for (int i = 1; i <= 3; ++i) {
+      const std::string text = read(run_folder("a") / ("measured-" + std::to_string(i) + ".txt"));
+      for (const char* kind : {"kind=matmul ", "kind=gelu ", "kind=all_reduce "})
+        for (int rank = 0; rank < 8; ++rank) {
+          const std::string start = kind + ("ranks=" + std::to_string(rank) + " ");
+          EXPECT_NE(text.find(start), std::string::npos) << processes << " processes: " << start;
+        }
+      std::istringstream in(text);
+      for (std::string line; std::getline(in, line);)
+        EXPECT_NE(line.find(" end="), std::string::npos) << line;
+    }
+  }
+}
+
+TEST_F(RecordRun, TheCorpusIsTheSameInRealProcesses) {
+  for (const char* processes : {"2", "8"}) {
+    fs::remove_all(path("a"));
+    const Ran run = tool("run scenarios/corpus --backend local,mpi --record " + path("a") +
+                         " --processes " + processes);
+    EXPECT_EQ(run.code, 0) << run.out;
+    const Ran ran = tool("compare " + path("a") + " --json " + path("out.json"));
+    EXPECT_EQ(ran.code, 0) << ran.out.substr(0, 4000);
+    EXPECT_EQ(read(path("out.json")).find("\"wrong\": 1"), std::string::npos);
+  }
+}
+
+TEST_F(RecordRun, AKilledRunIsNoRecord) {
+  const Ran ran = shell("timeout -s KILL 0.3 '" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
+                        " --backend mpi --iters 1000000 --record " + path("a"));
+  EXPECT_NE(ran.code, 0);
+  expect_refused(tool("compare " + path("a") + " " + path("a")),
+                 "the recording did not come to its end");
+}
+
+}  // namespace
+}  // namespace shardproof

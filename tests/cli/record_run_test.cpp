@@ -1,0 +1,119 @@
+// `run --record` and `compare` from outside: full disks, half-written records, values that somebody
+// changed. Each test runs the binary.
+#include "shardproof/tests/cli/record_fixture.h"
+
+namespace shardproof {
+namespace {
+
+TEST_F(RecordRun, ARunIsLikeItself) {
+  record("a");
+  for (const std::string& other : {path("a"), path("a") + "/"}) {
+    const Ran ran = tool("compare " + path("a") + " " + other);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("5 values: 5 bit-equal"), std::string::npos) << ran.out;
+  }
+}
+
+TEST_F(RecordRun, TwoRunsWriteEqualFilesAndAreMovedTogether) {
+  record("a");
+  record("b");
+  for (const char* file : {"run.json", "flight.txt", "values.safetensors", "program.txt"})
+    EXPECT_EQ(read(run_folder("a") / file), read(run_folder("b") / file)) << file;
+  fs::rename(path("b"), path("moved"));
+  EXPECT_EQ(tool("compare " + path("a") + " " + path("moved")).code, 0);
+}
+
+TEST_F(RecordRun, ATamperedValueIsFoundWithIndexAndOwners) {
+  record("a");
+  record("b");
+  const fs::path file = run_folder("b") / "values.safetensors";
+  std::string text = read(file);
+  const size_t header = static_cast<unsigned char>(text[0]) +
+                        256 * static_cast<size_t>(static_cast<unsigned char>(text[1]));
+  const std::string names = text.substr(8, header);
+  const size_t h = names.find("\"h\"");
+  const size_t first = std::stoul(names.substr(names.find('[', names.find("data_offsets", h)) + 1));
+  text[8 + header + first + (9 * 32 + 17) * 4 + 3] ^= 0x40;  // the exponent of h[9, 17]
+  std::ofstream(file, std::ios::binary) << text;
+  const Ran ran = tool("compare " + path("a") + " " + path("b") + " --json " + path("out.json"));
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("h[9, 17] on rank 6: wrong, bug"), std::string::npos) << ran.out;
+  EXPECT_NE(read(path("out.json")).find("\"owners\": \"6\""), std::string::npos);
+}
+
+TEST_F(RecordRun, WhatIsNoWholeRecordIsRefusedInOneLine) {
+  record("a");
+  const std::string a = path("a");
+  expect_refused(tool("compare"), "expected one or two recorded runs");
+  expect_refused(tool("compare " + a), "expected a second record");
+  expect_refused(tool("compare " + a + " " + path("none")), "there is no such record");
+  expect_refused(tool("compare " + a + " " + path("mlp.json")), "expected the folder of a record");
+  expect_refused(tool("compare " + path("") + " " + a), "no recorded run");
+  expect_refused(tool("compare " + a + " " + a + " --backend mpi"), "no run on \"mpi\"");
+  expect_refused(tool("compare " + a + " " + a + " --case none"), "no case in common");
+  record("seeded", "--seed 1");
+  expect_refused(tool("compare " + a + " " + path("seeded")), "seed 0 and 1");
+  fs::resize_file(run_folder("a") / "values.safetensors", 100);
+  expect_refused(tool("compare " + a + " " + a), "the record is not whole");
+}
+
+TEST_F(RecordRun, AnotherProgramIsRefused) {
+  record("a");
+  std::string text = read(path("mlp.json"));
+  text.replace(text.find("gelu"), 4, "relu");
+  std::ofstream(path("mlp.json")) << text;
+  record("b");
+  expect_refused(tool("compare " + path("a") + " " + path("b")), "different lines of the program");
+}
+
+TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {
+  record("a");
+  const std::string run = "run " + path("mlp.json") + " --record ";
+  expect_refused(tool(run + path("a")), "expected an empty or a new folder");
+  expect_refused(tool(run + path("mlp.json")), "expected a folder to record into, found a file");
+  expect_refused(tool(run + path("mlp.json") + "/below"), "cannot be made");
+  expect_refused(tool(run + "/proc/nobody"), "cannot be");
+  expect_refused(tool("run " + path("mlp.json") + " --iters 0"), "--iters must be between 1");
+  expect_refused(tool("run " + path("mlp.json") + " --warmup -1"), "--warmup must be between 0");
+  expect_refused(tool("run " + path("mlp.json") + " --compare all"),
+                 "--compare: expected lines or outputs");
+}
+
+TEST_F(RecordRun, AFullDiskLeavesNoRecord) {
+  // Blocks of 512 bytes: the first files fit, others do not.
+  for (const int blocks : {0, 1, 3, 8}) {
+    const Ran ran =
+        shell("(ulimit -f " + std::to_string(blocks) + "; '" SHARDPROOF_PROGRAM "' run " +
+              path("mlp.json") + " --record " + path("full") + ")");
+    expect_refused(ran, "cannot be written: File too large");
+    EXPECT_FALSE(fs::exists(path("full"))) << blocks;
+  }
+  const Ran may = shell("unshare -m true");
+  if (may.code != 0) GTEST_SKIP() << "no right to mount: " << may.out;
+  fs::create_directories(path("small"));
+  const Ran ran = shell("unshare -m sh -c \"mount -t tmpfs -o size=16k tmpfs " + path("small") +
+                        " && '" SHARDPROOF_PROGRAM "' run " + path("mlp.json") + " --record " +
+                        path("small/r") + "; echo code \\$?; ls -a " + path("small") + "\"");
+  EXPECT_NE(ran.out.find("cannot be written: No space left on device"), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("code 2\n.\n..\n"), std::string::npos) << ran.out;
+}
+
+TEST_F(RecordRun, OutputsAreWhatNamesMeanAtTheEnd) {
+  record("a", "--compare outputs");
+  const Ran ran = tool("compare " + path("a") + " " + path("a"));
+  EXPECT_NE(ran.out.find("3 values: 3 bit-equal"), std::string::npos) << ran.out;
+  const Ran run = tool("run " + path("mlp.json") + " --compare outputs");
+  EXPECT_NE(run.out.find("3 values compared"), std::string::npos) << run.out;
+}
+
+TEST_F(RecordRun, TheRecordHoldsTheCommandThatRepeatsIt) {
+  record("a", "--order 'ring(channels=2)' --iters 2 --seed 7");
+  const std::string text = read(run_folder("a") / "run.json");
+  for (const char* words :
+       {"--order \\\"ring(channels=2)\\\" --iters 2 --seed 7", "\"pins\": \"NCCL_ALGO=Ring"})
+    EXPECT_NE(text.find(words), std::string::npos) << text.substr(0, 1500);
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,343 @@
+// Recorded runs: written, read back, and laid side by side.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/scenarios/comparison_report.h"
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/record_folder.h"
+#include "shardproof/scenarios/run.h"
+#include "shardproof/tests/approval.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Registries& registries() {
+  static const Registries kRegistries{builtin_ops(), builtin_backends()};
+  return kRegistries;
+}
+
+std::vector<RecordedRun> runs_of(const Scenario& scenario, const std::string& order = "rank") {
+  RunOptions options;
+  options.sees = true;
+  options.order = parse_reduction_schedule(order);
+  const RunResult result = run_scenarios({scenario}, {""}, options, registries());
+  std::vector<RecordedRun> runs;
+  for (const CaseResult& one : result.scenarios[0].cases)
+    for (const RecordedRun& run : one.runs) runs.push_back(run);
+  return runs;
+}
+
+// Values that are no whole numbers, so that the order of a sum shows.
+Scenario mlp() {
+  return load_text(R"json({"version": 1, "mesh": "dp=2, tp=4",
+    "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {
+      "x": {"shape": [16, 8], "placements": "dp:S(0)", "fill": "normal(0, 1)"},
+      "w1": {"shape": [8, 32], "placements": "tp:S(1)", "fill": "normal(0, 1)"},
+      "w2": {"shape": [32, 8], "placements": "tp:S(0)", "fill": "normal(0, 1)"}},
+    "program": ["h = gelu(x @ w1)", "p = h @ w2", "y = redistribute(p, tp:R)", "z = y * 2"]})json",
+                   "mlp.json");
+}
+
+class Record : public testing::Test {
+ protected:
+  Record() : path_(testing::TempDir() + "/shardproof_record_" + std::to_string(getpid())) {
+    fs::remove_all(path_);
+  }
+  ~Record() override { fs::remove_all(path_); }
+  Recording write(const std::vector<RecordedRun>& runs) const {
+    RecordFolder folder(path_, "test");
+    for (const RecordedRun& run : runs) folder.add(run);
+    folder.finish();
+    return read_recording(path_);
+  }
+  RecordedRun read_back(const RecordedRun& run) const {
+    const Recording recording = write({run});
+    RecordedRun back = read_run(recording, recording.entries.at(0));
+    fs::remove_all(path_);
+    return back;
+  }
+  void expect_refused(const std::string& message) const {
+    try {
+      read_recording(path_);
+      ADD_FAILURE() << message;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+  static std::string read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void put(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  std::string path_;
+};
+
+// --- there and back
+// -------------------------------------------------------------------------------
+
+void expect_same(const SeenValue& a, const SeenValue& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.bound, b.bound);
+  EXPECT_EQ(a.line, b.line);
+  EXPECT_EQ(a.instance, b.instance);
+  EXPECT_EQ(a.dtype, b.dtype);
+  EXPECT_EQ(a.lanes, b.lanes);
+  EXPECT_EQ(a.spec, b.spec);
+  EXPECT_EQ(a.digests, b.digests);
+  EXPECT_EQ(a.whole, b.whole);
+  EXPECT_EQ(a.bounded, b.bounded);
+  EXPECT_EQ(a.added, b.added);
+  if (!a.bound.empty()) {
+    EXPECT_EQ(a.error, b.error);
+  }
+  ASSERT_EQ(a.parts.size(), b.parts.size());
+  for (size_t i = 0; i < a.parts.size(); ++i) {
+    EXPECT_EQ(a.parts[i].lanes, b.parts[i].lanes);
+    EXPECT_TRUE(bit_equal(a.parts[i].tensor, 0, b.parts[i].tensor, 0)) << a.id;
+  }
+}
+
+TEST_F(Record, ReadsBackWhatItWrote) {
+  RecordedRun run = runs_of(mlp()).at(0);
+  run.measured = {run.flight, {}};
+  run.environment = {{"host", "h\"1"}, {"gpu", "none"}};
+  run.pins = "NCCL_ALGO=Ring";
+  run.seed = ~uint64_t{0};
+  const RecordedRun back = read_back(run);
+  EXPECT_EQ(back.environment, run.environment);
+  EXPECT_EQ(back.scenario, run.scenario);
+  EXPECT_EQ(back.program, run.program);
+  EXPECT_EQ(back.source, run.source);
+  EXPECT_EQ(back.tensors, run.tensors);
+  EXPECT_EQ(back.flight, run.flight);
+  EXPECT_EQ(back.measured, run.measured);
+  EXPECT_EQ(back.pins, run.pins);
+  EXPECT_EQ(back.seed, run.seed);
+  EXPECT_EQ(back.verdict, "clean");
+  EXPECT_TRUE(back.timed);
+  ASSERT_EQ(back.values.size(), run.values.size());
+  ASSERT_GE(run.values.size(), 4u);
+  for (size_t i = 0; i < run.values.size(); ++i) expect_same(back.values[i], run.values[i]);
+}
+
+TEST_F(Record, EveryCaseOfTheCorpusComesBackAndIsLikeItself) {
+  int64_t values = 0;
+  for (const ScenarioPath& path :
+       find_scenarios(std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus")) {
+    for (const RecordedRun& run : runs_of(load_file(path.path, path.file))) {
+      const RunComparison comparison = compare_runs(run, read_back(run));
+      EXPECT_EQ(comparison.count(Likeness::equal), comparison.count(std::nullopt)) << run.title();
+      EXPECT_TRUE(comparison.agrees()) << run.title();
+      values += comparison.count(std::nullopt);
+    }
+  }
+  EXPECT_GT(values, 400);
+}
+
+// --- causes
+// --------------------------------------------------------------------------------------
+
+const ValueDifference& worst(const RunComparison& comparison, int line) {
+  for (const ListingComparison& listing : comparison.listings)
+    for (const LineComparison& own : listing.lines)
+      if (own.line == line && !own.differences.empty()) return own.differences.front();
+  throw std::out_of_range("nothing differs in line " + std::to_string(line));
+}
+
+SeenValue& value_of(RecordedRun& run, const std::string& name) {
+  for (SeenValue& value : run.values)
+    if (value.id == name) return value;
+  throw std::out_of_range(name);
+}
+
+void set_element(SeenValue& value, int64_t at, double to) {
+  Tensor& tensor = value.parts.at(0).tensor;
+  store_f64(tensor.mutate() + at * size_of(tensor.dtype), tensor.dtype, to);
+}
+
+double element(const SeenValue& value, int64_t at) {
+  return values_of(value.parts.at(0).tensor).at(static_cast<size_t>(at));
+}
+
+TEST_F(Record, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
+  const RunComparison comparison =
+      compare_runs(runs_of(mlp(), "rank").at(0), runs_of(mlp(), "tree").at(0));
+  EXPECT_TRUE(comparison.agrees());
+  EXPECT_GT(comparison.count(Cause::reduction_order), 0);
+  EXPECT_EQ(comparison.count(Likeness::wrong), 0);
+  for (const int line : {3, 4}) {
+    EXPECT_EQ(worst(comparison, line).likeness, Likeness::within);
+    EXPECT_EQ(worst(comparison, line).cause, Cause::reduction_order);
+  }
+  EXPECT_THROW(worst(comparison, 1), std::out_of_range);
+}
+
+TEST_F(Record, OfOneOrderOtherBitsAreABug) {
+  RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun other = run;
+  SeenValue& y = value_of(other, "y");
+  y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
+  set_element(y, 9, std::nextafter(static_cast<float>(element(y, 9)), 1e9F));
+  const RunComparison comparison = compare_runs(run, other);
+  EXPECT_FALSE(comparison.agrees());
+  EXPECT_EQ(worst(comparison, 3).likeness, Likeness::within);
+  EXPECT_EQ(worst(comparison, 3).cause, Cause::bug);
+}
+
+TEST_F(Record, AWrongElementIsNamedWithItsOwners) {
+  RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun other = run;
+  SeenValue& h = value_of(other, "h");
+  h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
+  set_element(h, 9 * 32 + 17, 1000);
+  const RunComparison comparison = compare_runs(run, other);
+  const ValueDifference& difference = worst(comparison, 1);
+  EXPECT_EQ(difference.likeness, Likeness::wrong);
+  EXPECT_EQ(difference.cause, Cause::bug);
+  EXPECT_EQ(difference.index, (Dims{9, 17}));
+  EXPECT_EQ(difference.owners, Lanes::one(6));  // dp=1 has rows 8-15, tp=2 columns 16-23
+  EXPECT_EQ(difference.elements, 1);
+}
+
+TEST_F(Record, ProductsInFewerBitsAreToldFromABug) {
+  RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun rounded = run;
+  SeenValue& h = value_of(rounded, "h");
+  h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
+  int64_t at = 0;
+  while (std::abs(element(h, at)) < 1) ++at;
+  set_element(h, at, element(h, at) * (1 + std::ldexp(1.0, -11)));
+  EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::bug);
+  rounded.environment = {{"matmul", "tf32"}};
+  EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::precision);
+  set_element(h, at, element(h, at) * 100);
+  EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::bug);
+}
+
+TEST_F(Record, WithoutATruthNobodyKnowsABound) {
+  const Scenario scenario = load_text(R"json({"version": 1, "mesh": "tp=4",
+    "tensors": {"x": {"shape": [64], "placements": "tp:P(sum)", "fill": "normal(0, 1)"}},
+    "ranks": {"all": ["y = all_reduce(x / 3, sum)"]}})json",
+                                      "r.json");
+  const RunComparison comparison =
+      compare_runs(runs_of(scenario, "rank").at(0), runs_of(scenario, "tree(nodes=2)").at(0));
+  const ValueDifference& difference = worst(comparison, 1);
+  EXPECT_EQ(difference.likeness, Likeness::differs);
+  EXPECT_EQ(difference.cause, Cause::unknown);
+  EXPECT_EQ(difference.owners, Lanes::range(0, 4));
+  EXPECT_TRUE(difference.local);
+}
+
+TEST_F(Record, RunsOfDifferentProgramsAreRefused) {
+  const RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun other = run;
+  other.seed = 3;
+  EXPECT_THROW(compare_runs(run, other), Error);
+  other = run;
+  other.source[0].lines[0] += " ";
+  EXPECT_THROW(compare_runs(run, other), Error);
+}
+
+TEST_F(Record, TheTableIsTheApprovedOne) {
+  const RecordedRun a = runs_of(mlp(), "rank").at(0), b = runs_of(mlp(), "tree").at(0);
+  RecordedRun wrong = b;
+  SeenValue& h = value_of(wrong, "h");
+  h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
+  set_element(h, 9 * 32 + 17, 1000);
+  wrong.backend = "mpi";
+  wrong.processes = 4;
+  wrong.measured = {wrong.flight, wrong.flight, wrong.flight};
+  const std::string text =
+      comparison_text(compare_runs(a, b), {}) + "\n" + comparison_text(compare_runs(a, wrong), {});
+  expect_approved("report/comparison", text);
+  size_t start = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', start)) {
+    EXPECT_LE(end - start, 100u) << text.substr(start, end - start);
+    start = end + 1;
+  }
+}
+
+// --- folders
+// -------------------------------------------------------------------------------------
+
+TEST_F(Record, AFolderWithSomethingInItIsNotTaken) {
+  fs::create_directories(path_);
+  put(path_ + "/mine", "mine");
+  EXPECT_THROW(RecordFolder(path_, "test"), Error);
+  EXPECT_EQ(read(path_ + "/mine"), "mine");
+}
+
+TEST_F(Record, WhatIsNotFinishedIsTakenAway) {
+  fs::create_directories(path_);
+  {
+    RecordFolder folder(path_, "test");
+    folder.add(runs_of(mlp()).at(0));
+    expect_refused("the recording did not come to its end");
+  }
+  EXPECT_TRUE(fs::is_empty(path_));
+}
+
+TEST_F(Record, OnlyAWholeRecordIsRead) {
+  expect_refused("there is no such record");
+  const Recording whole = write({runs_of(mlp()).at(0)});
+  const std::string values = path_ + "/" + whole.entries[0].folder + "/values.safetensors";
+  const std::string good = read(values), manifest = read(path_ + "/manifest.json");
+  put(values, good.substr(0, good.size() - 3));
+  expect_refused("the record is not whole");
+  fs::remove(values);
+  expect_refused("is missing from the record");
+  put(values, good);
+  put(path_ + "/manifest.json", manifest.substr(0, manifest.size() / 2));
+  expect_refused("manifest.json");
+  put(path_ + "/manifest.json", "{}");
+  expect_refused("no manifest of a recorded run");
+  std::string later = manifest;
+  later.replace(later.find("\"version\": 1"), 12, "\"version\": 2");
+  put(path_ + "/manifest.json", later);
+  expect_refused("recorded in format 2 by a later shardproof; this one reads up to 1");
+  std::string outside = manifest;
+  outside.replace(outside.find(whole.entries[0].folder), whole.entries[0].folder.size(), "..");
+  put(path_ + "/manifest.json", outside);
+  expect_refused("expected the name of a file");
+  fs::remove(path_ + "/manifest.json");
+  expect_refused("no recorded run: there is no manifest.json in it");
+  put(path_ + "/manifest.json", manifest);
+  EXPECT_EQ(read_recording(path_).entries.size(), 1u);
+}
+
+// Whatever is in the files, reading them ends in a value or in an Error.
+TEST_F(Record, NonsenseInTheFilesIsAnError) {
+  const Recording whole = write({runs_of(mlp()).at(0)});
+  const std::string folder = path_ + "/" + whole.entries[0].folder + "/";
+  uint64_t draw = 1;
+  for (const char* file : {"run.json", "values.safetensors", "bounds.safetensors", "flight.txt"}) {
+    const std::string good = read(folder + file);
+    for (int i = 0; i < 150; ++i) {
+      std::string bad = good;
+      draw = draw * 6364136223846793005ull + 1442695040888963407ull;
+      bad[(draw >> 20) % std::min<size_t>(bad.size(), 4000)] = static_cast<char>(draw >> 56);
+      put(folder + file, bad);
+      try {
+        const RecordedRun run = read_run(whole, whole.entries[0]);
+        comparison_text(compare_runs(run, run), {});
+      } catch (const Error&) {
+      }
+    }
+    put(folder + file, good);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,107 @@
+// What flight records say of time.
+#include <gtest/gtest.h>
+
+#include "shardproof/sim/line_times.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMicrosecond = 1000000;
+
+Record work(int line, Lanes ranks, int64_t start, int64_t end) {
+  Record record;
+  record.kind = "matmul";
+  record.ranks = std::move(ranks);
+  record.line = line;
+  record.state = RecordState::done;
+  record.start = Duration{start * kMicrosecond};
+  record.end = Duration{end * kMicrosecond};
+  return record;
+}
+
+Record call(const char* kind, int line, Lanes ranks, int64_t start, int64_t end, int64_t elements) {
+  Record record = work(line, std::move(ranks), start, end);
+  record.kind = kind;
+  record.group = "tp";
+  record.members = 4;
+  record.dtype = DType::f32;
+  record.sizes = {elements};
+  return record;
+}
+
+Duration us(int64_t count) { return Duration{count * kMicrosecond}; }
+
+TEST(LineTimes, AddsUpALineByRankAndKeepsItsCallsApart) {
+  const std::vector<LineTime> lines = line_times({
+      work(2, Lanes::range(0, 2), 0, 3),
+      call("all_reduce", 2, Lanes::range(0, 2), 3, 10, 100),
+      work(2, Lanes::one(1), 10, 14),
+      work(1, Lanes::range(0, 2), 14, 15),
+  });
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].line, 1);
+  EXPECT_EQ(lines[1].ranks.at(0).time, us(3));
+  EXPECT_EQ(lines[1].ranks.at(1).time, us(7));
+  EXPECT_EQ(lines[1].ranks.at(1).count, 2);
+  EXPECT_EQ(lines[1].telling_rank(), 1);
+  EXPECT_EQ(lines[2].kind, "all_reduce");
+  EXPECT_EQ(lines[2].ranks.at(0).bytes, 400);
+  EXPECT_EQ(lines[2].ranks.at(0).bus_bytes, 600);
+}
+
+TEST(LineTimes, ACallIsToldByTheRankThatCameLast) {
+  const std::vector<LineTime> lines = line_times({call("all_gather", 1, Lanes::one(0), 0, 10, 8),
+                                                  call("all_gather", 1, Lanes::one(1), 8, 10, 8)});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].telling_rank(), 1);
+}
+
+TEST(LineTimes, WhatNeverEndedDoesNotCount) {
+  Record hung = call("all_reduce", 1, Lanes::one(0), 0, 10, 8);
+  hung.state = RecordState::started;
+  EXPECT_TRUE(line_times({hung}).empty());
+  EXPECT_TRUE(step_times({hung}).empty());
+}
+
+TEST(LineTimes, SizesAndFactorsAreThoseOfNcclTests) {
+  const auto of = [](const char* kind, double bytes, double factor) {
+    EXPECT_EQ(nccl_bytes(call(kind, 1, Lanes::one(0), 0, 1, 12)), bytes) << kind;
+    EXPECT_DOUBLE_EQ(nccl_factor(kind, 4), factor) << kind;
+  };
+  of("all_reduce", 48, 1.5);
+  of("all_gather", 192, 0.75);
+  of("reduce_scatter", 48, 0.75);  // a record holds what a rank brings: all pieces
+  of("all_to_all", 48, 0.75);
+  of("broadcast", 48, 1);
+  of("reduce", 48, 1);
+  of("send", 48, 1);
+  of("gather", 192, 0.75);
+  of("barrier", 48, 0);
+  EXPECT_EQ(nccl_factor("all_reduce", 1), 0);
+}
+
+TEST(LineTimes, CommunicationIsExposedWhereNoWorkHidesIt) {
+  const auto steps =
+      step_times({work(1, Lanes::one(0), 10, 20), call("all_reduce", 2, Lanes::one(0), 15, 40, 8),
+                  call("all_reduce", 3, Lanes::one(0), 30, 45, 8), work(4, Lanes::one(0), 35, 37),
+                  work(5, Lanes::one(1), 0, 5)});
+  EXPECT_EQ(steps.at(0).step, us(35));
+  EXPECT_EQ(steps.at(0).exposed, us(45 - 20 - 2));
+  EXPECT_EQ(steps.at(1).exposed, us(0));
+  EXPECT_EQ(slowest(steps), (StepTime{us(35), us(23)}));
+}
+
+TEST(LineTimes, TheMedianIsOfEachRankByItself) {
+  std::vector<std::vector<LineTime>> repetitions;
+  for (const int64_t time : {9, 1, 4})
+    repetitions.push_back(
+        line_times({work(1, Lanes::one(0), 0, time), work(1, Lanes::one(1), 0, 10 - time)}));
+  const std::vector<LineTime> median = median_of(repetitions);
+  EXPECT_EQ(median.at(0).ranks.at(0).time, us(4));
+  EXPECT_EQ(median.at(0).ranks.at(1).time, us(6));
+  EXPECT_EQ(median_of(std::vector<Duration>{us(4), us(1), us(3), us(2)}), us(2));
+  EXPECT_EQ(median_of(std::vector<Duration>{}), us(0));
+}
+
+}  // namespace
+}  // namespace shardproof
