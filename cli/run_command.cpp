@@ -153,6 +153,36 @@ int64_t most_ranks(const std::vector<Scenario>& scenarios) {
 
 namespace {
 
+// How far a run came that hangs is told by its findings.
+bool came_through(const RecordedRun& run) {
+  return run.error.empty() &&
+         std::all_of(run.findings.begin(), run.findings.end(), [](const Finding& finding) {
+           return finding.verdict == Verdict::wrong_values ||
+                  finding.verdict == Verdict::replicas_differ ||
+                  finding.verdict == Verdict::unwritten_redistribution;
+         });
+}
+
+// Each backend beside the first one. Of many cases only the first ones, and those that differ.
+std::string tables_text(const ScenarioResult& scenario, size_t backends, const TextStyle& style) {
+  constexpr int64_t kEqualOnesShown = 3;
+  std::string out;
+  int64_t equal = 0;
+  for (size_t i = 0; i < scenario.cases.size(); ++i) {
+    const auto &a = scenario.cases[i - i % backends].runs, &b = scenario.cases[i].runs;
+    for (size_t run = 0; i % backends != 0 && run < std::min(a.size(), b.size()); ++run) {
+      if (!came_through(a[run]) || !came_through(b[run])) continue;
+      const RunComparison comparison = compare_runs(a[run], b[run]);
+      const bool alike = comparison.count(Likeness::equal) == comparison.count(std::nullopt);
+      if (alike && ++equal > kEqualOnesShown) continue;
+      out += comparison_text(comparison, style) + "\n";
+    }
+  }
+  if (equal > kEqualOnesShown)
+    out += fmt::format("  and {} more with equal bits in all values\n\n", equal - kEqualOnesShown);
+  return out;
+}
+
 // What a run leaves beside its report: a record, the tables of its backends.
 class Keeping {
  public:
@@ -175,14 +205,7 @@ class Keeping {
   std::string text(const RunResult& result, size_t backends, const TextStyle& style) const {
     std::string out;
     for (const ScenarioResult& scenario : result.scenarios)
-      for (size_t first = 0; tables_ && first + backends <= scenario.cases.size();
-           first += backends)
-        for (size_t i = first + 1; i < first + backends; ++i) {
-          const auto &a = scenario.cases[first].runs, &b = scenario.cases[i].runs;
-          for (size_t run = 0; run < std::min(a.size(), b.size()); ++run)
-            if (a[run].error.empty() && b[run].error.empty())
-              out += comparison_text(compare_runs(a[run], b[run]), style) + "\n";
-        }
+      if (tables_) out += tables_text(scenario, backends, style);
     if (folder_) out += fmt::format("  recorded in {}\n", path_);
     return out;
   }

@@ -323,7 +323,7 @@ void add_seen(const OutputCheck& outputs, const ProgramRun& run, Outcome& outcom
     });
     const std::vector<JobOutput>& declared = outputs.job.outputs;
     const auto output = std::find_if(declared.begin(), declared.end(),
-                                     [&](const JobOutput& o) { return o.name == name; });
+                                     [&name = name](const JobOutput& o) { return o.name == name; });
     if (output != declared.end()) {
       if (std::optional<SeenValue> seen = outputs.see(*output, run)) {
         seen->added = any_added;

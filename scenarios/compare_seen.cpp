@@ -283,13 +283,14 @@ class Worst {
     const Dims strides = contiguous_strides(value_.spec->shape());
     for (int64_t i = 0; i < value_.lanes.size(); ++i) {
       const int32_t rank = value_.lanes[i];
-      const auto [place, fresh] = known.emplace(place_of_shard(*value_.spec, rank), false);
-      if (fresh)
+      const auto entry = known.emplace(place_of_shard(*value_.spec, rank), false);
+      bool& holds = entry.first->second;
+      if (entry.second)
         for_each_element(local_indices(*value_.spec, rank), strides, [&](int64_t, int64_t global) {
           const auto index = static_cast<size_t>(global);
-          place->second = place->second || (index < marked_.size() && marked_[index]);
+          holds = holds || (index < marked_.size() && marked_[index]);
         });
-      if (place->second) ranks.push_back(rank);
+      if (holds) ranks.push_back(rank);
     }
     return Lanes::of(std::move(ranks));
   }
