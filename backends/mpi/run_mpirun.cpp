@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -127,15 +129,54 @@ std::string first_words(const std::string& output) {
   return words.empty() ? "nothing" : words;
 }
 
+// A process that removes a folder when this one has ended without a word, as killed ones do. Only
+// calls that are safe after a fork beside threads.
+class Janitor {
+ public:
+  explicit Janitor(const std::string& folder) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      wait_and_remove(ends[0], folder.c_str());
+    }
+    ::close(ends[0]);
+    line_ = ends[1];
+  }
+  ~Janitor() {
+    if (pid_ <= 0) return;
+    const char word = 0;
+    ::send(line_, &word, 1, MSG_NOSIGNAL);
+    ::close(line_);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Janitor(const Janitor&) = delete;
+  Janitor& operator=(const Janitor&) = delete;
+
+ private:
+  [[noreturn]] static void wait_and_remove(int line, const char* folder) {
+    ::setsid();  // a terminal's signals are for the others
+    if (line > 0) ::close_range(0, static_cast<unsigned>(line) - 1, 0);
+    ::close_range(static_cast<unsigned>(line) + 1, ~0u, 0);
+    char word = 0;
+    ssize_t heard = 0;
+    while ((heard = ::read(line, &word, 1)) < 0 && errno == EINTR) {
+    }
+    if (heard == 1) ::_exit(0);
+    const timespec until_they_have_ended{0, 500'000'000};
+    ::nanosleep(&until_they_have_ended, nullptr);
+    ::execlp("rm", "rm", "-rf", "--", folder, static_cast<char*>(nullptr));
+    ::_exit(kNotFound);
+  }
+
+  pid_t pid_ = -1;
+  int line_ = -1;
+};
+
 // Files of the processes while they run.
 class Folder {
  public:
-  Folder() {
-    std::error_code failed;
-    path_ = (std::filesystem::temp_directory_path(failed) / "shardproof-XXXXXX").string();
-    if (failed || ::mkdtemp(path_.data()) == nullptr)
-      throw Error(ErrorKind::io, "no folder for temporary files could be made");
-  }
+  Folder() : path_(made()), janitor_(path_) {}
   ~Folder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -145,7 +186,17 @@ class Folder {
   const std::string& path() const { return path_; }
 
  private:
+  static std::string made() {
+    std::error_code failed;
+    std::string path =
+        (std::filesystem::temp_directory_path(failed) / "shardproof-XXXXXX").string();
+    if (failed || ::mkdtemp(path.data()) == nullptr)
+      throw Error(ErrorKind::io, "no folder for temporary files could be made");
+    return path;
+  }
+
   std::string path_;
+  Janitor janitor_;
 };
 
 class Mpirun : public Starter {
