@@ -41,10 +41,14 @@ class Assembly {
   virtual Conclusion conclude(Conclusion own) = 0;
 };
 
+inline constexpr const char* kInputPath = "-";
+
 struct CrewOptions {
   int processes = 0;
-  double timeout_seconds = 30;           // without any progress while something is awaited
-  std::vector<std::string> command;      // this program and the words that make it a worker
+  double timeout_seconds = 30;       // without any progress while something is awaited
+  std::vector<std::string> command;  // this program and the words that make it a worker
+  // Of this process. The others find it in a file of the name "-": the word "-" becomes its path.
+  std::optional<std::string> input;
   std::optional<std::string> host_file;  // processes on several machines
   std::string join;  // this process is one of them, and the coordinator is at this address
 };

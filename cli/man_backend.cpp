@@ -121,6 +121,7 @@ CrewOptions read_crew(const CrewRequest& request) {
     crew.join = given[kJoinOption].as<std::string>();
     return crew;
   }
+  crew.input = request.input;
   crew.command = {this_program(), request.command};
   for (const std::string& word : request.words) crew.command.push_back(word);
   crew.command.push_back(std::string("--") + kJoinOption);

@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/localtensor/error.h"
 
@@ -105,9 +106,12 @@ std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptio
   size_t refused = 0;
   for (const ScenarioPath& path : paths) {
     const size_t slash = path.path.rfind('/');
-    options.folder = slash == std::string::npos ? "" : path.path.substr(0, slash);
+    // A file of that name is standard input, kept for the processes of a crew.
+    const bool input = path.path.substr(slash == std::string::npos ? 0 : slash + 1) == kInputPath;
+    options.folder = slash == std::string::npos || input ? "" : path.path.substr(0, slash);
     try {
-      scenarios.push_back(load_file(path.path, path.file, options));
+      scenarios.push_back(path.text ? load_text(*path.text, path.file, options)
+                                    : load_file(path.path, path.file, options));
     } catch (const Error& error) {
       print_error(error);
       ++refused;

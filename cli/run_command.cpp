@@ -246,8 +246,11 @@ int run_command(const Words& words, const Registries& all) {
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
   if (scenarios.empty()) return 2;
   read_watching(given, scenarios.size(), options);
+  std::optional<std::string> input;
+  for (const ScenarioPath& path : paths)
+    if (path.text) input = path.text;
   const CrewRole role =
-      man_backends(registries, options, {"run", words, given, most_ranks(scenarios)});
+      man_backends(registries, options, {"run", words, given, most_ranks(scenarios), input});
   if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
   if (role != CrewRole::leads) return 0;
 
@@ -271,7 +274,8 @@ int run_command(const Words& words, const Registries& all) {
 std::string run_help() {
   return R"text(shardproof run FILE|FOLDER ... [options]
 
-Runs scenarios and compares what they find with what they expect. A folder means every *.json below it.
+Runs scenarios and compares what they find with what they expect. A folder means every *.json below it,
+"-" the scenario on standard input.
 
   --case NAME        only this case of a sweep: --case "mesh=tp=3 tokens=7"
   --set NAME=VALUE   override a let; may be repeated

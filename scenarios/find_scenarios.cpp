@@ -36,11 +36,12 @@ std::string row_of(const fs::path& below, const std::string& shown) {
 }  // namespace
 
 std::vector<ScenarioPath> find_scenarios(const std::string& path) {
+  if (path == "-") return {{"-", "-", "", read_file("/dev/stdin", "-")}};
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) refuse(path, "no such file or folder");
   if (status.type() == fs::file_type::none) refuse(path, error.message());
-  if (!fs::is_directory(status)) return {{path, shown_path(path), ""}};
+  if (!fs::is_directory(status)) return {{path, shown_path(path), "", std::nullopt}};
   std::vector<ScenarioPath> found;
   // An absolute folder is shown by its own name, as the files below it need one.
   const fs::path root(path);
@@ -52,7 +53,8 @@ std::vector<ScenarioPath> find_scenarios(const std::string& path) {
     if (it->path().extension() != ".json" || !it->is_regular_file(error)) continue;
     const fs::path below = it->path().lexically_relative(root);
     const fs::path file = shown == "." ? below : fs::path(shown) / below;
-    found.push_back({it->path().string(), file.generic_string(), row_of(below, shown)});
+    found.push_back(
+        {it->path().string(), file.generic_string(), row_of(below, shown), std::nullopt});
   }
   std::sort(found.begin(), found.end(),
             [](const ScenarioPath& a, const ScenarioPath& b) { return a.file < b.file; });

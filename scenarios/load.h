@@ -3,6 +3,7 @@
 // 14).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,12 +30,13 @@ Scenario load_file(const std::string& path, const std::string& file,
                    const LoadOptions& options = {});
 
 // The scenario files that a path means: itself, or the *.json below a folder, in order of their
-// names.
+// names; standard input, which is read at once, for "-".
 struct ScenarioPath {
   std::string path;  // to open
   std::string file;  // to show: never absolute
   std::string
       group;  // first folder below the path, for the table of a folder; empty for a single file
+  std::optional<std::string> text;  // of standard input
 };
 std::vector<ScenarioPath> find_scenarios(const std::string& path);
 std::string read_file(const std::string& path, const std::string& file);  // Error(io)

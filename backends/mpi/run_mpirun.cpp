@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -208,7 +209,8 @@ class Mpirun : public Starter {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     folder_ = std::make_unique<Folder>();
     std::vector<std::string> words = words_of(processes);
-    for (const std::string& word : options_.command) words.push_back(word);
+    for (const std::string& word : options_.command)
+      words.push_back(options_.input && word == kInputPath ? kept_input() : word);
     words.push_back(address);
     address_ = address;
     output_.clear();
@@ -283,6 +285,13 @@ class Mpirun : public Starter {
     const uint64_t needed = kSharedMemory * static_cast<uint64_t>(processes);
     if (!has_room("/dev/shm", needed)) set("btl_vader_backing_directory", folder_->path());
     return words;
+  }
+
+  std::string kept_input() const {
+    const std::string path = folder_->path() + "/" + kInputPath;
+    if (!(std::ofstream(path, std::ios::binary) << *options_.input << std::flush))
+      throw Error(ErrorKind::io, path + " cannot be written");
+    return path;
   }
 
   void drain() {

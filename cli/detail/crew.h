@@ -21,7 +21,8 @@ struct CrewRequest {
   std::string command;
   const Words& words;  // behind it
   const boost::program_options::variables_map& given;
-  int64_t ranks = 1;  // the most that are needed
+  int64_t ranks = 1;                                // the most that are needed
+  std::optional<std::string> input = std::nullopt;  // standard input, where it was read
 };
 enum class CrewRole : uint8_t {
   leads,    // or there is no crew

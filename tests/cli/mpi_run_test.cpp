@@ -118,6 +118,26 @@ TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
     EXPECT_NE(read(json).find(words), std::string::npos) << read(json);
 }
 
+TEST_F(MpiRun, ProcessesHaveTheScenarioThatCameOnStandardInput) {
+  const std::string machine =
+      write("machine.json", R"({"latency": "5 us", "bandwidth": "2 GB/s"})");
+  const std::string scenario =
+      R"json({"version": 1, "mesh": "tp=3", "topology": "machine.json", "tensors": {"x": {"shape": [6]}},
+        "ranks": {"all": ["y = all_reduce(x, sum)"]}, "expect": {"collectives": {"all_reduce world": 1}}})json";
+  write("a.json", scenario);
+  const std::string here = "cd '" + folder_.string() + "' && '" SHARDPROOF_PROGRAM "' run ";
+  const Ran file = shell(here + "a.json --backend mpi"),
+            piped = shell(here + "- --backend mpi < a.json"),
+            simulated = shell(here + "- < a.json");
+  for (const Ran& ran : {file, piped, simulated}) {
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("1 scenario, 1 case"), std::string::npos) << ran.out;
+  }
+  const Ran empty = shell(here + "- --backend mpi < /dev/null");
+  EXPECT_EQ(empty.code, 2) << empty.out;
+  EXPECT_EQ(empty.out.find("-"), 0u) << empty.out;
+}
+
 TEST_F(MpiRun, UnderSomebodyElsesMpirunOneReportIsWritten) {
   const Ran ran = shell("mpirun --allow-run-as-root --oversubscribe -n 3 '" SHARDPROOF_PROGRAM
                         "' run scenarios/corpus/collectives --backend mpi");
