@@ -183,11 +183,19 @@ std::string tables_text(const ScenarioResult& scenario, size_t backends, const T
   return out;
 }
 
+std::string times_text(const ScenarioResult& scenario, const TextStyle& style) {
+  std::string out;
+  for (const CaseResult& one : scenario.cases)
+    for (const RecordedRun& run : one.runs)
+      if (!run.measured.empty()) out += comparison_text(times_of_run(run), style) + "\n";
+  return out;
+}
+
 // What a run leaves beside its report: a record, the tables of its backends.
 class Keeping {
  public:
   Keeping(const po::variables_map& given, RunOptions& options)
-      : tables_(options.backends.size() > 1) {
+      : tables_(options.backends.size() > 1), times_(given.count("iters") > 0) {
     if (!options.sees) return;
     options.environment = read_environment(options);
     if (!given.count("record")) return;
@@ -197,7 +205,7 @@ class Keeping {
   void take(CaseResult& result, size_t files) {
     if (folder_)
       for (const RecordedRun& run : result.runs) folder_->add(run);
-    if (!tables_ || files > 1) result.runs.clear();
+    if (files > 1 || !(tables_ || times_)) result.runs.clear();
   }
   void finish() {
     if (folder_) folder_->finish();
@@ -205,13 +213,13 @@ class Keeping {
   std::string text(const RunResult& result, size_t backends, const TextStyle& style) const {
     std::string out;
     for (const ScenarioResult& scenario : result.scenarios)
-      if (tables_) out += tables_text(scenario, backends, style);
+      out += tables_ ? tables_text(scenario, backends, style) : times_text(scenario, style);
     if (folder_) out += fmt::format("  recorded in {}\n", path_);
     return out;
   }
 
  private:
-  bool tables_;
+  bool tables_, times_;
   std::string path_;
   std::optional<RecordFolder> folder_;
 };
@@ -253,6 +261,9 @@ int run_command(const Words& words, const Registries& all) {
       man_backends(registries, options, {"run", words, given, most_ranks(scenarios), input});
   if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
   if (role != CrewRole::leads) return 0;
+  if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
+    throw_bad_input("--iters and --warmup measure real processes; {} has none",
+                    fmt::join(options.backends, ","));
 
   Keeping keeping(given, options);
   const RunResult result = run_all(scenarios, paths, options, registries, keeping);

@@ -231,4 +231,14 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
   return comparison;
 }
 
+RunComparison times_of_run(const RecordedRun& run) {
+  RecordedRun measured = run;
+  measured.values.clear();
+  RecordedRun predicted = measured;
+  predicted.measured.clear();
+  RunComparison comparison = compare_runs(predicted, measured);
+  comparison.alone = true;
+  return comparison;
+}
+
 }  // namespace shardproof

@@ -76,6 +76,7 @@ struct RunSide {
 
 struct RunComparison {
   RunSide a, b;
+  bool alone = false;  // both are one run: only its times are told
   std::vector<ListingComparison> listings;
   // Values of `likeness`; all of them when it is not given.
   int64_t count(std::optional<Likeness> likeness) const;
@@ -86,6 +87,8 @@ struct RunComparison {
 
 // Throws Error(bad_input) for runs of different programs.
 RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b);
+// What was predicted of a run beside what was measured, without values.
+RunComparison times_of_run(const RecordedRun& run);
 // Nothing when equal to the bit.
 std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b);

@@ -43,8 +43,11 @@ std::string repeat_command(const std::string& file, const std::string& name,
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
   if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
   if (options.compared == Compared::outputs) out += " --compare outputs";
-  if (options.timing.warmup != 0) out += fmt::format(" --warmup {}", options.timing.warmup);
-  if (options.timing.iterations != 0) out += fmt::format(" --iters {}", options.timing.iterations);
+  const bool times = options.processes != 0;  // nobody else does
+  if (times && options.timing.warmup != 0)
+    out += fmt::format(" --warmup {}", options.timing.warmup);
+  if (times && options.timing.iterations != 0)
+    out += fmt::format(" --iters {}", options.timing.iterations);
   return out + fmt::format(" --seed {}", options.seed);
 }
 

@@ -132,7 +132,7 @@ std::string line_text(const LineComparison& line, const TextStyle& style) {
 std::string side_text(const char* label, const RunSide& side) {
   const RecordedRun& run = side.head;
   std::string text =
-      fmt::format("  {}  {}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
+      fmt::format("  {}{}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
   text += run.processes == 0 ? " simulated" : fmt::format(" in {} processes", run.processes);
   text += run.order == "library" ? ", sums as the library adds"
                                  : fmt::format(", sums in order {}", run.order);
@@ -191,14 +191,15 @@ std::string summary_text(const RunComparison& comparison) {
 
 std::string comparison_text(const RunComparison& comparison, const TextStyle& style) {
   std::string out = comparison.a.head.title() + "\n";
-  out += side_text("A", comparison.a) + side_text("B", comparison.b);
+  if (!comparison.alone) out += side_text("A  ", comparison.a);
+  out += side_text(comparison.alone ? "" : "B  ", comparison.b);
   Cells head;
   head.line = "line";
-  head.values = "values";
+  if (!comparison.alone) head.values = "values";
   head.a = head_of(comparison.a, comparison.b, "A");
   head.b = head_of(comparison.b, comparison.a, "B");
   const bool timed = !head.a.empty() || !head.b.empty();
-  if (!head.a.empty() && !head.b.empty()) head.ratio = "B/A";
+  if (!head.a.empty() && !head.b.empty()) head.ratio = comparison.alone ? "ratio" : "B/A";
   if (timed) head.bytes = "bytes";
   if (timed) head.busbw = "busGB/s";
   out += "\n" + row_text(head);
@@ -206,7 +207,8 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
     if (comparison.listings.size() > 1) out += fmt::format("  {}\n", ranks_text(listing.lanes, 80));
     for (const LineComparison& line : listing.lines) out += line_text(line, style);
   }
-  return out + steps_text(comparison) + verdict_text(comparison) + summary_text(comparison);
+  out += steps_text(comparison);
+  return comparison.alone ? out : out + verdict_text(comparison) + summary_text(comparison);
 }
 
 }  // namespace shardproof

@@ -58,6 +58,15 @@ TEST_F(RecordRun, TheCorpusIsTheSameInRealProcesses) {
   }
 }
 
+TEST_F(RecordRun, RepetitionsOfOneBackendTellItsTimes) {
+  const Ran ran = tool("run " + path("mlp.json") + " --backend mpi --processes 2 --iters 4");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* words : {"mpi, 8 ranks in 2 processes, sums as the library adds, median of 4",
+                            "predicted   measured   ratio", "exposed communication"})
+    EXPECT_NE(ran.out.find(words), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("bit-equal"), std::string::npos) << ran.out;
+}
+
 TEST_F(RecordRun, AKilledRunIsNoRecord) {
   const Ran ran = shell("timeout -s KILL 0.3 '" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
                         " --backend mpi --iters 1000000 --record " + path("a"));

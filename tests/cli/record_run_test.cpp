@@ -74,6 +74,7 @@ TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {
   expect_refused(tool(run + path("mlp.json") + "/below"), "cannot be made");
   expect_refused(tool(run + "/proc/nobody"), "cannot be");
   expect_refused(tool("run " + path("mlp.json") + " --iters 0"), "--iters must be between 1");
+  expect_refused(tool("run " + path("mlp.json") + " --iters 3"), "local has none");
   expect_refused(tool("run " + path("mlp.json") + " --warmup -1"), "--warmup must be between 0");
   expect_refused(tool("run " + path("mlp.json") + " --compare all"),
                  "--compare: expected lines or outputs");
@@ -108,10 +109,10 @@ TEST_F(RecordRun, OutputsAreWhatNamesMeanAtTheEnd) {
 }
 
 TEST_F(RecordRun, TheRecordHoldsTheCommandThatRepeatsIt) {
-  record("a", "--order 'ring(channels=2)' --iters 2 --seed 7");
+  record("a", "--order 'ring(channels=2)' --seed 7");
   const std::string text = read(run_folder("a") / "run.json");
   for (const char* words :
-       {"--order \\\"ring(channels=2)\\\" --iters 2 --seed 7", "\"pins\": \"NCCL_ALGO=Ring"})
+       {"--order \\\"ring(channels=2)\\\" --seed 7", "\"pins\": \"NCCL_ALGO=Ring"})
     EXPECT_NE(text.find(words), std::string::npos) << text.substr(0, 1500);
 }
 

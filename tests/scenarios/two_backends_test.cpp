@@ -61,6 +61,35 @@ TEST(TwoBackends, AnExpectedFindingThatTheFirstDoesNotMakeIsADisagreementToo) {
   EXPECT_EQ(result.scenarios[0].cases[1].status, CaseStatus::surprise);
 }
 
+// The simulation, but what rank 0 brings to its first call is not what it holds.
+class Corrupt : public Forgetful {
+ public:
+  std::string name() const override { return "corrupt"; }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    WorldOptions faulty = options;
+    faulty.faults.emplace_back("corrupt(rank=0, call=1, element=2)");
+    return instrumented(local_backend())->start(faulty);
+  }
+};
+
+// Without a truth each run is clean by itself.
+TEST(TwoBackends, ValuesThatDifferWithoutAReasonAreASurprise) {
+  Registries registries{builtin_ops(), builtin_backends()};
+  registries.backends.push_back(std::make_shared<Corrupt>());
+  RunOptions options;
+  options.backends = {"local", "corrupt"};
+  options.sees = true;
+  const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2",
+    "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = broadcast(x, root=0)"]}})json",
+                                      "f.json");
+  const RunResult result = run_scenarios({scenario}, {""}, options, registries);
+  EXPECT_EQ(result.exit_code(), 1);
+  const std::string report = text_report(result, {});
+  EXPECT_NE(report.find("values as on local: expected bit-equal ones, got 1 that differ"),
+            std::string::npos)
+      << report;
+}
+
 TEST(TwoBackends, OneBackendIsNotNamedInItsReport) {
   const RunResult result = run_on({"local"}, "");
   EXPECT_EQ(result.scenarios[0].cases.at(0).backend, "");
