@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/remote/keeper.h"
@@ -28,23 +29,28 @@ int process_number() {
   throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
 }
 
-// By an mpirun that is not shardproof's own.
+// By an mpirun that is not shardproof's own, or by srun.
 struct Started {
   int process = 0, processes = 1;
 };
-std::optional<Started> started_by_mpirun() {
-  const char* process = std::getenv("OMPI_COMM_WORLD_RANK");
-  const char* processes = std::getenv("OMPI_COMM_WORLD_SIZE");
-  if (process == nullptr || processes == nullptr) return std::nullopt;
-  return Started{std::atoi(process), std::atoi(processes)};
+std::optional<Started> started_beside_others() {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}};
+  for (const auto& [number, count] : kNames) {
+    const char* process = std::getenv(number);
+    const char* processes = std::getenv(count);
+    if (process != nullptr && processes != nullptr)
+      return Started{std::atoi(process), std::atoi(processes)};
+  }
+  return std::nullopt;
 }
 
-// An mpirun below another one takes its words for its own.
-void forget_mpirun() {
+// An mpirun below another one, or below srun, takes their words for its own.
+void forget_others() {
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
-    for (const char* start : {"OMPI_", "PMIX_", "ORTE_", "PMI_"})
+    for (const char* start : {"OMPI_", "PMIX_", "ORTE_", "PMI_", "SLURM_"})
       if (text.starts_with(start)) names.push_back(text.substr(0, text.find('=')));
   }
   for (const std::string& name : names) ::unsetenv(name.c_str());
@@ -102,6 +108,11 @@ po::options_description crew_options() {
   return options;
 }
 
+int processes_beside() {
+  const std::optional<Started> started = started_beside_others();
+  return started ? started->processes : 0;
+}
+
 void become_worker(const std::string& address) { keep_worker(address, process_number()); }
 
 namespace {
@@ -110,7 +121,7 @@ CrewOptions read_crew(const CrewRequest& request) {
   const auto& given = request.given;
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
-  const std::optional<Started> started = started_by_mpirun();
+  const std::optional<Started> started = started_beside_others();
   crew.processes = started ? started->processes
                            : static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
   if (given.count("processes")) crew.processes = given["processes"].as<int>();
@@ -150,9 +161,9 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
   }
   options.processes = crew.processes;
   if (!crew.join.empty()) return CrewRole::follows;
-  const std::optional<Started> started = started_by_mpirun();
+  const std::optional<Started> started = started_beside_others();
   if (started && started->process != 0) return CrewRole::idles;
-  forget_mpirun();
+  forget_others();
   return CrewRole::leads;
 }
 

@@ -83,7 +83,9 @@ Reduction read_reduction(const po::variables_map& given, const Collective& c) {
 }
 
 int64_t read_ranks(const po::variables_map& given) {
-  if (!given.count("ranks")) return given.count("processes") ? given["processes"].as<int>() : 2;
+  constexpr int kByDefault = 2;
+  if (!given.count("ranks") && given.count("processes")) return given["processes"].as<int>();
+  if (!given.count("ranks")) return processes_beside() > 0 ? processes_beside() : kByDefault;
   return read_number(given, "ranks", 1, 1 << 20);
 }
 

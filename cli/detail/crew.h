@@ -17,6 +17,9 @@ void become_worker(const std::string& address);
 // Options of every command with a crew: --processes, --timeout, --hosts.
 boost::program_options::options_description crew_options();
 
+// Processes that mpirun or srun started together with this one, itself included; 0: none did.
+int processes_beside();
+
 struct CrewRequest {
   std::string command;
   const Words& words;  // behind it
@@ -31,7 +34,7 @@ enum class CrewRole : uint8_t {
 };
 // Puts the backends that `options` name into the registries with their processes, if they have any.
 //
-// Started by somebody else's mpirun, the first process starts as many of its own and the others
+// Started by somebody else's mpirun or by srun, the first process starts as many of its own and the others
 // have nothing to do.
 CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request);
 

@@ -108,6 +108,13 @@ TEST(Bench, EveryCollectiveIsRightInRealProcesses) {
   }
 }
 
+TEST(Bench, EachOfTheProcessesOfMpirunIsARank) {
+  const Ran ran = shell("mpirun --allow-run-as-root --oversubscribe -n 3 '" SHARDPROOF_PROGRAM
+                        "' bench --backend mpi -b 8 -e 8 -n 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("3 ranks in 3 processes"), std::string::npos) << ran.out;
+}
+
 TEST(Bench, WhatProcessesCannotDoIsRefused) {
   expect_refused("--backend mpi --processes 3 --ranks 2", "--processes 3 are more than --ranks 2");
   const Ran ran = shell("PATH=/nowhere '" SHARDPROOF_PROGRAM "' bench --backend mpi");

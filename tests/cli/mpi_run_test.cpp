@@ -146,6 +146,15 @@ TEST_F(MpiRun, UnderSomebodyElsesMpirunOneReportIsWritten) {
   EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
 }
 
+// What srun tells the processes that it starts.
+TEST_F(MpiRun, UnderSrunOneReportIsWritten) {
+  const std::string run = "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/collectives --backend mpi";
+  const Ran ran = shell("for i in 0 1 2; do SLURM_JOB_ID=7 SLURM_PROCID=$i SLURM_NTASKS=3 " + run +
+                        " & done; wait");
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+}
+
 // --- trouble
 // --------------------------------------------------------------------------------------
 
