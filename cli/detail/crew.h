@@ -34,8 +34,8 @@ enum class CrewRole : uint8_t {
 };
 // Puts the backends that `options` name into the registries with their processes, if they have any.
 //
-// Started by somebody else's mpirun or by srun, the first process starts as many of its own and the others
-// have nothing to do.
+// Started by somebody else's mpirun or by srun, the first process starts as many of its own and the
+// others have nothing to do.
 CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request);
 
 }  // namespace shardproof
