@@ -27,6 +27,7 @@ class DoorDecorator : public Door {
   void finish() override { inner_.finish(); }
   std::optional<TicketTimes> times(Ticket ticket) override { return inner_.times(ticket); }
   void read_slot(int64_t slot, LocalTensor& output) override { inner_.read_slot(slot, output); }
+  std::shared_ptr<Device> device() override { return inner_.device(); }
   void elapse(Duration time) override { inner_.elapse(time); }
   void stop(CohortState state) override { inner_.stop(state); }
 

@@ -24,6 +24,8 @@
 
 namespace shardproof {
 
+class Device;  // cuda/device.h
+
 class Door {
  public:
   virtual ~Door() = default;
@@ -50,6 +52,8 @@ class Door {
   // For bodies of Work: what was last put into a slot of each lane's window, or zeros, into
   // `output`
   virtual void read_slot(int64_t, LocalTensor&) {}
+  // Where the kernels of this cohort run and its tensors live; null: the host.
+  virtual std::shared_ptr<Device> device() { return nullptr; }
   // For decorators: time passes on the host before its next item; it stops here.
   virtual void elapse(Duration) {}
   virtual void stop(CohortState) {}
@@ -79,6 +83,7 @@ struct WorldOptions {
   Schedule schedule;
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::vector<std::string> faults;        // "hang(rank=3, call=5)": see faulty.h
+  std::shared_ptr<Device> device;         // ranks of one process compute there; null: on the host
   int64_t max_records = 1 << 20;          // ring buffer of the recorder
   bool measures = false;                  // real processes stamp what they carry out
 };
@@ -91,6 +96,8 @@ class Launcher {
   virtual std::string summary() const = 0;
   virtual std::optional<std::string> not_viable() const = 0;  // reason, or nullopt
   virtual std::optional<std::string> refuses(const Collective& collective) const = 0;
+  // Why it takes no WorldOptions::device.
+  virtual std::optional<std::string> refuses_device() const { return "it computes on the host"; }
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
   // What a recorded run says of the machine: "gpu", "driver", "nccl", and "matmul" with the
   // precision of products when it is less than the dtype's ("tf32").

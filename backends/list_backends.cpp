@@ -18,6 +18,7 @@ class Instrumented : public Launcher {
   std::vector<std::pair<std::string, std::string>> environment() const override {
     return inner_->environment();
   }
+  std::optional<std::string> refuses_device() const override { return inner_->refuses_device(); }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     std::vector<Fault> faults = faults_of(options);
     std::unique_ptr<World> world = recorded(inner_->start(options), options.max_records);

@@ -1,7 +1,8 @@
 #include "shardproof/cli/cli.h"
 
 int main(int argc, char** argv) {
-  const shardproof::Registries registries{shardproof::builtin_ops(),
-                                          shardproof::builtin_backends()};
+  const shardproof::Registries registries{shardproof::builtin_ops(), shardproof::builtin_backends(),
+                                          shardproof::runtime_cuda_api(),
+                                          shardproof::cuda_kernels()};
   return shardproof::cli_main(argc, argv, registries);
 }

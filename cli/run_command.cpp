@@ -27,6 +27,7 @@ po::options_description run_options() {
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
+      ("device", po::value<std::string>()->default_value("host"))    //
       ("jobs", po::value<int>())                                     //
       ("record", po::value<std::string>())                           //
       ("compare", po::value<std::string>())                          //
@@ -77,12 +78,27 @@ void read_watching(const po::variables_map& given, size_t files, RunOptions& opt
   if (given.count("iters")) options.timing.iterations = read_repetitions(given, "iters", 1);
 }
 
+// Refused before any case runs: for want of a GPU, or by a backend that could not use it.
+std::string read_device(const std::string& text, const std::vector<std::string>& backends,
+                        const Registries& registries) {
+  if (text == "host") return text;
+  if (text != "cuda") throw_bad_input("--device: expected host or cuda, found \"{}\"", text);
+  for (const auto& launcher : registries.backends)
+    if (std::find(backends.begin(), backends.end(), launcher->name()) != backends.end())
+      if (const auto reason = launcher->refuses_device())
+        throw_bad_input("--device cuda with the backend {}: {}", launcher->name(), *reason);
+  if (const auto reason = why_no_device(registries.cuda))
+    throw Error(ErrorKind::unsupported, fmt::format("--device cuda: {}", *reason));
+  return text;
+}
+
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
   RunOptions options;
   options.seed = given["seed"].as<uint64_t>();
   options.schedule = read_schedule(given["schedule"].as<std::string>());
   options.order = read_order(given["order"].as<std::string>());
   options.backends = read_backends(given["backend"].as<std::string>(), registries);
+  options.device = read_device(given["device"].as<std::string>(), options.backends, registries);
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
     if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
@@ -298,6 +314,8 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      adds (nvls), whose bits nobody promises
   --backend NAMES    where ranks run (default local); see shardproof list backends. With several, as in
                      local,mpi, each case runs on each, and what they find is compared
+  --device DEVICE    where ops of the local backend run: host (default) or cuda, the first GPU that is
+                     visible. What has no kernel there runs on the host, and the report says so
   --processes N      of the mpi backend (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them

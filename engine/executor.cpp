@@ -9,7 +9,7 @@ namespace shardproof {
 
 Executor::Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
                    ExecutorOptions options)
-    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}}) {}
+    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}}) {}
 
 Executor::~Executor() = default;
 
@@ -53,5 +53,7 @@ LocalTensor Executor::value(ValueId id) const {
 }
 
 const std::vector<Error>& Executor::kernel_errors() const { return shared_->errors; }
+
+const std::set<std::string>& Executor::host_ops() const { return shared_->host_ops; }
 
 }  // namespace shardproof

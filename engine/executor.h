@@ -9,9 +9,12 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "shardproof/backends/door.h"
+#include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/spmd_program.h"
 
@@ -20,8 +23,9 @@ namespace shardproof {
 struct ExecutorOptions {
   // Called when a value's contents exist on some lanes. The value may be written in place later.
   std::function<void(ValueId, const LocalTensor&)> made;
-  bool timed = false;    // ask ops for their cost
-  bool records = false;  // name works for the flight record
+  const DeviceKernels* kernels = nullptr;  // for cohorts that have a device
+  bool timed = false;                      // ask ops for their cost
+  bool records = false;                    // name works for the flight record
 };
 
 class Executor {
@@ -38,6 +42,8 @@ class Executor {
   LocalTensor value(ValueId id) const;
   // Data-dependent trouble of a kernel (an index out of range), with the program's line.
   const std::vector<Error>& kernel_errors() const;
+  // Ops that ran on the host on cohorts that have a device.
+  const std::set<std::string>& host_ops() const;
 
  private:
   struct Shared;

@@ -12,7 +12,8 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, 
       listing(listing),
       known(shared.known[&listing]),
       lanes(std::move(lanes)),
-      door(door) {
+      door(door),
+      device(door.device()) {
   known.resize(listing.instrs.size());
   values.resize(shared.program.values.size());
   tickets.resize(shared.program.values.size(), kDone);

@@ -17,6 +17,7 @@ struct Executor::Shared {
   std::map<const SpmdListing*, std::vector<KnownOp>> known;  // one for each instruction
   std::vector<Error> errors;
   KernelViews views;
+  std::set<std::string> host_ops;
 };
 
 // A communication under way: what the door points to until the ticket is done.
@@ -32,6 +33,7 @@ struct Executor::Frame {
   std::vector<KnownOp>& known;
   Lanes lanes;
   Door& door;
+  std::shared_ptr<Device> device;  // of the door
   std::vector<LocalTensor> values;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
   std::map<std::string, Ticket> events;

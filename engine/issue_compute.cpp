@@ -91,6 +91,9 @@ const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known,
   const OpCall call{&attrs, fresh->inputs};
   fresh->outputs = known.op->infer(call);
   fresh->kernel = known.op->prepare(call, fresh->outputs);
+  if (device && shared.options.kernels != nullptr)
+    fresh->device_kernel =
+        shared.options.kernels->find(fresh->kernel, fresh->inputs, fresh->outputs);
   if (shared.options.timed) fresh->cost = op_cost(*known.op, call, fresh->outputs);
   return *known.prepared.emplace_back(std::move(fresh));
 }
@@ -171,9 +174,12 @@ bool Executor::Frame::run_kernels(PendingOp& op) {
   const Compute& compute = op.compute();
   const size_t ins = compute.inputs.size(), outs = compute.outputs.size();
   try {
-    for (size_t p = 0; p < op.parts.size(); ++p)
-      run_part(op.parts[p], std::span(op.inputs).subspan(p * ins, ins),
-               std::span(op.outputs).subspan(p * outs, outs), compute, shared.views);
+    for (size_t p = 0; p < op.parts.size(); ++p) {
+      const RanOn ran =
+          run_part(op.parts[p], std::span(op.inputs).subspan(p * ins, ins),
+                   std::span(op.outputs).subspan(p * outs, outs), compute, shared.views, device);
+      if (device && ran == RanOn::host) shared.host_ops.insert(compute.op);
+    }
     return true;
   } catch (const Error& error) {
     const Origin& origin = op.instr->origin;

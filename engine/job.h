@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/door.h"
 #include "shardproof/engine/outcome.h"
 #include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/spec.h"
+#include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/spmd_program.h"
@@ -55,6 +57,8 @@ struct JobOutput {
 struct Registries {
   OpRegistry ops;
   BackendRegistry backends;
+  CudaApi cuda = {};  // how GPUs are reached
+  DeviceKernels kernels = {};
 };
 
 // How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests
@@ -94,6 +98,7 @@ struct Job {
   std::vector<std::string> faults;
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";
+  std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
   Schedule schedule;
   ReductionSchedule order;  // of every reduction
   Grouping grouping = Grouping::coarse_first;

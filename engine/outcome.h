@@ -40,6 +40,8 @@ struct Outcome {
   std::vector<SeenValue> seen;
   std::vector<std::string> program;
   std::vector<WorldReport> timed;  // each counted repetition
+  // Ops that ran on the host although the ranks had a device, in order of their names.
+  std::vector<std::string> on_host;
 };
 
 }  // namespace shardproof

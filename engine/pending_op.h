@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/spmd_program.h"
@@ -17,6 +18,7 @@ struct Prepared {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs, outputs;
   Kernel kernel;
+  Kernel device_kernel;  // without `run`: there is none
   OpCost cost;
   bool fits(const Attrs& wanted, std::span<const Block> blocks) const;
 };
@@ -51,8 +53,11 @@ struct KernelViews {
 };
 
 // Runs a prepared kernel on one part of the lanes and gives the promised output blocks their
-// contents. An input without a buffer is absent.
-void run_part(const PendingOp::Part& part, std::span<const Block> inputs,
-              std::span<const Block> outputs, const Compute& compute, KernelViews& views);
+// contents, on the device when there is one and the kernel has a form for it. An input without a
+// buffer is absent.
+enum class RanOn : uint8_t { host, device };
+RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
+               std::span<const Block> outputs, const Compute& compute, KernelViews& views,
+               const std::shared_ptr<Device>& device);
 
 }  // namespace shardproof

@@ -69,10 +69,28 @@ bool is_rising(const std::vector<int32_t>& sources) {
   return true;
 }
 
-void view_inputs(const Kernel& kernel, std::span<const Block> inputs, const SlotJoin& join,
+// Where a kernel finds its tensors and leaves its results.
+struct Place {
+  const Kernel& kernel;
+  std::shared_ptr<Device> device;  // null: the host
+
+  const std::byte* read(const Tensor& tensor) const {
+    // A null base means an absent input, so that an empty tensor points somewhere too.
+    static std::byte nothing[16];
+    if (tensor.elements() == 0) return nothing;
+    if (!device) return tensor.data(0);
+    return tensor.buffer->bytes.device_data(device) + tensor.offset * size_of(tensor.dtype);
+  }
+  Bytes make(int64_t size) const {
+    return device ? Bytes::on_device(device, size) : Bytes::uninitialized(size);
+  }
+  std::byte* write(Bytes& bytes) const {
+    return device ? bytes.device_mutate(device) : bytes.mutate();
+  }
+};
+
+void view_inputs(const Place& place, std::span<const Block> inputs, const SlotJoin& join,
                  std::vector<LaneView>& views, std::vector<Tensor>& dense) {
-  // A null base means an absent input, so that an empty tensor points somewhere too.
-  static std::byte nothing[16];
   views.resize(inputs.size());
   size_t present = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -82,9 +100,9 @@ void view_inputs(const Kernel& kernel, std::span<const Block> inputs, const Slot
       continue;
     }
     const Tensor* tensor = &inputs[i].tensor;
-    if (!kernel.accepts_strides && !tensor->contiguous())
+    if (!place.kernel.accepts_strides && !tensor->contiguous())
       tensor = &dense.emplace_back(contiguous_copy(*tensor));
-    view.base = tensor->elements() == 0 ? nothing : const_cast<std::byte*>(tensor->data(0));
+    view.base = const_cast<std::byte*>(place.read(*tensor));
     view.lane_stride = tensor->buffer->slots.is_shared() ? 0 : tensor->slot_stride_bytes();
     view.slots = nullptr;
     view.dtype = tensor->dtype;
@@ -96,40 +114,54 @@ void view_inputs(const Kernel& kernel, std::span<const Block> inputs, const Slot
   }
 }
 
-void view_outputs(std::span<const Block> outputs, const Slots& slots,
+void view_outputs(const Place& place, std::span<const Block> outputs, const Slots& slots,
                   std::vector<LaneView>& views) {
   views.resize(outputs.size());
   for (size_t o = 0; o < outputs.size(); ++o) {
     const Tensor& tensor = outputs[o].tensor;
     Buffer& buffer = *tensor.buffer;
     buffer.slots = slots;
-    buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane * slots.count());
-    views[o] = {buffer.bytes.mutate(), buffer.bytes_per_lane, nullptr,
-                tensor.dtype,          tensor.shape,          tensor.strides};
+    buffer.bytes = place.make(buffer.bytes_per_lane * slots.count());
+    views[o] = {place.write(buffer.bytes),
+                buffer.bytes_per_lane,
+                nullptr,
+                tensor.dtype,
+                tensor.shape,
+                tensor.strides};
   }
+}
+
+void run_at(const Place& place, KernelCall& call) {
+  Bytes workspace = place.make(place.kernel.workspace_bytes);
+  if (workspace.size() > 0) call.workspace = place.write(workspace);
+  if (!place.device) return place.kernel.run(call);
+  call.memory = place.device.get();
+  call.stream = place.device->native_stream();
+  place.kernel.run(call);
+  place.device->check_launch();
 }
 
 }  // namespace
 
-void run_part(const PendingOp::Part& part, std::span<const Block> inputs,
-              std::span<const Block> outputs, const Compute& compute, KernelViews& views) {
-  const Kernel& kernel = part.prepared->kernel;
+RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
+               std::span<const Block> outputs, const Compute& compute, KernelViews& views,
+               const std::shared_ptr<Device>& device) {
+  // Kernels of form `shard` ask specs, which only the host has.
+  const Prepared& prepared = *part.prepared;
+  const bool on_device = device && prepared.device_kernel.run && !is_sharded(compute);
+  const Place place =
+      on_device ? Place{prepared.device_kernel, device} : Place{prepared.kernel, nullptr};
   for (const Block& block : inputs)
     if (block.tensor.buffer && !has_contents(block.tensor))
       poison(*block.tensor.buffer, block.tensor.dtype);
   const SlotJoin join = join_inputs(part.lanes, inputs, compute);
   std::vector<Tensor> dense;
-  view_inputs(kernel, inputs, join, views.inputs, dense);
-  view_outputs(outputs, join.slots, views.outputs);
+  view_inputs(place, inputs, join, views.inputs, dense);
+  view_outputs(place, outputs, join.slots, views.outputs);
   KernelCall call;
   call.lanes = join.slots.count();
   call.inputs = &views.inputs;
   call.outputs = &views.outputs;
-  Bytes workspace;
-  if (kernel.workspace_bytes > 0) {
-    workspace = Bytes::uninitialized(kernel.workspace_bytes);
-    call.workspace = workspace.mutate();
-  }
   ShardInfo shard;
   if (is_sharded(compute)) {
     shard.inputs = &compute.input_specs;
@@ -137,7 +169,8 @@ void run_part(const PendingOp::Part& part, std::span<const Block> inputs,
     shard.ranks = representatives(part.lanes, join.slots);
     call.shard = &shard;
   }
-  kernel.run(call);
+  run_at(place, call);
+  return on_device ? RanOn::device : RanOn::host;
 }
 
 }  // namespace shardproof

@@ -10,12 +10,16 @@
 namespace shardproof {
 namespace {
 
-Launcher& launcher_named(const Registries& registries, const std::string& name) {
+Launcher& launcher_of(const Job& job, const Registries& registries) {
+  const std::string& name = job.backend;
   NearestName nearest(name);
   for (const std::shared_ptr<Launcher>& launcher : registries.backends) {
     if (launcher->name() == name) {
       if (const std::optional<std::string> reason = launcher->not_viable())
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
+      if (const auto reason = job.device ? launcher->refuses_device() : std::nullopt)
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("backend {} and a device: {}", name, *reason));
       return *launcher;
     }
     nearest.offer(launcher->name());
@@ -95,6 +99,7 @@ WorldOptions world_options(const Job& job) {
   options.schedule = job.schedule;
   options.cost = job.cost;
   options.faults = job.faults;
+  options.device = job.device;
   return options;
 }
 
@@ -108,6 +113,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& 
     probe = probe_between(*assembly, watched, std::move(probe), result.run.arrived);
   ExecutorOptions executing;
   executing.made = std::move(probe);
+  executing.kernels = &stage.registries.kernels;
   executing.timed = job.cost != nullptr;
   result.run.executor =
       std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);
@@ -129,6 +135,8 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& 
   outcome.world = result.run.world->close();
   if (functions) outcome.world.rank_errors = functions->finish();
   outcome.findings = outcome.world.findings;
+  const std::set<std::string>& on_host = result.run.executor->host_ops();
+  outcome.on_host.assign(on_host.begin(), on_host.end());
   outcome.calls = count_calls(outcome.world.records, job.world);
   return result;
 }
@@ -162,7 +170,7 @@ LocalTensor ProgramRun::value(ValueId id) const {
 
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
                        const Watched& watched, const std::function<ProbeFunction()>& make_probe) {
-  const Stage stage{program, job, registries, launcher_named(registries, job.backend),
+  const Stage stage{program, job, registries, launcher_of(job, registries),
                     split_inputs(job)};
   const WorldOptions options = world_options(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be

@@ -3,10 +3,9 @@
 // there are 14 + 3 x 14 loops and not 14 x 14, and either loop is left out where storage and
 // compute type agree.
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
-#include "shardproof/localtensor/detail/round_float.h"
+#include "shardproof/localtensor/convert_element.h"
 #include "shardproof/localtensor/dtype.h"
 #include "shardproof/localtensor/error.h"
 
@@ -20,19 +19,7 @@ struct Type {
   using type = T;
 };
 
-template <typename T>
-constexpr bool kIsComplex = std::is_same_v<T, C64> || std::is_same_v<T, C128>;
-template <typename T>
-constexpr bool kIsSmallFloat = std::is_same_v<T, F16> || std::is_same_v<T, BF16> ||
-                               std::is_same_v<T, F8E4M3> || std::is_same_v<T, F8E5M2>;
-template <typename T>
-constexpr bool kIsDouble = std::is_same_v<T, double> || std::is_same_v<T, C128>;
-
-template <typename T>
-using ComputeOf = std::conditional_t<
-    kIsDouble<T>, double,
-    std::conditional_t<kIsSmallFloat<T> || std::is_same_v<T, float> || std::is_same_v<T, C64>,
-                       float, int64_t>>;
+using namespace element;
 
 // Through memcpy, since packed elements of a file or of a message need not be aligned.
 template <typename T>
@@ -44,57 +31,6 @@ T read(const std::byte* from, int64_t i) {
 template <typename T>
 void write(std::byte* to, int64_t i, T value) {
   std::memcpy(to + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
-}
-
-template <typename Float>
-int64_t truncated(Float x) {
-  if (x != x) return 0;
-  if (x >= Float{0x1p63}) return std::numeric_limits<int64_t>::max();
-  if (x < -Float{0x1p63}) return std::numeric_limits<int64_t>::min();
-  return static_cast<int64_t>(x);
-}
-
-// To f64, with what does not fit kept as a sticky last bit (rounding to odd), so that a later
-// rounding to at most 50 bits gives what one rounding of the integer would.
-double nearly(int64_t x) {
-  constexpr int kDropped = 11;
-  const uint64_t size = x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
-  if (size < uint64_t{1} << 53) return static_cast<double>(x);
-  const uint64_t lost = (size & ((uint64_t{1} << kDropped) - 1)) != 0 ? 1 : 0;
-  const double kept = static_cast<double>((size >> kDropped) | lost) * (1 << kDropped);
-  return x < 0 ? -kept : kept;
-}
-
-template <typename Compute, typename Storage>
-Compute loaded(Storage x) {
-  if constexpr (kIsSmallFloat<Storage>) {
-    return detail::widen(x);
-  } else if constexpr (kIsComplex<Storage>) {
-    return x.real();
-  } else if constexpr (std::is_same_v<Storage, Bool>) {
-    return x.value != 0;
-  } else {
-    return x;
-  }
-}
-
-template <typename Storage, typename Compute>
-Storage stored(Compute x) {
-  if constexpr (kIsSmallFloat<Storage>) {
-    if constexpr (std::is_same_v<Compute, int64_t>) {
-      return detail::round_to<Storage>(nearly(x));
-    } else {
-      return detail::round_to<Storage>(x);
-    }
-  } else if constexpr (kIsComplex<Storage>) {
-    return {static_cast<typename Storage::value_type>(x), 0};
-  } else if constexpr (std::is_same_v<Storage, Bool>) {
-    return Bool{static_cast<uint8_t>(x != 0)};
-  } else if constexpr (std::is_integral_v<Storage> && std::is_floating_point_v<Compute>) {
-    return static_cast<Storage>(truncated(x));
-  } else {
-    return static_cast<Storage>(x);
-  }
 }
 
 template <typename Storage>

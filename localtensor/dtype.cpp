@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "shardproof/localtensor/detail/round_float.h"
+#include "shardproof/localtensor/round_float.h"
 
 namespace shardproof {
 namespace {

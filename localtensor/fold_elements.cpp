@@ -4,9 +4,9 @@
 #include <type_traits>
 
 #include "shardproof/localtensor/detail/fold.h"
-#include "shardproof/localtensor/detail/round_float.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/round_float.h"
 
 namespace shardproof {
 

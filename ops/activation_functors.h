@@ -11,28 +11,28 @@ namespace shardproof::functor {
 struct Sigmoid {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return C{1} / (C{1} + exp_of(-x));
   }
 };
 struct Relu {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return x < C{0} ? C{0} : x;
   }
 };
 struct Gelu {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440)));
   }
 };
 struct GeluTanh {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     const C inner = C(0.79788456080286535588) * (x + C(0.044715) * x * x * x);
     return C(0.5) * x * (C{1} + tanh_of(inner));
   }
@@ -40,15 +40,16 @@ struct GeluTanh {
 struct Silu {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return x / (C{1} + exp_of(-x));
   }
 };
 struct Softplus {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
-    return through_double(x, [](double v) { return v > 20 ? v : std::log1p(std::exp(v)); });
+  static constexpr C apply(C x) {
+    const auto wide = static_cast<double>(x);
+    return static_cast<C>(wide > 20 ? wide : std::log1p(std::exp(wide)));
   }
 };
 

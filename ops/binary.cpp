@@ -316,7 +316,7 @@ std::vector<TensorMeta> infer_binary(const Row& row, const OpCall& call) {
 
 Kernel prepare_binary(const Row& row, const OpCall& call) {
   const TypedLoop loop = row.loop(compute_dtype(common_dtype(row, call)));
-  return elementwise_kernel({loop.run, {loop.input, loop.input}, {loop.output}, {}});
+  return elementwise_kernel({loop.run, loop.type, {loop.input, loop.input}, {loop.output}});
 }
 
 std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {

@@ -15,12 +15,12 @@ namespace shardproof::functor {
 template <typename C>
 inline constexpr bool kIsWhole = std::is_same_v<C, int64_t>;
 
-inline uint64_t bits_of(int64_t x) { return static_cast<uint64_t>(x); }
+constexpr uint64_t bits_of(int64_t x) { return static_cast<uint64_t>(x); }
 
 struct Add {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>)
       return static_cast<C>(bits_of(a) + bits_of(b));
     else
@@ -30,7 +30,7 @@ struct Add {
 struct Sub {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>)
       return static_cast<C>(bits_of(a) - bits_of(b));
     else
@@ -40,7 +40,7 @@ struct Sub {
 struct Mul {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>)
       return static_cast<C>(bits_of(a) * bits_of(b));
     else
@@ -50,7 +50,7 @@ struct Mul {
 struct Div {
   static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a / b;
   }
 };
@@ -58,7 +58,7 @@ struct Div {
 struct Remainder {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>) {
       if (b == 0 || b == -1) return 0;
       const C rest = a % b;
@@ -72,7 +72,7 @@ struct Remainder {
 struct FloorDiv {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>) {
       if (b == 0) return 0;
       if (b == -1) return static_cast<C>(0 - bits_of(a));
@@ -91,7 +91,7 @@ struct FloorDiv {
 };
 struct Pow {
   static constexpr unsigned kTypes = kReals;
-  static int64_t whole_power(int64_t base, int64_t exponent) {
+  static constexpr int64_t whole_power(int64_t base, int64_t exponent) {
     if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
     uint64_t result = 1, factor = bits_of(base);
     for (auto rest = bits_of(exponent); rest != 0; rest >>= 1) {
@@ -101,7 +101,7 @@ struct Pow {
     return static_cast<int64_t>(result);
   }
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (kIsWhole<C>) {
       return whole_power(a, b);
     } else {

@@ -11,7 +11,7 @@ namespace shardproof::functor {
 struct Maximum {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     const C larger = a < b ? b : a;  // a when either is NaN
     return b != b ? b : larger;
   }
@@ -19,7 +19,7 @@ struct Maximum {
 struct Minimum {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     const C smaller = b < a ? b : a;
     return b != b ? b : smaller;
   }
@@ -27,84 +27,84 @@ struct Minimum {
 struct Eq {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a == b;
   }
 };
 struct Ne {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a != b;
   }
 };
 struct Lt {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a < b;
   }
 };
 struct Le {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a <= b;
   }
 };
 struct Gt {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a > b;
   }
 };
 struct Ge {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a >= b;
   }
 };
 struct LogicalAnd {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a != C{0} && b != C{0};
   }
 };
 struct LogicalOr {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return a != C{0} || b != C{0};
   }
 };
 struct LogicalXor {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C a, C b) {
+  static constexpr bool apply(C a, C b) {
     return (a != C{0}) != (b != C{0});
   }
 };
 struct BitAnd {
   static constexpr unsigned kTypes = kIntegers;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a & b;
   }
 };
 struct BitOr {
   static constexpr unsigned kTypes = kIntegers;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a | b;
   }
 };
 struct BitXor {
   static constexpr unsigned kTypes = kIntegers;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a ^ b;
   }
 };

@@ -5,23 +5,16 @@
 
 #include "shardproof/localtensor/copy_strided.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/walk.h"
 
 namespace shardproof {
 namespace {
 
-constexpr int kMaxOperands = 8;
+constexpr int kMaxOperands = Walk::kMostOperands;
 constexpr int64_t kArenaBytes = 16 * 1024;
 
 // How an operand comes into its tile.
 enum class Way { in_place, constant, staged };
-
-// The iteration space: lanes, then dims, merged where all operands allow it. Only the first `dims`
-// entries are ever set: clearing the rest would cost as much as a small op.
-struct Walk {
-  int dims = 0;
-  std::array<int64_t, Dims::kCapacity + 1> sizes;
-  std::array<std::array<int64_t, Dims::kCapacity + 1>, kMaxOperands> steps;  // bytes
-};
 
 struct Operand {
   DType storage, tile;
@@ -39,49 +32,6 @@ struct Frame {
   int64_t tile_elements = 0;
   std::byte* raw = nullptr;  // strided elements before conversion
 };
-
-void push_dim(Walk& walk, int operands, int64_t size, const int64_t* steps) {
-  if (size == 1) return;
-  // Outer dims come first; a dim joins the one before it when that one steps over it exactly.
-  const int last = walk.dims - 1;
-  bool joins = last >= 0;
-  for (int k = 0; joins && k < operands; ++k)
-    joins = walk.steps[static_cast<size_t>(k)][static_cast<size_t>(last)] == steps[k] * size;
-  const int at = joins ? last : walk.dims++;
-  walk.sizes[static_cast<size_t>(at)] = joins ? walk.sizes[static_cast<size_t>(at)] * size : size;
-  for (int k = 0; k < operands; ++k)
-    walk.steps[static_cast<size_t>(k)][static_cast<size_t>(at)] = steps[k];
-}
-
-int64_t step_of(const LaneView& view, int64_t element_bytes, int dim, int dims) {
-  const int own = dim - (dims - view.shape.size());
-  if (own < 0 || view.shape[own] == 1) return 0;
-  return view.strides[own] * element_bytes;
-}
-
-void build_walk(Frame& frame, const KernelCall& call, int64_t lanes) {
-  const Dims& shape = call.outputs->front().shape;
-  auto view = [&](int k) -> const LaneView& {
-    return k < frame.inputs ? (*call.inputs)[static_cast<size_t>(k)]
-                            : (*call.outputs)[static_cast<size_t>(k - frame.inputs)];
-  };
-  std::array<int64_t, kMaxOperands> steps{};
-  for (int k = 0; k < frame.count; ++k) steps[static_cast<size_t>(k)] = view(k).lane_stride;
-  push_dim(frame.walk, frame.count, lanes, steps.data());
-  for (int d = 0; d < shape.size(); ++d) {
-    for (int k = 0; k < frame.count; ++k)
-      steps[static_cast<size_t>(k)] =
-          step_of(view(k), frame.operands[static_cast<size_t>(k)].storage_bytes, d, shape.size());
-    push_dim(frame.walk, frame.count, shape[d], steps.data());
-  }
-  if (frame.walk.dims == 0) {
-    frame.walk.dims = 1;
-    frame.walk.sizes[0] = 1;
-    for (int k = 0; k < frame.count; ++k)
-      frame.walk.steps[static_cast<size_t>(k)][0] =
-          frame.operands[static_cast<size_t>(k)].storage_bytes;
-  }
-}
 
 void choose_ways(Frame& frame, std::byte* arena) {
   const auto inner = static_cast<size_t>(frame.walk.dims - 1);
@@ -208,12 +158,14 @@ void run_walk(const Frame& frame, const ElementwisePlan& plan) {
 void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t first, int64_t lanes) {
   alignas(64) std::byte arena[kArenaBytes];
   Frame frame;
+  std::array<const LaneView*, kMaxOperands> views{};
   frame.inputs = static_cast<int>(plan.inputs.size());
   frame.count = frame.inputs + static_cast<int>(plan.outputs.size());
   for (int k = 0; k < frame.count; ++k) {
     const bool in = k < frame.inputs;
     const auto at = static_cast<size_t>(in ? k : k - frame.inputs);
     const LaneView& view = in ? (*call.inputs)[at] : (*call.outputs)[at];
+    views[static_cast<size_t>(k)] = &view;
     Operand& operand = frame.operands[static_cast<size_t>(k)];
     operand.storage = view.dtype;
     operand.tile = in ? plan.inputs[at] : plan.outputs[at];
@@ -221,7 +173,7 @@ void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t firs
     operand.tile_bytes = size_of(operand.tile);
     operand.base = view.at(first);
   }
-  build_walk(frame, call, lanes);
+  frame.walk = walk_of(views.data(), frame.count, call.outputs->front().shape, lanes);
   choose_ways(frame, arena);
   run_walk(frame, plan);
 }
@@ -248,6 +200,7 @@ Kernel elementwise_kernel(const ElementwisePlan& plan) {
            plan.outputs.size());
   Kernel kernel;
   kernel.accepts_strides = true;
+  kernel.plan = plan;
   kernel.run = [plan](const KernelCall& call) { run_elementwise(plan, call); };
   return kernel;
 }

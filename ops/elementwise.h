@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <typeinfo>
 #include <vector>
 
 #include "shardproof/ops/op.h"
@@ -29,8 +30,9 @@ using TileLoop = void (*)(const TileCall&);
 
 struct ElementwisePlan {
   TileLoop loop = nullptr;
-  std::vector<DType> inputs, outputs;  // the dtypes the loop reads and writes
-  TileNumbers numbers;
+  const std::type_info* type = nullptr;  // names the loop on other machines; null: it has no name
+  std::vector<DType> inputs, outputs;    // the dtypes the loop reads and writes
+  TileNumbers numbers = {};
 };
 
 // Inputs broadcast to the outputs' shape (all of one shape) and may be strided. At most 8 operands.

@@ -9,19 +9,21 @@
 #include <cmath>
 #include <cstdint>
 
+#include "shardproof/ops/double_math.h"
+
 namespace shardproof {
 
 // Comparisons are false for NaN, so NaN goes through both selections.
-inline float clamp_keeping_nan(float x, float low, float high) {
+constexpr float clamp_keeping_nan(float x, float low, float high) {
   const float above = x < low ? low : x;
   return above > high ? high : above;
 }
 
-inline float power_of_two(int32_t exponent) {
+constexpr float power_of_two(int32_t exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-inline float exp_of(float x) {
+constexpr float exp_of(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
   const float clamped = clamp_keeping_nan(x, -110.0f, 100.0f);
   const float shifted = clamped * 1.44269504088896341f + kRound;
@@ -43,7 +45,7 @@ inline float exp_of(float x) {
   return y * power_of_two(half) * power_of_two(bounded - half);
 }
 
-inline float log_of(float x) {
+constexpr float log_of(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 8388608.0f : x;
   const uint32_t bits = std::bit_cast<uint32_t>(scaled);
@@ -69,7 +71,7 @@ inline float log_of(float x) {
   return x > 0 ? finite : at_zero;
 }
 
-inline float tanh_of(float x) {
+constexpr float tanh_of(float x) {
   const float c = clamp_keeping_nan(x, -7.90531110763549805f, 7.90531110763549805f);
   const float z = c * c;
   float p = -2.76076847742355e-16f;
@@ -88,7 +90,7 @@ inline float tanh_of(float x) {
   return size < 0.0004f ? x : fitted;
 }
 
-inline float erf_of(float x) {
+constexpr float erf_of(float x) {
   const float c = clamp_keeping_nan(x, -4.0f, 4.0f);
   const float z = c * c;
   float p = -2.72614225801306e-10f;
@@ -104,17 +106,6 @@ inline float erf_of(float x) {
   q = q * z + -7.37332916720468e-03f;
   q = q * z + -1.42647390514189e-02f;
   return c * p / q;
-}
-
-inline double exp_of(double x) { return std::exp(x); }
-inline double log_of(double x) { return std::log(x); }
-inline double tanh_of(double x) { return std::tanh(x); }
-inline double erf_of(double x) { return std::erf(x); }
-
-// f(x) in double, rounded once.
-template <typename C, typename F>
-C through_double(C x, F f) {
-  return static_cast<C>(f(static_cast<double>(x)));
 }
 
 }  // namespace shardproof

@@ -12,21 +12,21 @@ namespace shardproof::functor {
 struct CopySign {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return std::copysign(a, b);
   }
 };
 struct Atan2 {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return static_cast<C>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
   }
 };
 struct Hypot {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return static_cast<C>(std::hypot(static_cast<double>(a), static_cast<double>(b)));
   }
 };
@@ -34,7 +34,7 @@ struct Hypot {
 struct Fmod {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     if constexpr (std::is_same_v<C, int64_t>)
       return b == 0 || b == -1 ? 0 : a % b;
     else
@@ -45,14 +45,14 @@ struct Fmod {
 struct Fmax {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a > b || b != b ? a : b;
   }
 };
 struct Fmin {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C a, C b) {
+  static constexpr C apply(C a, C b) {
     return a < b || b != b ? a : b;
   }
 };

@@ -13,13 +13,13 @@ namespace shardproof {
 
 struct SumFold : functor::Add {
   template <typename T>
-  static T identity() {
+  static constexpr T identity() {
     return T{0};
   }
 };
 struct ProductFold : functor::Mul {
   template <typename T>
-  static T identity() {
+  static constexpr T identity() {
     return T{1};
   }
 };
@@ -28,12 +28,12 @@ struct ExtremeFold {
   static constexpr unsigned kTypes = kReals;
   // Once NaN, always NaN: nothing beats NaN, and NaN replaces everything.
   template <typename T>
-  static T apply(T a, T b) {
+  static constexpr T apply(T a, T b) {
     const bool beats = kLargest ? b > a : b < a;
     return beats || b != b ? b : a;
   }
   template <typename T>
-  static T identity() {
+  static constexpr T identity() {
     using Limits = std::numeric_limits<T>;
     if constexpr (std::is_same_v<T, int64_t>)
       return kLargest ? Limits::min() : Limits::max();
@@ -45,21 +45,21 @@ using MaxFold = ExtremeFold<true>;
 using MinFold = ExtremeFold<false>;
 struct AnyFold {
   template <typename T>
-  static T apply(T a, T b) {
+  static constexpr T apply(T a, T b) {
     return static_cast<T>(a | b);
   }
   template <typename T>
-  static T identity() {
+  static constexpr T identity() {
     return 0;
   }
 };
 struct AllFold {
   template <typename T>
-  static T apply(T a, T b) {
+  static constexpr T apply(T a, T b) {
     return static_cast<T>(a & b);
   }
   template <typename T>
-  static T identity() {
+  static constexpr T identity() {
     return 1;
   }
 };
@@ -67,7 +67,7 @@ struct AllFold {
 // What a fold starts from. An extreme's identity is that of the result's dtype and comes with the
 // call: f8e4m3 has no infinity, bool no large numbers.
 template <typename F, typename T>
-T start_of(const ReduceNumbers& numbers) {
+constexpr T start_of(const ReduceNumbers& numbers) {
   if constexpr (!std::is_same_v<F, MaxFold> && !std::is_same_v<F, MinFold>)
     return F::template identity<T>();
   else if constexpr (std::is_same_v<T, int64_t>)

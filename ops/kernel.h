@@ -2,6 +2,7 @@
 // dtypes, shapes), run many times; holds no data of its own.
 #pragma once
 
+#include <any>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -35,6 +36,9 @@ struct KernelCall {
   const std::vector<LaneView>* outputs = nullptr;  // dense, distinct memory from the inputs
   std::byte* workspace = nullptr;
   const ShardInfo* shard = nullptr;  // null: the local tensors are the whole
+  // Of device kernels, whose views and workspace lie on the device: the memory, and CUDA's stream.
+  DeviceMemory* memory = nullptr;
+  void* stream = nullptr;
 };
 
 // Loops lanes inside, allocates nothing.
@@ -42,6 +46,9 @@ struct Kernel {
   std::function<void(const KernelCall&)> run;
   int64_t workspace_bytes = 0;   // for one call, all lanes
   bool accepts_strides = false;  // inputs may be strided views; else they are made dense first
+  // What the kernel does, as the plan of its family; kernels for a device are made from it
+  // (device_kernels.h). Empty: it runs on the host only.
+  std::any plan = {};
 };
 
 }  // namespace shardproof

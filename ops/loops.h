@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstdint>
 #include <type_traits>
+#include <typeinfo>
 
 #include "shardproof/localtensor/dtype.h"
 #include "shardproof/ops/elementwise.h"
@@ -31,6 +32,7 @@ constexpr DType dtype_of() {
 // A tile loop for one compute type, or none when the functor has no such type.
 struct TypedLoop {
   TileLoop run = nullptr;
+  const std::type_info* type = nullptr;
   DType input = DType::f32, output = DType::f32;
 };
 
@@ -38,20 +40,22 @@ template <typename R>
 using Stored = std::conditional_t<std::is_same_v<R, bool>, uint8_t, R>;
 
 template <typename T>
-const T* tile_input(const TileCall& call, int i) {
+constexpr const T* tile_input(const TileCall& call, int i) {
   return reinterpret_cast<const T*>(call.inputs[i]);
 }
 template <typename T>
-T* tile_output(const TileCall& call, int i) {
+constexpr T* tile_output(const TileCall& call, int i) {
   return reinterpret_cast<T*>(call.outputs[i]);
 }
 
 template <typename F>
 struct Unary {
+  static constexpr unsigned kTypes = F::kTypes;
+  static constexpr int kInputs = 1, kOutputs = 1;
   template <typename C>
   using Result = Stored<decltype(F::apply(C{}))>;
   template <typename C>
-  static void run(const TileCall& call) {
+  static constexpr void run(const TileCall& call) {
     const C* __restrict a = tile_input<C>(call, 0);
     auto* __restrict out = tile_output<Result<C>>(call, 0);
     for (int64_t i = 0; i < call.count; ++i) out[i] = F::apply(a[i]);
@@ -60,10 +64,12 @@ struct Unary {
 
 template <typename F>
 struct Binary {
+  static constexpr unsigned kTypes = F::kTypes;
+  static constexpr int kInputs = 2, kOutputs = 1;
   template <typename C>
   using Result = Stored<decltype(F::apply(C{}, C{}))>;
   template <typename C>
-  static void run(const TileCall& call) {
+  static constexpr void run(const TileCall& call) {
     const C* __restrict a = tile_input<C>(call, 0);
     const C* __restrict b = tile_input<C>(call, 1);
     auto* __restrict out = tile_output<Result<C>>(call, 0);
@@ -73,7 +79,8 @@ struct Binary {
 
 template <typename L, typename C>
 TypedLoop typed_loop() {
-  return {L::template run<C>, dtype_of<C>(), dtype_of<typename L::template Result<C>>()};
+  return {L::template run<C>, &typeid(L), dtype_of<C>(),
+          dtype_of<typename L::template Result<C>>()};
 }
 
 // Picks the loop of shape L (Unary, Binary) for a compute dtype; run is null when F has none.

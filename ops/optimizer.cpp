@@ -8,73 +8,10 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
-#include "shardproof/ops/loops.h"
+#include "shardproof/ops/step_loops.h"
 
 namespace shardproof {
 namespace {
-
-// Places of attributes in TileNumbers::real.
-enum SgdNumber { kLr, kMomentum, kDampening, kSgdDecay, kNesterov };
-enum AdamNumber { kAdamLr, kBeta1, kBeta2, kEps, kDecay, kCorrection1, kRootCorrection2 };
-
-template <typename C>
-struct Numbers {
-  explicit Numbers(const TileCall& call) {
-    for (size_t i = 0; i < 8; ++i) value[i] = static_cast<C>(call.numbers->real[i]);
-  }
-  C operator[](int i) const { return value[i]; }
-  C value[8];
-};
-
-template <typename C>
-void sgd_loop(const TileCall& call) {
-  const Numbers<C> n(call);
-  const C* __restrict w = tile_input<C>(call, 0);
-  const C* __restrict g = tile_input<C>(call, 1);
-  C* __restrict out = tile_output<C>(call, 0);
-  for (int64_t i = 0; i < call.count; ++i) out[i] = w[i] - n[kLr] * (g[i] + n[kSgdDecay] * w[i]);
-}
-
-template <typename C>
-void momentum_loop(const TileCall& call) {
-  const Numbers<C> n(call);
-  const C* __restrict w = tile_input<C>(call, 0);
-  const C* __restrict g = tile_input<C>(call, 1);
-  const C* __restrict buffer = tile_input<C>(call, 2);
-  C* __restrict out = tile_output<C>(call, 0);
-  C* __restrict next = tile_output<C>(call, 1);
-  const C kept = C{1} - n[kDampening], nesterov = n[kNesterov];
-  for (int64_t i = 0; i < call.count; ++i) {
-    const C gradient = g[i] + n[kSgdDecay] * w[i];
-    const C speed = n[kMomentum] * buffer[i] + kept * gradient;
-    const C step = nesterov != C{0} ? gradient + n[kMomentum] * speed : speed;
-    next[i] = speed;
-    out[i] = w[i] - n[kLr] * step;
-  }
-}
-
-template <typename C, bool kDecoupled>
-void adam_loop(const TileCall& call) {
-  const Numbers<C> n(call);
-  const C* __restrict w = tile_input<C>(call, 0);
-  const C* __restrict g = tile_input<C>(call, 1);
-  const C* __restrict m = tile_input<C>(call, 2);
-  const C* __restrict v = tile_input<C>(call, 3);
-  C* __restrict out = tile_output<C>(call, 0);
-  C* __restrict next_m = tile_output<C>(call, 1);
-  C* __restrict next_v = tile_output<C>(call, 2);
-  const C size = n[kAdamLr] / n[kCorrection1], rest1 = C{1} - n[kBeta1], rest2 = C{1} - n[kBeta2];
-  for (int64_t i = 0; i < call.count; ++i) {
-    const C gradient = kDecoupled ? g[i] : g[i] + n[kDecay] * w[i];
-    const C parameter = kDecoupled ? w[i] - n[kAdamLr] * n[kDecay] * w[i] : w[i];
-    const C first = n[kBeta1] * m[i] + rest1 * gradient;
-    const C second = n[kBeta2] * v[i] + rest2 * gradient * gradient;
-    const C scale = std::sqrt(second) / n[kRootCorrection2] + n[kEps];
-    next_m[i] = first;
-    next_v[i] = second;
-    out[i] = parameter - size * (first / scale);
-  }
-}
 
 enum class Kind { sgd, momentum, adam, adamw };
 struct Row {
@@ -83,15 +20,17 @@ struct Row {
   Kind kind;
   int inputs, outputs;
   TileLoop narrow, wide;
+  const std::type_info& type;
 };
 const Row kRows[] = {
-    {"sgd", "w - lr * (g + weight_decay * w)", Kind::sgd, 2, 1, sgd_loop<float>, sgd_loop<double>},
+    {"sgd", "w - lr * (g + weight_decay * w)", Kind::sgd, 2, 1, SgdLoop::run<float>,
+     SgdLoop::run<double>, typeid(SgdLoop)},
     {"sgd_momentum", "w, buffer after a step of SGD with momentum", Kind::momentum, 3, 2,
-     momentum_loop<float>, momentum_loop<double>},
-    {"adam", "w, m, v after a step of Adam", Kind::adam, 4, 3, adam_loop<float, false>,
-     adam_loop<double, false>},
-    {"adamw", "w, m, v after a step of AdamW", Kind::adamw, 4, 3, adam_loop<float, true>,
-     adam_loop<double, true>},
+     MomentumLoop::run<float>, MomentumLoop::run<double>, typeid(MomentumLoop)},
+    {"adam", "w, m, v after a step of Adam", Kind::adam, 4, 3, AdamLoop<false>::run<float>,
+     AdamLoop<false>::run<double>, typeid(AdamLoop<false>)},
+    {"adamw", "w, m, v after a step of AdamW", Kind::adamw, 4, 3, AdamLoop<true>::run<float>,
+     AdamLoop<true>::run<double>, typeid(AdamLoop<true>)},
 };
 
 bool is_adam(Kind kind) { return kind == Kind::adam || kind == Kind::adamw; }
@@ -147,6 +86,7 @@ Kernel prepare_step(const Row& row, const OpCall& call) {
   const DType compute = step_compute(call);
   ElementwisePlan plan;
   plan.loop = compute == DType::f64 ? row.wide : row.narrow;
+  plan.type = &row.type;
   plan.inputs.assign(static_cast<size_t>(row.inputs), compute);
   plan.outputs.assign(static_cast<size_t>(row.outputs), compute);
   plan.numbers = numbers_of(row, call);

@@ -7,8 +7,8 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
-#include "shardproof/ops/loops.h"
 #include "shardproof/ops/promotion.h"
+#include "shardproof/ops/select_loops.h"
 
 namespace shardproof {
 namespace {
@@ -21,37 +21,23 @@ struct Wide {
   uint64_t halves[2];
 };
 
-template <typename Word>
-void where_loop(const TileCall& call) {
-  const uint8_t* __restrict condition = tile_input<uint8_t>(call, 0);
-  const Word* __restrict x = tile_input<Word>(call, 1);
-  const Word* __restrict y = tile_input<Word>(call, 2);
-  Word* __restrict out = tile_output<Word>(call, 0);
-  for (int64_t i = 0; i < call.count; ++i) out[i] = condition[i] ? x[i] : y[i];
-}
-
-template <typename Word>
-void copy_loop(const TileCall& call) {
-  std::copy_n(tile_input<Word>(call, 0), call.count, tile_output<Word>(call, 0));
-}
-
 TileLoop where_loop_of(DType dtype) {
   switch (size_of(dtype)) {
-    case 1: return where_loop<uint8_t>;
-    case 2: return where_loop<uint16_t>;
-    case 4: return where_loop<uint32_t>;
-    case 8: return where_loop<uint64_t>;
-    default: return where_loop<Wide>;
+    case 1: return WhereLoop::run<uint8_t>;
+    case 2: return WhereLoop::run<uint16_t>;
+    case 4: return WhereLoop::run<uint32_t>;
+    case 8: return WhereLoop::run<uint64_t>;
+    default: return WhereLoop::run<Wide>;
   }
 }
 
 TileLoop copy_loop_of(DType dtype) {
   switch (size_of(dtype)) {
-    case 1: return copy_loop<uint8_t>;
-    case 2: return copy_loop<uint16_t>;
-    case 4: return copy_loop<uint32_t>;
-    case 8: return copy_loop<uint64_t>;
-    default: return copy_loop<Wide>;
+    case 1: return CopyLoop::run<uint8_t>;
+    case 2: return CopyLoop::run<uint16_t>;
+    case 4: return CopyLoop::run<uint32_t>;
+    case 8: return CopyLoop::run<uint64_t>;
+    default: return CopyLoop::run<Wide>;
   }
 }
 
@@ -98,7 +84,8 @@ OpRecord where_record() {
   op.infer = infer_where;
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
     const DType dtype = outputs.front().dtype;
-    return elementwise_kernel({where_loop_of(dtype), {DType::boolean, dtype, dtype}, {dtype}, {}});
+    return elementwise_kernel(
+        {where_loop_of(dtype), &typeid(WhereLoop), {DType::boolean, dtype, dtype}, {dtype}});
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, where_passes(call));
@@ -151,7 +138,7 @@ OpRecord cast_record() {
   };
   op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
     const DType to = outputs.front().dtype;
-    return elementwise_kernel({copy_loop_of(to), {to}, {to}, {}});
+    return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, cast_passes());

@@ -15,7 +15,7 @@ template <typename F>
 struct Whole {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return x;
     else
@@ -24,47 +24,47 @@ struct Whole {
 };
 struct Floor : Whole<Floor> {
   template <typename C>
-  static C of(C x) {
+  static constexpr C of(C x) {
     return std::floor(x);
   }
 };
 struct Ceil : Whole<Ceil> {
   template <typename C>
-  static C of(C x) {
+  static constexpr C of(C x) {
     return std::ceil(x);
   }
 };
 // Half to even, as in torch.
 struct Round : Whole<Round> {
   template <typename C>
-  static C of(C x) {
+  static constexpr C of(C x) {
     return std::nearbyint(x);
   }
 };
 struct Trunc : Whole<Trunc> {
   template <typename C>
-  static C of(C x) {
+  static constexpr C of(C x) {
     return std::trunc(x);
   }
 };
 struct Sign {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return x > C{0} ? C{1} : (x < C{0} ? C{-1} : (x == C{0} ? C{0} : x));
   }
 };
 struct IsNan {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C x) {
+  static constexpr bool apply(C x) {
     return x != x;
   }
 };
 struct IsInf {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
-  static bool apply(C x) {
+  static constexpr bool apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return false;
     else
@@ -74,14 +74,14 @@ struct IsInf {
 struct LogicalNot {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static bool apply(C x) {
+  static constexpr bool apply(C x) {
     return x == C{0};
   }
 };
 struct BitwiseNot {
   static constexpr unsigned kTypes = kIntegers;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return ~x;
   }
 };

@@ -228,10 +228,10 @@ Kernel prepare_unary(const Row& row, const OpCall& call) {
   // ~x of a bool is its negation; of the integer 1 it is -2.
   if (result == DType::boolean && std::string_view(row.name) == "bitwise_not") {
     const TypedLoop loop = unary<functor::LogicalNot>(compute);
-    return elementwise_kernel({loop.run, {loop.input}, {loop.output}, {}});
+    return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
   }
   const TypedLoop loop = row.loop(compute);
-  return elementwise_kernel({loop.run, {loop.input}, {loop.output}, {}});
+  return elementwise_kernel({loop.run, loop.type, {loop.input}, {loop.output}});
 }
 
 std::vector<Pass> unary_passes(const Row& row, const OpCall& call) {

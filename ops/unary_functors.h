@@ -14,7 +14,7 @@ namespace shardproof::functor {
 struct Neg {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return static_cast<C>(0 - static_cast<uint64_t>(x));
     else
@@ -24,7 +24,7 @@ struct Neg {
 struct Abs {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static auto apply(C x) {
+  static constexpr auto apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return x < 0 ? Neg::apply(x) : x;
     else
@@ -34,7 +34,7 @@ struct Abs {
 struct Exp {
   static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     if constexpr (kIsComplexType<C>)
       return std::exp(x);
     else
@@ -44,28 +44,28 @@ struct Exp {
 struct Log {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return log_of(x);
   }
 };
 struct Sqrt {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return std::sqrt(x);
   }
 };
 struct Rsqrt {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return C{1} / std::sqrt(x);
   }
 };
 struct Square {
   static constexpr unsigned kTypes = kAllTypes;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     if constexpr (std::is_same_v<C, int64_t>)
       return static_cast<C>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
     else
@@ -75,21 +75,21 @@ struct Square {
 struct Reciprocal {
   static constexpr unsigned kTypes = kFloats | kComplexes;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return C{1} / x;
   }
 };
 struct Tanh {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return tanh_of(x);
   }
 };
 struct Erf {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>
-  static C apply(C x) {
+  static constexpr C apply(C x) {
     return erf_of(x);
   }
 };

@@ -17,6 +17,7 @@ struct RunOptions {
   ScheduleKind schedule = ScheduleKind::fifo;
   ReductionSchedule order;                     // in which every reduction adds
   std::vector<std::string> backends{"local"};  // each case runs on each of them
+  std::string device = "host";                 // where kernels run: or "cuda"
   int processes = 0;                           // of a backend that has some; 0: it has none
   int jobs = 0;                                // threads; 0: one a core
   std::optional<std::string> only_case;

@@ -37,6 +37,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
   for (const std::string& set : options.set) out += " --set " + shell_word(set);
   const std::string backends = fmt::format("{}", fmt::join(options.backends, ","));
   if (backends != "local") out += " --backend " + backends;
+  if (options.device != "host") out += " --device " + options.device;
   if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
   if (options.order != ReductionSchedule())
     out += " --order " + shell_word(to_string(options.order));
@@ -54,6 +55,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
 Job job_of(const Phase& phase, const std::string& backend, const RunOptions& options) {
   Job job = filled(phase, options.seed);
   job.backend = backend;
+  if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   job.schedule = {options.schedule, options.seed};
   job.order = options.order;
   job.compared = options.compared;

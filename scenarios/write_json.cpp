@@ -62,6 +62,7 @@ Json phase_json(const PhaseResult& phase) {
   const WorldReport& world = phase.outcome.world;
   if (world.timed) out["time"] = to_string(world.time);
   out["peak_bytes"] = world.peak_bytes;
+  if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
   return out;
 }
 
@@ -96,6 +97,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["tool"] = "shardproof";
   out["version"] = head.version;
   out["backend"] = fmt::format("{}", fmt::join(head.options.backends, ","));
+  if (head.options.device != "host") out["device"] = head.options.device;
   out["schedule"] = schedule_text(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "shardproof/scenarios/report.h"
 
@@ -158,6 +159,16 @@ std::string counted(int64_t number, const char* noun) {
   return fmt::format("{} {}{}", grouped_number(number), noun, number == 1 ? "" : "s");
 }
 
+// On a device, what did not run there.
+std::string host_text(const RunResult& result) {
+  std::set<std::string> ops;
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      for (const PhaseResult& phase : one.phases)
+        ops.insert(phase.outcome.on_host.begin(), phase.outcome.on_host.end());
+  return ops.empty() ? "" : fmt::format("  on the host: {}\n", fmt::join(ops, ", "));
+}
+
 std::string summary_text(const RunResult& result, const TextStyle& style) {
   const int64_t surprises = result.surprises();
   const std::string words = counted(surprises, "surprise");
@@ -204,7 +215,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
     if (good && !style.table) out += (out.empty() ? "" : "\n") + success_text(scenario, style);
   }
   out += "  " + std::string(60, '-') + "\n";
-  return out + summary_text(result, style);
+  return out + host_text(result) + summary_text(result, style);
 }
 
 std::string grouped_number(int64_t number) {

@@ -19,7 +19,7 @@ struct CudaDeviceFacts {
 enum class CudaCopy { to_device, to_host, on_device };
 
 struct CudaApi {
-  std::string absent;         // why this build has no CUDA; then nothing else is set
+  std::string absent = "this program has no CUDA";  // else empty, and all below is set
   int oldest_capability = 0;  // 10 * major + minor that the kernels of this build need
 
   std::function<int(int*)> driver_version, runtime_version;  // 1000 * major + 10 * minor; 0: none

@@ -79,6 +79,7 @@ void fill_streams(CudaApi& api) {
 
 CudaApi runtime_cuda_api() {
   CudaApi api;
+  api.absent.clear();
   api.oldest_capability = SHARDPROOF_OLDEST_CAPABILITY;
   api.driver_version = [](int* version) -> int { return cudaDriverGetVersion(version); };
   api.runtime_version = [](int* version) -> int { return cudaRuntimeGetVersion(version); };

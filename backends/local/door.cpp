@@ -250,6 +250,8 @@ void LocalDoor::release(const Allocation& allocation) {
   memory_.release(allocation.lanes, allocation.bytes, allocation.category);
 }
 
+std::shared_ptr<Device> LocalDoor::device() { return world_.device(); }
+
 void LocalDoor::read_slot(int64_t slot, LocalTensor& output) {
   const auto window = [&](int64_t rank) { return world_.gate().window(rank, slot); };
   deliver_windows(window, output);

@@ -9,6 +9,7 @@ class LocalLauncher : public Launcher {
   std::string summary() const override { return "all ranks simulated in this process"; }
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> refuses_device() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return local_world(options);
   }

@@ -9,6 +9,7 @@ namespace shardproof {
 LocalWorld::LocalWorld(const WorldOptions& options, GateWitness* witness)
     : ranks_(options.ranks),
       cost_(options.cost),
+      device_(options.device),
       picker_(options.schedule),
       gate_(options.cost, witness) {}
 

@@ -31,6 +31,7 @@ class LocalDoor : public Door {
   void finish() override { finished_ = true; }
   std::optional<TicketTimes> times(Ticket ticket) override;
   void read_slot(int64_t slot, LocalTensor& output) override;
+  std::shared_ptr<Device> device() override;
   void elapse(Duration time) override;
   void stop(CohortState state) override;
 
@@ -80,10 +81,10 @@ class LocalWorld : public World {
 
   bool timed() const { return cost_ != nullptr; }
   const CostModel& cost() const { return *cost_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
   bool defers() const { return picker_.defers(); }
   Gate& gate() { return gate_; }
   TicketBook& book() { return book_; }
-
   Flight& new_flight();
   // A stream has an item that may run.
   void list(TicketBook::Place place);
@@ -105,6 +106,7 @@ class LocalWorld : public World {
 
   int64_t ranks_;
   std::shared_ptr<const CostModel> cost_;
+  std::shared_ptr<Device> device_;
   StreamPicker picker_;
   Gate gate_;
   TicketBook book_;

@@ -146,6 +146,7 @@ StandIn::StandIn(const StandInOptions& options) : machine_(std::make_shared<Mach
 
 CudaApi StandIn::api() const {
   CudaApi api;
+  api.absent.clear();
   describe_devices(api, machine_);
   hold_memory(api, machine_);
   order_streams(api, machine_);

@@ -6,15 +6,15 @@
 #include <bit>
 #include <cstdint>
 
-#include "shardproof/localtensor/detail/small_float.h"
+#include "shardproof/localtensor/small_float.h"
 
 namespace shardproof::detail {
 
-inline float widen(BF16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+constexpr float widen(BF16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
 // Normal numbers are moved to f32's exponent by a multiplication, subnormal ones by a subtraction;
 // both are exact (the way of Maratyszcza's FP16 library).
-inline float widen(F16 x) {
+constexpr float widen(F16 x) {
   const int32_t size = x.bits & 0x7fff;
   const uint32_t sign = uint32_t{x.bits} >> 15 << 31;
   const float normal = std::bit_cast<float>((size << 13) + (224 << 23)) * 0x1p-112f;
@@ -50,7 +50,7 @@ constexpr std::array<float, 256> widening_table() {
 }
 inline constexpr auto kF8E4M3Values = widening_table<F8E4M3>();
 inline constexpr auto kF8E5M2Values = widening_table<F8E5M2>();
-inline float widen(F8E4M3 x) { return kF8E4M3Values[x.bits]; }
-inline float widen(F8E5M2 x) { return kF8E5M2Values[x.bits]; }
+constexpr float widen(F8E4M3 x) { return kF8E4M3Values[x.bits]; }
+constexpr float widen(F8E5M2 x) { return kF8E5M2Values[x.bits]; }
 
 }  // namespace shardproof::detail

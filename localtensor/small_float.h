@@ -34,7 +34,7 @@ struct Format<F8E5M2> {
 // Not `?:`, which a compiler may turn into a branch round the float operations; a loop with a
 // branch does not become vector code. Compares of 64 bits are too slow in SSE2 to be worth it.
 template <typename Bits>
-inline Bits selected(bool condition, Bits yes, Bits no) {
+constexpr Bits selected(bool condition, Bits yes, Bits no) {
   if constexpr (sizeof(Bits) == 8) return condition ? yes : no;
   const Bits mask = -static_cast<Bits>(condition);
   return (yes & mask) | (no & ~mask);

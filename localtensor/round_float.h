@@ -8,8 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "shardproof/localtensor/detail/small_float.h"
-#include "shardproof/localtensor/detail/widen_float.h"
+#include "shardproof/localtensor/small_float.h"
+#include "shardproof/localtensor/widen_float.h"
 
 namespace shardproof::detail {
 
@@ -28,7 +28,7 @@ struct Wide<double> {
 };
 
 template <typename Storage, typename Float>
-inline Storage round_to(Float x) {
+constexpr Storage round_to(Float x) {
   using F = Format<Storage>;
   using W = Wide<Float>;
   using Bits = typename W::Bits;

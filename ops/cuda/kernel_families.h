@@ -1,0 +1,41 @@
+// The families of device kernels. Every source here is compiled for a target: by nvcc for
+// CudaTarget, by the host's compiler for HostTarget, which tests run without a GPU; both may be in
+// one program.
+#pragma once
+
+#include "shardproof/ops/cuda/launch.h"
+#include "shardproof/ops/device_kernels.h"
+#include "shardproof/ops/elementwise.h"
+
+namespace shardproof {
+
+// By the type of the host's loop.
+using ElementwiseTable = std::map<std::type_index, std::function<Kernel(const ElementwisePlan&)>>;
+
+template <typename Target>
+struct KernelFamilies {
+  static void add_plain_unary(ElementwiseTable& table);
+  static void add_curved_unary(ElementwiseTable& table);
+  static void add_pairs(ElementwiseTable& table);
+  static void add_steps(ElementwiseTable& table);
+  static void add_choices(ElementwiseTable& table);
+};
+
+template <typename Target>
+DeviceKernels all_families() {
+  using Families = KernelFamilies<Target>;
+  DeviceKernels kernels;
+  ElementwiseTable table;
+  Families::add_plain_unary(table);
+  Families::add_curved_unary(table);
+  Families::add_pairs(table);
+  Families::add_steps(table);
+  Families::add_choices(table);
+  kernels.add<ElementwisePlan>([table = std::move(table)](const ElementwisePlan& plan) {
+    const auto found = plan.type == nullptr ? table.end() : table.find(*plan.type);
+    return found == table.end() ? Kernel() : found->second(plan);
+  });
+  return kernels;
+}
+
+}  // namespace shardproof

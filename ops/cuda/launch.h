@@ -1,0 +1,52 @@
+// Launching: a body is a function of an index, run for 0..n-1 by a grid of threads. Compiled by
+// another compiler than nvcc, the same bodies are plain loops that a stand-in of a GPU runs when
+// its stream comes to them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace shardproof {
+
+struct CudaTarget;
+struct HostTarget;
+
+#ifdef __CUDACC__
+
+using Target = CudaTarget;
+
+template <typename Body>
+__global__ void run_grid(const Body body, const int64_t n) {
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += threads)
+    body(i);
+}
+
+template <typename Body>
+void launch(void* stream, int64_t n, const Body& body) {
+  constexpr int kThreads = 256;
+  constexpr int64_t kMostBlocks = 132 * 16;
+  if (n <= 0) return;
+  const int64_t blocks = (n + kThreads - 1) / kThreads;
+  run_grid<<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0,
+             static_cast<cudaStream_t>(stream)>>>(body, n);
+}
+
+#else
+
+using Target = HostTarget;
+
+// Given by the stand-in.
+void run_late(void* stream, std::function<void()> work);
+
+template <typename Body>
+void launch(void* stream, int64_t n, const Body& body) {
+  if (n <= 0) return;
+  run_late(stream, [=] {
+    for (int64_t i = 0; i < n; ++i) body(i);
+  });
+}
+
+#endif
+
+}  // namespace shardproof

@@ -1,0 +1,34 @@
+// DeviceKernels: kernels for a device, made from the plans of host kernels. A family's plan says
+// all that its kernels do, so an op that is made of a family's kernels has a device kernel whenever
+// the family has one; no op is named.
+#pragma once
+
+#include <map>
+#include <typeindex>
+
+#include "shardproof/ops/kernel.h"
+#include "shardproof/ops/rule.h"
+
+namespace shardproof {
+
+class DeviceKernels {
+ public:
+  // `make` gives a Kernel, without `run` when it has none for this plan.
+  template <typename Plan>
+  void add(std::function<Kernel(const Plan&)> make) {
+    makers_[typeid(Plan)] = [make = std::move(make)](const std::any& plan) {
+      return make(std::any_cast<const Plan&>(plan));
+    };
+  }
+  // Without `run`: there is none, the op runs on the host. So does all that is complex.
+  Kernel find(const Kernel& host, const std::vector<TensorMeta>& inputs,
+              const std::vector<TensorMeta>& outputs) const;
+
+ private:
+  std::map<std::type_index, std::function<Kernel(const std::any&)>> makers_;
+};
+
+// For NVIDIA GPUs; none in a build without CUDA.
+DeviceKernels cuda_kernels();
+
+}  // namespace shardproof

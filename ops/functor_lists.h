@@ -1,0 +1,27 @@
+// The functors of the elementwise ops as lists of types, for those who compile all of them for
+// another machine. A test asks that no op's functor is missing here.
+#pragma once
+
+#include "shardproof/ops/activation_functors.h"
+#include "shardproof/ops/binary_functors.h"
+#include "shardproof/ops/compare_functors.h"
+#include "shardproof/ops/double_functors.h"
+#include "shardproof/ops/float_pair_functors.h"
+#include "shardproof/ops/step_functors.h"
+#include "shardproof/ops/unary_functors.h"
+
+namespace shardproof::functor {
+
+template <typename... F>
+struct List {};
+
+using PlainUnary = List<Neg, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round, Trunc,
+                        Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
+using CurvedUnary =
+    List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
+         Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
+using Pairs = List<Add, Sub, Mul, Div, Remainder, FloorDiv, Pow, Maximum, Minimum, Eq, Ne, Lt, Le,
+                   Gt, Ge, LogicalAnd, LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign,
+                   Atan2, Hypot, Fmod, Fmax, Fmin>;
+
+}  // namespace shardproof::functor

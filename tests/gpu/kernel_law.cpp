@@ -1,0 +1,256 @@
+#include "shardproof/tests/gpu/kernel_law.h"
+
+#include <set>
+
+#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/rng.h"
+
+namespace shardproof::testing {
+namespace {
+
+constexpr int64_t kLanes = 3;
+
+// One input of all lanes: logical contents by copy, and how lanes read them.
+struct Operand {
+  TensorMeta meta;
+  std::vector<Tensor> copies;  // dense, one device each
+  Slots slots;
+  Tensor laid_out;  // all copies, perhaps strided
+
+  int64_t lane_stride() const { return slots.is_shared() ? 0 : laid_out.buffer->bytes_per_lane; }
+};
+
+Slots random_slots(const Rng& rng, uint64_t draw) {
+  switch (rng.integer(draw, 0, 3)) {
+    case 0: return Slots::shared(kLanes);
+    case 1: return Slots::each(kLanes);
+    default: return Slots::table({1, 0, 1});
+  }
+}
+
+// Room in which the last two dims are swapped and elements lie two apart, or dense room.
+Tensor room_for(const TensorMeta& meta, const Slots& slots, bool strided) {
+  const Lanes lanes = Lanes::range(0, kLanes);
+  if (!strided || meta.shape.size() == 0)
+    return Tensor::empty(meta.dtype, meta.shape, lanes, slots);
+  Dims room = meta.shape;
+  const int last = room.size() - 1;
+  if (last > 0) std::swap(room[last], room[last - 1]);
+  room[last] *= 2;
+  Tensor tensor = Tensor::empty(meta.dtype, room, lanes, slots);
+  tensor.shape = meta.shape;
+  if (last > 0) std::swap(tensor.strides[last], tensor.strides[last - 1]);
+  for (int d = 0; d < tensor.strides.size(); ++d)
+    if (d == (last > 0 ? last - 1 : last)) tensor.strides[d] = 2;
+  return tensor;
+}
+
+void lay_out(Operand& operand, bool strided) {
+  operand.laid_out = room_for(operand.meta, operand.slots, strided);
+  Tensor& to = operand.laid_out;
+  for (int64_t slot = 0; slot < operand.slots.count(); ++slot) {
+    const Tensor& from = operand.copies[static_cast<size_t>(slot)];
+    copy_strided(from.data(0), from.strides, to.mutate(slot), to.strides, to.shape,
+                 size_of(to.dtype));
+  }
+}
+
+LaneView view_of(const Tensor& tensor, const Slots& slots, std::byte* base) {
+  LaneView view;
+  view.base = base + tensor.offset * size_of(tensor.dtype);
+  view.lane_stride = slots.is_shared() ? 0 : tensor.buffer->bytes_per_lane;
+  view.slots = slots.table_data();
+  view.dtype = tensor.dtype;
+  view.shape = tensor.shape;
+  view.strides = tensor.strides;
+  return view;
+}
+
+class Comparison {
+ public:
+  Comparison(const OpRecord& op, const Sample& sample, uint64_t seed)
+      : rng_(seed, hash_text(op.name)), seed_(seed) {
+    first_ = instance_of(op, sample, seed);
+    outputs_ = op.infer(first_.call());
+    host_ = op.prepare(first_.call(), outputs_);
+  }
+
+  const Kernel& host_kernel() const { return host_; }
+  const OpInstance& instance() const { return first_; }
+  const std::vector<TensorMeta>& outputs() const { return outputs_; }
+
+  std::string run(const Kernel& on_device, const std::shared_ptr<Device>& device,
+                  const Sample& sample, const Judge& judge) {
+    draw_operands(sample, on_device.accepts_strides);
+    const std::vector<Tensor> got = run_device(on_device, device);
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const OpInstance exact = lane_instance(lane);
+      KernelResults results{exact, run_host(exact), {}};
+      for (const Tensor& all : got) {
+        Tensor one = all;
+        one.offset = lane * one.elements();
+        results.device.push_back(contiguous_copy_of(one));
+      }
+      if (std::string text = judge(results); !text.empty())
+        return fmt::format("lane {}: {}", lane, text);
+    }
+    return "";
+  }
+
+ private:
+  void draw_operands(const Sample& sample, bool may_stride) {
+    uint64_t draw = 0;
+    for (size_t i = 0; i < first_.inputs.size(); ++i) {
+      Operand& operand = operands_.emplace_back();
+      operand.meta = first_.inputs[i];
+      if (operand.meta.absent) continue;
+      operand.slots = random_slots(rng_, draw++);
+      for (int64_t c = 0; c < operand.slots.count(); ++c)
+        operand.copies.push_back(
+            instance_of(*first_.record, sample, seed_ + 100 * static_cast<uint64_t>(c)).tensors[i]);
+      lay_out(operand, may_stride && rng_.integer(draw++, 0, 2) == 1);
+    }
+  }
+
+  OpInstance lane_instance(int64_t lane) const {
+    OpInstance instance = first_;
+    for (size_t i = 0; i < operands_.size(); ++i)
+      if (!operands_[i].meta.absent)
+        instance.tensors[i] = operands_[i].copies[static_cast<size_t>(operands_[i].slots[lane])];
+    return instance;
+  }
+
+  static Tensor contiguous_copy_of(const Tensor& view) {
+    Tensor copy = Tensor::empty(view.dtype, view.shape);
+    copy_strided(view.data(0), view.strides, copy.mutate(0), copy.strides, view.shape,
+                 size_of(view.dtype));
+    return copy;
+  }
+
+  std::vector<Tensor> run_host(const OpInstance& instance) const {
+    std::vector<LaneView> ins, outs;
+    const Slots one = Slots::shared(1);
+    for (const Tensor& tensor : instance.tensors)
+      ins.push_back(tensor.buffer ? view_of(tensor, one, const_cast<std::byte*>(tensor.data(0)))
+                                  : LaneView());
+    std::vector<Tensor> results;
+    for (const TensorMeta& meta : outputs_)
+      results.push_back(Tensor::empty(meta.dtype, meta.shape));
+    for (Tensor& tensor : results) outs.push_back(view_of(tensor, one, tensor.mutate(0)));
+    Bytes workspace = Bytes::uninitialized(host_.workspace_bytes);
+    KernelCall call;
+    call.inputs = &ins;
+    call.outputs = &outs;
+    call.workspace = workspace.mutate();
+    host_.run(call);
+    return results;
+  }
+
+  std::vector<Tensor> run_device(const Kernel& kernel, const std::shared_ptr<Device>& device) {
+    std::vector<LaneView> ins, outs;
+    for (const Operand& operand : operands_) {
+      if (operand.meta.absent) {
+        ins.emplace_back();
+        continue;
+      }
+      const Bytes& bytes = operand.laid_out.buffer->bytes;
+      ins.push_back(view_of(operand.laid_out, operand.slots,
+                            const_cast<std::byte*>(bytes.device_data(device))));
+    }
+    std::vector<Tensor> results;
+    const Slots each = Slots::each(kLanes);
+    for (const TensorMeta& meta : outputs_) {
+      Tensor& tensor =
+          results.emplace_back(Tensor::promised(meta.dtype, meta.shape, Lanes::range(0, kLanes)));
+      tensor.buffer->slots = each;
+      tensor.buffer->bytes = Bytes::on_device(device, kLanes * tensor.buffer->bytes_per_lane);
+      outs.push_back(view_of(tensor, each, tensor.buffer->bytes.device_mutate(device)));
+    }
+    Bytes workspace = Bytes::on_device(device, kernel.workspace_bytes);
+    KernelCall call;
+    call.lanes = kLanes;
+    call.inputs = &ins;
+    call.outputs = &outs;
+    call.workspace = workspace.device_mutate(device);
+    call.memory = device.get();
+    call.stream = device->native_stream();
+    kernel.run(call);
+    device->check_launch();
+    return results;
+  }
+
+  Rng rng_;
+  uint64_t seed_;
+  OpInstance first_;
+  std::vector<TensorMeta> outputs_;
+  Kernel host_;
+  std::vector<Operand> operands_;
+};
+
+std::string dtypes_text(const Comparison& comparison) {
+  std::string text;
+  for (const TensorMeta& meta : comparison.instance().inputs)
+    text += fmt::format("{}{} ", meta.absent ? "-" : name(meta.dtype), to_string(meta.shape));
+  text += "->";
+  for (const TensorMeta& meta : comparison.outputs()) text += fmt::format(" {}", name(meta.dtype));
+  return text;
+}
+
+// The sample in its own dtypes, and with all its floats or all its integers of another dtype.
+std::vector<Sample> in_all_dtypes(const Sample& sample) {
+  std::vector<Sample> samples{sample};
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
+        DType::i32, DType::i16, DType::i8, DType::u8}) {
+    Sample other = sample;
+    bool changed = false;
+    for (TensorMeta& meta : other.inputs) {
+      const bool alike = is_floating(dtype) ? is_floating(meta.dtype) : is_integral(meta.dtype);
+      if (meta.absent || !alike || meta.dtype == dtype) continue;
+      meta.dtype = dtype;
+      changed = true;
+    }
+    if (changed) samples.push_back(std::move(other));
+  }
+  return samples;
+}
+
+bool takes(const OpRecord& op, const Sample& sample) {
+  try {
+    const OpInstance instance = instance_of(op, sample, 1);
+    if (op.is_written_as_others(instance.call())) return false;
+    op.prepare(instance.call(), op.infer(instance.call()));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
+                            const std::shared_ptr<Device>& device, uint64_t seed,
+                            const Judge& judge, std::string& failure) {
+  KernelCases cases;
+  if (!op.samples) return cases;
+  for (const Sample& given : op.samples())
+    for (const Sample& sample : in_all_dtypes(given)) {
+      if (!takes(op, sample)) continue;
+      Comparison comparison(op, sample, ++seed);
+      const Kernel kernel = kernels.find(comparison.host_kernel(), comparison.instance().inputs,
+                                         comparison.outputs());
+      if (!kernel.run) {
+        cases.on_host.push_back(dtypes_text(comparison));
+        continue;
+      }
+      ++cases.on_device;
+      const std::string text = comparison.run(kernel, device, sample, judge);
+      if (text.empty()) continue;
+      failure = fmt::format("{} {}, seed {}: {}", op.name, dtypes_text(comparison), seed, text);
+      return cases;
+    }
+  return cases;
+}
+
+}  // namespace shardproof::testing
