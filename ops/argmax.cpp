@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/ops/best_state.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
@@ -16,28 +17,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
-
-template <typename T, bool kLargest>
-struct BestState {
-  using Element = T;
-  using Result = int64_t;
-  static constexpr int kPasses = 1;
-  T best;
-  int64_t index;
-  static BestState start(const ReduceNumbers&) { return {T{0}, -1}; }
-  void fold(T x, int64_t i, int) {
-    const bool beats = kLargest ? x > best : x < best;
-    const bool first_nan = x != x && best == best;
-    if (index >= 0 && !beats && !first_nan) return;
-    best = x;
-    index = i;
-  }
-  static void row(BestState& s, const T* x, int64_t count, int64_t first, int pass) {
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], first + i, pass);
-  }
-  void between(int, const ReduceNumbers&) {}
-  int64_t finish(const ReduceNumbers&) const { return index < 0 ? 0 : index; }
-};
 
 template <bool kLargest>
 Reducer best_reducer(DType compute) {

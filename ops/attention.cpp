@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "shardproof/ops/attention_item.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
@@ -18,14 +19,8 @@
 namespace shardproof {
 namespace {
 
-constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3;
-
-struct Attention {
-  int64_t batch = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0, value_dim = 0;
-  int query_dim = 0;
-  bool causal = false;
-  double scale = 1;
-};
+constexpr int kQuery = AttentionItem<float>::kQuery, kKey = AttentionItem<float>::kKey;
+constexpr int kValue = AttentionItem<float>::kValue, kMask = 3;
 
 int64_t heads_of(const Dims& shape) { return shape.size() < 3 ? 1 : shape[shape.size() - 3]; }
 
@@ -132,6 +127,10 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   plan.body = [a, compute](const LaneCall& lane) {
     with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(a, lane); });
   };
+  with_float(compute, [&](auto zero) {
+    plan.item = AttentionItem<decltype(zero)>{a};
+    plan.items = a.batch * a.heads * a.queries;
+  });
   return lane_kernel(plan, call, outputs);
 }
 

@@ -41,6 +41,14 @@ struct ContractionCall {
   std::byte* workspace = nullptr;    // workspace_bytes(), 64-byte aligned
 };
 
+// What a kernel of one contraction does; `a`, `b` and `bias_input` are numbers of its inputs.
+struct ContractionPlan {
+  std::vector<ContractionLetter> letters;
+  DType compute = DType::f32;
+  ContractionBias bias = {};
+  int a = 0, b = 1, bias_input = -1;
+};
+
 class Contraction {
  public:
   Contraction(std::vector<ContractionLetter> letters, const TensorMeta& a, const TensorMeta& b,

@@ -58,24 +58,23 @@ Attrs creation_local_attrs(const OpCall& call, const std::vector<Spec>& outputs,
 
 namespace {
 
-struct Pattern {
-  std::byte bytes[16];
-};
+using Pattern = FillPlan;
 
 Pattern element_of(DType dtype, const AttrValue& value) {
   Pattern pattern{};
   if (const auto* whole = std::get_if<int64_t>(&value)) {
-    store_i64(pattern.bytes, dtype, *whole);
+    store_i64(pattern.element.data(), dtype, *whole);
   } else if (const auto* truth = std::get_if<bool>(&value)) {
-    store_i64(pattern.bytes, dtype, *truth ? 1 : 0);
+    store_i64(pattern.element.data(), dtype, *truth ? 1 : 0);
   } else {
-    store_f64(pattern.bytes, dtype, std::get<double>(value));
+    store_f64(pattern.element.data(), dtype, std::get<double>(value));
   }
   return pattern;
 }
 
 Kernel fill_kernel(const Pattern& pattern) {
   Kernel kernel;
+  kernel.plan = pattern;
   kernel.accepts_strides = true;
   kernel.run = [pattern](const KernelCall& call) {
     const LaneView& out = call.outputs->front();
@@ -83,7 +82,7 @@ Kernel fill_kernel(const Pattern& pattern) {
     const auto total = bytes * static_cast<size_t>(element_count(out.shape));
     for (int64_t lane = 0; lane < call.lanes && total > 0; ++lane) {
       std::byte* to = out.at(lane);
-      std::memcpy(to, pattern.bytes, bytes);
+      std::memcpy(to, pattern.element.data(), bytes);
       // What is filled doubles with every copy.
       for (size_t done = bytes; done < total; done *= 2)
         std::memcpy(to + done, to, std::min(done, total - done));

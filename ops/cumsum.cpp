@@ -13,24 +13,18 @@
 #include "shardproof/ops/global_index.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/row_kernel.h"
+#include "shardproof/ops/row_transforms.h"
 
 namespace shardproof {
 namespace {
 
-template <typename C>
-void cumsum_row(std::byte* bytes, int64_t count) {
-  auto* row = reinterpret_cast<C*>(bytes);
-  C sum{0};
-  for (int64_t i = 0; i < count; ++i) row[i] = sum = functor::Add::apply(sum, row[i]);
-}
-
 RowTransform cumsum_transform(DType compute) {
   switch (compute) {
-    case DType::f32: return cumsum_row<float>;
-    case DType::f64: return cumsum_row<double>;
-    case DType::c64: return cumsum_row<C64>;
-    case DType::c128: return cumsum_row<C128>;
-    default: return cumsum_row<int64_t>;
+    case DType::f32: return run_row<CumsumRow, float>;
+    case DType::f64: return run_row<CumsumRow, double>;
+    case DType::c64: return run_row<CumsumRow, C64>;
+    case DType::c128: return run_row<CumsumRow, C128>;
+    default: return run_row<CumsumRow, int64_t>;
   }
 }
 
@@ -137,7 +131,7 @@ OpRecord cumsum_record() {
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const DType compute = compute_dtype(outputs[0].dtype);
     return row_kernel(call.inputs[0].shape, active_dim("cumsum", call), compute,
-                      cumsum_transform(compute));
+                      cumsum_transform(compute), typeid(CumsumRow));
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return cumsum_strategies(call);

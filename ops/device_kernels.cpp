@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/ops/elementwise.h"
+#include "shardproof/ops/select_loops.h"
+
 namespace shardproof {
 namespace {
 
@@ -10,13 +14,80 @@ bool any_complex(const std::vector<TensorMeta>& metas) {
                      [](const TensorMeta& meta) { return !meta.absent && is_complex(meta.dtype); });
 }
 
+bool is_dense(const LaneView& view) {
+  int64_t expected = 1;
+  for (int d = view.shape.size() - 1; d >= 0; --d) {
+    if (view.shape[d] == 1) continue;
+    if (view.strides[d] != expected) return element_count(view.shape) == 0;
+    expected *= view.shape[d];
+  }
+  return true;
+}
+
+// Dense copies of strided inputs, for as long as one call.
+class DenseInputs {
+ public:
+  DenseInputs(const KernelCall& call, const Kernel& copy) : call_(call), inputs_(*call.inputs) {
+    for (LaneView& view : inputs_)
+      if (view.base != nullptr && !is_dense(view)) replace(view, copy);
+  }
+  DenseInputs(const DenseInputs&) = delete;
+  ~DenseInputs() {
+    for (const auto& [memory, bytes] : taken_) call_.memory->release(memory, bytes);
+  }
+  KernelCall call() const {
+    KernelCall dense = call_;
+    dense.inputs = &inputs_;
+    return dense;
+  }
+
+ private:
+  void replace(LaneView& view, const Kernel& copy) {
+    const bool shared = view.lane_stride == 0;
+    const int64_t bytes = element_count(view.shape) * size_of(view.dtype);
+    const int64_t lanes = shared ? 1 : call_.lanes;
+    const std::vector<LaneView> from{view};
+    view.base = call_.memory->allocate(lanes * bytes);
+    taken_.emplace_back(view.base, lanes * bytes);
+    view.lane_stride = bytes;
+    view.slots = nullptr;
+    view.strides = contiguous_strides(view.shape);
+    const std::vector<LaneView> to{view};
+    KernelCall call = call_;
+    call.lanes = lanes;
+    call.inputs = &from;
+    call.outputs = &to;
+    copy.run(call);
+    if (shared) view.lane_stride = 0;
+  }
+
+  const KernelCall& call_;
+  std::vector<LaneView> inputs_;
+  std::vector<std::pair<std::byte*, int64_t>> taken_;
+};
+
+Kernel with_dense_inputs(Kernel kernel, const Kernel& copy) {
+  kernel.accepts_strides = true;
+  kernel.run = [inner = std::move(kernel.run), copy](const KernelCall& call) {
+    const DenseInputs dense(call, copy);
+    inner(dense.call());
+  };
+  return kernel;
+}
+
 }  // namespace
 
 Kernel DeviceKernels::find(const Kernel& host, const std::vector<TensorMeta>& inputs,
                            const std::vector<TensorMeta>& outputs) const {
   const auto found = makers_.find(host.plan.type());
   if (found == makers_.end() || any_complex(inputs) || any_complex(outputs)) return {};
-  return found->second(host.plan);
+  Kernel kernel = found->second(host.plan);
+  if (!kernel.run || kernel.accepts_strides) return kernel;
+  ElementwisePlan copy;
+  copy.type = &typeid(CopyLoop);
+  const auto copying = makers_.find(typeid(ElementwisePlan));
+  if (copying == makers_.end()) return kernel;  // the caller makes them dense
+  return with_dense_inputs(std::move(kernel), copying->second(copy));
 }
 
 }  // namespace shardproof

@@ -17,11 +17,11 @@ struct LaneCall {
   std::byte* scratch = nullptr;
 
   template <typename T>
-  const T* in(int i) const {
+  constexpr const T* in(int i) const {
     return reinterpret_cast<const T*>(inputs[i]);
   }
   template <typename T>
-  T* out(int i) const {
+  constexpr T* out(int i) const {
     return reinterpret_cast<T*>(outputs[i]);
   }
   // The global indices of a dim of an input that this lane holds; needs `shard`.
@@ -33,7 +33,21 @@ struct LanePlan {
   std::vector<DType> inputs, outputs;  // what the body reads and writes; of absent inputs: anything
   int64_t scratch_bytes = 0;
   std::function<void(const LaneCall&)> body;
+  // Of a body that is a number of items, in any order: the function of one, for other machines.
+  std::any item = {};
+  int64_t items = 0;
 };
+
+// Item is a struct with `void operator()(int64_t item, const LaneCall&) const` that uses neither
+// shard nor scratch.
+template <typename Item>
+void set_items(LanePlan& plan, const Item& item, int64_t items) {
+  plan.item = item;
+  plan.items = items;
+  plan.body = [item, items](const LaneCall& lane) {
+    for (int64_t i = 0; i < items; ++i) item(i, lane);
+  };
+}
 
 // Position of a global index among the runs a lane owns; -1: another lane's.
 int64_t local_index(const Runs& runs, int64_t index);

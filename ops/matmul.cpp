@@ -160,11 +160,14 @@ Kernel prepare(const ProductOp& op, const OpCall& call, const std::vector<Tensor
     const TensorMeta& meta = input_meta(call, op.bias);
     bias = {true, meta.shape, meta.dtype, factor(call, "alpha"), factor(call, "beta")};
   }
-  Contraction contraction(op.product(call).letters, input_meta(call, op.a), input_meta(call, op.b),
-                          outputs[0], bias);
+  const std::vector<ContractionLetter> letters = op.product(call).letters;
+  Contraction contraction(letters, input_meta(call, op.a), input_meta(call, op.b), outputs[0],
+                          bias);
   Kernel kernel;
   kernel.workspace_bytes = contraction.workspace_bytes();
   kernel.accepts_strides = contraction.accepts_strides() && !bias.present;
+  kernel.plan = ContractionPlan{letters, contraction_dtype(outputs[0].dtype), bias, op.a,
+                                op.b,    bias.present ? op.bias : -1};
   kernel.run = [contraction, a = op.a, b = op.b,
                 c = bias.present ? op.bias : -1](const KernelCall& k) {
     const auto& inputs = *k.inputs;

@@ -8,6 +8,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/moment_states.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
@@ -18,125 +19,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
-struct MeanState {
-  using Element = T;
-  using Result = T;
-  static constexpr int kPasses = 1;
-  T sum;
-  static MeanState start(const ReduceNumbers&) { return {T{0}}; }
-  void fold(T x, int64_t, int) { sum += x; }
-  static void row(MeanState& s, const T* x, int64_t count, int64_t, int) {
-    s.sum += fold_run(T{0}, x, count, [](T a, T b) { return a + b; });
-  }
-  void between(int, const ReduceNumbers&) {}
-  T finish(const ReduceNumbers& n) const { return sum / static_cast<T>(n.divisor); }
-};
-
-// Mean first, then the squares of the distances from it.
-template <typename T, bool kRoot>
-struct SpreadState {
-  using Element = T;
-  using Result = T;
-  static constexpr int kPasses = 2;
-  T mean, squares;
-  static SpreadState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
-  void fold(T x, int64_t, int pass) {
-    if (pass == 0)
-      mean += x;
-    else
-      squares += (x - mean) * (x - mean);
-  }
-  static void row(SpreadState& s, const T* x, int64_t count, int64_t index, int pass) {
-    if (pass == 0)
-      s.mean += fold_run(T{0}, x, count, [](T a, T b) { return a + b; });
-    else
-      for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
-  }
-  void between(int pass, const ReduceNumbers& n) {
-    if (pass == 0) mean /= static_cast<T>(n.divisor);
-  }
-  T finish(const ReduceNumbers& n) const {
-    const double rest = n.divisor - n.real;
-    const T variance = squares / static_cast<T>(rest > 0 ? rest : 0);
-    return kRoot ? std::sqrt(variance) : variance;
-  }
-};
-template <typename T>
 using VarState = SpreadState<T, false>;
 template <typename T>
 using StdState = SpreadState<T, true>;
-
-// (sum |x|^p)^(1/p); the special exponents of vector norms.
-template <typename T>
-struct NormState {
-  using Element = T;
-  using Result = T;
-  static constexpr int kPasses = 1;
-  T value, p;
-  static NormState start(const ReduceNumbers& n) {
-    const T p = static_cast<T>(n.real);
-    return {p == -std::numeric_limits<T>::infinity() ? -p : T{0}, p};
-  }
-  void fold(T x, int64_t, int) {
-    const T size = std::abs(x);
-    if (p == T{2})
-      value += size * size;
-    else if (p == T{1})
-      value += size;
-    else if (p == T{0})
-      value += size != T{0} ? T{1} : T{0};
-    else if (p == std::numeric_limits<T>::infinity())
-      value = MaxFold::apply(value, size);
-    else if (p == -std::numeric_limits<T>::infinity())
-      value = MinFold::apply(value, size);
-    else
-      value += std::pow(size, p);
-  }
-  static void row(NormState& s, const T* x, int64_t count, int64_t index, int pass) {
-    if (s.p == T{2}) {
-      // Squares of 512 elements at a time, then the fixed order of sums.
-      T squares[512];
-      for (int64_t start = 0; start < count; start += 512) {
-        const int64_t part = count - start < 512 ? count - start : 512;
-        for (int64_t i = 0; i < part; ++i) squares[i] = x[start + i] * x[start + i];
-        s.value += fold_run(T{0}, squares, part, [](T a, T b) { return a + b; });
-      }
-      return;
-    }
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
-  }
-  void between(int, const ReduceNumbers&) {}
-  T finish(const ReduceNumbers&) const {
-    if (p == T{2}) return std::sqrt(value);
-    if (p == T{0} || p == T{1} || std::isinf(p)) return value;
-    return std::pow(value, T{1} / p);
-  }
-};
-
-template <typename T>
-struct LogSumExpState {
-  using Element = T;
-  using Result = T;
-  static constexpr int kPasses = 2;
-  T most, sum;
-  static LogSumExpState start(const ReduceNumbers&) {
-    return {-std::numeric_limits<T>::infinity(), T{0}};
-  }
-  void fold(T x, int64_t, int pass) {
-    if (pass == 0)
-      most = MaxFold::apply(most, x);
-    else
-      sum += exp_of(x - most);
-  }
-  static void row(LogSumExpState& s, const T* x, int64_t count, int64_t index, int pass) {
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
-  }
-  // All -inf, or one +inf: distances from 0, so that no inf - inf arises.
-  void between(int pass, const ReduceNumbers&) {
-    if (pass == 0 && std::isinf(most)) most = T{0};
-  }
-  T finish(const ReduceNumbers&) const { return most + log_of(sum); }
-};
 
 enum class Kind { mean, var, std, norm, logsumexp };
 struct Row {

@@ -30,9 +30,13 @@ void make_view(OpRecord& record, ViewFunction layout) {
     auto attrs = std::make_shared<Attrs>(call.attrs ? *call.attrs : Attrs());
     Dims target = contiguous_strides(outputs[0].shape);
     int64_t bytes = size_of(outputs[0].dtype);
+    const auto of_strides = [=](const Dims& strides) {
+      return layout({attrs.get(), inputs}, strides);
+    };
+    kernel.plan = ViewCopyPlan{of_strides};
     kernel.run = [=](const KernelCall& k) {
       const LaneView &in = (*k.inputs)[0], &out = (*k.outputs)[0];
-      ViewLayout view = layout({attrs.get(), inputs}, in.strides);
+      ViewLayout view = of_strides(in.strides);
       for (int64_t lane = 0; lane < k.lanes; ++lane)
         copy_strided(in.at(lane) + view.offset * bytes, view.strides, out.at(lane), target,
                      view.shape, bytes);
@@ -57,6 +61,7 @@ Kernel move_kernel(MovePlan plan, DType dtype) {
   std::vector<Dims> source_strides, target_strides;
   for (const Dims& shape : plan.input_shapes) source_strides.push_back(contiguous_strides(shape));
   for (const Dims& shape : plan.output_shapes) target_strides.push_back(contiguous_strides(shape));
+  kernel.plan = plan;
   kernel.run = [=](const KernelCall& k) {
     for (int64_t lane = 0; lane < k.lanes; ++lane) {
       for (size_t o = 0; plan.fills && o < plan.output_shapes.size(); ++o)

@@ -2,6 +2,7 @@
 // to outputs. Behind transpose, slice, cat, pad, flip and their like.
 #pragma once
 
+#include <array>
 #include <functional>
 
 #include "shardproof/ops/op.h"
@@ -15,6 +16,16 @@ struct ViewLayout {
 };
 // From the strides of the input; its shape is in the call.
 using ViewFunction = std::function<ViewLayout(const OpCall&, const Dims& strides)>;
+
+// What a kernel that makes a view dense does: a layout from the strides of its input.
+struct ViewCopyPlan {
+  std::function<ViewLayout(const Dims& strides)> layout;
+};
+
+// What a kernel that fills its output with one element does.
+struct FillPlan {
+  std::array<std::byte, 16> element{};
+};
 
 // Fills `infer`'s counterpart parts of a record whose result is a view of its first input.
 void make_view(OpRecord& record, ViewFunction layout);

@@ -9,6 +9,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/norm_item.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -16,7 +17,7 @@ namespace {
 
 enum class Norm { layer, rms };  // layer: around the mean
 
-constexpr int kWeight = 1, kBias = 2;
+constexpr int kWeight = NormItem<float>::kWeight, kBias = NormItem<float>::kBias;
 
 std::string_view norm_name(Norm norm) { return norm == Norm::layer ? "layer_norm" : "rms_norm"; }
 
@@ -54,37 +55,16 @@ std::vector<TensorMeta> infer(Norm norm, const OpCall& call) {
   return {{input_meta(call, 0).dtype, shape}};
 }
 
-template <typename T>
-void normalize(Norm norm, const NormRows& rows, const LaneCall& lane, bool has_bias) {
-  const T *x = lane.in<T>(0), *weight = lane.in<T>(kWeight);
-  const T* bias = has_bias ? lane.in<T>(kBias) : nullptr;
-  T* y = lane.out<T>(0);
-  auto count = static_cast<T>(rows.row);
-  for (int64_t r = 0; r < rows.rows; ++r, x += rows.row, y += rows.row) {
-    T mean = 0, squares = 0;
-    if (norm == Norm::layer) {
-      for (int64_t i = 0; i < rows.row; ++i) mean += x[i];
-      mean /= count;
-    }
-    for (int64_t i = 0; i < rows.row; ++i) squares += (x[i] - mean) * (x[i] - mean);
-    T scale = T(1) / std::sqrt(squares / count + static_cast<T>(rows.eps));
-    for (int64_t i = 0; i < rows.row; ++i) {
-      T value = (x[i] - mean) * scale;
-      if (weight) value *= weight[i];
-      if (bias) value += bias[i];
-      y[i] = value;
-    }
-  }
-}
-
 Kernel prepare(Norm norm, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   NormRows rows = rows_of(call);
   bool bias = present(call, kBias);
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
-  plan.body = [=](const LaneCall& lane) {
-    with_float(compute, [&](auto zero) { normalize<decltype(zero)>(norm, rows, lane, bias); });
-  };
+  with_float(compute, [&](auto zero) {
+    using T = decltype(zero);
+    const NormItem<T> item{norm == Norm::layer, bias, rows.row, static_cast<T>(rows.eps)};
+    set_items(plan, item, rows.rows);
+  });
   return lane_kernel(plan, call, outputs);
 }
 

@@ -8,29 +8,16 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kTile = 256;
+constexpr int64_t kTile = kReduceTile;
 constexpr int64_t kMaxStateBytes = 32;
 constexpr int64_t kMaxElementBytes = 16;
-
-struct Axis {
-  int64_t size = 1, stride = 1;  // elements
-};
-
-struct ReducePlan {
-  Reducer reducer;
-  ReduceNumbers numbers;
-  std::vector<Axis> kept, reduced;  // outer to inner, without the inner run
-  Axis inner;
-  bool rows = false;  // the inner run is reduced into one state
-  bool empty_fold = false;
-};
 
 ReducePlan make_plan(const Reducer& reducer, const ReduceNumbers& numbers, const Dims& shape,
                      const DimMask& mask) {
   ReducePlan plan{reducer, numbers, {}, {}, {}, false, false};
   const Dims strides = contiguous_strides(shape);
   bool first = true;
-  Axis* last = nullptr;
+  ReduceAxis* last = nullptr;
   bool last_reduced = false;
   for (int d = shape.size() - 1; d >= 0; --d) {
     const bool reduced = mask[static_cast<size_t>(d)];
@@ -40,7 +27,7 @@ ReducePlan make_plan(const Reducer& reducer, const ReduceNumbers& numbers, const
       last->size *= shape[d];
       continue;
     }
-    std::vector<Axis>& axes = reduced ? plan.reduced : plan.kept;
+    std::vector<ReduceAxis>& axes = reduced ? plan.reduced : plan.kept;
     if (first) {
       plan.inner = {shape[d], 1};
       plan.rows = reduced;
@@ -57,13 +44,13 @@ ReducePlan make_plan(const Reducer& reducer, const ReduceNumbers& numbers, const
   return plan;
 }
 
-int64_t count_of(const std::vector<Axis>& axes) {
+int64_t count_of(const std::vector<ReduceAxis>& axes) {
   int64_t count = 1;
-  for (const Axis& axis : axes) count *= axis.size;
+  for (const ReduceAxis& axis : axes) count *= axis.size;
   return count;
 }
 
-int64_t offset_of(const std::vector<Axis>& axes, int64_t index) {
+int64_t offset_of(const std::vector<ReduceAxis>& axes, int64_t index) {
   int64_t offset = 0;
   for (size_t i = axes.size(); i-- > 0;) {
     offset += index % axes[i].size * axes[i].stride;
@@ -238,9 +225,9 @@ Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const
   SP_CHECK(reducer.row && reducer.state_bytes <= kMaxStateBytes, "a reducer of {} state bytes",
            reducer.state_bytes);
   Kernel kernel;
-  kernel.run = [plan = make_plan(reducer, numbers, shape, mask)](const KernelCall& call) {
-    run_reduce(plan, call);
-  };
+  const ReducePlan plan = make_plan(reducer, numbers, shape, mask);
+  kernel.plan = plan;
+  kernel.run = [plan](const KernelCall& call) { run_reduce(plan, call); };
   return kernel;
 }
 

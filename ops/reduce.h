@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <typeinfo>
 #include <vector>
 
 #include "shardproof/ops/op.h"
@@ -21,6 +22,7 @@ struct ReduceNumbers {
 };
 
 struct Reducer {
+  const std::type_info* type = nullptr;          // of the state
   DType tile = DType::f32, result = DType::f32;  // what rows/columns read and finish writes
   int64_t state_bytes = 0;                       // at most 32
   int passes = 1;
@@ -35,6 +37,21 @@ struct Reducer {
   void (*finish)(const std::byte* states, std::byte* out, int64_t count,
                  const ReduceNumbers&) = nullptr;
 };
+
+struct ReduceAxis {
+  int64_t size = 1, stride = 1;  // elements
+};
+// What a kernel does: loops over `kept`, each over `reduced`, each over the inner run.
+struct ReducePlan {
+  Reducer reducer;
+  ReduceNumbers numbers;
+  std::vector<ReduceAxis> kept, reduced;  // outer to inner, without the inner run
+  ReduceAxis inner;
+  bool rows = false;  // the inner run is reduced into one state
+  bool empty_fold = false;
+};
+// Elements that are converted at once.
+inline constexpr int64_t kReduceTile = 256;
 
 // Which dims a call reduces: attribute `dim` absent, one integer, or a list; as in torch an empty
 // list means all.

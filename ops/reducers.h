@@ -42,6 +42,7 @@ struct ReducerOf {
   }
   static Reducer make() {
     Reducer reducer;
+    reducer.type = &typeid(S);
     reducer.tile = dtype_of<C>();
     reducer.result = dtype_of<Out>();
     reducer.state_bytes = sizeof(S);
@@ -62,14 +63,16 @@ struct FoldState {
   using Result = T;
   static constexpr int kPasses = 1;
   T value;
-  void fold(T x, int64_t, int) { value = F::apply(value, x); }
-  static void row(FoldState& s, const T* x, int64_t count, int64_t, int) {
-    s.value = F::apply(s.value, fold_run(F::template identity<T>(), x, count,
-                                         [](T a, T b) { return F::apply(a, b); }));
+  constexpr void fold(T x, int64_t, int) { value = F::apply(value, x); }
+  template <typename Run>
+  static constexpr void row(FoldState& s, const Run& x, int64_t count, int64_t, int) {
+    s.value = F::apply(s.value, fold_run(F::template identity<T>(), x, count, F()));
   }
-  static FoldState start(const ReduceNumbers& numbers) { return {start_of<F, T>(numbers)}; }
-  void between(int, const ReduceNumbers&) {}
-  T finish(const ReduceNumbers&) const { return value; }
+  static constexpr FoldState start(const ReduceNumbers& numbers) {
+    return {start_of<F, T>(numbers)};
+  }
+  constexpr void between(int, const ReduceNumbers&) {}
+  constexpr T finish(const ReduceNumbers&) const { return value; }
 };
 
 template <typename F>

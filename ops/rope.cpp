@@ -10,6 +10,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/params.h"
+#include "shardproof/ops/rope_item.h"
 
 namespace shardproof {
 namespace {
@@ -101,6 +102,11 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   plan.body = [rope, compute](const LaneCall& lane) {
     with_float(compute, [&](auto zero) { turn<decltype(zero)>(rope, lane); });
   };
+  with_float(compute, [&](auto zero) {
+    plan.item =
+        RopeItem<decltype(zero)>{rope.seq, rope.half, rope.offset, call.attrs->number("base")};
+    plan.items = rope.outer * rope.seq;
+  });
   return lane_kernel(plan, call, outputs);
 }
 

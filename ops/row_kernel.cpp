@@ -5,16 +5,10 @@
 namespace shardproof {
 namespace {
 
-struct RowPlan {
-  int64_t outer = 1, count = 1, inner = 1;
-  DType compute = DType::f32;
-  RowTransform transform = nullptr;
-};
-
 // One row: in -> compute form -> transformed -> out. `raw` holds elements that do not lie side by
 // side.
-void run_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std::byte* out,
-             DType out_dtype, std::byte* row, std::byte* raw) {
+void transform_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std::byte* out,
+                   DType out_dtype, std::byte* row, std::byte* raw) {
   const Dims count{plan.count}, packed{1}, apart{plan.inner};
   if (plan.inner > 1) {
     copy_strided(in, apart, raw, packed, count, size_of(in_dtype));
@@ -31,14 +25,17 @@ void run_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std::byte
 
 }  // namespace
 
-Kernel row_kernel(const Dims& shape, int dim, DType compute, RowTransform transform) {
+Kernel row_kernel(const Dims& shape, int dim, DType compute, RowTransform transform,
+                  const std::type_info& type) {
   RowPlan plan;
   plan.compute = compute;
   plan.transform = transform;
+  plan.type = &type;
   for (int d = 0; d < shape.size(); ++d)
     (d < dim ? plan.outer : d == dim ? plan.count : plan.inner) *= shape[d];
   Kernel kernel;
   kernel.workspace_bytes = 2 * plan.count * size_of(DType::c128);
+  kernel.plan = plan;
   kernel.run = [plan](const KernelCall& call) {
     const LaneView& in = call.inputs->front();
     const LaneView& out = call.outputs->front();
@@ -48,8 +45,8 @@ Kernel row_kernel(const Dims& shape, int dim, DType compute, RowTransform transf
     for (int64_t lane = 0; lane < call.lanes; ++lane)
       for (int64_t i = 0; i < plan.outer * plan.inner; ++i) {
         const int64_t start = i / plan.inner * plan.count * plan.inner + i % plan.inner;
-        run_row(plan, in.at(lane) + start * in_bytes, in.dtype, out.at(lane) + start * out_bytes,
-                out.dtype, call.workspace, raw);
+        transform_row(plan, in.at(lane) + start * in_bytes, in.dtype,
+                      out.at(lane) + start * out_bytes, out.dtype, call.workspace, raw);
       }
   };
   return kernel;

@@ -8,56 +8,24 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/reduce_bound.h"
-#include "shardproof/ops/reducers.h"
 #include "shardproof/ops/row_kernel.h"
+#include "shardproof/ops/row_transforms.h"
 
 namespace shardproof {
 namespace {
-
-template <typename C>
-C largest(const C* row, int64_t count) {
-  return fold_run(MaxFold::identity<C>(), row, count,
-                  [](C a, C b) { return MaxFold::apply(a, b); });
-}
-template <typename C>
-C sum_of(const C* row, int64_t count) {
-  return fold_run(C{0}, row, count, [](C a, C b) { return a + b; });
-}
-
-template <typename C>
-void softmax_row(std::byte* bytes, int64_t count) {
-  auto* row = reinterpret_cast<C*>(bytes);
-  const C most = largest(row, count);
-  for (int64_t i = 0; i < count; ++i) row[i] = exp_of(row[i] - most);
-  const C sum = sum_of(row, count);
-  for (int64_t i = 0; i < count; ++i) row[i] = row[i] / sum;
-}
-
-// Exponentials are summed in pieces, since the row itself is still needed.
-template <typename C>
-void log_softmax_row(std::byte* bytes, int64_t count) {
-  auto* row = reinterpret_cast<C*>(bytes);
-  const C most = largest(row, count);
-  C sum{0}, piece[512];
-  for (int64_t start = 0; start < count; start += 512) {
-    const int64_t part = count - start < 512 ? count - start : 512;
-    for (int64_t i = 0; i < part; ++i) piece[i] = exp_of(row[start + i] - most);
-    sum += sum_of(piece, part);
-  }
-  const C log_sum = log_of(sum);
-  for (int64_t i = 0; i < count; ++i) row[i] = (row[i] - most) - log_sum;
-}
 
 struct Row {
   const char* name;
   const char* summary;
   RowTransform narrow, wide;
+  const std::type_info& type;
   bool logarithm;
 };
 const Row kRows[] = {
-    {"softmax", "exp(x) / sum(exp(x)) along dim", softmax_row<float>, softmax_row<double>, false},
-    {"log_softmax", "x - log(sum(exp(x))) along dim", log_softmax_row<float>,
-     log_softmax_row<double>, true},
+    {"softmax", "exp(x) / sum(exp(x)) along dim", run_row<SoftmaxRow, float>,
+     run_row<SoftmaxRow, double>, typeid(SoftmaxRow), false},
+    {"log_softmax", "x - log(sum(exp(x))) along dim", run_row<LogSoftmaxRow, float>,
+     run_row<LogSoftmaxRow, double>, typeid(LogSoftmaxRow), true},
 };
 
 int dim_of_call(const Row& row, const OpCall& call) {
@@ -140,7 +108,7 @@ OpRecord softmax_record(const Row& row) {
   op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
     const DType compute = compute_dtype(call.inputs[0].dtype);
     return row_kernel(call.inputs[0].shape, dim_of_call(row, call), compute,
-                      compute == DType::f64 ? row.wide : row.narrow);
+                      compute == DType::f64 ? row.wide : row.narrow, row.type);
   };
   op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return softmax_strategies(row, call);

@@ -19,6 +19,11 @@ struct KernelFamilies {
   static void add_pairs(ElementwiseTable& table);
   static void add_steps(ElementwiseTable& table);
   static void add_choices(ElementwiseTable& table);
+  static void add_moves(DeviceKernels& kernels);
+  static void add_reductions(DeviceKernels& kernels);
+  static void add_rows(DeviceKernels& kernels);
+  static void add_contractions(DeviceKernels& kernels);
+  static void add_items(DeviceKernels& kernels);
 };
 
 template <typename Target>
@@ -35,6 +40,11 @@ DeviceKernels all_families() {
     const auto found = plan.type == nullptr ? table.end() : table.find(*plan.type);
     return found == table.end() ? Kernel() : found->second(plan);
   });
+  Families::add_moves(kernels);
+  Families::add_reductions(kernels);
+  Families::add_rows(kernels);
+  Families::add_contractions(kernels);
+  Families::add_items(kernels);
   return kernels;
 }
 

@@ -1,0 +1,172 @@
+// Contractions: a thread adds up one element of the result, its terms in the order of the host's
+// engine, so that the bits are the same.
+#include "shardproof/ops/contraction.h"
+
+#include "shardproof/ops/binary_functors.h"
+#include "shardproof/ops/cuda/elements.h"
+#include "shardproof/ops/cuda/kernel_families.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMostLetters = 2 * Dims::kCapacity;
+
+// A letter's size and what a step of it moves, in elements.
+struct Step {
+  int64_t size, a, b, bias;
+};
+
+struct Steps {
+  int count = 0;
+  Step steps[kMostLetters];
+
+  void add(const Step& step) { steps[count++] = step; }
+  int64_t product() const {
+    int64_t product = 1;
+    for (int i = 0; i < count; ++i) product *= steps[i].size;
+    return product;
+  }
+};
+
+struct Source {
+  const std::byte* base;
+  DType dtype;
+  int64_t bytes;
+};
+
+template <typename C>
+constexpr C load(const Source& source, int64_t offset) {
+  return load_as<C>(source.base + offset * source.bytes, source.dtype);
+}
+
+// Integers wrap, as unsigned ones do.
+template <typename C>
+constexpr C multiply(C x, C y) {
+  return functor::Mul::apply(x, y);
+}
+template <typename C>
+constexpr C multiply_add(C sum, C x, C y) {
+  return functor::Add::apply(sum, multiply(x, y));
+}
+
+template <typename C>
+struct ContractionBody {
+  Steps result, depth;  // of the result's dims; of the summed letters, the first slowest
+  int64_t terms;
+  Source a, b, bias;
+  bool has_bias;
+  C alpha, beta;
+  std::byte* out;
+  DType out_dtype;
+  int64_t out_bytes;
+
+  constexpr void operator()(int64_t index) const {
+    int64_t at_a = 0, at_b = 0, at_bias = 0, rest = index;
+    for (int d = result.count - 1; d >= 0; --d) {
+      const Step& step = result.steps[d];
+      const int64_t here = rest % step.size;
+      rest /= step.size;
+      at_a += here * step.a;
+      at_b += here * step.b;
+      at_bias += here * step.bias;
+    }
+    C value = sum(at_a, at_b);
+    if (has_bias) {
+      value = multiply(alpha, value);
+      if (beta != C{0}) value = multiply_add(value, beta, load<C>(bias, at_bias));
+    }
+    store_as(out + index * out_bytes, out_dtype, value);
+  }
+
+  constexpr C sum(int64_t at_a, int64_t at_b) const {
+    C sum{0};
+    if (depth.count == 1) {
+      for (int64_t k = 0; k < terms; ++k, at_a += depth.steps[0].a, at_b += depth.steps[0].b)
+        sum = multiply_add(sum, load<C>(a, at_a), load<C>(b, at_b));
+      return sum;
+    }
+    for (int64_t k = 0; k < terms; ++k) {
+      int64_t rest = k, x = at_a, y = at_b;
+      for (int d = depth.count - 1; d >= 0; --d) {
+        const Step& step = depth.steps[d];
+        x += rest % step.size * step.a;
+        y += rest % step.size * step.b;
+        rest /= step.size;
+      }
+      sum = multiply_add(sum, load<C>(a, x), load<C>(b, y));
+    }
+    return sum;
+  }
+};
+
+int64_t step_over(const std::vector<int>& dims, const Dims& strides) {
+  int64_t sum = 0;
+  for (const int d : dims) sum += strides[d];
+  return sum;
+}
+
+Source source_of(const LaneView& view, int64_t lane) {
+  return {view.at(lane), view.dtype, size_of(view.dtype)};
+}
+
+template <typename C>
+ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) {
+  const LaneView& a = (*call.inputs)[static_cast<size_t>(plan.a)];
+  const LaneView& b = (*call.inputs)[static_cast<size_t>(plan.b)];
+  const LaneView& out = call.outputs->front();
+  ContractionBody<C> body{};
+  body.has_bias = plan.bias.present;
+  body.alpha = static_cast<C>(plan.bias.alpha);
+  body.beta = static_cast<C>(plan.bias.beta);
+  body.out_dtype = out.dtype;
+  body.out_bytes = size_of(out.dtype);
+  const int lead = out.shape.size() - plan.bias.shape.size();
+  for (int d = 0; d < out.shape.size(); ++d) {
+    Step step{out.shape[d], 0, 0, 0};
+    for (const ContractionLetter& letter : plan.letters)
+      if (letter.result == d) {
+        step.a += step_over(letter.a, a.strides);
+        step.b += step_over(letter.b, b.strides);
+      }
+    if (plan.bias.present && d >= lead && plan.bias.shape[d - lead] != 1)
+      step.bias = (*call.inputs)[static_cast<size_t>(plan.bias_input)].strides[d - lead];
+    body.result.add(step);
+  }
+  for (const ContractionLetter& letter : plan.letters)
+    if (letter.result < 0)
+      body.depth.add(
+          {letter.size, step_over(letter.a, a.strides), step_over(letter.b, b.strides), 0});
+  body.terms = body.depth.product();
+  return body;
+}
+
+template <typename C>
+Kernel contraction_on_device(const ContractionPlan& plan) {
+  Kernel kernel;
+  kernel.accepts_strides = true;
+  kernel.run = [plan](const KernelCall& call) {
+    ContractionBody<C> body = body_of<C>(plan, call);
+    for (int64_t lane = 0; lane < call.lanes; ++lane) {
+      body.a = source_of((*call.inputs)[static_cast<size_t>(plan.a)], lane);
+      body.b = source_of((*call.inputs)[static_cast<size_t>(plan.b)], lane);
+      if (plan.bias.present)
+        body.bias = source_of((*call.inputs)[static_cast<size_t>(plan.bias_input)], lane);
+      body.out = call.outputs->front().at(lane);
+      launch(call.stream, element_count(call.outputs->front().shape), body);
+    }
+  };
+  return kernel;
+}
+
+}  // namespace
+
+template <>
+void KernelFamilies<Target>::add_contractions(DeviceKernels& kernels) {
+  kernels.add<ContractionPlan>([](const ContractionPlan& plan) {
+    if (plan.compute == DType::f32) return contraction_on_device<float>(plan);
+    if (plan.compute == DType::f64) return contraction_on_device<double>(plan);
+    return plan.compute == DType::i64 ? contraction_on_device<int64_t>(plan) : Kernel();
+  });
+}
+
+}  // namespace shardproof

@@ -1,0 +1,134 @@
+// Kernels of independent items: a thread does one. Inputs of other dtypes than the item's are
+// converted first, outputs after, in memory that is taken for the call.
+#include <array>
+
+#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/ops/attention_item.h"
+#include "shardproof/ops/cuda/elements.h"
+#include "shardproof/ops/cuda/kernel_families.h"
+#include "shardproof/ops/norm_item.h"
+#include "shardproof/ops/rope_item.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kMostTensors = 4;
+
+struct ConvertBody {
+  const std::byte* from;
+  std::byte* to;
+  DType source, target;
+  int64_t source_bytes, target_bytes;
+  constexpr void operator()(int64_t i) const {
+    with_compute(source, [&](auto compute) {
+      store_as(to + i * target_bytes, target,
+               load_as<decltype(compute)>(from + i * source_bytes, source));
+    });
+  }
+};
+
+template <typename Item>
+struct ItemBody {
+  Item item;
+  std::array<const std::byte*, kMostTensors> inputs;
+  std::array<std::byte*, kMostTensors> outputs;
+  constexpr void operator()(int64_t index) const {
+    LaneCall lane;
+    lane.inputs = inputs.data();
+    lane.outputs = outputs.data();
+    item(index, lane);
+  }
+};
+
+// A tensor of the call in the dtype the item uses.
+struct Converted {
+  const LaneView* view = nullptr;
+  DType used = DType::f32;
+  std::byte* room = nullptr;  // null: in place
+  int64_t elements() const { return element_count(view->shape); }
+  int64_t bytes() const { return elements() * size_of(used); }
+  std::byte* at(int64_t lane) const { return room != nullptr ? room : view->at(lane); }
+};
+
+class ItemRun {
+ public:
+  ItemRun(const KernelCall& call, const LanePlan& plan) : call_(call) {
+    for (size_t i = 0; i < call.inputs->size(); ++i)
+      inputs_.push_back(take((*call.inputs)[i], plan.inputs[i]));
+    for (size_t i = 0; i < call.outputs->size(); ++i)
+      outputs_.push_back(take((*call.outputs)[i], plan.outputs[i]));
+  }
+  ItemRun(const ItemRun&) = delete;
+  ~ItemRun() {
+    for (const std::vector<Converted>* list : {&inputs_, &outputs_})
+      for (const Converted& each : *list)
+        if (each.room != nullptr) call_.memory->release(each.room, each.bytes());
+  }
+
+  template <typename Item>
+  void run(const Item& item, int64_t items) const {
+    for (int64_t lane = 0; lane < call_.lanes; ++lane) {
+      ItemBody<Item> body{item, {}, {}};
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        const Converted& in = inputs_[i];
+        if (in.view->base == nullptr) continue;
+        if (in.room != nullptr && (lane == 0 || in.view->lane_stride != 0))
+          convert_all(in, in.view->at(lane), in.view->dtype, in.room, in.used);
+        body.inputs[i] = in.at(lane);
+      }
+      for (size_t i = 0; i < outputs_.size(); ++i) body.outputs[i] = outputs_[i].at(lane);
+      launch(call_.stream, items, body);
+      for (const Converted& out : outputs_)
+        if (out.room != nullptr)
+          convert_all(out, out.room, out.used, out.view->at(lane), out.view->dtype);
+    }
+  }
+
+ private:
+  Converted take(const LaneView& view, DType used) const {
+    Converted converted{&view, used, nullptr};
+    if (view.base != nullptr && view.dtype != used && converted.elements() > 0)
+      converted.room = call_.memory->allocate(converted.bytes());
+    return converted;
+  }
+  void convert_all(const Converted& tensor, const std::byte* from, DType source, std::byte* to,
+                   DType target) const {
+    launch(call_.stream, tensor.elements(),
+           ConvertBody{from, to, source, target, size_of(source), size_of(target)});
+  }
+
+  const KernelCall& call_;
+  std::vector<Converted> inputs_, outputs_;
+};
+
+using ItemTable = std::map<std::type_index, std::function<Kernel(const LanePlan&)>>;
+
+template <typename Item>
+void add_item(ItemTable& table) {
+  table[typeid(Item)] = [](const LanePlan& plan) {
+    Kernel kernel;
+    kernel.run = [plan](const KernelCall& call) {
+      ItemRun(call, plan).run(std::any_cast<const Item&>(plan.item), plan.items);
+    };
+    return kernel;
+  };
+}
+
+}  // namespace
+
+template <>
+void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
+  ItemTable table;
+  add_item<NormItem<float>>(table);
+  add_item<NormItem<double>>(table);
+  add_item<AttentionItem<float>>(table);
+  add_item<AttentionItem<double>>(table);
+  add_item<RopeItem<float>>(table);
+  add_item<RopeItem<double>>(table);
+  kernels.add<LanePlan>([table](const LanePlan& plan) {
+    const auto found = table.find(plan.item.type());
+    return found == table.end() ? Kernel() : found->second(plan);
+  });
+}
+
+}  // namespace shardproof
