@@ -10,13 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/door.h"
 #include "shardproof/engine/outcome.h"
+#include "shardproof/engine/registries.h"
 #include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/spec.h"
-#include "shardproof/ops/device_kernels.h"
-#include "shardproof/ops/op.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/spmd_program.h"
 
@@ -52,13 +50,6 @@ struct JobOutput {
   std::string mesh;  // key of Job::meshes
   Lanes on;
   std::string path;
-};
-
-struct Registries {
-  OpRegistry ops;
-  BackendRegistry backends;
-  CudaApi cuda = {};  // how GPUs are reached
-  DeviceKernels kernels = {};
 };
 
 // How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests

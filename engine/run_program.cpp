@@ -170,8 +170,7 @@ LocalTensor ProgramRun::value(ValueId id) const {
 
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
                        const Watched& watched, const std::function<ProbeFunction()>& make_probe) {
-  const Stage stage{program, job, registries, launcher_of(job, registries),
-                    split_inputs(job)};
+  const Stage stage{program, job, registries, launcher_of(job, registries), split_inputs(job)};
   const WorldOptions options = world_options(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.

@@ -8,6 +8,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
+#include "shardproof/ops/index_items.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
@@ -82,6 +83,13 @@ Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) 
                     bytes);
     });
   };
+  TakeAlongItem item{shape.size(), dim, size, size_of(dtype), {}, {}};
+  for (int d = 0; d < shape.size(); ++d) {
+    item.shape[d] = walk.index_shape[d];
+    item.strides[d] = walk.strides[d];
+  }
+  plan.item = item;
+  plan.items = element_count(walk.index_shape);
   return lane_kernel(plan, call, outputs);
 }
 

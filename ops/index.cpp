@@ -8,11 +8,18 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
+#include "shardproof/ops/index_items.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
+
+void tell_trouble(const LanePlan& plan, const LaneCall& on_host) {
+  plan.body(on_host);
+  SP_UNREACHABLE("the host finds no trouble where the device did");
+}
+
 namespace {
 
 // The source as [outer, size, row]; row in bytes.
@@ -68,6 +75,8 @@ Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outp
   rows.input = 1;
   LanePlan plan{{DType::i64, dtype}, {dtype}, 0, {}};
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
+  plan.item = TakeRowsItem{1, 0, rows.size, rows.count, rows.row_bytes};
+  plan.items = rows.count;
   return lane_kernel(plan, call, outputs);
 }
 
@@ -138,6 +147,8 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   plan.body = [rows, list](const LaneCall& lane) {
     take_rows(rows, lane, lane.inputs[1] ? lane.in<int64_t>(1) : list.data());
   };
+  if (!listed(call)) plan.item = TakeRowsItem{0, 1, rows.size, rows.count, rows.row_bytes};
+  plan.items = rows.outer * rows.count;
   return lane_kernel(plan, call, outputs);
 }
 
@@ -201,6 +212,8 @@ Kernel prepare_one_hot(const OpCall& call, const std::vector<TensorMeta>& output
       for (int64_t c = 0; c < classes; ++c) *out++ = c == label[i] ? 1 : 0;
     }
   };
+  plan.item = OneHotItem{classes};
+  plan.items = count;
   return lane_kernel(plan, call, outputs);
 }
 

@@ -15,6 +15,9 @@ struct LaneCall {
   const std::byte* const* inputs = nullptr;  // dense; null when absent
   std::byte* const* outputs = nullptr;
   std::byte* scratch = nullptr;
+  // Of items on another machine: where one that finds bad data says so; the host then runs the body
+  // and tells what is wrong.
+  int64_t* trouble = nullptr;
 
   template <typename T>
   constexpr const T* in(int i) const {

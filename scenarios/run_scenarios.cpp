@@ -55,7 +55,6 @@ std::string repeat_command(const std::string& file, const std::string& name,
 Job job_of(const Phase& phase, const std::string& backend, const RunOptions& options) {
   Job job = filled(phase, options.seed);
   job.backend = backend;
-  if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   job.schedule = {options.schedule, options.seed};
   job.order = options.order;
   job.compared = options.compared;
@@ -67,6 +66,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
 void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
                const Registries& registries, CaseResult& into) {
   Job job = job_of(phase, backend, options);
+  if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   PhaseResult result;
   result.outcome = check(job, registries);
   result.missed = missed(phase.expect, result.outcome, job);

@@ -6,6 +6,7 @@
 #include "shardproof/ops/attention_item.h"
 #include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
+#include "shardproof/ops/index_items.h"
 #include "shardproof/ops/norm_item.h"
 #include "shardproof/ops/rope_item.h"
 
@@ -13,6 +14,7 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kMostTensors = 4;
+constexpr int64_t kFlagBytes = sizeof(int64_t);
 
 struct ConvertBody {
   const std::byte* from;
@@ -28,14 +30,26 @@ struct ConvertBody {
 };
 
 template <typename Item>
+inline constexpr bool kChecks = requires {
+  Item::kChecks;
+};
+
+struct ClearBody {
+  int64_t* flag;
+  constexpr void operator()(int64_t) const { *flag = 0; }
+};
+
+template <typename Item>
 struct ItemBody {
   Item item;
+  int64_t* trouble;
   std::array<const std::byte*, kMostTensors> inputs;
   std::array<std::byte*, kMostTensors> outputs;
   constexpr void operator()(int64_t index) const {
     LaneCall lane;
     lane.inputs = inputs.data();
     lane.outputs = outputs.data();
+    lane.trouble = trouble;
     item(index, lane);
   }
 };
@@ -52,7 +66,7 @@ struct Converted {
 
 class ItemRun {
  public:
-  ItemRun(const KernelCall& call, const LanePlan& plan) : call_(call) {
+  ItemRun(const KernelCall& call, const LanePlan& plan) : call_(call), plan_(plan) {
     for (size_t i = 0; i < call.inputs->size(); ++i)
       inputs_.push_back(take((*call.inputs)[i], plan.inputs[i]));
     for (size_t i = 0; i < call.outputs->size(); ++i)
@@ -68,7 +82,7 @@ class ItemRun {
   template <typename Item>
   void run(const Item& item, int64_t items) const {
     for (int64_t lane = 0; lane < call_.lanes; ++lane) {
-      ItemBody<Item> body{item, {}, {}};
+      ItemBody<Item> body{item, nullptr, {}, {}};
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Converted& in = inputs_[i];
         if (in.view->base == nullptr) continue;
@@ -77,7 +91,10 @@ class ItemRun {
         body.inputs[i] = in.at(lane);
       }
       for (size_t i = 0; i < outputs_.size(); ++i) body.outputs[i] = outputs_[i].at(lane);
-      launch(call_.stream, items, body);
+      if constexpr (kChecks<Item>)
+        run_checked(body, items);
+      else
+        launch(call_.stream, items, body);
       for (const Converted& out : outputs_)
         if (out.room != nullptr)
           convert_all(out, out.room, out.used, out.view->at(lane), out.view->dtype);
@@ -85,6 +102,36 @@ class ItemRun {
   }
 
  private:
+  // Waits for the answer; with trouble, the host's body has the words for it.
+  template <typename Body>
+  void run_checked(Body& body, int64_t items) const {
+    if (items == 0) return;
+    std::byte* flag = call_.memory->allocate(kFlagBytes);
+    body.trouble = reinterpret_cast<int64_t*>(flag);
+    launch(call_.stream, 1, ClearBody{body.trouble});
+    launch(call_.stream, items, body);
+    int64_t trouble = 0;
+    call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble), flag, kFlagBytes);
+    call_.memory->release(flag, kFlagBytes);
+    if (trouble != 0) complain(body.inputs);
+  }
+  void complain(const std::array<const std::byte*, kMostTensors>& inputs) const {
+    std::array<std::vector<std::byte>, kMostTensors> contents;
+    std::array<const std::byte*, kMostTensors> on_host{};
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      contents[i].resize(static_cast<size_t>(inputs_[i].bytes()) + 1);
+      if (inputs_[i].bytes() > 0)
+        call_.memory->to_host(contents[i].data(), inputs[i], inputs_[i].bytes());
+      on_host[i] = contents[i].data();
+    }
+    std::vector<std::byte> result(static_cast<size_t>(outputs_.front().bytes()) + 1);
+    std::array<std::byte*, 1> results{result.data()};
+    LaneCall lane;
+    lane.inputs = on_host.data();
+    lane.outputs = results.data();
+    tell_trouble(plan_, lane);
+  }
   Converted take(const LaneView& view, DType used) const {
     Converted converted{&view, used, nullptr};
     if (view.base != nullptr && view.dtype != used && converted.elements() > 0)
@@ -98,6 +145,7 @@ class ItemRun {
   }
 
   const KernelCall& call_;
+  const LanePlan& plan_;
   std::vector<Converted> inputs_, outputs_;
 };
 
@@ -125,6 +173,9 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<AttentionItem<double>>(table);
   add_item<RopeItem<float>>(table);
   add_item<RopeItem<double>>(table);
+  add_item<TakeRowsItem>(table);
+  add_item<TakeAlongItem>(table);
+  add_item<OneHotItem>(table);
   kernels.add<LanePlan>([table](const LanePlan& plan) {
     const auto found = table.find(plan.item.type());
     return found == table.end() ? Kernel() : found->second(plan);

@@ -20,7 +20,14 @@ struct Reader {
   const std::byte* base;
   DType dtype;
   int64_t bytes;
-  constexpr C operator[](int64_t i) const { return load_as<C>(base + i * bytes, dtype); }
+  constexpr C operator[](int64_t i) const {
+    if constexpr (!std::is_same_v<C, uint8_t>) return load_as<C>(base + i * bytes, dtype);
+    C truth = 0;  // whatever the dtype
+    with_compute(dtype, [&](auto compute) {
+      truth = load_as<decltype(compute)>(base + i * bytes, dtype) != 0 ? 1 : 0;
+    });
+    return truth;
+  }
 };
 
 struct Axes {

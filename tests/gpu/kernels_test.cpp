@@ -42,6 +42,58 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   EXPECT_GT(ops, 70);
 }
 
+std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,
+                       const std::shared_ptr<Device>& device) {
+  const std::vector<TensorMeta> outputs =
+      op.infer({nullptr, {{inputs[0].dtype, inputs[0].shape}, {inputs[1].dtype, inputs[1].shape}}});
+  std::vector<LaneView> views;
+  for (const Tensor& tensor : inputs) {
+    const Bytes& bytes = tensor.buffer->bytes;
+    LaneView& view = views.emplace_back();
+    view.base = const_cast<std::byte*>(device ? bytes.device_data(device) : bytes.data());
+    view.dtype = tensor.dtype;
+    view.shape = tensor.shape;
+    view.strides = tensor.strides;
+  }
+  Tensor result = Tensor::empty(outputs[0].dtype, outputs[0].shape);
+  Bytes& bytes = result.buffer->bytes;
+  std::vector<LaneView> out(1, views[1]);
+  out[0].base = device ? bytes.device_mutate(device) : bytes.mutate();
+  out[0].shape = result.shape;
+  out[0].strides = result.strides;
+  Bytes workspace = Bytes::zeros(kernel.workspace_bytes);
+  KernelCall call;
+  call.inputs = &views;
+  call.outputs = &out;
+  call.workspace = device ? workspace.device_mutate(device) : workspace.mutate();
+  call.memory = device.get();
+  if (device) call.stream = device->native_stream();
+  try {
+    kernel.run(call);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no trouble";
+}
+
+TEST(DeviceKernels, TellTroubleWithDataInTheHostsWords) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const OpRegistry registry = builtin_ops();
+  const OpRecord& op = registry.at("embedding");
+  const Tensor table = tensor_of(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6});
+  for (const double last : {2.0, 3.0, -1.0}) {
+    const std::vector<Tensor> inputs{tensor_of(DType::i32, {3}, {0, 1, last}), table};
+    const std::vector<TensorMeta> metas{{DType::i32, {3}}, {DType::f32, {3, 2}}};
+    const OpCall call{nullptr, metas};
+    const Kernel host = op.prepare(call, op.infer(call));
+    const Kernel on_device = stand_in_kernels().find(host, metas, op.infer(call));
+    const std::string expected = trouble_of(op, host, inputs, nullptr);
+    EXPECT_EQ(expected == "no trouble", last == 2);
+    EXPECT_EQ(trouble_of(op, on_device, inputs, device), expected);
+  }
+}
+
 // A family whose loop is missing in a list would run on the host, unseen.
 TEST(DeviceKernels, ElementwiseOpsHaveOne) {
   const StandIn stand_in;

@@ -1,0 +1,18 @@
+// Registries: what a run may use, as values that a caller may have added to.
+#pragma once
+
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/backends/door.h"
+#include "shardproof/ops/device_kernels.h"
+#include "shardproof/ops/op.h"
+
+namespace shardproof {
+
+struct Registries {
+  OpRegistry ops;
+  BackendRegistry backends;
+  CudaApi cuda = {};  // how GPUs are reached
+  DeviceKernels kernels = {};
+};
+
+}  // namespace shardproof
