@@ -1,0 +1,55 @@
+// `run --device cuda` as a user sees it, on stand-ins of machines with and without a GPU.
+#include <gtest/gtest.h>
+
+#include "shardproof/cli/cli.h"
+#include "shardproof/tests/gpu/stand_in/kernels.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+namespace {
+
+struct Ran {
+  int code = -1;
+  std::string out;  // both streams
+};
+
+Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string& options) {
+  const Registries registries{builtin_ops(), builtin_backends(), cuda, stand_in_kernels()};
+  const std::string path = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + scenario;
+  const std::vector<const char*> words{"shardproof", "run", path.c_str(), options.c_str()};
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Ran ran;
+  ran.code = cli_main(static_cast<int>(words.size()), words.data(), registries);
+  ran.out = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  return ran;
+}
+
+TEST(RunOnDevice, SaysWhichOpsStayedOnTheHost) {
+  const StandIn stand_in;
+  const Ran dense = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=cuda");
+  EXPECT_EQ(dense.code, 0);
+  EXPECT_EQ(dense.out.find("on the host"), std::string::npos) << dense.out;
+  const Ran loss = run_tool(stand_in.api(), "layers/vocab_cross_entropy.json", "--device=cuda");
+  EXPECT_EQ(loss.code, 0);
+  EXPECT_NE(loss.out.find("on the host: "), std::string::npos) << loss.out;
+  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+}
+
+TEST(RunOnDevice, IsRefusedWithTheReason) {
+  StandInOptions options;
+  options.driver_version = 0;
+  const Ran none = run_tool(StandIn(options).api(), "layers/mlp_column_row.json", "--device=cuda");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.out.find("--device cuda: no NVIDIA driver on this machine"), std::string::npos)
+      << none.out;
+  const Ran absent = run_tool(CudaApi(), "layers/mlp_column_row.json", "--device=cuda");
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_NE(absent.out.find("this program has no CUDA"), std::string::npos) << absent.out;
+  const Ran other = run_tool(StandIn().api(), "layers/mlp_column_row.json", "--device=tpu");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.out.find("expected host or cuda, found \"tpu\""), std::string::npos) << other.out;
+}
+
+}  // namespace
+}  // namespace shardproof
