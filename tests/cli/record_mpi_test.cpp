@@ -27,6 +27,25 @@ TEST_F(RecordRun, APinnedOrderGivesTheSameBits) {
   EXPECT_NE(ran.out.find("5 values: 5 bit-equal"), std::string::npos) << ran.out;
 }
 
+std::string digest_lines(const std::string& text) {
+  std::istringstream in(text);
+  std::string digests;
+  for (std::string line; std::getline(in, line);)
+    if (line.find("\"digest\"") != std::string::npos) digests += line + "\n";
+  return digests;
+}
+
+TEST_F(RecordRun, DigestsDoNotDependOnWhereRanksRun) {
+  record("a", "--order tree");
+  const std::string simulated = digest_lines(read(run_folder("a") / "run.json"));
+  EXPECT_NE(simulated, "");
+  for (const char* processes : {"1", "3", "8"}) {
+    fs::remove_all(path("b"));
+    record("b", std::string("--order tree --backend mpi --processes ") + processes);
+    EXPECT_EQ(digest_lines(read(run_folder("b") / "run.json")), simulated) << processes;
+  }
+}
+
 // Every work and call of every rank once in each repetition, taking time.
 TEST_F(RecordRun, TimesOfRealRanksAreThereAndPositive) {
   for (const char* processes : {"1", "3", "8"}) {

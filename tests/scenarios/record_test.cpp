@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/split.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/record_folder.h"
@@ -144,6 +146,46 @@ TEST_F(Record, EveryCaseOfTheCorpusComesBackAndIsLikeItself) {
     }
   }
   EXPECT_GT(values, 400);
+}
+
+// --- digests
+// -------------------------------------------------------------------------------------
+
+uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
+  SpmdValue info;
+  info.name = info.bound = "x";
+  info.dtype = whole.dtype;
+  const SeenValue seen = see_value(info, spec, split(whole, spec), nullptr);
+  uint64_t sum = 0;
+  std::set<Dims> places;
+  for (const SeenDigest& digest : seen.digests)
+    for (int64_t i = 0; i < digest.lanes.size(); ++i)
+      if (places.insert(spec.start(digest.lanes[i])).second) sum += digest.digest;
+  return sum;
+}
+
+TEST_F(Record, DigestsOfShardsAddUpToThatOfTheWhole) {
+  const Mesh mesh = Mesh::parse("dp=2, tp=3");
+  const Dims shape{6, 6};
+  std::vector<double> numbers;
+  for (int i = 0; i < 36; ++i) numbers.push_back(i % 7 - 3);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i8, DType::c128}) {
+    const Tensor whole = tensor_of(dtype, shape, numbers);
+    const uint64_t one = sum_of_digests(Spec::replicated(mesh, shape, dtype), whole);
+    for (const char* placements : {"tp:S(0)", "dp:S(1)", "dp:S(0) tp:S(1)", "dp:S(1) tp:S(1)"})
+      EXPECT_EQ(sum_of_digests(Spec::parse(placements, mesh, shape, dtype), whole), one)
+          << placements << " " << name(dtype);
+    numbers[17] += 1;
+    EXPECT_NE(
+        sum_of_digests(Spec::replicated(mesh, shape, dtype), tensor_of(dtype, shape, numbers)),
+        one);
+    numbers[17] -= 1;
+    std::swap(numbers[3], numbers[4]);
+    EXPECT_NE(
+        sum_of_digests(Spec::replicated(mesh, shape, dtype), tensor_of(dtype, shape, numbers)),
+        one);
+    std::swap(numbers[3], numbers[4]);
+  }
 }
 
 // --- causes
