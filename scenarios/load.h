@@ -36,7 +36,7 @@ struct ScenarioPath {
   std::string file;  // to show: never absolute
   std::string
       group;  // first folder below the path, for the table of a folder; empty for a single file
-  std::optional<std::string> text;  // of standard input
+  std::optional<std::string> text = {};  // of standard input
 };
 std::vector<ScenarioPath> find_scenarios(const std::string& path);
 std::string read_file(const std::string& path, const std::string& file);  // Error(io)
