@@ -207,7 +207,7 @@ class Judge {
     } else if (other_device_) {
       const bool known = difference.likeness == Likeness::within;
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
-      difference.why = "kernels of different devices add in different orders";
+      difference.why = "kernels of different devices add and round in their own ways";
     } else {
       difference.why = "both runs add in one order: the bits have to be the same";
     }

@@ -209,7 +209,8 @@ void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
     run.pins = nccl_pins(options.order);
     run.repeat = result.repeat;
     run.scenario = scenario.text;
-    run.environment = options.environment;
+    run.environment.insert(run.environment.begin(), options.environment.begin(),
+                           options.environment.end());
     for (const std::shared_ptr<Launcher>& launcher : registries.backends)
       if (launcher->name() == task.backend)
         for (auto& fact : launcher->environment()) run.environment.push_back(std::move(fact));

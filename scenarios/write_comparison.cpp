@@ -134,6 +134,8 @@ std::string side_text(const char* label, const RunSide& side) {
   std::string text =
       fmt::format("  {}{}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
   text += run.processes == 0 ? " simulated" : fmt::format(" in {} processes", run.processes);
+  if (const std::optional<std::string> gpu = find_fact(run.environment, "gpu"))
+    text += " on " + cut(*gpu, 30);
   text += run.order == "library" ? ", sums as the library adds"
                                  : fmt::format(", sums in order {}", run.order);
   if (side.source == TimeSource::measured)
