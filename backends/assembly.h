@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shardproof/backends/repetition.h"
+#include "shardproof/localtensor/collective.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/record.h"
@@ -51,9 +52,15 @@ struct CrewOptions {
   std::optional<std::string> input;
   std::optional<std::string> host_file;  // processes on several machines
   std::string join;  // this process is one of them, and the coordinator is at this address
+  int process = 0;   // its number among them
+  // Of the nccl backend.
+  int ranks_per_gpu = 1;
+  ReductionSchedule order;  // in which it is to add
 };
 
 class Transport;  // remote/transport.h
+// Holds that number in the environment of processes that are started without an mpirun.
+inline constexpr const char* kProcessVariable = "SHARDPROOF_PROCESS";
 
 class Crew {
  public:

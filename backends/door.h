@@ -105,9 +105,14 @@ class Launcher {
   // Of a backend of several processes: itself with a crew, which is started when it is needed.
   virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }
   virtual Crew* crew() { return nullptr; }
+  // Of a backend that opens a library when it runs: itself over the one at this path.
+  virtual std::shared_ptr<Launcher> over_library(const std::string&) const { return nullptr; }
+  // What a report of its runs has to say; empty: nothing.
+  virtual std::string note() const { return {}; }
 };
 
 using BackendRegistry = std::vector<std::shared_ptr<Launcher>>;
-BackendRegistry builtin_backends();
+// `folders`: where libraries may lie beside the system's own places.
+BackendRegistry builtin_backends(const std::vector<std::string>& folders = {});
 
 }  // namespace shardproof

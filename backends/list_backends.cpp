@@ -1,6 +1,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/mpi.h"
+#include "shardproof/backends/nccl.h"
 #include "shardproof/backends/recorder.h"
 
 namespace shardproof {
@@ -36,6 +37,11 @@ std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend) {
   return std::make_shared<Instrumented>(std::move(backend));
 }
 
-BackendRegistry builtin_backends() { return {instrumented(local_backend()), mpi_backend()}; }
+BackendRegistry builtin_backends(const std::vector<std::string>& folders) {
+  NcclParts nccl;
+  nccl.cuda = runtime_cuda_api();
+  nccl.places.folders = folders;
+  return {instrumented(local_backend()), mpi_backend(), nccl_backend(nccl)};
+}
 
 }  // namespace shardproof

@@ -128,13 +128,14 @@ bool is_wrong(const BenchRow& row) {
 int bench_command(const Words& words, const Registries& all) {
   Registries registries = all;
   const po::variables_map given = parse_words(words, bench_options(), "word");
+  use_library(registries, given);
   RunOptions options;
   options.backends = read_backends(given["backend"].as<std::string>(), registries);
   if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
   const BenchPlan plan = read_bench_plan(given);
   if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
   const int64_t ranks = plan.sizes.front().group.size();
-  const CrewRole role = man_backends(registries, options, {"bench", words, given, ranks});
+  const CrewRole role = man_backends(registries, options, {"bench", words, given, ranks, {}});
   Launcher& launcher = launcher_of(registries, plan.backend);
   if (role == CrewRole::follows) follow(launcher, plan);
   if (role != CrewRole::leads) return 0;
@@ -161,7 +162,8 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
                          gather, scatter, sendrecv (each rank to the next one)
   --ranks N              default: one a process, or 2
-  --processes N, --timeout TIME, --hosts FILE   as of shardproof run
+  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --nccl-library PATH
+                         as of shardproof run
   -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets
   -e, --maxbytes SIZE    last size (default 32M)
   -f, --stepfactor N     from one size to the next by this factor

@@ -24,7 +24,7 @@ constexpr int kMost = 4096;
 
 // Of this process among those that were started with it.
 int process_number() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
+  for (const char* name : {kProcessVariable, "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
     if (const char* text = std::getenv(name)) return std::atoi(text);
   throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
 }
@@ -104,6 +104,8 @@ po::options_description crew_options() {
       ("processes", po::value<int>())                              //
       ("timeout", po::value<std::string>()->default_value("30s"))  //
       ("hosts", po::value<std::string>())                          //
+      ("ranks-per-gpu", po::value<int>())                          //
+      ("nccl-library", po::value<std::string>())                   //
       (kJoinOption, po::value<std::string>());
   return options;
 }
@@ -111,6 +113,13 @@ po::options_description crew_options() {
 int processes_beside() {
   const std::optional<Started> started = started_beside_others();
   return started ? started->processes : 0;
+}
+
+void use_library(Registries& registries, const po::variables_map& given) {
+  if (!given.count("nccl-library")) return;
+  const std::string path = given["nccl-library"].as<std::string>();
+  for (std::shared_ptr<Launcher>& launcher : registries.backends)
+    if (const std::shared_ptr<Launcher> over = launcher->over_library(path)) launcher = over;
 }
 
 void become_worker(const std::string& address) { keep_worker(address, process_number()); }
@@ -128,8 +137,13 @@ CrewOptions read_crew(const CrewRequest& request) {
   if (crew.processes < 1 || crew.processes > kMost)
     throw_bad_input("--processes must be between 1 and {}", kMost);
   if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
+  crew.order = request.order;
+  if (given.count("ranks-per-gpu")) crew.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
+  if (crew.ranks_per_gpu < 1 || crew.ranks_per_gpu > kMost)
+    throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
   if (given.count(kJoinOption)) {
     crew.join = given[kJoinOption].as<std::string>();
+    crew.process = process_number();
     return crew;
   }
   crew.input = request.input;
@@ -153,7 +167,7 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
     manned = true;
   }
   if (!manned) {
-    for (const char* option : {"processes", "hosts"})
+    for (const char* option : {"processes", "hosts", "ranks-per-gpu"})
       if (request.given.count(option))
         throw_bad_input("--{} is for backends of several processes; {} has none", option,
                         options.backends.front());

@@ -260,6 +260,7 @@ int run_command(const Words& words, const Registries& all) {
   Registries registries = all;
   const po::variables_map given = parse_words(words, run_options(), "path");
   if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
+  use_library(registries, given);
   RunOptions options = read_run_options(given, registries);
   if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
   const auto began = std::chrono::steady_clock::now();
@@ -273,8 +274,8 @@ int run_command(const Words& words, const Registries& all) {
   std::optional<std::string> input;
   for (const ScenarioPath& path : paths)
     if (path.text) input = path.text;
-  const CrewRole role =
-      man_backends(registries, options, {"run", words, given, most_ranks(scenarios), input});
+  const CrewRole role = man_backends(
+      registries, options, {"run", words, given, most_ranks(scenarios), options.order, input});
   if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
   if (role != CrewRole::leads) return 0;
   if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
@@ -316,9 +317,11 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      local,mpi, each case runs on each, and what they find is compared
   --device DEVICE    where ops of the local backend run: host (default) or cuda, the first GPU that is
                      visible. What has no kernel there runs on the host, and the report says so
-  --processes N      of the mpi backend (default: one a rank, at most 8)
+  --processes N      of the mpi and nccl backends (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them
+  --ranks-per-gpu N  of the nccl backend: so many processes share a GPU (default 1)
+  --nccl-library PATH  the NCCL to open (default: the system's, then those of Python's packages)
   --jobs N           cases at the same time (default: one a core)
   --record DIR       keep programs, values, times and environment in a new folder, for compare
                      (docs/record.md)

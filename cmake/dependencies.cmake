@@ -1,6 +1,14 @@
 # Every outside library, in one place. Which room may link which is the house's rule:
 # fmt in localtensor, Boost.Fiber in sim, Eigen in ops, nlohmann-json in scenarios, Boost.Program_options in cli.
 
+option(SHARDPROOF_CARRIED "Programs that run on machines without Boost, fmt and this compiler" OFF)
+set(SHARDPROOF_FMT fmt::fmt)
+if(SHARDPROOF_CARRIED)
+  set(Boost_USE_STATIC_LIBS ON)
+  set(SHARDPROOF_FMT fmt::fmt-header-only)
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS fiber context program_options)

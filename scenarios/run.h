@@ -67,7 +67,8 @@ struct ScenarioResult {
 
 struct RunResult {
   std::vector<ScenarioResult> scenarios;
-  int exit_code() const;  // the greatest of all cases: 0, 1 or 2
+  std::vector<std::string> notes;  // of backends, on what they ran
+  int exit_code() const;           // the greatest of all cases: 0, 1 or 2
   int64_t cases() const;
   int64_t surprises() const;  // cases that did not end as expected
   int64_t values_compared() const;

@@ -176,6 +176,15 @@ Crew* crew_of(const std::string& backend, const Registries& registries) {
   return nullptr;
 }
 
+std::vector<std::string> notes_of(const RunOptions& options, const Registries& registries) {
+  std::vector<std::string> notes;
+  for (const std::string& backend : options.backends)
+    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+      if (launcher->name() == backend && !launcher->note().empty())
+        notes.push_back(backend + ": " + launcher->note());
+  return notes;
+}
+
 // With the crew in step, if there is one.
 CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario& scenario,
                     const RunOptions& options, const Registries& registries) {
@@ -351,6 +360,7 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
     result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
   TaskRun(scenarios, options, registries, watch, result).run();
   compare_backends(result, options.backends.size());
+  result.notes = notes_of(options, registries);
   return result;
 }
 

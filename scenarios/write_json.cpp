@@ -101,6 +101,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["schedule"] = schedule_text(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;
+  if (!result.notes.empty()) out["notes"] = result.notes;
   out["exit_code"] = result.exit_code();
   out["summary"] = {{"scenarios", result.scenarios.size()},
                     {"cases", result.cases()},

@@ -215,6 +215,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
     if (good && !style.table) out += (out.empty() ? "" : "\n") + success_text(scenario, style);
   }
   out += "  " + std::string(60, '-') + "\n";
+  for (const std::string& note : result.notes) out += "  " + note + "\n";
   return out + host_text(result) + summary_text(result, style);
 }
 

@@ -180,6 +180,16 @@ void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, c
               static_cast<size_t>(bytes));
 }
 
+void deliver(Party& party, int64_t rank, const Bytes& whole) {
+  Buffer* const buffer = party.call.lanes.size() == 1 ? party.out.buffer.get() : nullptr;
+  if (buffer == nullptr || buffer->lanes.size() != 1 || buffer->bytes_per_lane != whole.size())
+    return deliver(party, rank, whole.data(), whole.size(), &whole);
+  SP_CHECK(party.out.bytes == whole.size(), "rank {} gets {} bytes into {}", rank, whole.size(),
+           party.out.bytes);
+  buffer->slots = Slots::shared(1);
+  buffer->bytes = whole;
+}
+
 void deliver_windows(const std::function<const Bytes*(int64_t rank)>& window, LocalTensor& output) {
   for (Block& block : output.blocks()) {
     Buffer& buffer = *block.tensor.buffer;

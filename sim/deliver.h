@@ -28,6 +28,8 @@ void deliver(const LocalTensor& answer, LocalTensor& output);
 // may be shared.
 void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole = nullptr);
+// The same of contents that may lie elsewhere: they stay there where the answer can be shared.
+void deliver(Party& party, int64_t rank, const Bytes& whole);
 
 // What was last put into each lane's window, and zeros behind it, into `output`, whose buffers are
 // given as in Call. `window` gives a rank's bytes, or null where nothing was put.

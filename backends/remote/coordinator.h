@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <chrono>
 #include <functional>
+#include <set>
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
@@ -34,6 +35,7 @@ struct CrewMember {
   std::unique_ptr<MessagePipe> pipe, keeper;
   std::string state;  // what its keeper says of it; empty: it lives
   pid_t pid = 0;
+  bool joined = false;  // it has come together with the others
   bool case_done = false;
   bool has_more = false;                   // messages that have come and were not heard yet
   Clock::time_point heard = Clock::now();  // anything at all
@@ -72,6 +74,8 @@ class Coordinator : public Crew {
   // A member that has ended, is stopped, or says nothing any more.
   std::optional<Loss> find_loss();
   bool waits_too_long(CrewMember::Clock::time_point since) const;
+  // Teams that the transport has to form before they exchange something, once each.
+  std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);
   std::string output() { return starter_->output(); }
   // After a loss: ends all processes. The next case starts new ones.
@@ -80,6 +84,9 @@ class Coordinator : public Crew {
  private:
   void muster();
   void greet(MeetingPlace& place);
+  void bring_together();
+  void hear_guest(int process, WireReader& message);
+  std::optional<Loss> first_loss(CrewMember::Clock::time_point since);
   void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
   bool all_present() const;
   Loss first_absent() const;
@@ -91,6 +98,8 @@ class Coordinator : public Crew {
   std::unique_ptr<Starter> starter_;
   std::vector<CrewMember> members_;
   std::optional<Loss> early_;  // while they came together
+  std::string invitation_;
+  std::set<std::vector<int>> teams_;  // that are formed
 };
 
 }  // namespace shardproof

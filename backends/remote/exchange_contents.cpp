@@ -71,7 +71,7 @@ class Pieces {
       for (const int64_t member : members) in_order_ = in_order_ && member == next++;
     // The order of complex factors decides the sign of a zero.
     const bool ordered = c_.reduction.op == ReduceOp::prod && is_complex(c_.dtype);
-    pinned_ = reduces(c_.kind) && (ordered || !(c_.schedule == ReductionSchedule()));
+    pinned_ = reduces(c_.kind) && (ordered || m_.unfolded || !(c_.schedule == ReductionSchedule()));
   }
 
   void pack() {
@@ -376,19 +376,6 @@ class Pieces {
   bool in_order_ = true;  // processes hold members as the group names them: pieces lie as they are
 };
 
-// Who of the group lies where.
-void seat(Moving& moving, const RankBlocks& blocks, int64_t root) {
-  std::map<int, std::vector<int64_t>> held;
-  for (size_t i = 0; i < moving.members.size(); ++i)
-    held[blocks.process_of(moving.members[i])].push_back(static_cast<int64_t>(i));
-  const int at = blocks.process_of(moving.members[static_cast<size_t>(root)]);
-  for (auto& [process, members] : held) {
-    if (process == at) moving.exchange.root = static_cast<int>(moving.exchange.team.size());
-    moving.exchange.team.push_back(process);
-    moving.held.push_back(std::move(members));
-  }
-}
-
 // All members are here: the collective is its reference, whole.
 void run_here(Moving& moving) {
   Collective c = moving.parts.front().party->call.collective;
@@ -411,9 +398,21 @@ void run_here(Moving& moving) {
 
 }  // namespace
 
-bool start_collective(Moving& moving, const RankBlocks& blocks, int self) {
-  const Call& call = moving.parts.front().party->call;
-  seat(moving, blocks, has_root(call.collective.kind) ? call.collective.root : 0);
+void seat(Moving& moving, const RankBlocks& blocks) {
+  const Collective& c = moving.parts.front().party->call.collective;
+  const int64_t root = has_root(c.kind) ? c.root : 0;
+  std::map<int, std::vector<int64_t>> held;
+  for (size_t i = 0; i < moving.members.size(); ++i)
+    held[blocks.process_of(moving.members[i])].push_back(static_cast<int64_t>(i));
+  const int at = blocks.process_of(moving.members[static_cast<size_t>(root)]);
+  for (auto& [process, members] : held) {
+    if (process == at) moving.exchange.root = static_cast<int>(moving.exchange.team.size());
+    moving.exchange.team.push_back(process);
+    moving.held.push_back(std::move(members));
+  }
+}
+
+bool start_collective(Moving& moving, int self) {
   if (moving.exchange.team.size() == 1) {
     run_here(moving);
     return false;

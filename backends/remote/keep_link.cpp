@@ -19,14 +19,44 @@ WireWriter message_of(Announce kind) {
 
 WorkerLink::WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transport> transport)
     : pipe_(std::move(pipe)), transport_(std::move(transport)) {
+  beat_ = std::thread([this] { beat(); });
+  try {
+    come_together();
+  } catch (const Error& error) {
+    WireWriter message = message_of(Announce::unfit);
+    message.add(error.message());
+    pipe_->send(message);
+    pipe_->flush();
+    stopping_ = true;
+    beat_.join();
+    throw;
+  }
+}
+
+// The first says what all have to know, the coordinator hands it on, and each joins.
+void WorkerLink::come_together() {
+  std::string invitation;
+  std::optional<Error> unfit;
+  try {
+    invitation = transport_->invitation();
+  } catch (const Error& error) {
+    unfit = error;  // said after the hello
+  }
   WireWriter hello = message_of(Announce::hello);
   hello.add(kWireVersion);
   hello.add(int64_t{transport_->self()});
   hello.add(int64_t{transport_->processes()});
   hello.add(static_cast<int64_t>(::getpid()));
+  hello.add(invitation);
   pipe_->send(hello);
   pipe_->flush();
-  beat_ = std::thread([this] { beat(); });
+  if (unfit) throw *unfit;
+  const std::string order = await(Order::join);
+  WireReader in(order);
+  in.number();
+  transport_->join(in.text());
+  pipe_->send(message_of(Announce::joined));
+  pipe_->flush();
 }
 
 WorkerLink::~WorkerLink() {
@@ -36,12 +66,20 @@ WorkerLink::~WorkerLink() {
 
 // Nobody waits for a process whose coordinator is gone, and contents may never come: it ends at
 // once.
+void WorkerLink::leave() {
+  if (!leaving_.exchange(true)) {
+    transport_->abort();
+    ::_exit(1);
+  }
+  for (;;) ::pause();  // the other thread is at it
+}
+
 void WorkerLink::beat() {
   while (!stopping_) {
     pollfd entry{pipe_->socket(), POLLRDHUP, 0};
     ::poll(&entry, 1, kBeatMilliseconds);
     if (stopping_) return;
-    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) ::_exit(1);
+    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
     WireWriter message = message_of(Announce::beat);
     message.add(static_cast<int64_t>(activity_.load()));
     pipe_->send(message);
@@ -55,7 +93,7 @@ std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
     pipe_->wait(time);
     message = pipe_->receive();
   }
-  if (!message && pipe_->closed()) ::_exit(1);
+  if (!message && pipe_->closed()) leave();
   if (message && static_cast<Order>(WireReader(*message).number()) == Order::leave_case) {
     left_ = true;
     throw Error(ErrorKind::io, "the coordinating process has left this case");
@@ -63,15 +101,15 @@ std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
   return message;
 }
 
-void WorkerLink::await(Order kind) {
+std::string WorkerLink::await(Order kind) {
   pipe_->flush();
   for (;;) {
-    const std::optional<std::string> message = order(std::chrono::seconds(1));
+    std::optional<std::string> message = order(std::chrono::seconds(1));
     if (!message) continue;
     const Order got = static_cast<Order>(WireReader(*message).number());
     SP_CHECK(got == kind, "order {} where {} must come", static_cast<int>(got),
              static_cast<int>(kind));
-    return;
+    return *std::move(message);
   }
 }
 

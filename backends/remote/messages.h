@@ -14,7 +14,7 @@ namespace shardproof {
 
 // What a process announces to the one that coordinates.
 enum class Announce : uint8_t {
-  hello,        // version, process, processes, pid
+  hello,        // version, process, processes, pid, invitation
   want,         // a world: its options, for the coordinator to see that they are its own
   open,         // door, lanes
   stream,       // door, name
@@ -32,6 +32,8 @@ enum class Announce : uint8_t {
   final_value,  // a value at the end: id, tensor
   measured,     // records with measured times
   at,           // orders carried out so far
+  joined,       // the invitation was good
+  unfit,        // why this process is of no use
   conclude,     // orders carried out; the hosts here have come to their end: finished, errors
   close,        // orders carried out; awaits the report
   case_done,    // what went wrong, or nothing
@@ -48,6 +50,8 @@ enum class Order : uint8_t {
   begin_case,  // index
   leave_case,  // the case is over, wherever you are
   quit,        //
+  join,        // the invitation
+  form,        // teams: processes of each
   start,       // a world: ranks
   run,         // ticket: the work at the head of its stream
   meet,        // parts of one collective: (ticket, party, lane) ...

@@ -7,6 +7,21 @@
 
 namespace shardproof {
 
+bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport) {
+  seat(moving, blocks);
+  const Collective& c = moving.parts.front().party->call.collective;
+  moving.unfolded = reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype);
+  if (transport.memory() == nullptr || !can_stay_on_device(moving))
+    return start_collective(moving, transport.self());
+  start_on_device(moving, transport.memory());
+  return true;
+}
+
+void finish_meeting(Moving& moving, int self) {
+  if (moving.on_device) return finish_on_device(moving);
+  finish_collective(moving, self);
+}
+
 void WorkerWorld::meet(WireReader& in) {
   Moving moving;
   const int64_t count = in.number();
@@ -17,7 +32,7 @@ void WorkerWorld::meet(WireReader& in) {
   for (CallPart& part : moving.parts) part.member = group.index_of(part.rank());
   std::sort(moving.parts.begin(), moving.parts.end(),
             [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
-  if (!start_collective(moving, blocks_, link_.transport().self())) {
+  if (!start_meeting(moving, blocks_, link_.transport())) {
     for (const CallPart& part : moving.parts) end_part(*part.party);
     return;
   }
@@ -55,15 +70,12 @@ void WorkerWorld::pair(WireReader& in) {
       message_exchange(sends ? CollectiveKind::send : CollectiveKind::recv, self, other, number);
   if (sends) {
     moving.parts = {sender};
-    const Brought own = brought(sender);
-    moving.out = own.owner;
-    moving.exchange.send = own.data;
-    moving.exchange.count = own.size;
+    send_piece(moving, sender, link_.transport().memory());
+    moving.exchange.count = brought_bytes(*sender.party, sender.rank());
   } else {
     moving.parts = {receiver};
     const Collective& c = receiver.party->call.collective;
-    moving.in = Bytes::uninitialized(c.count * size_of(c.dtype));
-    moving.exchange.recv = moving.in.mutate();
+    receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory());
     moving.exchange.count = moving.in.size();
   }
   move(std::move(moving));
@@ -82,8 +94,8 @@ void WorkerWorld::put(WireReader& in) {
   moving.message = true;
   if (source.party != nullptr) {
     moving.parts = {source};
-    const Brought own = brought(source);
     if (lands_here) {
+      const Brought own = brought(source);
       Bytes contents = Bytes::uninitialized(own.size);
       if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
       windows_[{target, slot}] = std::move(contents);
@@ -91,15 +103,13 @@ void WorkerWorld::put(WireReader& in) {
       return;
     }
     moving.exchange = message_exchange(CollectiveKind::send, self, other, number);
-    moving.out = own.owner;
-    moving.exchange.send = own.data;
-    moving.exchange.count = own.size;
+    send_piece(moving, source, link_.transport().memory());
+    moving.exchange.count = brought_bytes(*source.party, source.rank());
   } else {
     moving.exchange = message_exchange(CollectiveKind::recv, self, other, number);
     moving.target = target;
     moving.slot = slot;
-    moving.in = Bytes::uninitialized(bytes);
-    moving.exchange.recv = moving.in.mutate();
+    receive_bytes(moving, bytes, link_.transport().memory());
     moving.exchange.count = bytes;
   }
   move(std::move(moving));
@@ -127,10 +137,10 @@ void WorkerWorld::finish_moving() {
   if (moved->target >= 0) {
     windows_[{moved->target, moved->slot}] = std::move(moved->in);
   } else if (!moved->message) {
-    finish_collective(*moved, link_.transport().self());
+    finish_meeting(*moved, link_.transport().self());
   } else if (moved->exchange.kind == CollectiveKind::recv) {
     const CallPart& part = moved->parts.front();
-    deliver(*part.party, part.rank(), moved->in.data(), moved->in.size(), &moved->in);
+    deliver(*part.party, part.rank(), moved->in);
   }
   for (const CallPart& part : moved->parts) end_part(*part.party);
   ++executed_;

@@ -46,10 +46,13 @@ void Coordinator::muster() {
   const std::unique_ptr<MeetingPlace> place =
       options_.host_file ? MeetingPlace::between_machines() : MeetingPlace::on_this_machine();
   early_.reset();
+  invitation_.clear();
+  teams_.clear();
   try {
     starter_->start(place->address(), options_.processes);
     members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
     greet(*place);
+    if (!early_) bring_together();
   } catch (const Error&) {
     give_up();
     throw;
@@ -73,18 +76,53 @@ void Coordinator::greet(MeetingPlace& place) {
     for (std::unique_ptr<MessagePipe>& guest : guests)
       if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
         welcome(std::move(guest), *message);
-    early_ = find_loss();
-    const std::optional<std::string> words = starter_->ended();
-    if (words && !early_)
-      throw Error(ErrorKind::io, "the processes could not be started: " + *words);
-    if (!early_ && Clock::now() - since > kStartTime) early_ = first_absent();
+    early_ = first_loss(since);
   }
   for (CrewMember& member : members_) member.heard = Clock::now();
 }
 
+// Throws when they could not even be started.
+std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
+  std::optional<Loss> loss = find_loss();
+  const std::optional<std::string> words = starter_->ended();
+  if (words && !loss) throw Error(ErrorKind::io, "the processes could not be started: " + *words);
+  if (!loss && Clock::now() - since > kStartTime) loss = first_absent();
+  return loss;
+}
+
+// All are here: each is told what the one that invites has said.
+void Coordinator::bring_together() {
+  WireWriter message = message_of(Order::join);
+  message.add(invitation_);
+  for (CrewMember& member : members_) {
+    member.pipe->send(message);
+    member.pipe->flush();
+  }
+  const auto all = [&] {
+    return std::all_of(members_.begin(), members_.end(),
+                       [](const CrewMember& member) { return member.joined; });
+  };
+  const Clock::time_point since = Clock::now();
+  while (!all() && !early_) {
+    listen(kTurn, [this](int process, WireReader& in) { hear_guest(process, in); });
+    if (!all()) early_ = first_loss(since);
+  }
+}
+
+void Coordinator::hear_guest(int process, WireReader& in) {
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::unfit) throw Error(ErrorKind::unsupported, std::string(in.text()));
+  if (kind != Announce::joined)
+    throw Error(ErrorKind::io, fmt::format("process {} speaks before it has joined", process));
+  members_[static_cast<size_t>(process)].joined = true;
+}
+
 Loss Coordinator::first_absent() const {
   int process = 0;
-  while (process + 1 < options_.processes && members_[static_cast<size_t>(process)].pipe != nullptr)
+  const auto is_there = [](const CrewMember& member) {
+    return member.pipe != nullptr && member.keeper != nullptr && member.joined;
+  };
+  while (process + 1 < options_.processes && is_there(members_[static_cast<size_t>(process)]))
     ++process;
   const std::string& state = members_[static_cast<size_t>(process)].state;
   return {process, 0,
@@ -111,12 +149,23 @@ void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view m
     throw Error(ErrorKind::io,
                 fmt::format("{} processes came, {} are awaited", processes, options_.processes));
   member.pid = static_cast<pid_t>(in.number());
+  if (const std::string_view invitation = in.text(); !invitation.empty()) invitation_ = invitation;
   member.pipe = std::move(guest);
 }
 
+// Who is still there sees that nobody waits for it, and ends by itself if it can.
 void Coordinator::give_up() {
-  starter_->stop();
   members_.clear();
+  starter_->stop();
+}
+
+std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int>> teams) {
+  if (invitation_.empty()) return {};
+  std::erase_if(teams, [this](const std::vector<int>& team) {
+    const size_t all = static_cast<size_t>(options_.processes);
+    return team.size() < 2 || team.size() == all || !teams_.insert(team).second;
+  });
+  return teams;
 }
 
 // --- cases

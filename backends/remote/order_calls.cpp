@@ -76,7 +76,7 @@ void JudgingWorld::send_event(const std::shared_ptr<const GateEvent>& event) {
       message.add(event->work);
       return order(event->process, message, event);
     }
-    case Order::meet:
+    case Order::meet: form_teams(*event); return send_parts(event);
     case Order::end_part: return send_parts(event);
     default: return send_message(event);
   }

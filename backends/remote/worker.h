@@ -46,7 +46,7 @@ class WorkerLink : public Crew {
   // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
   // left.
   std::optional<std::string> order(std::chrono::microseconds time);
-  void await(Order kind);  // one that must come
+  std::string await(Order kind);  // one that must come
 
   void begin(int64_t) override;
   void end() override;
@@ -57,12 +57,14 @@ class WorkerLink : public Crew {
   Transport& transport() override { return *transport_; }
 
  private:
+  void come_together();
   void beat();
+  [[noreturn]] void leave();
 
   std::unique_ptr<MessagePipe> pipe_;
   std::unique_ptr<Transport> transport_;
   std::atomic<Activity> activity_{Activity::computes};
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, leaving_{false};
   bool left_ = false;  // the coordinator left the case before this process did
   std::thread beat_;
 };

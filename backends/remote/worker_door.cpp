@@ -1,3 +1,4 @@
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/detail/worker_world.h"
 #include "shardproof/sim/deliver.h"
 
@@ -197,6 +198,10 @@ void WorkerDoor::stop(CohortState state) {
   WireWriter message = announcement(Announce::stop);
   message.add(static_cast<int64_t>(state));
   world_.announce(message);
+}
+
+std::shared_ptr<Device> WorkerDoor::device() {
+  return std::dynamic_pointer_cast<Device>(world_.link_.transport().memory());
 }
 
 void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }

@@ -195,6 +195,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
       reported_ = true;
       return false;
     case Order::run: run_work(in.number()); break;
+    case Order::form: form(in); return true;
     case Order::meet: meet(in); break;
     case Order::pair: pair(in); break;
     case Order::put: put(in); break;

@@ -26,9 +26,9 @@ class OwnParts {
     Moving moving;
     moving.parts = parts_;
     moving.members = c_.group.members(0);
-    if (!start_collective(moving, blocks_, transport_.self())) return;
+    if (!start_meeting(moving, blocks_, transport_)) return;
     carry(moving.exchange);
-    finish_collective(moving, transport_.self());
+    finish_meeting(moving, transport_.self());
   }
 
   void meet() {
@@ -83,20 +83,22 @@ class OwnParts {
   void pass(const CallPart* sender, const CallPart* taker, int64_t from) {
     if (sender == nullptr && taker == nullptr) return;
     const int64_t to = (from + 1) % c_.group.size();
-    Brought own;
-    if (sender != nullptr) own = brought(*sender);
-    if (sender != nullptr && taker != nullptr)
+    if (sender != nullptr && taker != nullptr) {
+      const Brought own = brought(*sender);
       return deliver(*taker->party, taker->rank(), own.data, own.size);
+    }
     const int other = blocks_.process_of(sender != nullptr ? to : from);
-    Exchange exchange =
+    Moving moving;
+    moving.exchange =
         message_exchange(sender != nullptr ? CollectiveKind::send : CollectiveKind::recv,
                          transport_.self(), other, round_ * c_.group.size() + from);
-    exchange.count = c_.count * size_of(c_.dtype);
-    exchange.send = own.data;
-    Bytes in = Bytes::uninitialized(taker != nullptr ? exchange.count : 0);
-    exchange.recv = in.mutate();
-    carry(exchange);
-    if (taker != nullptr) deliver(*taker->party, taker->rank(), in.data(), in.size(), &in);
+    moving.exchange.count = c_.count * size_of(c_.dtype);
+    if (sender != nullptr)
+      send_piece(moving, *sender, transport_.memory());
+    else
+      receive_bytes(moving, moving.exchange.count, transport_.memory());
+    carry(moving.exchange);
+    if (taker != nullptr) deliver(*taker->party, taker->rank(), moving.in);
   }
 
   Transport& transport_;

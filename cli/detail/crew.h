@@ -14,8 +14,11 @@ inline constexpr const char* kJoinOption = "join-crew";  // not for people
 // Before anything else is done in this process.
 void become_worker(const std::string& address);
 
-// Options of every command with a crew: --processes, --timeout, --hosts.
+// Options of every command with a crew: --processes, --timeout, --hosts, --ranks-per-gpu,
+// --nccl-library.
 boost::program_options::options_description crew_options();
+// Backends that open a library open the one that was given, if one was.
+void use_library(Registries& registries, const boost::program_options::variables_map& given);
 
 // Processes that mpirun or srun started together with this one, itself included; 0: none did.
 int processes_beside();
@@ -25,6 +28,7 @@ struct CrewRequest {
   const Words& words;  // behind it
   const boost::program_options::variables_map& given;
   int64_t ranks = 1;                                // the most that are needed
+  ReductionSchedule order = {};                     // in which reductions add
   std::optional<std::string> input = std::nullopt;  // standard input, where it was read
 };
 enum class CrewRole : uint8_t {

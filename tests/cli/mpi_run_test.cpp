@@ -2,74 +2,28 @@
 // left of them. Each test runs the binary.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "shardproof/tests/cli/run_tool.h"
+#include "shardproof/tests/cli/running_crew.h"
 
 namespace shardproof {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-std::string read(const fs::path& path) {
-  std::string text;
-  FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return text;
-  std::array<char, 4096> chunk;
-  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), file))
-    text.append(chunk.data(), n);
-  std::fclose(file);
-  return text;
-}
-
-// Processes, zombies left out, one of whose words holds the text.
-std::vector<pid_t> processes_with(const std::string& text) {
-  std::vector<pid_t> found;
-  std::error_code ignored;
-  for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
-    const pid_t pid = std::atoi(at->path().filename().c_str());
-    if (pid > 0 && pid != getpid() && read(at->path() / "cmdline").find(text) != std::string::npos)
-      found.push_back(pid);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 class MpiRun : public testing::Test {
  protected:
-  MpiRun() : folder_(fs::path(testing::TempDir()) / fmt_name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~MpiRun() override { fs::remove_all(folder_); }
-  static std::string fmt_name() { return "shardproof_mpi_" + std::to_string(getpid()); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return (folder_ / name).string();
-  }
-  // Reductions without end, for as long as a test needs them: large ones, since each call that is
-  // never made is looked at when the run is judged.
-  std::string endless() const {
-    return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
-      "tensors": {"x": {"shape": [512, 512]}},
-      "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  h = all_reduce(h, max)"]}})json");
-  }
-  fs::path folder_;
+  ScenarioFolder folder_;
 };
 
 // --- the same as in simulation
@@ -107,7 +61,7 @@ TEST_F(MpiRun, TheCorpusIsAsExpectedUnderEverySchedule) {
 TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
   const Ran good = tool("run scenarios/corpus --backend local,mpi --processes 3");
   EXPECT_EQ(good.code, 0) << good.out;
-  const std::string json = (folder_ / "both.json").string();
+  const std::string json = (folder_.path() / "both.json").string();
   const Ran bad = tool("run scenarios/demo/planted_failure.json --backend local,mpi --processes 3" +
                        (" --json " + json));
   EXPECT_EQ(bad.code, 1) << bad.out;
@@ -115,17 +69,17 @@ TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
                             "planted_failure.json on mpi   wrong values", "2 cases"})
     EXPECT_NE(bad.out.find(words), std::string::npos) << bad.out;
   for (const char* words : {"\"backend\": \"local,mpi\"", "\"backend\": \"mpi\""})
-    EXPECT_NE(read(json).find(words), std::string::npos) << read(json);
+    EXPECT_NE(read_whole(json).find(words), std::string::npos) << read_whole(json);
 }
 
 TEST_F(MpiRun, ProcessesHaveTheScenarioThatCameOnStandardInput) {
   const std::string machine =
-      write("machine.json", R"({"latency": "5 us", "bandwidth": "2 GB/s"})");
+      folder_.write("machine.json", R"({"latency": "5 us", "bandwidth": "2 GB/s"})");
   const std::string scenario =
       R"json({"version": 1, "mesh": "tp=3", "topology": "machine.json", "tensors": {"x": {"shape": [6]}},
         "ranks": {"all": ["y = all_reduce(x, sum)"]}, "expect": {"collectives": {"all_reduce world": 1}}})json";
-  write("a.json", scenario);
-  const std::string here = "cd '" + folder_.string() + "' && '" SHARDPROOF_PROGRAM "' run ";
+  folder_.write("a.json", scenario);
+  const std::string here = "cd '" + folder_.path().string() + "' && '" SHARDPROOF_PROGRAM "' run ";
   const Ran file = shell(here + "a.json --backend mpi"),
             piped = shell(here + "- --backend mpi < a.json"),
             simulated = shell(here + "- < a.json");
@@ -158,127 +112,50 @@ TEST_F(MpiRun, UnderSrunOneReportIsWritten) {
 // --- trouble
 // --------------------------------------------------------------------------------------
 
-// A run of the endless scenario, started beside this process.
-class Running {
- public:
-  Running(const std::string& file, const std::string& out) : file_(file), out_(out) {
-    pid_ = fork();
-    if (pid_ != 0) return;
-    setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
-    if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
-    execl(SHARDPROOF_PROGRAM, SHARDPROOF_PROGRAM, "run", file.c_str(), "--backend", "mpi",
-          "--processes", "3", "--timeout", "3s", static_cast<char*>(nullptr));
-    _exit(9);
-  }
-  pid_t pid() const { return pid_; }
-  // Workers and their keepers, when they are there.
-  std::vector<pid_t> processes() const {
-    std::vector<pid_t> found;
-    for (const pid_t pid : processes_with("--join-crew")) {
-      const std::string words = read(fs::path("/proc") / std::to_string(pid) / "cmdline");
-      if (words.find(file_) != std::string::npos && words.find("mpirun") != 0) found.push_back(pid);
-    }
-    return found;
-  }
-  std::vector<pid_t> wait_for_processes() const {
-    const auto limit = Clock::now() + std::chrono::seconds(30);
-    std::vector<pid_t> found = processes();
-    for (; found.size() < 6 && Clock::now() < limit; found = processes())
-      std::this_thread::sleep_for(milliseconds(5));
-    return found;
-  }
-  // Children of keepers; what happens to a keeper does no harm.
-  std::vector<pid_t> workers() const {
-    const std::vector<pid_t> crew = processes();
-    std::vector<pid_t> found;
-    for (const pid_t pid : crew) {
-      const std::string stat = read(fs::path("/proc") / std::to_string(pid) / "stat");
-      const pid_t parent = std::atoi(stat.c_str() + stat.rfind(')') + 4);
-      if (std::find(crew.begin(), crew.end(), parent) != crew.end()) found.push_back(pid);
-    }
-    return found;
-  }
-  int code() {
-    const auto limit = Clock::now() + std::chrono::seconds(120);
-    int status = 0;
-    while (waitpid(pid_, &status, WNOHANG) != pid_) {
-      if (Clock::now() > limit) {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, &status, 0);
-        return -2;  // stuck
-      }
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string text() const { return read(out_); }
-  // Nobody of the crew is left, at once or a moment later.
-  bool all_gone() const {
-    const auto limit = Clock::now() + std::chrono::seconds(5);
-    while (!processes_with(file_).empty() && Clock::now() < limit)
-      std::this_thread::sleep_for(milliseconds(5));
-    return processes_with(file_).empty();
-  }
-
- private:
-  std::string file_, out_;
-  pid_t pid_ = 0;
-};
-
 class MpiTrouble : public MpiRun {
  protected:
+  Running run(const std::string& file) const {
+    return Running(SHARDPROOF_PROGRAM, "mpi", file, (folder_.path() / "out.txt").string());
+  }
   // Files of a run, which puts them where its output goes.
   bool files_are_there() const {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder_))
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
       if (entry.path().filename().string().starts_with("shardproof-")) return true;
     return false;
-  }
-  void hurt_one(int signal, uint64_t seed, const char* word) {
-    std::mt19937_64 random(seed);
-    Running run(endless(), (folder_ / "out.txt").string());
-    const std::vector<pid_t> crew = run.wait_for_processes();
-    ASSERT_EQ(crew.size(), 6u) << run.text();
-    std::this_thread::sleep_for(milliseconds(random() % 1500));
-    const std::vector<pid_t> workers = run.workers();
-    ASSERT_EQ(workers.size(), 3u);
-    ASSERT_EQ(kill(workers[random() % 3], signal), 0);
-    EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
-    EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
-    EXPECT_NE(run.text().find(word), std::string::npos) << run.text();
-    EXPECT_TRUE(run.all_gone()) << "seed " << seed;
   }
 };
 
 TEST_F(MpiTrouble, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
   for (uint64_t seed = 0; seed < 4; ++seed)
-    hurt_one(SIGKILL, seed, "was killed by signal 9 (SIGKILL)");
+    hurt_one(SHARDPROOF_PROGRAM, "mpi", SIGKILL, seed, "was killed by signal 9 (SIGKILL)");
 }
 
 TEST_F(MpiTrouble, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
   for (uint64_t seed = 0; seed < 4; ++seed)
-    hurt_one(SIGSTOP, seed, "is stopped by signal 19 (SIGSTOP)");
+    hurt_one(SHARDPROOF_PROGRAM, "mpi", SIGSTOP, seed, "is stopped by signal 19 (SIGSTOP)");
 }
 
 TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
-    Running run(endless(), (folder_ / "out.txt").string());
+    Running run = this->run(folder_.endless());
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     EXPECT_TRUE(files_are_there());
     kill(run.pid(), signal);
     EXPECT_EQ(run.code(), -1);
     EXPECT_TRUE(run.all_gone()) << "signal " << signal;
-    const auto limit = Clock::now() + std::chrono::seconds(5);
-    while (files_are_there() && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(5));
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (files_are_there() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(5));
     EXPECT_FALSE(files_are_there()) << "signal " << signal;
   }
 }
 
 TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
-  fs::create_directories(folder_ / "both");
-  fs::rename(endless(), folder_ / "both" / "a_endless.json");
-  write("both/b_good.json", R"json({"version": 1, "mesh": "tp=2",
+  fs::create_directories(folder_.path() / "both");
+  fs::rename(folder_.endless(), folder_.path() / "both" / "a_endless.json");
+  folder_.write("both/b_good.json", R"json({"version": 1, "mesh": "tp=2",
     "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
-  Running run((folder_ / "both").string(), (folder_ / "out.txt").string());
+  Running run = this->run((folder_.path() / "both").string());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
   std::this_thread::sleep_for(milliseconds(1000));
   const std::vector<pid_t> workers = run.workers();

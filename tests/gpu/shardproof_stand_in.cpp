@@ -1,11 +1,18 @@
-// The whole tool on a machine whose GPU is a stand-in.
+// The whole tool on a machine whose GPUs and NCCL are stand-ins.
+#include "shardproof/backends/faulty.h"
+#include "shardproof/backends/local.h"
 #include "shardproof/cli/cli.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
+#include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 int main(int argc, char** argv) {
-  const shardproof::StandIn stand_in;
-  const shardproof::Registries registries{shardproof::builtin_ops(), shardproof::builtin_backends(),
-                                          stand_in.api(), shardproof::stand_in_kernels()};
-  return shardproof::cli_main(argc, argv, registries);
+  using namespace shardproof;
+  const StandIn machine(machine_in_environment());
+  const Registries registries{
+      builtin_ops(),
+      {instrumented(local_backend()), nccl_backend(stand_in::nccl_parts(machine.api()))},
+      machine.api(),
+      stand_in_kernels()};
+  return cli_main(argc, argv, registries);
 }

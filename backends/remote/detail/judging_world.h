@@ -81,6 +81,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void listen();
   void send_events();
   void send_event(const std::shared_ptr<const GateEvent>& event);
+  void form_teams(const GateEvent& event);
   void send_parts(const std::shared_ptr<const GateEvent>& event);
   void send_message(const std::shared_ptr<const GateEvent>& event);
   void order(int process, const WireWriter& message, std::shared_ptr<const GateEvent> event);

@@ -24,13 +24,29 @@ struct Moving {
   Exchange exchange;
   Bytes out, in;
   bool message = false;           // a send, a receive or a put
+  bool on_device = false;         // `out` and `in` lie in the transport's memory
+  bool unfolded = false;          // of a reduction that the transport does not make
   int64_t target = -1, slot = 0;  // of a put that lands here
 };
+// A meeting of `parts` and `members`, in the way that its transport likes best; false when no other
+// process has a part, and all is done already.
+bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport);
+void finish_meeting(Moving& moving, int self);
+
+// Who of the group lies where.
+void seat(Moving& moving, const RankBlocks& blocks);
 // Packs what the parts bring; false when no other process has a part, and all is done already.
-bool start_collective(Moving& moving, const RankBlocks& blocks, int self);
+bool start_collective(Moving& moving, int self);
 void finish_collective(Moving& moving, int self);
 // Between this process and another; contents and their count are the caller's.
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number);
+// The same in the transport's memory, for a meeting to which each process brings one member.
+bool can_stay_on_device(const Moving& moving);
+void start_on_device(Moving& moving, const std::shared_ptr<DeviceMemory>& memory);
+void finish_on_device(Moving& moving);
+// What a part brings, or room for so many bytes, becomes the exchange's; null: on the host.
+void send_piece(Moving& moving, const CallPart& part, const std::shared_ptr<DeviceMemory>& memory);
+void receive_bytes(Moving& moving, int64_t bytes, const std::shared_ptr<DeviceMemory>& memory);
 // What a part brings, dense; poison where nothing has been written yet.
 struct Brought {
   Bytes owner;

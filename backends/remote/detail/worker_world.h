@@ -12,7 +12,6 @@
 namespace shardproof {
 
 class WorkerWorld;
-
 class WorkerDoor : public Door {
  public:
   WorkerDoor(WorkerWorld& world, int32_t index, Lanes lanes);
@@ -26,6 +25,7 @@ class WorkerDoor : public Door {
   void host_wait(Ticket ticket) override;
   TicketState poll(Ticket ticket) override;
   CohortState state() override { return state_; }
+  std::shared_ptr<Device> device() override;
   void finish() override;
   void read_slot(int64_t slot, LocalTensor& output) override;
   std::optional<TicketTimes> times(Ticket ticket) override;
@@ -86,6 +86,7 @@ class WorkerWorld : public World, public Assembly {
   Duration now() const;  // since this process began the world
   void perform(const Work& work, Ticket ticket);
   void run_work(Ticket ticket);
+  void form(WireReader& in);
   void meet(WireReader& in);
   void pair(WireReader& in);
   void put(WireReader& in);

@@ -1,5 +1,8 @@
 #include <algorithm>
 
+#include <chrono>
+#include <thread>
+
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/stand_in/machine.h"
 
@@ -34,12 +37,22 @@ bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
 }
 
 void StandIn::Machine::drain(StandInStream& stream) {
+  using Clock = std::chrono::steady_clock;
+  auto moved_at = Clock::now();
   while (!stream.queue.empty()) {
-    if (advance(stream, 1)) continue;
+    if (advance(stream, 1)) {
+      moved_at = Clock::now();
+      continue;
+    }
     // It waits for another stream: whichever can go on does a little.
     bool moved = false;
     for (size_t i = 0; i < streams.size() && !moved; ++i) moved = advance(*streams[i], 1);
-    SP_CHECK(moved, "a stream waits for work that nobody has asked for");
+    const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.patience_seconds);
+    SP_CHECK(moved || may_wait, "a stream waits for work that nobody has asked for");
+    if (moved)
+      moved_at = Clock::now();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 

@@ -17,8 +17,12 @@ struct StandInOptions {
   int driver_version = 13000;  // 0: no driver
   int capability = 90;
   int64_t device_bytes = int64_t{1} << 30;
-  uint64_t seed = 1;  // of how far streams come when somebody polls
+  uint64_t seed = 1;         // of how far streams come when somebody polls
+  int patience_seconds = 0;  // work may wait for other processes so long
 };
+
+// What the environment says of it: STAND_IN_GPUS, STAND_IN_DRIVER.
+StandInOptions machine_in_environment();
 
 class StandIn {
  public:

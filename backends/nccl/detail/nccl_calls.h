@@ -1,0 +1,16 @@
+// One exchange on device memory as calls of NCCL. Internal to the nccl backend.
+#pragma once
+
+#include "shardproof/backends/nccl/detail/nccl_session.h"
+#include "shardproof/backends/remote/transport.h"
+
+namespace shardproof {
+
+// The communicator of its team; messages go over the world.
+NcclComm comm_of(const NcclSession& session, const Exchange& exchange);
+// `self`: index of this process in the team. Gives NCCL's code; what it says later is to be asked
+// for. A barrier needs room for a byte in `recv`.
+int issue_exchange(const NcclSession& session, const Exchange& exchange, size_t self,
+                   NcclStream stream);
+
+}  // namespace shardproof

@@ -1,0 +1,123 @@
+#include "shardproof/backends/faulty.h"
+#include "shardproof/backends/nccl.h"
+#include "shardproof/backends/nccl/nccl_transport.h"
+#include "shardproof/backends/nccl/share_gpus.h"
+#include "shardproof/backends/remote/spawner.h"
+#include "shardproof/backends/remote/worker.h"
+
+namespace shardproof {
+namespace {
+
+class NcclBackend : public Launcher {
+ public:
+  explicit NcclBackend(const NcclParts& parts) : parts_(parts) {}
+  std::string name() const override { return "nccl"; }
+  std::string summary() const override { return "ranks on GPUs over NCCL"; }
+  std::optional<std::string> not_viable() const override {
+    if (std::optional<std::string> reason = why_no_device(parts_.cuda)) return reason;
+    try {
+      parts_.load(parts_.places);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::nullopt;
+  }
+  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::unique_ptr<World> start(const WorldOptions&) override {
+    throw Error(ErrorKind::unsupported, "the nccl backend runs nothing before it has processes");
+  }
+  std::vector<std::pair<std::string, std::string>> environment() const override {
+    if (not_viable()) return {};
+    CudaDeviceFacts facts;
+    int driver = 0;
+    parts_.cuda.device_facts(0, &facts);
+    parts_.cuda.driver_version(&driver);
+    return {{"gpu", facts.name},
+            {"driver", fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10)},
+            {"nccl", nccl_version_text(parts_.load(parts_.places).version)}};
+  }
+  std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
+  std::shared_ptr<Launcher> over_library(const std::string& path) const override {
+    NcclParts parts = parts_;
+    parts.places.library = path;
+    return std::make_shared<NcclBackend>(parts);
+  }
+
+ protected:
+  NcclParts parts_;
+};
+
+int gpu_count(const CudaApi& cuda) {
+  int count = 0;
+  cuda.device_count(&count);
+  return count;
+}
+
+SpawnOptions spawn_options(const CrewOptions& options, GpuSharing sharing) {
+  return {options,
+          [options, sharing](int process) { return nccl_environment(options, sharing, process); }};
+}
+
+// With processes that this one coordinates.
+class NcclCoordination : public NcclBackend {
+ public:
+  NcclCoordination(const NcclParts& parts, const CrewOptions& options)
+      : NcclBackend(parts),
+        sharing_(gpu_sharing(options, parts.load(parts.places).version)),
+        note_(sharing_note(options, sharing_)),
+        coordinator_(options, spawner(spawn_options(options, sharing_))) {}
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    faults_of(options);  // refused before anybody starts
+    return coordinator_.start(options);
+  }
+  Crew* crew() override { return &coordinator_; }
+  std::string note() const override { return note_; }
+
+ private:
+  GpuSharing sharing_;
+  std::string note_;
+  Coordinator coordinator_;
+};
+
+NcclMachine machine_of(const NcclParts& parts, int gpu) {
+  NcclMachine machine;
+  machine.open_nccl = [parts] { return parts.load(parts.places); };
+  machine.open_device = [parts, gpu] { return open_device(parts.cuda, gpu); };
+  return machine;
+}
+
+class NcclWorker : public NcclBackend {
+ public:
+  NcclWorker(const NcclParts& parts, const CrewOptions& options)
+      : NcclBackend(parts),
+        link_(go_to(options.join),
+              nccl_transport(machine_of(parts, options.process / options.ranks_per_gpu),
+                             {options.process, options.processes})) {}
+  std::optional<std::string> not_viable() const override { return std::nullopt; }
+  std::unique_ptr<World> start(const WorldOptions& options) override {
+    std::vector<Fault> faults = faults_of(options);
+    std::unique_ptr<World> world = worker_world(link_, options);
+    return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
+  }
+  Crew* crew() override { return &link_; }
+
+ private:
+  WorkerLink link_;
+};
+
+std::shared_ptr<Launcher> NcclBackend::manned(const CrewOptions& options) const {
+  if (!options.join.empty()) return std::make_shared<NcclWorker>(parts_, options);
+  if (options.host_file)
+    throw Error(ErrorKind::unsupported,
+                "--hosts: the nccl backend runs on the GPUs of this machine");
+  check_gpu_count(options, gpu_count(parts_.cuda));
+  return std::make_shared<NcclCoordination>(parts_, options);
+}
+
+}  // namespace
+
+std::shared_ptr<Launcher> nccl_backend(const NcclParts& parts) {
+  return std::make_shared<NcclBackend>(parts);
+}
+
+}  // namespace shardproof

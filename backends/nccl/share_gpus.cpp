@@ -1,0 +1,75 @@
+#include "shardproof/backends/nccl/share_gpus.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/reduction_order.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kSharesGpus = 23003;
+
+// "NAME=value NAME=\"value\"": those that are not there yet.
+void add_settings(Environment& out, const std::string& text) {
+  std::istringstream in(text);
+  for (std::string word; in >> word;) {
+    const size_t sign = word.find('=');
+    const std::string name = word.substr(0, sign);
+    std::string value = word.substr(sign + 1);
+    std::erase(value, '"');
+    if (std::none_of(out.begin(), out.end(), [&](const auto& set) { return set.first == name; }))
+      out.emplace_back(name, value);
+  }
+}
+
+}  // namespace
+
+GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
+  if (options.ranks_per_gpu == 1 || options.processes == 1) return GpuSharing::none;
+  return nccl_version >= kSharesGpus ? GpuSharing::by_nccl : GpuSharing::as_hosts;
+}
+
+Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {
+  Environment out;
+  add_settings(out, nccl_pins(options.order));
+  switch (sharing) {
+    case GpuSharing::none: break;
+    case GpuSharing::as_hosts:
+      add_settings(out, fmt::format("NCCL_HOSTID=shardproof-{} NCCL_SOCKET_IFNAME=lo "
+                                    "NCCL_NET=Socket",
+                                    process));
+      break;
+    case GpuSharing::by_nccl:
+      // Kernels of all ranks have to fit on the GPU together.
+      add_settings(out,
+                   "NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
+                   "NCCL_NET_GDR_LEVEL=LOC");
+      break;
+  }
+  return out;
+}
+
+std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
+  if (sharing == GpuSharing::none) return {};
+  const std::string times = "its times are not those of as many GPUs";
+  if (sharing == GpuSharing::by_nccl)
+    return fmt::format("{} ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); {}",
+                       options.ranks_per_gpu, times);
+  return fmt::format(
+      "{} ranks on each GPU (NCCL_HOSTID of its own each, sockets over loopback); {}",
+      options.ranks_per_gpu, times);
+}
+
+void check_gpu_count(const CrewOptions& options, int gpus) {
+  const int needed = (options.processes + options.ranks_per_gpu - 1) / options.ranks_per_gpu;
+  if (needed <= gpus) return;
+  throw Error(ErrorKind::unsupported,
+              fmt::format("backend nccl: {} processes need {} GPUs, and {} {} visible; "
+                          "--ranks-per-gpu {} puts them on {}",
+                          options.processes, needed, gpus, gpus == 1 ? "is" : "are",
+                          (options.processes + gpus - 1) / gpus, gpus == 1 ? "it" : "these"));
+}
+
+}  // namespace shardproof

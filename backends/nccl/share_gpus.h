@@ -1,0 +1,26 @@
+// How ranks of NCCL share GPUs when there are fewer GPUs than ranks, and what the processes'
+// environment has to say for it.
+#pragma once
+
+#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/remote/detail/children.h"
+
+namespace shardproof {
+
+enum class GpuSharing : uint8_t {
+  none,      // one rank each
+  as_hosts,  // each rank says that it is a machine of its own: sockets over loopback
+  by_nccl,   // NCCL 2.30.3 and newer takes several ranks on one GPU
+};
+GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version);
+
+// Of one process: how GPUs are shared, and the order in which it is to add.
+Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process);
+
+// What a report has to say about times of such a run; empty: nothing.
+std::string sharing_note(const CrewOptions& options, GpuSharing sharing);
+
+// Throws Error(unsupported) when the machine has too few.
+void check_gpu_count(const CrewOptions& options, int gpus);
+
+}  // namespace shardproof

@@ -1,0 +1,62 @@
+// Before processes exchange something for the first time, a transport that keeps communicators
+// makes one for them; that takes all processes of the run, so all are told.
+#include <algorithm>
+#include <set>
+
+#include "shardproof/backends/remote/detail/judging_world.h"
+#include "shardproof/backends/remote/detail/worker_world.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMostRanks = 1 << 12;  // of a group whose siblings are all looked at
+
+std::vector<int> team_of(const std::vector<int32_t>& members, const RankBlocks& blocks) {
+  std::set<int> team;
+  for (const int32_t rank : members) team.insert(blocks.process_of(rank));
+  return {team.begin(), team.end()};
+}
+
+// The teams of all groups along the same axes, this one first; only this one where processes are in
+// several of them.
+std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
+                                            const RankBlocks& blocks) {
+  std::vector<std::vector<int>> teams{team_of(group.members(own), blocks)};
+  if (group.count() * group.size() > kMostRanks) return teams;
+  for (int64_t sibling = 0; sibling < group.count(); ++sibling)
+    if (sibling != own) teams.push_back(team_of(group.members(sibling), blocks));
+  std::set<int> taken;
+  for (const std::vector<int>& team : teams)
+    for (const int process : team)
+      if (!taken.insert(process).second) {
+        teams.resize(1);
+        return teams;
+      }
+  return teams;
+}
+
+}  // namespace
+
+void JudgingWorld::form_teams(const GateEvent& event) {
+  const Group& group = event.collective.group;
+  const int64_t own = group.sibling_of(event.parts.front().rank);
+  const std::vector<std::vector<int>> teams = crew_.new_teams(sibling_teams(group, own, blocks_));
+  if (teams.empty()) return;
+  WireWriter message;
+  message.add(static_cast<int64_t>(Order::form));
+  message.add(static_cast<int64_t>(teams.size()));
+  for (const std::vector<int>& team : teams)
+    message.add(std::vector<int64_t>(team.begin(), team.end()));
+  for (int process = 0; process < crew_.processes(); ++process) crew_.send(process, message);
+}
+
+void WorkerWorld::form(WireReader& in) {
+  std::vector<std::vector<int>> teams;
+  for (int64_t count = in.number(); count > 0; --count) {
+    const std::vector<int64_t> team = in.numbers();
+    teams.emplace_back(team.begin(), team.end());
+  }
+  link_.transport().form(teams);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,19 @@
+// The spawner: starts the processes of a crew on this machine itself, without an mpirun.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/detail/children.h"
+
+namespace shardproof {
+
+struct SpawnOptions {
+  CrewOptions crew;
+  // What is added to this process's own, beside the number (kProcessVariable).
+  std::function<Environment(int process)> environment;
+};
+std::unique_ptr<Starter> spawner(const SpawnOptions& options);
+
+}  // namespace shardproof

@@ -1,0 +1,116 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "shardproof/backends/remote/detail/children.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kKeptOutput = 1 << 14;
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+// Of a process that may end at any moment.
+std::string words_of(pid_t pid) {
+  const int file = ::open(fmt::format("/proc/{}/cmdline", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string words;
+  char chunk[4096];
+  for (ssize_t n; (n = ::read(file, chunk, sizeof(chunk))) > 0;)
+    words.append(chunk, static_cast<size_t>(n));
+  ::close(file);
+  return words;
+}
+
+// Processes of this machine that were started with that word.
+std::vector<pid_t> started_with(const std::string& word) {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at("/proc", ignored), end; at != end;
+       at.increment(ignored)) {
+    const pid_t pid = std::atoi(at->path().filename().c_str());
+    if (pid <= 0 || pid == ::getpid()) continue;
+    if (words_of(pid).find(word) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace
+
+Child start_child(const std::vector<std::string>& words, const Environment& more) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(ErrorKind::io, fmt::format("no pipe: {}", std::strerror(errno)));
+  std::vector<std::string> own_words = words;
+  const std::vector<char*> arguments = pointers(own_words);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw Error(ErrorKind::io, fmt::format("no process: {}", std::strerror(errno)));
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    const int nothing = ::open("/dev/null", O_RDONLY);
+    if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+    // No other thread of this process can hold the lock: who starts processes has one thread.
+    for (const auto& [name, value] : more) ::setenv(name.c_str(), value.c_str(), 1);
+    ::execvp(arguments[0], arguments.data());
+    ::_exit(kNotFoundExit);
+  }
+  ::close(ends[1]);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {child, ends[0]};
+}
+
+void read_output(int output, std::string& text) {
+  char chunk[4096];
+  for (ssize_t n; (n = ::read(output, chunk, sizeof(chunk))) > 0;)
+    text.append(chunk, static_cast<size_t>(n));
+  if (text.size() > 2 * kKeptOutput) text.erase(0, text.size() - kKeptOutput);
+}
+
+std::string first_words(const std::string& output) {
+  constexpr size_t kLongest = 240;
+  std::istringstream in(output);
+  std::string words;
+  for (std::string line; std::getline(in, line) && words.size() < kLongest;) {
+    line.erase(0, line.find_first_not_of(" -"));
+    if (!line.empty()) words += (words.empty() ? "" : " ") + line;
+  }
+  return words.empty() ? "nothing" : words;
+}
+
+void Endings::kill_all(const std::string& word, pid_t but) {
+  for (const pid_t pid : started_with(word)) {
+    if (pid == but) continue;
+    ::kill(pid, SIGKILL);
+    killed_.insert(pid);
+  }
+}
+
+bool Endings::reap() {
+  std::erase_if(killed_, [](pid_t pid) {
+    return ::waitpid(pid, nullptr, WNOHANG) == pid || ::kill(pid, 0) != 0;
+  });
+  return killed_.empty();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "shardproof/cli/detail/places.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPackage = "nvidia/nccl/lib";
+
+// Of a Python that is installed at PREFIX: PREFIX/lib/python3.12/site-packages.
+void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (fs::directory_iterator at(prefix / "lib", ignored), end; at != end; at.increment(ignored)) {
+    if (!at->path().filename().string().starts_with("python3")) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      const fs::path folder = at->path() / packages / kPackage;
+      if (fs::is_directory(folder, ignored)) found.push_back(folder.string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  for (const std::string& folder : found)
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(folder);
+}
+
+}  // namespace
+
+std::vector<std::string> library_folders() {
+  std::vector<std::string> folders;
+  const char* const path = std::getenv("PATH");
+  std::istringstream in(path == nullptr ? "" : path);
+  std::error_code ignored;
+  for (std::string folder; std::getline(in, folder, ':');)
+    if (fs::exists(fs::path(folder) / "python3", ignored))
+      add_packages_of(fs::path(folder).parent_path(), folders);
+  for (const char* prefix : {"/usr/local", "/usr"}) add_packages_of(prefix, folders);
+  return folders;
+}
+
+}  // namespace shardproof

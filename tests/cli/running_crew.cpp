@@ -1,0 +1,148 @@
+#include "shardproof/tests/cli/running_crew.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <thread>
+
+namespace shardproof {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+std::string read_whole(const fs::path& path) {
+  std::string text;
+  FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return text;
+  std::array<char, 4096> chunk;
+  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), file))
+    text.append(chunk.data(), n);
+  std::fclose(file);
+  return text;
+}
+
+namespace {
+
+// Processes, zombies left out, one of whose words holds the text.
+std::vector<pid_t> processes_with(const std::string& text) {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
+    const pid_t pid = std::atoi(at->path().filename().c_str());
+    if (pid > 0 && pid != getpid() &&
+        read_whole(at->path() / "cmdline").find(text) != std::string::npos)
+      found.push_back(pid);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Running::Running(const char* program, const char* backend, const std::string& file,
+                 const std::string& out)
+    : file_(file), out_(out) {
+  pid_ = fork();
+  if (pid_ != 0) return;
+  setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
+  if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
+  execl(program, program, "run", file.c_str(), "--backend", backend, "--processes", "3",
+        "--timeout", "3s", static_cast<char*>(nullptr));
+  _exit(9);
+}
+
+std::vector<pid_t> Running::processes() const {
+  std::vector<pid_t> found;
+  for (const pid_t pid : processes_with("--join-crew")) {
+    const std::string words = read_whole(fs::path("/proc") / std::to_string(pid) / "cmdline");
+    if (words.find(file_) != std::string::npos && words.find("mpirun") != 0) found.push_back(pid);
+  }
+  return found;
+}
+
+std::vector<pid_t> Running::wait_for_processes() const {
+  const auto limit = Clock::now() + std::chrono::seconds(30);
+  std::vector<pid_t> found = processes();
+  for (; found.size() < 6 && Clock::now() < limit; found = processes())
+    std::this_thread::sleep_for(milliseconds(5));
+  return found;
+}
+
+std::vector<pid_t> Running::workers() const {
+  const std::vector<pid_t> crew = processes();
+  std::vector<pid_t> found;
+  for (const pid_t pid : crew) {
+    const std::string stat = read_whole(fs::path("/proc") / std::to_string(pid) / "stat");
+    const pid_t parent = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+    if (std::find(crew.begin(), crew.end(), parent) != crew.end()) found.push_back(pid);
+  }
+  return found;
+}
+
+int Running::code() {
+  const auto limit = Clock::now() + std::chrono::seconds(120);
+  int status = 0;
+  while (waitpid(pid_, &status, WNOHANG) != pid_) {
+    if (Clock::now() > limit) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, &status, 0);
+      return -2;
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool Running::all_gone() const {
+  const auto limit = Clock::now() + std::chrono::seconds(5);
+  while (!processes_with(file_).empty() && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(5));
+  return processes_with(file_).empty();
+}
+
+ScenarioFolder::ScenarioFolder()
+    : path_(fs::path(testing::TempDir()) / ("shardproof_crew_" + std::to_string(getpid()))) {
+  fs::remove_all(path_);
+  fs::create_directories(path_);
+}
+
+ScenarioFolder::~ScenarioFolder() { fs::remove_all(path_); }
+
+std::string ScenarioFolder::write(const std::string& name, const std::string& text) const {
+  std::ofstream(path_ / name, std::ios::binary) << text;
+  return (path_ / name).string();
+}
+
+std::string ScenarioFolder::endless() const {
+  return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
+      "tensors": {"x": {"shape": [512, 512]}},
+      "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  h = all_reduce(h, max)"]}})json");
+}
+
+void hurt_one(const char* program, const char* backend, int signal, uint64_t seed,
+              const char* word) {
+  const ScenarioFolder folder;
+  std::mt19937_64 random(seed);
+  Running run(program, backend, folder.endless(), (folder.path() / "out.txt").string());
+  const std::vector<pid_t> crew = run.wait_for_processes();
+  ASSERT_EQ(crew.size(), 6u) << run.text();
+  std::this_thread::sleep_for(milliseconds(random() % 1500));
+  const std::vector<pid_t> workers = run.workers();
+  ASSERT_EQ(workers.size(), 3u);
+  ASSERT_EQ(kill(workers[random() % 3], signal), 0);
+  EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
+  EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
+  EXPECT_NE(run.text().find(word), std::string::npos) << run.text();
+  EXPECT_TRUE(run.all_gone()) << "seed " << seed;
+}
+
+}  // namespace shardproof

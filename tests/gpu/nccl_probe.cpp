@@ -1,0 +1,303 @@
+#include "shardproof/tests/gpu/nccl_probe.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "shardproof/backends/nccl/nccl_transport.h"
+#include "shardproof/backends/nccl/share_gpus.h"
+#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/rng.h"
+
+namespace shardproof {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLimit{120};  // of all ranks of one group
+constexpr int64_t kBitSizes[] = {1, 1000, 4099, 65536, 100003, 1048577};
+constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26};
+constexpr int kWarmUps = 5, kRepetitions = 20;
+
+struct Options {
+  std::string mode;  // bits, times
+  int ranks = 2, ranks_per_gpu = 1;
+  std::string order = "ring";
+  std::string library;
+  int64_t most_bytes = int64_t{1} << 26;  // of times
+  int rank = -1;                          // of a child
+  std::string id;
+};
+
+Options read_options(int argc, char** argv) {
+  Options options;
+  options.mode = argc > 1 ? argv[1] : "";
+  for (int i = 2; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--ranks") options.ranks = std::stoi(value);
+    if (name == "--ranks-per-gpu") options.ranks_per_gpu = std::stoi(value);
+    if (name == "--nccl-library") options.library = value;
+    if (name == "--order") options.order = value;
+    if (name == "--most") options.most_bytes = std::stoll(value);
+    if (name == "--rank") options.rank = std::stoi(value);
+    if (name == "--id") options.id = value;
+  }
+  return options;
+}
+
+std::string hex_of(const NcclId& id) {
+  std::string text;
+  for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string bytes_of(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+CrewOptions crew_of(const Options& options, const std::string& order) {
+  CrewOptions crew;
+  crew.processes = options.ranks;
+  crew.ranks_per_gpu = options.ranks_per_gpu;
+  if (!order.empty()) crew.order = parse_reduction_schedule(order);
+  return crew;
+}
+
+// --- a rank
+
+class Rank {
+ public:
+  Rank(const Options& options, const NcclParts& parts) : options_(options), parts_(parts) {
+    NcclMachine machine;
+    machine.open_nccl = [this] { return parts_.load(parts_.places); };
+    machine.open_device = [this] {
+      device_ = open_device(parts_.cuda, options_.rank / options_.ranks_per_gpu);
+      return device_;
+    };
+    transport_ = nccl_transport(machine, {options_.rank, options_.ranks});
+    transport_->join(bytes_of(options_.id));
+    for (int rank = 0; rank < options_.ranks; ++rank) team_.push_back(rank);
+  }
+
+  // Lines that name what differs; empty: all bits are equal.
+  int compare_bits() {
+    int different = 0;
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const int64_t count : kBitSizes) different += compare_one(dtype, count);
+    return different;
+  }
+
+  void measure() {
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+          CollectiveKind::broadcast, CollectiveKind::all_to_all})
+      for (const int64_t bytes : kTimeBytes)
+        if (bytes <= options_.most_bytes) measure_one(kind, bytes);
+  }
+
+ private:
+  Tensor input_of(int rank, DType dtype, int64_t count) const {
+    Tensor tensor = Tensor::empty(dtype, Dims{count});
+    const Rng rng(static_cast<uint64_t>(rank) + 17, static_cast<uint64_t>(count));
+    for (int64_t i = 0; i < count; ++i)
+      store_f64(tensor.mutate() + i * size_of(dtype), dtype, rng.normal(static_cast<uint64_t>(i)));
+    return tensor;
+  }
+
+  double run(Exchange& e, Bytes& in, Bytes& out) {
+    e.send = in.device_data(device_);
+    e.recv = out.device_mutate(device_);
+    transport_->start(e);
+    while (!transport_->done()) {
+    }
+    return transport_->last_time()->microseconds;
+  }
+
+  Exchange exchange(CollectiveKind kind, DType dtype, int64_t count) const {
+    Exchange e;
+    e.kind = kind;
+    e.part = FoldPart::whole;
+    e.dtype = dtype;
+    e.team = team_;
+    e.count = count;
+    e.side = Side::device;
+    return e;
+  }
+
+  int compare_one(DType dtype, int64_t count) {
+    Collective c;
+    c.kind = CollectiveKind::all_reduce;
+    c.dtype = dtype;
+    c.group = Group::world(options_.ranks);
+    c.count = count;
+    c.schedule = parse_reduction_schedule(options_.order);
+    std::vector<Tensor> inputs;
+    for (int rank = 0; rank < options_.ranks; ++rank)
+      inputs.push_back(input_of(rank, dtype, count));
+    const Tensor expected = *reference(c, inputs).front();
+    c.schedule = {};
+    const Tensor plain = *reference(c, inputs).front();
+    Exchange e = exchange(CollectiveKind::all_reduce, dtype, count);
+    Bytes in = inputs[static_cast<size_t>(options_.rank)].buffer->bytes;
+    Bytes out = Bytes::on_device(device_, in.size());
+    run(e, in, out);
+    int64_t different = 0, from_plain = 0;
+    const size_t size = static_cast<size_t>(size_of(dtype));
+    for (size_t at = 0; at < static_cast<size_t>(out.size()); at += size) {
+      different += std::memcmp(out.data() + at, expected.data() + at, size) != 0;
+      from_plain += std::memcmp(expected.data() + at, plain.data() + at, size) != 0;
+    }
+    if (options_.rank == 0)
+      fmt::print(
+          "{{\"order\": \"{}\", \"ranks\": {}, \"dtype\": \"{}\", \"count\": {}, "
+          "\"different\": {}, \"apart_from_group_order\": {}}}\n",
+          options_.order, options_.ranks, name(dtype), count, different, from_plain);
+    return different != 0;
+  }
+
+  void measure_one(CollectiveKind kind, int64_t bytes) {
+    const int64_t n = options_.ranks, count = std::max<int64_t>(bytes / 4 / n, 1) * n,
+                  part = count / n;
+    const bool gathers = kind == CollectiveKind::all_gather;
+    const bool scatters = kind == CollectiveKind::reduce_scatter;
+    Exchange e = exchange(kind, DType::f32, gathers || scatters ? part : count);
+    const std::vector<int64_t> even(static_cast<size_t>(n), part);
+    if (gathers || scatters) e.recv_counts = even;
+    if (kind == CollectiveKind::all_to_all) e.send_counts = e.recv_counts = even;
+    Bytes in = Bytes::zeros(4 * (gathers ? part : count));
+    Bytes out = Bytes::on_device(device_, 4 * (scatters ? part : count));
+    for (int i = 0; i < kWarmUps; ++i) run(e, in, out);
+    std::vector<double> times;
+    for (int i = 0; i < kRepetitions; ++i) times.push_back(run(e, in, out));
+    std::sort(times.begin(), times.end());
+    const std::optional<double> estimate = transport_->estimate(e);
+    if (options_.rank != 0) return;
+    const double median = times[times.size() / 2], total = static_cast<double>(4 * count);
+    const double algbw = total / median / 1000;
+    fmt::print(
+        "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"us_median\": {:.2f}, "
+        "\"us_least\": {:.2f}, \"us_most\": {:.2f}, \"algbw_GBps\": {:.3f}, "
+        "\"busbw_GBps\": {:.3f}, \"us_by_nccls_model\": {}}}\n",
+        name(kind), n, 4 * count, median, times.front(), times.back(), algbw,
+        algbw * bus_factor(kind), estimate ? fmt::format("{:.2f}", *estimate) : "null");
+  }
+
+  double bus_factor(CollectiveKind kind) const {
+    const double n = options_.ranks;
+    if (kind == CollectiveKind::all_reduce) return 2 * (n - 1) / n;
+    if (kind == CollectiveKind::broadcast) return 1;
+    return (n - 1) / n;
+  }
+
+  Options options_;
+  NcclParts parts_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<NcclTransport> transport_;
+  std::vector<int> team_;
+};
+
+int be_rank(const Options& options, const NcclParts& parts) {
+  Rank rank(options, parts);
+  if (options.mode == "bits") return rank.compare_bits() == 0 ? 0 : 1;
+  rank.measure();
+  return 0;
+}
+
+// --- all ranks
+
+// Starts them with what their order and the sharing of GPUs need, and waits for all.
+int run_ranks(const Options& options, const NcclParts& parts, const std::string& order) {
+  const NcclApi api = parts.load(parts.places);
+  const CrewOptions crew = crew_of(options, order);
+  const GpuSharing sharing = gpu_sharing(crew, api.version);
+  NcclId id{};
+  if (api.get_unique_id(&id) != nccl::kSuccess)
+    throw Error(ErrorKind::unsupported, "NCCL gives no id");
+  std::vector<Child> ranks;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe").string(),
+                                   options.mode,
+                                   "--ranks",
+                                   fmt::format("{}", options.ranks),
+                                   "--ranks-per-gpu",
+                                   fmt::format("{}", options.ranks_per_gpu),
+                                   "--rank",
+                                   fmt::format("{}", rank),
+                                   "--most",
+                                   fmt::format("{}", options.most_bytes),
+                                   "--id",
+                                   hex_of(id),
+                                   "--order",
+                                   order.empty() ? "rank" : order};
+    if (!options.library.empty()) words.insert(words.end(), {"--nccl-library", options.library});
+    ranks.push_back(start_child(words, nccl_environment(crew, sharing, rank)));
+  }
+  int code = 0;
+  std::string output;
+  const Clock::time_point limit = Clock::now() + kLimit;
+  for (const Child& child : ranks) {
+    int status = 0;
+    while (::waitpid(child.pid, &status, WNOHANG) == 0) {
+      if (Clock::now() > limit || code != 0) ::kill(-child.pid, SIGKILL);
+      for (const Child& other : ranks) read_output(other.output, output);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    read_output(child.output, output);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) code = 1;
+  }
+  for (const Child& child : ranks) {
+    read_output(child.output, output);
+    ::close(child.output);
+  }
+  fmt::print("{}", output);
+  if (code != 0) fmt::print("FAILED: order {}, {} ranks\n", order, options.ranks);
+  return code;
+}
+
+// A rank that is a machine of its own is a node of the tree.
+std::string tree_text(const Options& options, int version) {
+  const bool as_hosts = gpu_sharing(crew_of(options, ""), version) == GpuSharing::as_hosts;
+  return as_hosts ? fmt::format("tree(nodes={})", options.ranks) : "tree";
+}
+
+}  // namespace
+
+int probe_main(int argc, char** argv, const NcclParts& given) {
+  try {
+    const Options options = read_options(argc, argv);
+    NcclParts parts = given;
+    if (!options.library.empty()) parts.places.library = options.library;
+    if (options.mode != "bits" && options.mode != "times")
+      throw_bad_input(
+          "usage: {} bits|times [--ranks N] [--ranks-per-gpu N] "
+          "[--nccl-library PATH] [--most BYTES]",
+          argv[0]);
+    if (options.rank >= 0) return be_rank(options, parts);
+    if (const auto reason = why_no_device(parts.cuda)) throw Error(ErrorKind::unsupported, *reason);
+    int gpus = 0;
+    parts.cuda.device_count(&gpus);
+    check_gpu_count(crew_of(options, ""), gpus);
+    const int version = parts.load(parts.places).version;
+    fmt::print("{{\"nccl\": \"{}\", \"ranks\": {}, \"note\": \"{}\"}}\n",
+               nccl_version_text(version), options.ranks,
+               sharing_note(crew_of(options, ""), gpu_sharing(crew_of(options, ""), version)));
+    if (options.mode == "times") return run_ranks(options, parts, "");
+    const int ring = run_ranks(options, parts, "ring");
+    return std::max(ring, run_ranks(options, parts, tree_text(options, version)));
+  } catch (const Error& error) {
+    fmt::print(stderr, "nccl_probe: {}\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,10 @@
+// nccl_probe on the machine's own GPUs.
+#include "shardproof/cli/detail/places.h"
+#include "shardproof/tests/gpu/nccl_probe.h"
+
+int main(int argc, char** argv) {
+  shardproof::NcclParts parts;
+  parts.cuda = shardproof::runtime_cuda_api();
+  parts.places.folders = shardproof::library_folders();
+  return shardproof::probe_main(argc, argv, parts);
+}

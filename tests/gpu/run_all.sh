@@ -1,0 +1,124 @@
+#!/bin/sh
+# Everything that needs a GPU, in one go and within eight minutes, on a machine that has a driver and an
+# NCCL but needs nothing else: no compiler, no MPI, no network, no packages. Run it at the top of a
+# package made by `./dev gpu`:
+#
+#   tests/gpu/run_all.sh [RESULTS]      default: bench/results/<name of the GPU>/
+#
+# Each step's log, with the command that made it, goes to RESULTS; summary.md says how each ended.
+# Exit code: 0 all went well; 1 a step failed; 2 there is no GPU, or no NCCL.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+
+PROGRAMS=${PROGRAMS:-bin}
+LIMIT=480 # seconds, of everything
+began=$(date +%s)
+failed=0
+
+say() { printf '%s\n' "$*"; }
+die() {
+  printf 'run_all.sh: %s\n' "$1" >&2
+  exit 2
+}
+left() { echo $((LIMIT - $(date +%s) + began)); }
+
+# step NAME SECONDS COMMAND...: runs it for at most so long, and never beyond the limit of all.
+step() {
+  name=$1
+  seconds=$2
+  shift 2
+  rest=$(left)
+  [ "$rest" -ge "$seconds" ] || seconds=$rest
+  log="$results/$name.log"
+  printf '$ %s\n' "$*" >"$log"
+  if [ "$seconds" -le 0 ]; then
+    ended="not run: no time left"
+    failed=1
+  else
+    start=$(date +%s)
+    timeout -k 5 "$seconds" "$@" >>"$log" 2>&1
+    code=$?
+    took=$(($(date +%s) - start))
+    case $code in
+      0) ended="good, $took s" ;;
+      124 | 137) ended="FAILED: no end within $seconds s" ;;
+      *) ended="FAILED: exit code $code after $took s" ;;
+    esac
+    [ "$code" = 0 ] || failed=1
+  fi
+  say "  $name: $ended"
+  # shellcheck disable=SC2016  # the quotes are Markdown's
+  printf '| %s | %s | `%s` |\n' "$name" "$ended" "$*" >>"$summary"
+}
+
+# skip NAME REASON
+skip() {
+  say "  $1: not run: $2"
+  printf '| %s | not run: %s | |\n' "$1" "$2" >>"$summary"
+}
+
+[ -x "$PROGRAMS/shardproof" ] || die "$PROGRAMS/shardproof is not there; ./dev gpu makes a package"
+backend=$("$PROGRAMS/shardproof" list backends | sed -n '/^  nccl /p')
+case $backend in
+  *"not here: "*) die "the nccl backend cannot run: ${backend#*not here: }" ;;
+  "") die "$PROGRAMS/shardproof has no nccl backend" ;;
+esac
+
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | grep -c .)
+[ "$gpus" -gt 0 ] || gpus=1
+machine=$(printf '%s_x%s' "${gpu:-unknown gpu}" "$gpus" | tr 'A-Z ' 'a-z_' | tr -cd 'a-z0-9_.-')
+results=${1:-bench/results/$machine}
+mkdir -p "$results" || die "$results cannot be made"
+summary="$results/summary.md"
+{
+  say "# $gpus x ${gpu:-unknown GPU}"
+  say
+  nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | sed -n '1s/^/driver /p'
+  "$PROGRAMS/shardproof" --version
+  say
+  say '| step | result | command |'
+  say '|---|---|---|'
+} >"$summary"
+
+# So many ranks share one GPU when there are fewer GPUs than ranks.
+sharing() { echo $((($1 + gpus - 1) / gpus)); }
+say "results go to $results"
+step corpus_host 60 "$PROGRAMS/shardproof" run scenarios/corpus
+
+step ops 120 "$PROGRAMS/gpu_ops_test" --gtest_brief=1
+step corpus_cuda 90 "$PROGRAMS/shardproof" run scenarios/corpus --device cuda \
+  --json "$results/corpus_cuda.json"
+
+for ranks in 1 2 4; do
+  step "corpus_nccl_$ranks" 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
+    --processes "$ranks" --ranks-per-gpu "$(sharing "$ranks")" --timeout 60s \
+    --json "$results/corpus_nccl_$ranks.json"
+done
+
+# What NCCL adds in its ring and its tree, beside what --order ring|tree says, to the bit.
+for ranks in 2 4; do
+  step "bits_$ranks" 90 "$PROGRAMS/nccl_probe" bits --ranks "$ranks" \
+    --ranks-per-gpu "$(sharing "$ranks")"
+done
+
+# Measured, and what NCCL's own model says.
+for ranks in 1 2 4; do
+  step "times_$ranks" 60 "$PROGRAMS/nccl_probe" times --ranks "$ranks" \
+    --ranks-per-gpu "$(sharing "$ranks")"
+done
+step bench_all_reduce_2 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+  --ranks-per-gpu "$(sharing 2)" -b 8 -e 64M -f 32 --json "$results/bench_all_reduce_2.json" \
+  --topology "flat(latency='20 us', bandwidth='2 GB/s')"
+
+if command -v compute-sanitizer >/dev/null 2>&1; then
+  step sanitizer 60 compute-sanitizer --error-exitcode 9 --target-processes all --require-cuda-init no \
+    "$PROGRAMS/nccl_probe" bits --ranks 1
+else
+  skip sanitizer "compute-sanitizer is not on the PATH"
+fi
+
+took=$(($(date +%s) - began))
+say "$took s of at most $LIMIT; $summary"
+printf '\n%s s in all.\n' "$took" >>"$summary"
+exit $failed

@@ -1,0 +1,47 @@
+#include <cstdlib>
+
+#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/tests/gpu/stand_in/nccl.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+namespace {
+
+int number_in(const char* name, int fallback) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
+ReductionSchedule pinned_order() {
+  const char* const algorithm = std::getenv("NCCL_ALGO");
+  if (algorithm == nullptr) return {};
+  const std::string name = std::string(algorithm) == "Ring" ? "ring" : "tree";
+  return parse_reduction_schedule(
+      fmt::format("{}(channels={})", name, number_in("NCCL_MAX_CTAS", 1)));
+}
+
+}  // namespace
+
+StandInOptions machine_in_environment() {
+  StandInOptions options;
+  options.devices = number_in("STAND_IN_GPUS", 8);
+  options.driver_version = number_in("STAND_IN_DRIVER", 13000);
+  options.patience_seconds = 60;
+  return options;
+}
+
+NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
+  NcclParts parts;
+  parts.cuda = cuda;
+  parts.load = [](const NcclPlaces&) {
+    stand_in::NcclOptions options;
+    options.version = number_in("STAND_IN_NCCL", 22809);
+    options.order = pinned_order();
+    options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
+    options.enqueue = StandIn::enqueue;
+    return stand_in::nccl_api(options);
+  };
+  return parts;
+}
+
+}  // namespace shardproof
