@@ -23,6 +23,9 @@ class NcclBackend : public Launcher {
     return std::nullopt;
   }
   std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> refuses_device() const override {
+    return "each of its ranks has a GPU of its own, and computes there";
+  }
   std::unique_ptr<World> start(const WorldOptions&) override {
     throw Error(ErrorKind::unsupported, "the nccl backend runs nothing before it has processes");
   }
