@@ -49,7 +49,8 @@ if(SHARDPROOF_CUDA)
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
     set(SHARDPROOF_HAVE_CUDA ON)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80)  # newer devices compile its PTX when they load it
+      # Code for Hopper; others from Ampere on compile the PTX when they load it.
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
     endif()
     list(GET CMAKE_CUDA_ARCHITECTURES 0 SHARDPROOF_OLDEST_CAPABILITY)
     string(REGEX MATCH "^[0-9]+" SHARDPROOF_OLDEST_CAPABILITY "${SHARDPROOF_OLDEST_CAPABILITY}")
