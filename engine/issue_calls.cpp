@@ -51,11 +51,13 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
                                   const LocalTensor& flat, ValueId output) {
   const StreamId stream = stream_of(instr);
   if (item.in_place) {
-    const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, &item, output]() mutable {
-      LocalTensor shaped = unpack_item(item, flat, at(output));
-      write_through(at(output), shaped);
-      made(output, at(output));
-    });
+    // The value may be gone when the call ends: a view that no later line reads.
+    LocalTensor target = at(output);
+    const Ticket ticket =
+        launch(instr, on, "unpack", {}, [this, flat, target, &item, output]() mutable {
+          write_through(target, unpack_item(item, flat, target));
+          made(output, target);
+        });
     tickets[static_cast<size_t>(output)] = ticket;
     return;
   }

@@ -68,6 +68,7 @@ void PendingOp::clear() {
   outputs.clear();
   aliases.clear();
   results.clear();
+  target = {};
 }
 
 // --- issue
@@ -154,6 +155,7 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
     cost.bytes = std::max(cost.bytes, part.prepared->cost.bytes);
   }
   const bool writes = compute.into != kNoValue, runs = !op.parts.empty();
+  if (writes) op.target = at(compute.into);
   const StreamId stream = stream_of(instr);
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     LocalTensor result = op.result(o);
@@ -192,8 +194,8 @@ void Executor::Frame::run(PendingOp& op) {
   if (run_kernels(op)) {
     const Compute& compute = op.compute();
     if (compute.into != kNoValue) {
-      write_through(at(compute.into), op.results[0]);
-      made(compute.into, at(compute.into));
+      write_through(op.target, op.results[0]);
+      made(compute.into, op.target);
     } else {
       for (size_t o = 0; o < op.results.size(); ++o) made(compute.outputs[o], op.results[o]);
     }

@@ -41,6 +41,7 @@ struct PendingOp {
   std::vector<Block> inputs, outputs;  // of the first part, then of the second, ...
   std::vector<Block> aliases;          // where a view op gives views; of its one output
   std::vector<LocalTensor> results;    // of each output, for those who look at them after the run
+  LocalTensor target;                  // written in place; its value may be gone when the op runs
 
   const Compute& compute() const { return std::get<Compute>(instr->action); }
   LocalTensor result(size_t output) const;
