@@ -54,16 +54,23 @@ bool partials_agree(const std::vector<Placement>& placements) {
   return true;
 }
 
-// A cut value is never turned into partials behind the author's back, though it would cost nothing:
-// the price comes with the next line.
-bool makes_partials_of_shards(const Choice& choice, const std::vector<Placed>& inputs) {
+// Partials are never made behind the author's back of what is cut, nor on an axis where no input
+// has any, though it may save bytes: the price comes with the next line.
+bool makes_partials(const Choice& choice, const std::vector<Placed>& inputs) {
+  const auto has_partials = [](const Placed& input, int axis) {
+    return input.spec && input.spec->placement(axis).is_partial();
+  };
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].spec || !choice.inputs[i]) continue;
-    for (int axis = 0; axis < inputs[i].spec->mesh().axis_count(); ++axis)
-      if (choice.inputs[i]->placement(axis).is_partial() &&
-          inputs[i].spec->placement(axis).is_shard() &&
-          inputs[i].spec->mesh().axes()[static_cast<size_t>(axis)].size > 1)
+    for (int axis = 0; axis < inputs[i].spec->mesh().axis_count(); ++axis) {
+      if (!choice.inputs[i]->placement(axis).is_partial() || has_partials(inputs[i], axis) ||
+          inputs[i].spec->mesh().axes()[static_cast<size_t>(axis)].size == 1)
+        continue;
+      if (inputs[i].spec->placement(axis).is_shard()) return true;
+      if (std::none_of(inputs.begin(), inputs.end(),
+                       [&](const Placed& other) { return has_partials(other, axis); }))
         return true;
+    }
   }
   return false;
 }
@@ -352,7 +359,7 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
   const Choice* best = nullptr;
   std::tuple<Price, int> least;
   for (const Choice& choice : all) {
-    if (makes_partials_of_shards(choice, inputs)) continue;
+    if (makes_partials(choice, inputs)) continue;
     std::tuple<Price, int> price;
     try {
       const std::optional<Price> limit =
