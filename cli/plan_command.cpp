@@ -6,6 +6,7 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/planner.h"
+#include "shardproof/ops/torch_names.h"
 #include "shardproof/scenarios/topology.h"
 
 namespace shardproof {
@@ -46,14 +47,6 @@ Dims read_shape(const std::string& text) {
   return shape;
 }
 
-DType read_dtype(const std::string& text) {
-  const std::optional<DType> dtype = parse_dtype(text);
-  if (dtype) return *dtype;
-  NearestName nearest(text);
-  for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));
-  throw_bad_input("unknown dtype \"{}\"{}", text, nearest.hint());
-}
-
 template <typename Action>
 auto of_option(const char* option, Action action) {
   try {
@@ -65,7 +58,9 @@ auto of_option(const char* option, Action action) {
   }
 }
 
+// Between two meshes each piece goes straight to where it is needed: there is nothing to compare.
 std::string comparison(const PlannerResult& result, const Spec& from, const Spec& to) {
+  if (!(from.mesh() == to.mesh())) return "";
   Fraction naive(0);
   for (const PlanStep& step : gather_then_slice(from, to).steps)
     naive = naive + cost_of(step).bytes;
@@ -81,7 +76,7 @@ int plan_command(const Words& words, const Registries&) {
   if (tensor.size() != 2)
     throw_bad_input("plan: expected a shape and a dtype: shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
-  const DType dtype = read_dtype(tensor[1]);
+  const DType dtype = dtype_named(tensor[1]);
   const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(needed(given, "mesh")); });
   const Mesh to_mesh =
       given.count("to-mesh")

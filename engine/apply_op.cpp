@@ -1,5 +1,6 @@
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -13,7 +14,7 @@ bool is_value_param(ParamKind kind) {
 std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
   if (param.kind == ParamKind::dtype) {
     if (expr.kind == ExprKind::name && expr.name.plain())
-      if (std::optional<DType> dtype = parse_dtype(expr.name.texts[0])) return AttrValue(*dtype);
+      return AttrValue(dtype_named(expr.name.texts[0]));
     throw_bad_input("argument {}: expected a dtype, found {}", param.name, to_string(expr));
   }
   if (param.kind == ParamKind::text) {
@@ -49,8 +50,10 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
     }
     for (const Expr* given : argument.given)
       if (!is_number(*given))
-        fail(given->place, fmt::format("argument {} of {}: expected a number, found {}", param.name,
-                                       op.name, to_string(*given)));
+        fail(given->place,
+             fmt::format("argument {} of {}: expected a number, found {}{}", param.name, op.name,
+                         to_string(*given),
+                         other_name_hint(fmt::format("{}(.., {}=tensor)", op.name, param.name))));
     if (argument.given.size() == 1) {
       numbers.emplace_back(&param, lane_number(expr));
       continue;

@@ -18,7 +18,11 @@ const Param* param_named(const OpRecord& op, const std::string& key) {
     if (param.name == key) return &param;
   NearestName nearest(key);
   for (const Param& param : op.params) nearest.offer(param.name);
-  throw_bad_input("{} has no argument {}{}", op.name, key, nearest.hint());
+  if (const std::string hint = nearest.hint(); !hint.empty())
+    throw_bad_input("{} has no argument {}{}", op.name, key, hint);
+  std::string all;
+  for (const Param& param : op.params) all += (all.empty() ? "" : ", ") + param.name;
+  throw_bad_input("{} has no argument {}; it takes {}", op.name, key, all);
 }
 
 // `cat(a, b)`, `reshape(x, 2, 3)`: the rest of the positional arguments belongs to this parameter.

@@ -3,6 +3,7 @@
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -63,8 +64,8 @@ class GlobalLowering : public Lowering {
     for (const std::string& verb : special_verbs())
       if (call.symbol == verb || call.symbol == verb + "_")
         fail(call.place,
-             fmt::format("{} belongs to rank programs; a global program says redistribute",
-                         call.symbol));
+             fmt::format("{} belongs to rank programs; a global program says redistribute{}",
+                         call.symbol, namesake_hint(verb)));
     return std::nullopt;
   }
 

@@ -3,6 +3,7 @@
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/torch_names.h"
 
 namespace shardproof {
 namespace {
@@ -11,11 +12,15 @@ bool is_number_verb(const std::string& verb) {
   return verb == "min" || verb == "max" || verb == "ceil";
 }
 
+bool is_shape_verb(const std::string& verb) { return verb == "dim" || verb == "start"; }
+
 bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
 
 }  // namespace
 
 std::string Lowering::nearest_name(const std::string& name) {
+  if (const auto gone = names_.find(name); gone != names_.end())
+    return gone->second.empty() ? " here: it was freed" : " here: it is bound on other ranks";
   NearestName nearest(name);
   for (const auto& [known, parts] : names_) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);
@@ -37,7 +42,12 @@ NumberScope Lowering::scope(int64_t rank) {
     if (!number) throw_bad_input("unknown name {}{}", name, nearest_name(name));
     return number;
   };
-  scope.function = [this, rank](const std::string& verb, const std::string& argument) {
+  scope.function = [this, rank](const std::string& verb,
+                                const std::string& argument) -> std::optional<Number> {
+    if (is_shape_verb(verb))
+      if (std::optional<LaneNumber> sizes =
+              shape_number(parse_expression(fmt::format("{}({})", verb, argument))))
+        return sizes->on(rank);
     return number_function(verb, argument, rank);
   };
   return scope;
@@ -63,7 +73,7 @@ bool Lowering::is_number(const Expr& expr) {
       return true;
     case ExprKind::call: {
       if (is_axis_verb(expr.symbol)) return true;
-      if ((expr.symbol == "dim" || expr.symbol == "start") && shape_number(expr)) return true;
+      if (is_shape_verb(expr.symbol) && shape_number(expr)) return true;
       if (!is_number_verb(expr.symbol)) return false;
       for (const Expr& arg : expr.args)
         if (!is_number(arg)) return false;
@@ -86,7 +96,8 @@ bool Lowering::differs_by_rank(const Expr& expr) {
       if (part.lanes.intersect(lanes_).empty()) continue;
       ++parts;
       const auto* number = std::get_if<LaneNumber>(&part.binding);
-      if (number && !number->uniform()) differs = true;
+      // A tensor stands in dim(x, 0) or start(x, 0), which each rank has its own of.
+      if (number == nullptr || !number->uniform()) differs = true;
     }
     if (parts > 1) differs = true;
   });
@@ -94,7 +105,7 @@ bool Lowering::differs_by_rank(const Expr& expr) {
 }
 
 LaneNumber Lowering::lane_number(const Expr& expr) {
-  if (expr.kind == ExprKind::call && (expr.symbol == "dim" || expr.symbol == "start"))
+  if (expr.kind == ExprKind::call && is_shape_verb(expr.symbol))
     if (std::optional<LaneNumber> number = shape_number(expr)) return *number;
   LaneNumber result{lanes_, {}};
   if (!differs_by_rank(expr)) {
@@ -263,7 +274,9 @@ std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
     NearestName nearest(verb);
     for (const OpRecord* known : ops_.all()) nearest.offer(known->name);
     for (const std::string& known : special_verbs()) nearest.offer(known);
-    fail(call.place, fmt::format("unknown op {}{}", call.symbol, nearest.hint()));
+    const std::string known = other_name_hint(verb);
+    fail(call.place,
+         fmt::format("unknown op {}{}", call.symbol, known.empty() ? nearest.hint() : known));
   }
   if (wanted == 0 && !in_place)
     fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));

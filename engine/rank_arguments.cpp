@@ -87,8 +87,9 @@ LaneNumber RankLowering::peer_of(const Expr* expr, const Group& group, const cha
     result = lane_number(*expr);
     for (const Number& n : result.values)
       if (n.integer() < 0 || n.integer() >= group.size())
-        fail(expr->place, fmt::format("{}={} is no index in a group of {} ranks", what, n.integer(),
-                                      group.size()));
+        fail(expr->place,
+             fmt::format("{}={} is no index in a group of {} ranks: it counts within the group",
+                         what, n.integer(), group.size()));
     return result;
   }
   const int64_t step = expr->name.texts[0] == "next" ? 1 : group.size() - 1;
@@ -194,7 +195,13 @@ void RankLowering::free_or_keep(const Expr& call, bool keep) {
   const Expr* stream = args.take(1, "stream");
   if (!stream || stream->kind != ExprKind::name)
     fail(call.place, "keep needs a stream: keep(x, comm)");
-  add(Keep{std::get<ValueId>(*bound), name_of(stream->name)});
+  const std::string held_by = name_of(stream->name);
+  if (!known_streams_.contains(held_by) && held_by != "main") {
+    NearestName nearest(held_by);
+    for (const std::string& known : known_streams_) nearest.offer(known);
+    fail(stream->place, fmt::format("{} is no stream here{}", held_by, nearest.hint()));
+  }
+  add(Keep{std::get<ValueId>(*bound), held_by});
 }
 
 }  // namespace shardproof

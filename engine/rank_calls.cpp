@@ -177,7 +177,8 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
     if (root) c.root = root->on(lanes[0]).integer();
     if (root && (c.root < 0 || c.root >= group.size()))
       fail(args.take(9, "root")->place,
-           fmt::format("root={} is no index in a group of {} ranks", c.root, group.size()));
+           fmt::format("root={} is no index in a group of {} ranks: it counts within the group",
+                       c.root, group.size()));
     if (input != kNoValue) {
       c.dtype = value(input).dtype;
       if (reducing) check_reduction(c.reduction, c.dtype);

@@ -140,14 +140,26 @@ std::vector<Lanes> RankLowering::equal_shapes(const std::vector<ValueId>& values
 Dims RankLowering::shape_on(ValueId id, int64_t rank) const {
   for (const LocalShape& shape : value(id).shapes)
     if (shape.lanes.contains(rank)) return shape.shape;
-  throw_bad_input("rank {} does not hold {}", rank, value(id).name);
+  throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
+                  value(id).name, rank);
+}
+
+// Off the root, reduce and gather leave a name without a value.
+void RankLowering::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
+  Lanes held;
+  for (const LocalShape& shape : value(id).shapes)
+    held = held.empty() ? shape.lanes : held.unite(shape.lanes);
+  if (const Lanes missing = lanes.minus(held); !missing.empty())
+    throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
+                    value(id).name, missing[0]);
+  classes.refine(value(id).shapes);
 }
 
 std::vector<Lanes> RankLowering::classes_of(const std::vector<ValueId>& values,
                                             std::vector<const LaneNumber*> numbers) {
   LaneClasses classes(lanes_);
   for (ValueId id : values)
-    if (id != kNoValue) classes.refine(value(id).shapes);
+    if (id != kNoValue) refine_by(classes, id, lanes_);
   for (const LaneNumber* number : numbers)
     if (number) classes.refine(*number);
   return classes.lanes();
@@ -160,7 +172,7 @@ std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneA
   for (LaneAttrs& entry : attrs) {
     LaneClasses classes(entry.lanes);
     for (ValueId id : inputs)
-      if (id != kNoValue) classes.refine(value(id).shapes);
+      if (id != kNoValue) refine_by(classes, id, entry.lanes);
     for (const Lanes& lanes : classes.lanes()) {
       OpCall call{&entry.attrs, {}};
       for (ValueId id : inputs) {

@@ -67,6 +67,7 @@ class RankLowering : public Lowering {
   LaneNumber peer_of(const Expr* expr, const Group& group, const char* what, const Place& place);
   ValueId tensor_argument(const Expr* expr, const Place& place, const char* what);
   Dims shape_on(ValueId value, int64_t rank) const;
+  void refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const;
   std::vector<Lanes> classes_of(const std::vector<ValueId>& values,
                                 std::vector<const LaneNumber*> numbers);
 

@@ -138,7 +138,17 @@ void Lowering::walk_assign_index(const Statement& statement) {
 
 std::string Lowering::name_of(const NameTemplate& name) {
   if (name.plain()) return name.texts.at(0);
-  return fill_name(name, scope(lanes_[0]));
+  const std::string filled = fill_name(name, scope(lanes_[0]));
+  for (const Expr& hole : name.holes) {
+    if (!differs_by_rank(hole)) continue;
+    for (int64_t i = 1; i < lanes_.size(); ++i)
+      if (const std::string other = fill_name(name, scope(lanes_[i])); other != filled)
+        fail(name.place,
+             fmt::format(
+                 "a name must be equal on all ranks: this is {} on rank {} and {} on rank {}",
+                 filled, lanes_[0], other, lanes_[i]));
+  }
+  return filled;
 }
 
 std::optional<Binding> Lowering::find(const std::string& name, const Place& place) {

@@ -153,6 +153,11 @@ ExpressionParser::Tree ExpressionParser::postfix() {
       const Nest nest(*this, place);
       node.expr.items = items(node.height);
     } else {
+      const Token& after = lexer_.peek();
+      if (after.kind == TokenKind::name && !after.is("T"))
+        fail_expected(fmt::format("\"T\" after \".\" (there are no methods: write {0}({1}))",
+                                  after.text, to_string(tree.expr)),
+                      after);
       lexer_.expect("T", "\"T\" after \".\"");
     }
     raise_height(node.height, tree.height, place);
@@ -346,7 +351,14 @@ IndexItem ExpressionParser::index_item(int& height) {
   item.slice = true;
   item.low = std::move(item.at);
   item.at.clear();
+  const auto refuse_step = [&] {
+    if (lexer_.peek().is(":"))
+      fail_expected("\",\" or \"]\" (a step is written slice(x, start, stop, step))",
+                    lexer_.peek());
+  };
+  refuse_step();
   if (!lexer_.peek().is("]") && !lexer_.peek().is(",")) part(item.high);
+  refuse_step();
   return item;
 }
 

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "shardproof/ops/torch_names.h"
 #include "shardproof/program/names.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/detail/setting.h"
@@ -167,11 +168,7 @@ void read_groups(const Section& section, Setting& setting) {
 DType read_default_dtype(const Section& section) {
   const auto reader = section.find("dtype");
   if (!reader) return DType::f32;
-  const std::optional<DType> dtype = parse_dtype(reader->text());
-  if (dtype) return *dtype;
-  NearestName nearest(reader->text());
-  for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));
-  reader->refuse(fmt::format("unknown dtype \"{}\"{}", reader->text(), nearest.hint()));
+  return reader->inside([&] { return dtype_named(reader->text()); });
 }
 
 void read_programs(const Section& section, const Setting& setting, Job& job) {

@@ -1,16 +1,13 @@
 #include <sstream>
 
+#include "shardproof/ops/torch_names.h"
 #include "shardproof/scenarios/detail/setting.h"
 
 namespace shardproof {
 namespace {
 
 DType read_dtype(const JsonReader& reader) {
-  const std::optional<DType> dtype = parse_dtype(reader.text());
-  if (dtype) return *dtype;
-  NearestName nearest(reader.text());
-  for (int i = 0; i < kDTypeCount; ++i) nearest.offer(name(static_cast<DType>(i)));
-  reader.refuse(fmt::format("unknown dtype \"{}\"{}", reader.text(), nearest.hint()));
+  return reader.inside([&] { return dtype_named(reader.text()); });
 }
 
 Dims read_shape(const JsonReader& reader, const Setting& setting) {

@@ -184,6 +184,10 @@ TEST_F(Cli, ApprovedTexts) {
                   tool("plan 5,6 bf16 --mesh 2x4 --from 'S(0) P(sum)' --to 'R S(1)' "
                        "--topology \"flat(latency='5 us', bandwidth='50 GB/s')\"")
                       .out);
+  expect_approved("cli/plan_two_meshes",
+                  tool("plan 8,8 f32 --mesh 'tp=4 on 0-3' --to-mesh 'tp=2, x=2 on 4-7' "
+                       "--from 'tp:S(0)' --to 'tp:S(1)'")
+                      .out);
   expect_approved("cli/show_global",
                   tool("show scenarios/corpus/layers/mlp_sequence_parallel.json").out);
   expect_approved("cli/show_ranks",

@@ -38,8 +38,12 @@ TEST(ParseError, Expressions) {
       {{"y = [1, 2"}, "line 1, column 10: expected \",\" or \"]\", found the end of the line"},
       {{"y = [1, ]"}, "line 1, column 9: expected a value, found \"]\""},
       {{"y = x[]"}, "line 1, column 7: expected a value, found \"]\""},
-      {{"y = x[::2]"}, "line 1, column 8: expected a value, found \":\""},
-      {{"y = x.t"}, "line 1, column 7: expected \"T\" after \".\", found \"t\""},
+      {{"y = x[::2]"},
+       "line 1, column 8: expected \",\" or \"]\" (a step is written slice(x, start, stop, step)), "
+       "found \":\""},
+      {{"y = x.t"},
+       "line 1, column 7: expected \"T\" after \".\" (there are no methods: write t(x)), found "
+       "\"t\""},
       {{"y = 2x"},
        "line 1, column 6: expected an operator, \"as\" or the end of the line, found \"x\""},
       {{"y = 9223372036854775808"},
