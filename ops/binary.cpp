@@ -403,7 +403,11 @@ void take_rounding_mode(OpRecord& op) {
         const std::string& mode = f.call.attrs->text("rounding_mode");
         if (mode == "floor") return std::vector<FormulaTerm>{combine("floordiv", f[0], f[1])};
         if (mode != "trunc") f.refuse("rounding_mode is 'floor' or 'trunc', found '{}'", mode);
-        return std::vector<FormulaTerm>{f.op("trunc", {f[0] / f[1]})};
+        if (!is_integral(f[0].dtype()) || !is_integral(f[1].dtype()))
+          return std::vector<FormulaTerm>{f.op("trunc", {f[0] / f[1]})};
+        // Integers stay integers: without its remainder the division has nothing to round.
+        return std::vector<FormulaTerm>{
+            combine("floordiv", f[0] - f.op("fmod", {f[0], f[1]}), f[1])};
       });
 }
 

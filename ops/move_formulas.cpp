@@ -128,6 +128,19 @@ void add_diagonals(OpRegistry& ops) {
                   {tensor("x"), integer("offset", 0)},
                   [](Formula& f) { return Terms{spread(f, f[0], f.integer("offset"))}; },
                   {over({{2, 3}}, {{"offset", int64_t{1}}})}));
+  ops.add(formula(
+      {"eye", "creation", "ones on the diagonal, else 0"},
+      {integer("n"), params::optional("m", ParamKind::integer),
+       params::optional("dtype", ParamKind::dtype)},
+      [](Formula& f) {
+        const int64_t rows = f.integer("n"), columns = f.given("m") ? f.integer("m") : rows;
+        if (rows < 0 || columns < 0) f.refuse("a size must not be negative");
+        const FormulaTerm row = f.op("unsqueeze", {counted(f, rows)}, {{"dim", int64_t{1}}});
+        const DType dtype = f.given("dtype") ? f.call.attrs->dtype("dtype") : DType::f32;
+        return Terms{f.to(dtype, f.op("eq", {row, counted(f, columns)}))};
+      },
+      {over({}, {{"n", int64_t{4}}}),
+       over({}, {{"n", int64_t{3}}, {"m", int64_t{5}}, {"dtype", DType::i64}})}));
   ops.add(formula({"trace", "reduction", "sum of the diagonal of a matrix"}, {tensor("x")},
                   [](Formula& f) {
                     if (f[0].dims() != 2) f.refuse("needs 2 dims");

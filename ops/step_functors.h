@@ -51,7 +51,7 @@ struct Sign {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
   static constexpr C apply(C x) {
-    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : (x == C{0} ? C{0} : x));
+    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : C{0});  // 0 of NaN, as in torch
   }
 };
 struct IsNan {

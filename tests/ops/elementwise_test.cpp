@@ -145,14 +145,15 @@ TEST(Unary, IntegersStayOrBecomeTheDefaultFloat) {
 }
 
 TEST(Unary, NanAndInfinityGoThrough) {
-  for (const char* name : {"relu", "exp", "log", "tanh", "erf", "gelu", "sigmoid", "silu", "sign",
-                           "floor", "sqrt", "abs"}) {
+  for (const char* name :
+       {"relu", "exp", "log", "tanh", "erf", "gelu", "sigmoid", "silu", "floor", "sqrt", "abs"}) {
     const Tensor y = run_op(name, {tensor_of(DType::f32, {1}, {kNan})});
     EXPECT_TRUE(std::isnan(values_of(y)[0])) << name;
   }
   auto at = [](const char* name, double x) {
     return values_of(run_op(name, {tensor_of(DType::f32, {1}, {x})}))[0];
   };
+  EXPECT_EQ(at("sign", kNan), 0);  // as in torch
   EXPECT_EQ(at("exp", kInf), kInf);
   EXPECT_EQ(at("exp", -kInf), 0);
   EXPECT_EQ(at("exp", 89), kInf);
