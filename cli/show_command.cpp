@@ -18,9 +18,14 @@ po::options_description show_options() {
   return options;
 }
 
-std::string numbered(const std::vector<std::string>& lines) {
+// Numbered as the author's lines, which findings and redistributions name; a line that became
+// several has its number once.
+std::string numbered(const std::vector<std::string>& lines, const std::vector<int>& origins) {
   std::string out;
-  for (size_t i = 0; i < lines.size(); ++i) out += fmt::format("  {:>3}  {}\n", i + 1, lines[i]);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const bool more = i > 0 && origins[i] == origins[i - 1];
+    out += fmt::format("  {:>3}  {}\n", more ? "" : std::to_string(origins[i]), lines[i]);
+  }
   return out;
 }
 
@@ -87,7 +92,8 @@ std::string listing_text(const SpmdListing& listing, const CostModel* machine) {
   std::string out;
   const std::string plans = plans_text(listing, machine);
   if (!plans.empty()) out += fmt::format("\nredistributions, by line\n{}", plans);
-  return out + fmt::format("\ncommunication of ranks {}\n{}", ranks,
+  return out + fmt::format("\ncommunication of {} {}\n{}",
+                           listing.lanes.size() == 1 ? "rank" : "ranks", ranks,
                            traffic_text(traffic_of(listing, machine), machine));
 }
 
@@ -95,7 +101,7 @@ std::string job_text(const Job& job, const Registries& registries) {
   const Lowered lowered = lower_job(job, registries);
   std::string out;
   if (!lowered.global_lines.empty())
-    out += "global program\n" + numbered(lowered.global_lines) + "\n";
+    out += "global program\n" + numbered(lowered.global_lines, lowered.global_origins) + "\n";
   out += "rank program\n";
   for (const std::string& line : to_lines(lowered.program)) out += "  " + line + "\n";
   for (const SpmdListing& listing : lowered.program.listings)
@@ -134,7 +140,10 @@ int show_command(const Words& words, const Registries& registries) {
     out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,
                        scenario.cases.size());
   try {
-    for (const Phase& phase : one.phases) out += job_text(filled(phase, 0), registries);
+    for (size_t i = 0; i < one.phases.size(); ++i) {
+      if (one.phases.size() > 1) out += fmt::format("{}phase {}\n\n", i == 0 ? "" : "\n", i + 1);
+      out += job_text(filled(one.phases[i], 0), registries);
+    }
   } catch (const Error& error) {
     throw error.inside({scenario.file, "", 0, 0});
   }

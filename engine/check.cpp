@@ -90,7 +90,8 @@ CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
 
 // The first wrong value in program order is told, else the first whose replicas differ.
 void explain_values(const Collector& collector, const Partitioned& parts,
-                    const GlobalProgram& global, Truth& truth, std::vector<Finding>& findings) {
+                    const GlobalProgram& global, const Job& job, const OpRegistry& ops,
+                    Truth& truth, std::vector<Finding>& findings) {
   const auto about = [&](ValueId id) {
     const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
     return WrongValue{value.bound,           *value.spec,
@@ -100,6 +101,7 @@ void explain_values(const Collector& collector, const Partitioned& parts,
   if (!collector.differences().empty()) {
     const auto& [id, difference] = *collector.differences().begin();
     findings.push_back(explain_difference(about(id), difference, truth));
+    explain_claim(about(id), global, parts, job, ops, findings.back());
   } else if (!collector.replicas().empty()) {
     const auto& [id, difference] = *collector.replicas().begin();
     findings.push_back(explain_replicas(about(id), difference));
@@ -142,7 +144,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
     rethrow(error, "/program");
   }
   outcome.values_compared = collector->compared();
-  explain_values(*collector, parts, global, truth, outcome.findings);
+  explain_values(*collector, parts, global, job, registries.ops, truth, outcome.findings);
   for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
   add_values(*collector, parts, global, outcome);
   if (job.sees) outcome.program = to_lines(parts.program);
@@ -203,18 +205,26 @@ struct OutputCheck {
     if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
   }
 
-  int line_of(const std::string& name, const Lanes& ranks_wrong) const {
-    int line = 0;
+  // The earliest line that gave these ranks their value; lines of two listings are two lines.
+  const NamedPart* first_part(const std::string& name, const Lanes& on) const {
+    const NamedPart* first = nullptr;
     for (const NamedPart& part : ranks.names.at(name))
-      if (!part.lanes.intersect(ranks_wrong).empty())
-        line = line == 0 ? part.line : std::min(line, part.line);
-    return line;
+      if (!part.lanes.intersect(on).empty() && (!first || part.line < first->line)) first = &part;
+    return first;
   }
 
-  std::string text_of(int line, const Lanes& wrong) const {
+  int line_of(const std::string& name, const Lanes& on) const {
+    const NamedPart* first = first_part(name, on);
+    return first ? first->line : 0;
+  }
+
+  void place(WrongValue& about, const Lanes& wrong) const {
+    const NamedPart* first = first_part(about.name, wrong);
+    if (!first) return;
+    about.line = first->line;
     for (const SpmdListing& listing : ranks.program.listings)
-      if (!listing.lanes.intersect(wrong).empty()) return line_text(listing.lines, line);
-    return "";
+      if (!listing.lanes.intersect(first->lanes).empty())
+        about.text = line_text(listing.lines, first->line);
   }
 
   LocalTensor gather(const JobOutput& output, const Lanes& on, const ProgramRun& run) const {
@@ -258,15 +268,15 @@ struct OutputCheck {
       ++outcome.values_compared;
       if (std::optional<Difference> difference =
               compare_value(value, spec, truth->value(about.global), truth->bound(about.global))) {
-        about.line = line_of(output.name, difference->ranks);
-        about.text = text_of(about.line, difference->ranks);
+        place(about, difference->ranks);
+        difference->right_as =
+            right_as(value, spec, truth->value(about.global), truth->bound(about.global));
         wrong.push_back(explain_difference(about, *difference, *truth));
         return;
       }
     }
     if (std::optional<ReplicaDifference> difference = compare_replicas(value, spec)) {
-      about.line = line_of(output.name, difference->ranks);
-      about.text = text_of(about.line, difference->ranks);
+      place(about, difference->ranks);
       differing.push_back(explain_replicas(about, *difference));
     }
     outcome.values[output.name].spec = spec;
@@ -360,6 +370,14 @@ std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
   return ids;
 }
 
+// Whether some listing never came to its end.
+bool stands_still(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Verdict::mismatch || finding.verdict == Verdict::deadlock ||
+           finding.verdict == Verdict::missing_rank || finding.verdict == Verdict::not_a_member;
+  });
+}
+
 Outcome check_ranks(const Job& job, const Registries& registries) {
   RankProgram ranks = lower_ranks(job, registries.ops);
   reduce_in_order(ranks.program, job.order);
@@ -386,7 +404,8 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
     outcome = std::move(run.outcome);
     add_rank_infos(job, ranks, run, outcome);
     std::vector<Finding> wrong, differing;
-    for (const JobOutput& output : job.outputs) outputs.compare(output, run, wrong, differing);
+    if (!stands_still(outcome.findings))
+      for (const JobOutput& output : job.outputs) outputs.compare(output, run, wrong, differing);
     std::stable_sort(wrong.begin(), wrong.end(),
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
     for (const Finding& finding : wrong.empty() ? differing : wrong)
@@ -414,6 +433,8 @@ Lowered lower_job(const Job& job, const Registries& registries) {
   const GlobalProgram global =
       lower_global(*job.program, context_of(job, registries.ops), "/program");
   lowered.global_lines = to_lines(global);
+  for (const GlobalInstr& instr : global.instrs)
+    lowered.global_origins.push_back(instr.origin.line);
   Partitioned parts = partition(global, job, registries.ops, partition_options(job));
   lowered.program = std::move(parts.program);
   lowered.unwritten = std::move(parts.unwritten);

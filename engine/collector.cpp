@@ -34,13 +34,18 @@ void Collector::made(ValueId id, const LocalTensor& value) {
   if (!complete(info, parts)) return;
   if (compares(id)) {
     ++compared_;
-    std::optional<Difference> difference =
-        compare_value(parts, *info.spec, truth_->value(info.global), truth_->bound(info.global));
-    if (difference)
+    const Tensor& expected = truth_->value(info.global);
+    const Bound& bound = truth_->bound(info.global);
+    std::optional<Difference> difference = compare_value(parts, *info.spec, expected, bound);
+    if (difference) {
+      // Only the first difference of the program is told.
+      if (differences_.empty() || id < differences_.begin()->first)
+        difference->right_as = right_as(parts, *info.spec, expected, bound);
       differences_.emplace(id, std::move(*difference));
-    else if (!truth_->bound(info.global).exact)
+    } else if (!bound.exact) {
       if (std::optional<ReplicaDifference> replicas = compare_replicas(parts, *info.spec))
         replicas_.emplace(id, *replicas);
+    }
     if (options_.sees) {
       SeenValue& seen = seen_[id] = see_value(info, info.spec, parts, &truth_->bound(info.global));
       seen.added = added_[static_cast<size_t>(id)];

@@ -22,12 +22,20 @@ struct Difference {
   Lanes ranks;                  // ranks that hold any wrong element
   int64_t elements = 0;         // wrong elements, each counted once
   std::vector<double> got_all;  // the value as the ranks hold it, row-major (wrong copies win)
+  std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`: each owner of a wrong one
+  std::optional<Spec> right_as;                         // see right_as(), where somebody asked
 };
 
 // Two honest computations differ by at most twice the bound; -0 equals 0 and NaN equals NaN.
 // `truth` is dense, one device. nullopt: equal, or within the bound.
 std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
                                         const Tensor& truth, const Bound& bound);
+
+// A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
+// that are parts of a sum or an average, or partials that are already reduced. Tells what was left
+// out.
+std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
+                             const Bound& bound);
 
 // Ranks that should hold the same bits and do not: those that differ from the first of their
 // replicas. Empty: equal.

@@ -159,7 +159,9 @@ std::optional<Difference> compare_value(const LocalTensor& value, const Spec& sp
   std::vector<int32_t> ranks, first_owners;
   for (const auto& [rank, wrong] : holders) {
     ranks.push_back(rank);
-    if (wrong->elements.contains(difference.first)) first_owners.push_back(rank);
+    if (!wrong->elements.contains(difference.first)) continue;
+    first_owners.push_back(rank);
+    difference.got_by_rank.emplace_back(rank, wrong->got.at(difference.first));
   }
   difference.elements = static_cast<int64_t>(elements.size());
   difference.ranks = Lanes::of(std::move(ranks));
@@ -170,6 +172,32 @@ std::optional<Difference> compare_value(const LocalTensor& value, const Spec& sp
       load_f64(expected.data() + difference.first * size_of(expected.dtype), expected.dtype);
   difference.got = difference.got_all[static_cast<size_t>(difference.first)];
   return difference;
+}
+
+std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
+                             const Bound& bound) {
+  const bool whole = value.lanes() == declared.mesh().ranks();
+  if (!whole || truth.elements() > 1 << 20 || truth.dtype == DType::boolean) return std::nullopt;
+  const auto holds = [&](const Spec& spec) { return !compare_value(value, spec, truth, bound); };
+  for (int axis : declared.partial_axes()) {
+    if (const Spec one = declared.with_placement(axis, R()); holds(one)) return one;
+    const ReduceOp known = declared.placement(axis).partial().reduction.op;
+    if (known != ReduceOp::sum && known != ReduceOp::avg) return std::nullopt;
+  }
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+    if (op == ReduceOp::avg && !is_floating(truth.dtype)) continue;
+    Spec all = declared;
+    int changed = 0;
+    for (int axis = 0; axis < declared.mesh().axis_count(); ++axis) {
+      const bool copies = declared.placement(axis).is_replicate();
+      if (!copies || declared.mesh().axes()[static_cast<size_t>(axis)].size == 1) continue;
+      if (const Spec one = declared.with_placement(axis, P(op)); holds(one)) return one;
+      all = all.with_placement(axis, P(op));
+      ++changed;
+    }
+    if (changed > 1 && holds(all)) return all;
+  }
+  return std::nullopt;
 }
 
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec) {

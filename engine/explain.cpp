@@ -1,5 +1,6 @@
 #include "shardproof/engine/explain.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "shardproof/localtensor/error.h"
@@ -11,6 +12,9 @@ std::string number_text(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
   return fmt::format("{:.9g}", value);
 }
+
+// As many digits as a ratio of narrow floats has.
+std::string ratio_text(double ratio) { return fmt::format("{:.6g}", ratio); }
 
 std::string index_text(const std::string& name, int64_t flat, const Dims& shape) {
   if (shape.empty()) return name;
@@ -24,6 +28,29 @@ std::string owners_text(const Lanes& owners, const Spec& spec) {
   if (owners == spec.mesh().ranks()) return "all ranks";
   if (owners.size() == 1) return fmt::format("rank {}", owners[0]);
   return fmt::format("ranks {}", to_string(owners));
+}
+
+// One number where all owners hold the same, else the first few with those who hold them.
+std::string got_text(const Difference& difference) {
+  std::vector<std::pair<std::string, std::vector<int32_t>>> values;
+  for (const auto& [rank, got] : difference.got_by_rank) {
+    const std::string text = number_text(got);
+    const auto known = std::find_if(values.begin(), values.end(),
+                                    [&](const auto& entry) { return entry.first == text; });
+    if (known != values.end())
+      known->second.push_back(rank);
+    else
+      values.push_back({text, {rank}});
+  }
+  if (values.size() < 2) return number_text(difference.got);
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
+    const Lanes ranks = Lanes::of(values[i].second);
+    text += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", values[i].first,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  return values.size() > kShown ? text + ", ..." : text;
 }
 
 // Sizes of mesh axes, alone and together, that a ratio may be.
@@ -85,6 +112,33 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference, Tru
   }
 }
 
+// What was left out when other placements would make the value right.
+void explain_placements(const WrongValue& wrong, const Spec& right, Finding& finding) {
+  std::string axes;
+  int first = -1;
+  for (int axis = 0; axis < right.mesh().axis_count(); ++axis) {
+    if (right.placement(axis) == wrong.spec.placement(axis)) continue;
+    if (first < 0) first = axis;
+    axes += fmt::format("{}{}", axes.empty() ? "" : " and ",
+                        right.mesh().axes()[static_cast<size_t>(axis)].name);
+  }
+  if (first < 0) return;
+  if (!right.placement(first).is_partial()) {
+    finding.details.push_back(
+        fmt::format("cause   each rank of {} holds the whole, which {} counts {} times", axes,
+                    to_string(wrong.spec.placement(first)),
+                    right.mesh().axes()[static_cast<size_t>(first)].size));
+    finding.fix = fmt::format("say that it is {}:R", axes);
+    return;
+  }
+  const bool sum = right.placement(first).partial().reduction.op == ReduceOp::sum;
+  finding.details.push_back(fmt::format(
+      "cause   the {} of what the ranks of {} hold is right: it was never reduced over {}",
+      sum ? "sum" : "average", axes, axes));
+  finding.fix =
+      fmt::format("reduce it over {}, or say that it is {}", axes, placements_text(right));
+}
+
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth) {
@@ -100,19 +154,24 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.headline = fmt::format("{} on {}: expected {}, got {}",
                                  index_text(shown, difference.first, expected.shape),
                                  owners_text(difference.first_owners, wrong.spec),
-                                 number_text(difference.expected), number_text(difference.got));
+                                 number_text(difference.expected), got_text(difference));
   finding.details.push_back(fmt::format("first wrong line   {}   {}", wrong.line, wrong.text));
   finding.details.push_back(fmt::format("{} of {} elements are wrong; {} is {} {}",
                                         difference.elements, expected.elements(), shown,
                                         name(expected.dtype), placements_text(wrong.spec)));
+  std::string cause;
   if (finding.ratio) {
     finding.details.push_back(
-        fmt::format("every element is {} x what it should be", number_text(*finding.ratio)));
-    const std::string cause = ratio_cause(*finding.ratio, wrong.spec);
+        *finding.ratio == 0
+            ? "every element is 0"
+            : fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
+    cause = ratio_cause(*finding.ratio, wrong.spec);
     if (!cause.empty()) finding.details.push_back("cause   " + cause);
-    return finding;
+  } else {
+    explain_multiple(wrong, difference, truth, finding);
   }
-  explain_multiple(wrong, difference, truth, finding);
+  if (difference.right_as && cause.empty() && finding.fix.empty())
+    explain_placements(wrong, *difference.right_as, finding);
   return finding;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shardproof/engine/compare.h"
+#include "shardproof/engine/partition.h"
 #include "shardproof/engine/truth.h"
 #include "shardproof/program/spmd_program.h"
 
@@ -17,6 +18,10 @@ struct WrongValue {
 };
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth);
+// Of a line with `as`: what its ops would have needed, or what the rules say of its result. Nothing
+// is added to a finding that has a cause already.
+void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
+                   const Job& job, const OpRegistry& ops, Finding& finding);
 Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference);
 
 }  // namespace shardproof

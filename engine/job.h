@@ -104,6 +104,7 @@ struct Job {
 // What `show` prints: the programs without running them.
 struct Lowered {
   std::vector<std::string> global_lines;  // empty for rank programs
+  std::vector<int> global_origins;        // the author's line of each
   SpmdProgram program;
   std::vector<Finding> unwritten;  // when explicit_only
 };

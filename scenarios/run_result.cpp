@@ -13,15 +13,28 @@ std::string_view status_text(CaseStatus status) {
   return "?";
 }
 
-// A finding of several listings stands in the one of its first rank.
+// A finding of several listings stands in the one that its details quote, else in that of its first
+// rank: a missing rank's line is the one that waits for it, in another listing.
 std::string PhaseResult::line_text(const Finding& finding) const {
   if (finding.line <= 0) return "";
+  const auto at = static_cast<size_t>(finding.line) - 1;
+  const auto quoted = [&](const std::string& line) {
+    const size_t start = line.find_first_not_of(' ');
+    return start != std::string::npos &&
+           std::any_of(finding.details.begin(), finding.details.end(),
+                       [&](const std::string& text) {
+                         return text.find(line.substr(start)) != std::string::npos;
+                       });
+  };
+  std::string own;
   for (const JobListing& listing : listings) {
+    if (at >= listing.listing.lines.size()) continue;
+    const std::string& line = listing.listing.lines[at];
+    if (quoted(line)) return line;
     const bool holds = finding.ranks.empty() || listing.lanes.contains(finding.ranks[0]);
-    const auto line = static_cast<size_t>(finding.line);
-    if (holds && line <= listing.listing.lines.size()) return listing.listing.lines[line - 1];
+    if (holds && own.empty()) own = line;
   }
-  return "";
+  return own;
 }
 
 Verdict CaseResult::verdict() const {

@@ -245,6 +245,33 @@ std::optional<Finding> find_circles(const Standstill& s) {
   return finding;
 }
 
+// A message has two ends, a collective has members. Where several wait, the rows tell for whom.
+std::string missing_text(const Finding& finding, const Lanes& waiting, const Awaiting& awaiting) {
+  const std::string never = fmt::format("{} never {}", ranks_text(finding.ranks),
+                                        finding.ranks.size() == 1 ? "comes" : "come");
+  if (awaiting.what.empty())
+    return fmt::format("{} to call {} of group {}", never, finding.call, finding.group);
+  if (waiting.size() > 1)
+    return fmt::format("{} {} in group {}", never, awaiting.what, finding.group);
+  const char* link = awaiting.what == "to send"      ? " to"
+                     : awaiting.what == "to receive" ? " from"
+                                                     : "";
+  return fmt::format("{} {}{} {} in group {}", never, awaiting.what, link, ranks_text(waiting),
+                     finding.group);
+}
+
+// None for ranks that died or hang: their program may be as good as any.
+std::string missing_fix(const Standstill& s, const Finding& finding, const Awaiting& awaiting) {
+  bool ended = false;
+  for (int64_t i = 0; i < finding.ranks.size(); ++i)
+    ended = ended || s.gone.at(finding.ranks[i]) == "has ended";
+  if (!ended) return "";
+  if (awaiting.what.empty()) return "let every member of a group make every call on it";
+  return awaiting.what == "to signal"
+             ? "signal a slot as often as it is waited for"
+             : "let every send have its receive, and every receive its send";
+}
+
 std::optional<Finding> find_missing(const Standstill& s) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
@@ -258,9 +285,8 @@ std::optional<Finding> find_missing(const Standstill& s) {
   const Blocked& first = earliest(s, waiters);
   Finding finding = finding_at(s, Verdict::missing_rank, first);
   finding.ranks = Lanes::of(std::move(missing));
-  finding.headline =
-      fmt::format("{} never {} to call {} of group {}", ranks_text(finding.ranks),
-                  finding.ranks.size() == 1 ? "comes" : "come", finding.call, finding.group);
+  const Awaiting& awaiting = *awaiting_of(s, first);
+  finding.headline = missing_text(finding, ranks_of(s, waiters), awaiting);
   finding.details = rows_of(s, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
@@ -270,7 +296,7 @@ std::optional<Finding> find_missing(const Standstill& s) {
   if (const Lanes others = all_blocked(s).minus(ranks_of(s, waiters)); !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
-  finding.fix = "let every member of a group make every call on it";
+  finding.fix = missing_fix(s, finding, awaiting);
   return finding;
 }
 
