@@ -119,7 +119,10 @@ const Case& choose_case(const Scenario& scenario, const po::variables_map& given
     if (one.name == wanted) return one;
     nearest.offer(one.name);
   }
-  throw_bad_input("--case \"{}\": no such case{}", wanted, nearest.hint());
+  std::string hint = nearest.hint();
+  if (hint.empty() && !scenario.cases[0].name.empty())
+    hint = fmt::format("; the first is \"{}\"", scenario.cases[0].name);
+  throw_bad_input("--case \"{}\": no such case{}", wanted, hint);
 }
 
 }  // namespace

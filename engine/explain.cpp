@@ -30,8 +30,8 @@ std::string owners_text(const Lanes& owners, const Spec& spec) {
   return fmt::format("ranks {}", to_string(owners));
 }
 
-// One number where all owners hold the same, else the first few with those who hold them.
-std::string got_text(const Difference& difference) {
+// What the owners of a wrong element hold there, and who holds it.
+std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> values;
   for (const auto& [rank, got] : difference.got_by_rank) {
     const std::string text = number_text(got);
@@ -42,6 +42,12 @@ std::string got_text(const Difference& difference) {
     else
       values.push_back({text, {rank}});
   }
+  return values;
+}
+
+// One number where all owners hold the same, else the first few with those who hold them.
+std::string got_text(const Difference& difference) {
+  const auto values = got_values(difference);
   if (values.size() < 2) return number_text(difference.got);
   constexpr size_t kShown = 3;
   std::string text;
@@ -88,6 +94,22 @@ std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
   return std::nullopt;
 }
 
+// A value that was reduced lies as R: what every rank added before is in it once a rank.
+void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& finding) {
+  std::string axes;
+  for (int axis = 0; axis < wrong.spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && wrong.spec.placement(axis).is_replicate() &&
+        off.factor == static_cast<double>(a.size - 1))
+      axes += (axes.empty() ? "" : " or ") + a.name;
+  }
+  if (axes.empty()) return;
+  finding.details.push_back(
+      fmt::format("cause   {} is in it {} times, as if each rank of {} had added it before a sum",
+                  off.of, number_text(off.factor + 1), axes));
+  finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off.of, axes);
+}
+
 void explain_multiple(const WrongValue& wrong, const Difference& difference, Truth& truth,
                       Finding& finding) {
   if (const std::optional<Multiple> held =
@@ -109,7 +131,9 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference, Tru
         fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", off->of, a.size,
                     a.name, to_string(wrong.spec.placement(axis))));
     finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off->of, a.name);
+    return;
   }
+  explain_repeated(wrong, *off, finding);
 }
 
 // What was left out when other placements would make the value right.
@@ -161,11 +185,14 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
                                         name(expected.dtype), placements_text(wrong.spec)));
   std::string cause;
   if (finding.ratio) {
-    finding.details.push_back(
-        *finding.ratio == 0
-            ? "every element is 0"
-            : fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
     cause = ratio_cause(*finding.ratio, wrong.spec);
+    // One number is a multiple of any other, and copies that differ have no ratio.
+    const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
+    if (*finding.ratio == 0)
+      finding.details.push_back("every element is 0");
+    else if (tells || !cause.empty())
+      finding.details.push_back(
+          fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
     if (!cause.empty()) finding.details.push_back("cause   " + cause);
   } else {
     explain_multiple(wrong, difference, truth, finding);

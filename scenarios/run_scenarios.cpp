@@ -165,8 +165,12 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
       }
     }
   }
-  if (tasks.empty() && options.only_case)
-    throw_bad_input("--case \"{}\": no such case{}", *options.only_case, nearest.hint());
+  if (tasks.empty() && options.only_case) {
+    std::string hint = nearest.hint();
+    if (hint.empty() && !scenarios.empty() && !scenarios[0].cases[0].name.empty())
+      hint = fmt::format("; the first is \"{}\"", scenarios[0].cases[0].name);
+    throw_bad_input("--case \"{}\": no such case{}", *options.only_case, hint);
+  }
   return tasks;
 }
 

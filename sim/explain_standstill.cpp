@@ -245,14 +245,22 @@ std::optional<Finding> find_circles(const Standstill& s) {
   return finding;
 }
 
-// A message has two ends, a collective has members. Where several wait, the rows tell for whom.
-std::string missing_text(const Finding& finding, const Lanes& waiting, const Awaiting& awaiting) {
+std::string plural(const std::string& reason) {
+  if (reason == "hangs") return "hang";
+  if (reason.starts_with("has ")) return "have " + reason.substr(4);
+  return reason.starts_with("was ") ? "were " + reason.substr(4) : reason;
+}
+
+// A message has two ends, a collective has members. Where several wait, the rows tell for what.
+std::string missing_text(const Standstill& s, const Finding& finding,
+                         const std::vector<size_t>& waiters, const Awaiting& awaiting) {
   const std::string never = fmt::format("{} never {}", ranks_text(finding.ranks),
                                         finding.ranks.size() == 1 ? "comes" : "come");
   if (awaiting.what.empty())
     return fmt::format("{} to call {} of group {}", never, finding.call, finding.group);
+  const Lanes waiting = ranks_of(s, waiters);
   if (waiting.size() > 1)
-    return fmt::format("{} {} in group {}", never, awaiting.what, finding.group);
+    return fmt::format("{} to the other end of messages in group {}", never, finding.group);
   const char* link = awaiting.what == "to send"      ? " to"
                      : awaiting.what == "to receive" ? " from"
                                                      : "";
@@ -286,13 +294,14 @@ std::optional<Finding> find_missing(const Standstill& s) {
   Finding finding = finding_at(s, Verdict::missing_rank, first);
   finding.ranks = Lanes::of(std::move(missing));
   const Awaiting& awaiting = *awaiting_of(s, first);
-  finding.headline = missing_text(finding, ranks_of(s, waiters), awaiting);
+  finding.headline = missing_text(s, finding, waiters, awaiting);
   finding.details = rows_of(s, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
     by_reason[s.gone.at(finding.ranks[i])].push_back(finding.ranks[i]);
   for (const auto& [reason, ranks] : by_reason)
-    finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " + reason);
+    finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
+                              (ranks.size() == 1 ? reason : plural(reason)));
   if (const Lanes others = all_blocked(s).minus(ranks_of(s, waiters)); !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
