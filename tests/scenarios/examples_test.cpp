@@ -101,7 +101,7 @@ TEST(Run, VerdictsDoNotDependOnTheSchedule) {
         RunOptions options;
         options.schedule = kind;
         options.seed = seed;
-        const RunResult result = run_one({path, name, ""}, options);
+        const RunResult result = run_one({path, name, "", {}}, options);
         EXPECT_EQ(result.exit_code(), 0) << text_report(result, {});
       }
     }
