@@ -180,17 +180,24 @@ Measured measured(const BoundCall& call, int input) {
   return m;
 }
 
-// If every score may be off by `off`, a weight may be off by the factor exp(2 off).
+// The weights of one query, and how far each can lie from there when its score may be off by `off`.
 struct RowWeights {
-  std::vector<double> weight;
-  double relative = 0;
+  std::vector<double> weight, most, error;
+  size_t top = 0;
+  bool known = true;  // false: a score may be infinite
 };
 
-RowWeights row_weights(const Attention& a, const Measured& q, const Measured& k, size_t q_at,
-                       size_t k_at, int64_t seen, double u) {
-  RowWeights row;
-  double off = 0, largest = -std::numeric_limits<double>::infinity(), farthest = 0;
+struct Scores {
+  std::vector<double> value, off;
+  double most_off = 0;  // no less than any
+};
+
+Scores scores_of(const Attention& a, const Measured& q, const Measured& k, size_t q_at, size_t k_at,
+                 int64_t seen, double u) {
+  Scores scores;
+  double farthest = 0, most_moved = 0;
   auto dim = static_cast<size_t>(a.dim);
+  const double scale = std::fabs(a.scale);
   for (int64_t j = 0; j < seen; ++j) {
     double dot = 0, size = 0, moved = 0;
     for (size_t i = 0; i < dim; ++i) {
@@ -201,17 +208,47 @@ RowWeights row_weights(const Attention& a, const Measured& q, const Measured& k,
       size += qx * ky;
       moved += q.error[x] * ky + qx * k.error[y];
     }
-    double scale = std::fabs(a.scale);
-    off = std::max(off, scale * (moved + size * gamma(a.dim + 3, u)));
     farthest = std::max(farthest, scale * size);
-    row.weight.push_back(dot * a.scale);
-    largest = std::max(largest, dot * a.scale);
+    scores.value.push_back(dot * a.scale);
+    most_moved = std::max(most_moved, scale * moved);
+    scores.off.push_back(scale * (moved + size * gamma(a.dim + 3, u)));
   }
-  double sum = 0;
-  for (double& w : row.weight) sum += w = std::exp(w - largest);
-  for (double& w : row.weight) w /= sum;
-  off += 2 * farthest * u;  // the shift by the largest
-  row.relative = std::expm1(2 * off + 2 * gamma(seen + 16, u));
+  const double shift = 2 * farthest * u;  // by the largest
+  for (double& off : scores.off) off += shift;
+  scores.most_off = most_moved + farthest * gamma(a.dim + 3, u) + shift;
+  return scores;
+}
+
+// The extremes of w_j e^d_j / sum of w_i e^d_i for |d_i| <= off_i: one goes up and all others down,
+// or the other way round. Both results lie between them, and each off its own weight by no more
+// than a factor. A sum of parts misses no more than kSlack of itself.
+RowWeights row_weights(const Scores& scores, double rounding) {
+  constexpr double kSlack = 1e-13;
+  double largest = -std::numeric_limits<double>::infinity();
+  RowWeights row;
+  row.known = std::isfinite(scores.most_off);
+  for (size_t j = 0; j < scores.value.size(); ++j) {
+    largest = std::max(largest, scores.value[j] + scores.off[j]);
+    if (scores.value[j] > scores.value[row.top]) row.top = j;
+  }
+  double sum = 0, low_sum = 0, high_sum = 0;
+  std::vector<double> low, high;
+  for (size_t j = 0; j < scores.value.size(); ++j) {
+    row.weight.push_back(std::exp(scores.value[j] - scores.value[row.top]));
+    sum += row.weight.back();
+    low_sum += low.emplace_back(std::exp(scores.value[j] - scores.off[j] - largest));
+    high_sum += high.emplace_back(std::exp(scores.value[j] + scores.off[j] - largest));
+  }
+  for (size_t j = 0; j < row.weight.size(); ++j) {
+    row.weight[j] /= sum;
+    const double down = std::max(0.0, low_sum - low[j] - kSlack * low_sum);
+    const double up = std::max(0.0, high_sum - high[j]) + kSlack * high_sum;
+    const double most = down == 0 ? 1.0 : high[j] / (high[j] + down);
+    const double least = low[j] == 0 ? 0.0 : low[j] / (low[j] + up);
+    row.most.push_back(std::max(most, row.weight[j]));
+    const double by_factor = row.weight[j] * std::expm1(scores.off[j] + scores.most_off);
+    row.error.push_back(std::min(row.most[j] - least, by_factor) + row.most[j] * rounding);
+  }
   return row;
 }
 
@@ -228,19 +265,27 @@ std::vector<Bound> bound(const BoundCall& call) {
     int64_t s = row % a.queries, h = row / a.queries % a.heads, b = row / a.queries / a.heads;
     auto kv = static_cast<size_t>((b * a.kv_heads + h / group) * a.keys);
     int64_t seen = a.causal ? std::min(a.keys, s + 1) : a.keys;
-    RowWeights weights = row_weights(a, q, k, static_cast<size_t>(row * a.dim),
-                                     kv * static_cast<size_t>(a.dim), seen, u);
+    const double rounding = 2 * gamma(seen + 16, u);
+    const RowWeights weights = row_weights(scores_of(a, q, k, static_cast<size_t>(row * a.dim),
+                                                     kv * static_cast<size_t>(a.dim), seen, u),
+                                           rounding);
+    const auto place = [&](size_t j, int64_t i) {
+      return (kv + j) * static_cast<size_t>(a.value_dim) + static_cast<size_t>(i);
+    };
     for (int64_t i = 0; i < a.value_dim; ++i) {
       double error = 0, size = 0;
-      for (int64_t j = 0; j < seen; ++j) {
-        size_t at = (kv + static_cast<size_t>(j)) * static_cast<size_t>(a.value_dim) +
-                    static_cast<size_t>(i);
-        double w = weights.weight[static_cast<size_t>(j)] + tiny;
-        double top = std::fabs(v.value[at]) + 2 * v.error[at];
-        error += w * ((1 + weights.relative) * v.error[at] + weights.relative * top) + tiny * top;
-        size += w * top;
+      // Weights sum to 1, so that what one gains another loses: only differences of values count.
+      const double centre = seen == 0 ? 0 : v.value[place(weights.top, i)];
+      for (size_t j = 0; j < weights.weight.size(); ++j) {
+        const size_t at = place(j, i);
+        const double most = weights.most[j] + tiny;
+        const double top = std::fabs(v.value[at]) + 2 * v.error[at];
+        error +=
+            weights.error[j] * std::fabs(v.value[at] - centre) + most * v.error[at] + tiny * top;
+        size += most * top;
       }
-      error += size * (1 + weights.relative) * gamma(seen + 4, u);
+      error += size * (gamma(seen + 4, u) + rounding);
+      if (!weights.known) error = std::numeric_limits<double>::infinity();
       errors.push_back(error + rounding_error(size + error, out.dtype, 1));
     }
   }

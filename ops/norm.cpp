@@ -180,15 +180,19 @@ std::vector<Bound> bound(Norm norm, const BoundCall& call) {
     double least = parts.s - parts.s_error;
     for (size_t i = 0; i < row.size(); ++i) {
       double value = std::fabs(parts.d[i]) / parts.s;
-      double moved = least > 0 ? (parts.error[i] + value * parts.s_error) / least
-                               : std::numeric_limits<double>::infinity();
+      // No element of a row is more than sqrt(n) times its root mean square.
+      double moved = value + std::sqrt(static_cast<double>(rows.row));
+      if (least > 0) moved = std::min(moved, (parts.error[i] + value * parts.s_error) / least);
       moved += (value + moved) * gamma(8, u);
       double top = value + 2 * moved, w = std::fabs(weight.value[i]);
       double total = moved * (w + 2 * weight.error[i]) + top * weight.error[i] + bias.error[i];
       double size = top * (w + 2 * weight.error[i]) + std::fabs(bias.value[i]) + 2 * bias.error[i];
       total += size * gamma(3, u);
       double written = std::fabs(y[static_cast<size_t>(r) * row.size() + i]) + 2 * total;
-      errors.push_back(total + rounding_error(written, out.dtype, 1));
+      // A row of which nothing is known may hold what is no number.
+      const bool known = std::isfinite(parts.s_error) && std::isfinite(total);
+      errors.push_back(known ? total + rounding_error(written, out.dtype, 1)
+                             : std::numeric_limits<double>::infinity());
     }
   }
   return {bound_from_errors(out, std::move(errors))};

@@ -53,6 +53,17 @@ int lower_softmax(const Row& row, const OpCall& call, LowerBuilder& b) {
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
+// Where a probability can lie when its logit and the others move by `drift` towards or from each
+// other: within 0 and 1, whatever the drift.
+std::pair<double, double> softmax_range(double size, double drift, double relative) {
+  const double factor = std::exp(std::min(drift, 700.0));
+  const double others = std::max(0.0, 1 - size), slack = 2 * relative * size;
+  const double rest = std::max(0.0, others - slack);
+  const double most = rest == 0 ? 1.0 : size * factor / (size * factor + rest);
+  const double least = size == 0 ? 0.0 : size / (size + (others + slack) * factor);
+  return {least, std::max(most, size)};
+}
+
 std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
   const Tensor& x = *call.inputs[0];
   const Tensor& out = *call.outputs[0];
@@ -77,8 +88,8 @@ std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
     } else if (row.logarithm) {
       errors[i] = 2 * f.worst + relative + 8 * u * (size + f.largest) + last * (size + 4 * f.worst);
     } else {
-      const double drift = std::expm1(4 * f.worst);
-      errors[i] = size * (drift + (1 + drift) * (relative + last));
+      const auto [least, most] = softmax_range(size, 4 * f.worst, relative);
+      errors[i] = std::max(most - size, size - least) + most * (relative + last);
     }
     if (errors[i] != 0) errors[i] += rounding_error(0x1p-1000, out.dtype, 1);
   }
