@@ -12,6 +12,7 @@
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/run_program.h"
+#include "shardproof/engine/widen_job.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 
@@ -144,6 +145,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
     rethrow(error, "/program");
   }
   outcome.values_compared = collector->compared();
+  outcome.widest = collector->widest();
   explain_values(*collector, parts, global, job, registries.ops, truth, outcome.findings);
   for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
   add_values(*collector, parts, global, outcome);
@@ -266,6 +268,8 @@ struct OutputCheck {
     if (truth) {
       about.global = truth->program().names.at(output.name);
       ++outcome.values_compared;
+      outcome.widest = std::max(outcome.widest,
+                                width_of(truth->value(about.global), truth->bound(about.global)));
       if (std::optional<Difference> difference =
               compare_value(value, spec, truth->value(about.global), truth->bound(about.global))) {
         place(about, difference->ranks);
@@ -421,7 +425,18 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
 }  // namespace
 
 Outcome check(const Job& job, const Registries& registries) {
-  return job.program ? check_global(job, registries) : check_ranks(job, registries);
+  const auto once = [&](const Job& one) {
+    return one.program ? check_global(one, registries) : check_ranks(one, registries);
+  };
+  Outcome outcome = once(job);
+  if (needs_wider_floats(job, outcome)) {
+    try {
+      tell_what_wider_floats_show(once(with_wider_floats(job)), outcome);
+    } catch (const Error&) {
+      // What these floats cannot do (memory, a dtype that a line insists on) is no statement.
+    }
+  }
+  return outcome;
 }
 
 Lowered lower_job(const Job& job, const Registries& registries) {

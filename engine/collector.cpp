@@ -36,6 +36,7 @@ void Collector::made(ValueId id, const LocalTensor& value) {
     ++compared_;
     const Tensor& expected = truth_->value(info.global);
     const Bound& bound = truth_->bound(info.global);
+    widest_ = std::max(widest_, width_of(expected, bound));
     std::optional<Difference> difference = compare_value(parts, *info.spec, expected, bound);
     if (difference) {
       // Only the first difference of the program is told.

@@ -28,6 +28,7 @@ class Collector {
   const std::map<ValueId, Difference>& differences() const { return differences_; }
   const std::map<ValueId, ReplicaDifference>& replicas() const { return replicas_; }
   int64_t compared() const { return compared_; }
+  double widest() const { return widest_; }
   // A kept value; empty when some rank never made it.
   LocalTensor kept(ValueId id) const;
   const std::map<ValueId, SeenValue>& seen() const { return seen_; }
@@ -45,6 +46,7 @@ class Collector {
   std::map<ValueId, Difference> differences_;
   std::map<ValueId, ReplicaDifference> replicas_;
   int64_t compared_ = 0;
+  double widest_ = 0;  // of the bounds that were compared with
 };
 
 }  // namespace shardproof

@@ -37,6 +37,9 @@ std::optional<Difference> compare_value(const LocalTensor& value, const Spec& sp
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
                              const Bound& bound);
 
+// The greatest difference that this allows, as a share of the largest element; 0 when exact.
+double width_of(const Tensor& truth, const Bound& bound);
+
 // Ranks that should hold the same bits and do not: those that differ from the first of their
 // replicas. Empty: equal.
 struct ReplicaDifference {

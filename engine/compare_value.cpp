@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -127,6 +128,16 @@ LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec) {
   return now;
 }
 
+double width_of(const Tensor& truth, const Bound& bound) {
+  if (bound.exact) return 0;
+  double largest = 0, error = 0;
+  for (const double value : values_of(truth))
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  for (const double each : bound.error) error = std::max(error, each);
+  if (error == 0) return 0;
+  return largest == 0 ? std::numeric_limits<double>::infinity() : 2 * error / largest;
+}
+
 std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
                                         const Tensor& truth, const Bound& bound) {
   const LocalTensor reduced = reduced_for_comparison(value, spec);
@@ -228,20 +239,35 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
   return result;
 }
 
-std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth) {
-  const std::vector<double> expected = values_of(truth);
-  std::optional<double> ratio;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double got = difference.got_all[i];
-    if (expected[i] == 0) {
-      if (got != 0) return std::nullopt;
-      continue;
-    }
-    const double here = got / expected[i];
-    if (!ratio) ratio = here;
-    if (!(std::abs(here - *ratio) <= 1e-6 * std::abs(*ratio))) return std::nullopt;
+namespace {
+
+// The fraction of small numbers that rounding has moved a ratio away from, if there is one.
+double unrounded(double ratio, double share) {
+  constexpr int kMostRanks = 64;
+  for (int below = 1; below <= kMostRanks; ++below) {
+    const double above = std::round(ratio * below);
+    if (above != 0 && std::abs(ratio - above / below) <= share * std::abs(ratio))
+      return above / below;
   }
   return ratio;
+}
+
+}  // namespace
+
+std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth) {
+  const std::vector<double> expected = values_of(truth);
+  size_t at = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (std::abs(expected[i]) > std::abs(expected[at])) at = i;
+  if (expected.empty() || expected[at] == 0) return std::nullopt;
+  const double ratio = difference.got_all[at] / expected[at], largest = std::abs(expected[at]);
+  // Rounding of either side, which small elements feel in full.
+  const double share = std::max(1e-6, 4 * unit_roundoff(truth.dtype));
+  if (!std::isfinite(ratio) || std::abs(ratio - 1) <= share) return std::nullopt;
+  const double allowed = share * largest * std::max(std::abs(ratio), 1e-300);
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (!(std::abs(difference.got_all[i] - ratio * expected[i]) <= allowed)) return std::nullopt;
+  return unrounded(ratio, share);
 }
 
 std::vector<double> errors_of(const Difference& difference, const Tensor& truth) {

@@ -53,8 +53,7 @@ bool reduces(CollectiveKind kind);
 bool has_root(CollectiveKind kind);
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
 
-// In which order and precision a reduction folds (reduction_order.h). `f32`, `exact`, `symmetric`
-// and `nvls` round once, at the end; all others round to the wire type after every addition.
+// In which order and precision a reduction folds (reduction_order.h).
 enum class FoldOrder : uint8_t {
   rank,       // members in group order
   f32,        // the same, with f32 sums for narrower floats
@@ -68,7 +67,6 @@ enum class FoldOrder : uint8_t {
 enum class NcclProtocol : uint8_t { simple, ll, ll128 };
 struct ReductionSchedule {
   FoldOrder order = FoldOrder::rank;
-  // Of ring, tree, pat and symmetric.
   NcclProtocol protocol = NcclProtocol::simple;
   int channels = 1;  // that the communicator has (symmetric: thread blocks)
   int nodes = 1;     // that the members of a tree lie on, in equal parts

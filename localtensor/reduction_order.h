@@ -1,11 +1,13 @@
 // Reduction orders: which member's element is added when, and what is rounded in between.
 //
-// `rank` and `f32` add the members in group order. The others add as NCCL's kernels of that name do
-// (NCCL 2.28 to 2.30: src/device/all_reduce.h, reduce_scatter.h, reduce.h for the order inside a
-// channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc for the channels and
-// chunks; PatRSAlgorithm of src/include/collectives.h; src/device/symmetric), so that the result
-// has the bits of a run with the environment that nccl_pins says. They assume rings and chains in
-// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+// `f32`, `exact`, `symmetric` and `nvls` round once, at the end; all others round to the wire type
+// after every addition. `rank` and `f32` add the members in group order. The others add as NCCL's
+// kernels of that name do (NCCL 2.28 to 2.30: src/device/all_reduce.h, reduce_scatter.h, reduce.h
+// for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc
+// for the channels and chunks; PatRSAlgorithm of src/include/collectives.h; src/device/symmetric),
+// so that the result has the bits of a run with the environment that nccl_pins says. They assume
+// rings and chains in group order, one call a group, consecutive members on each node, and buffers
+// aligned to 16 bytes.
 //
 // What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
 // reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
