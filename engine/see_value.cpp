@@ -182,6 +182,11 @@ std::vector<bool> values_added(const SpmdProgram& program) {
           }
         }
         if (std::holds_alternative<SlotRead>(instr.action)) from = from || sent;
+        // Reads no byte, but is what its parts are.
+        if (const auto* merge = std::get_if<Merge>(&instr.action)) {
+          for (const auto& [lanes, part] : merge->parts) from = from || is_added(part);
+          if (from) mark(merge->output);
+        }
         if (from) std::for_each(effects.writes.begin(), effects.writes.end(), mark);
       }
     now = std::count(added.begin(), added.end(), true);

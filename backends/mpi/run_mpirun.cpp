@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "shardproof/backends/mpi/detail/mpirun.h"
-#include "shardproof/backends/remote/detail/children.h"
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/detail/run_folder.h"
 #include "shardproof/localtensor/error.h"
 

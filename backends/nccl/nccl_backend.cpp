@@ -1,7 +1,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/nccl.h"
+#include "shardproof/backends/nccl/detail/share_gpus.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
-#include "shardproof/backends/nccl/share_gpus.h"
 #include "shardproof/backends/remote/spawner.h"
 #include "shardproof/backends/remote/worker.h"
 

@@ -1,4 +1,4 @@
-#include "shardproof/backends/nccl/share_gpus.h"
+#include "shardproof/backends/nccl/detail/share_gpus.h"
 
 #include <algorithm>
 #include <sstream>

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/coordinator.h"
-#include "shardproof/backends/remote/detail/children.h"
 
 namespace shardproof {
 

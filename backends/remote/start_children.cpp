@@ -11,7 +11,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "shardproof/backends/remote/detail/children.h"
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {

@@ -11,8 +11,8 @@
 #include <map>
 #include <thread>
 
+#include "shardproof/backends/nccl/detail/share_gpus.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
-#include "shardproof/backends/nccl/share_gpus.h"
 #include "shardproof/localtensor/reduction_order.h"
 #include "shardproof/localtensor/rng.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "shardproof/backends/assembly.h"
-#include "shardproof/backends/remote/detail/children.h"
+#include "shardproof/backends/remote/children.h"
 
 namespace shardproof {
 
