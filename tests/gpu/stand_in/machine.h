@@ -46,8 +46,11 @@ class Arena {
 };
 
 struct StandInEvent {
-  int64_t asked = 0, reached = 0;  // how often it was recorded, how often that came up
-  double time = 0;                 // of the last time, in milliseconds
+  // Whoever waits for an event waits for its last record so far, on whatever stream that is: a
+  // later one on another stream may come up first.
+  int64_t asked = 0;  // how often it was recorded
+  std::set<int64_t> reached;
+  double time = 0;  // of the last time, in milliseconds
 };
 
 struct StandInStream {
