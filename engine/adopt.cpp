@@ -146,4 +146,13 @@ LocalTensor fork(const LocalTensor& value, const Lanes& lanes) {
   return blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
 }
 
+Tensor as_dtype(const Tensor& tensor, DType dtype) {
+  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  if (tensor.dtype == dtype) return dense;
+  Tensor result = Tensor::empty(dtype, tensor.shape, dense.buffer->lanes, dense.buffer->slots);
+  for (int64_t s = 0; s < dense.buffer->slots.count(); ++s)
+    convert(dense.data(s), tensor.dtype, result.mutate(s), dtype, dense.elements());
+  return result;
+}
+
 }  // namespace shardproof

@@ -22,4 +22,7 @@ void write_through(LocalTensor& target, const LocalTensor& source);
 // An independent value on fewer lanes: writes through one are not seen by the other.
 LocalTensor fork(const LocalTensor& value, const Lanes& lanes);
 
+// Dense, with all its copies as another dtype; lanes and slots stay.
+Tensor as_dtype(const Tensor& tensor, DType dtype);
+
 }  // namespace shardproof

@@ -14,16 +14,6 @@
 namespace shardproof {
 namespace {
 
-// All copies of a block as another dtype; lanes and slots stay.
-Tensor as_dtype(const Tensor& tensor, DType dtype) {
-  if (tensor.dtype == dtype) return tensor.contiguous() ? tensor : contiguous_copy(tensor);
-  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
-  Tensor result = Tensor::empty(dtype, tensor.shape, dense.buffer->lanes, dense.buffer->slots);
-  for (int64_t s = 0; s < dense.buffer->slots.count(); ++s)
-    convert(dense.data(s), tensor.dtype, result.mutate(s), dtype, dense.elements());
-  return result;
-}
-
 DType comparison_dtype(DType dtype) { return is_floating(dtype) ? DType::f64 : dtype; }
 
 // Axes whose partials fold with one reduction, in mesh order.

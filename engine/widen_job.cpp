@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardproof/engine/adopt.h"
+
 namespace shardproof {
 namespace {
 
@@ -10,14 +12,6 @@ constexpr double kTellsNothing = 1e-3;  // of a value's largest element
 DType wider(DType dtype) {
   if (is_floating(dtype)) return DType::f64;
   return dtype == DType::c64 ? DType::c128 : dtype;
-}
-
-Tensor converted(const Tensor& data, DType dtype) {
-  const Tensor dense = data.contiguous() ? data : contiguous_copy(data);
-  Tensor result = Tensor::empty(dtype, data.shape, dense.buffer->lanes, dense.buffer->slots);
-  for (int64_t slot = 0; slot < dense.buffer->slots.count(); ++slot)
-    convert(dense.data(slot), data.dtype, result.mutate(slot), dtype, dense.elements());
-  return result;
 }
 
 }  // namespace
@@ -39,7 +33,7 @@ Job with_wider_floats(const Job& job) {
   for (JobInput& input : wide.inputs) {
     const DType dtype = wider(input.spec.dtype());
     if (dtype == input.spec.dtype()) continue;
-    input.data = converted(input.data, dtype);
+    input.data = as_dtype(input.data, dtype);
     input.spec = input.spec.with_dtype(dtype);
   }
   wide.dtype = wider(job.dtype);
@@ -63,8 +57,13 @@ void tell_what_wider_floats_show(const Outcome& wide, Outcome& outcome) {
   for (Finding& finding : wrong)
     finding.details.push_back(
         "compared with all floats in f64: in their own dtypes rounding might explain most of it");
-  std::erase_if(outcome.findings, is_wrong);
-  outcome.findings.insert(outcome.findings.begin(), wrong.begin(), wrong.end());
+  // What only narrow floats show, on an earlier line, comes before it.
+  const auto is_told = [&](const Finding& finding) {
+    return is_wrong(finding) && finding.line >= wrong.front().line;
+  };
+  std::erase_if(outcome.findings, is_told);
+  const auto at = std::find_if_not(outcome.findings.begin(), outcome.findings.end(), is_wrong);
+  outcome.findings.insert(at, wrong.begin(), wrong.end());
 }
 
 }  // namespace shardproof

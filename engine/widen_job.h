@@ -15,7 +15,8 @@ bool needs_wider_floats(const Job& job, const Outcome& outcome);
 // Inputs and defaults in f64 and c128, on simulated ranks, without times.
 Job with_wider_floats(const Job& job);
 
-// Wrong values of the wider run become findings, in place of those of the run itself.
+// Wrong values of the wider run become findings, in place of those that the run itself found no
+// earlier.
 void tell_what_wider_floats_show(const Outcome& wider, Outcome& outcome);
 
 }  // namespace shardproof
