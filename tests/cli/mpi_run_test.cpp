@@ -29,18 +29,11 @@ class MpiRun : public testing::Test {
 // --- the same as in simulation
 // --------------------------------------------------------------------
 
-// What the report of a run says, but for the names of the backend and the command that repeats it.
 std::string report_of(const std::string& words) {
   const std::string path = testing::TempDir() + "/shardproof_mpi_report.json";
   const Ran ran = tool("run scenarios/corpus --json " + path + " " + words);
   EXPECT_EQ(ran.code, 0) << ran.out;
-  std::string text, line;
-  std::ifstream in(path);
-  while (std::getline(in, line))
-    if (line.find("\"repeat\"") == std::string::npos &&
-        line.find("\"backend\"") == std::string::npos)
-      text += line + "\n";
-  return text;
+  return report_without_backend(path);
 }
 
 TEST_F(MpiRun, TheCorpusSaysTheSameInRealProcesses) {

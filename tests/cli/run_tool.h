@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 namespace shardproof {
@@ -29,5 +30,16 @@ inline Ran shell(const std::string& command) {
   return ran;
 }
 inline Ran tool(const std::string& words) { return shell("'" SHARDPROOF_PROGRAM "' " + words); }
+
+// What a JSON report says, but for the names of the backend and the command that repeats it.
+inline std::string report_without_backend(const std::string& path) {
+  std::string text, line;
+  std::ifstream in(path);
+  while (std::getline(in, line))
+    if (line.find("\"repeat\"") == std::string::npos &&
+        line.find("\"backend\"") == std::string::npos)
+      text += line + "\n";
+  return text;
+}
 
 }  // namespace shardproof

@@ -16,18 +16,11 @@ Ran stand_in(const std::string& words, const std::string& environment = "") {
   return shell(environment + " '" STAND_IN_PROGRAM "' " + words);
 }
 
-// What the report of a run says, but for the names of the backend and the command that repeats it.
 std::string report_of(const std::string& words, const std::string& environment = "") {
   const std::string path = testing::TempDir() + "/shardproof_nccl_report.json";
   const Ran ran = stand_in("run scenarios/corpus --json " + path + " " + words, environment);
   EXPECT_EQ(ran.code, 0) << ran.out;
-  std::string text, line;
-  std::ifstream in(path);
-  while (std::getline(in, line))
-    if (line.find("\"repeat\"") == std::string::npos &&
-        line.find("\"backend\"") == std::string::npos)
-      text += line + "\n";
-  return text;
+  return report_without_backend(path);
 }
 
 TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {
