@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,29 +45,47 @@ class Assembly {
 
 inline constexpr const char* kInputPath = "-";
 
+class MeetingPlace;  // remote/meeting_place.h
+struct FlightPage;   // remote/flight_page.h
+
 struct CrewOptions {
   int processes = 0;
-  double timeout_seconds = 30;       // without any progress while something is awaited
+  double timeout_seconds = 30;  // without any progress while something is awaited
+  // What each process was asked to run, by name: all of them the same.
+  std::map<std::string, std::string> terms;
   std::vector<std::string> command;  // this program and the words that make it a worker
   // Of this process. The others find it in a file of the name "-": the word "-" becomes its path.
   std::optional<std::string> input;
   std::optional<std::string> host_file;  // processes on several machines
-  std::string join;  // this process is one of them, and the coordinator is at this address
-  int process = 0;   // its number among them
+  // Somebody else has started the processes but for the first one's worker: they come here.
+  std::shared_ptr<MeetingPlace> place;
+  std::string join;     // this process is one of them, and the coordinator is at this address
+  int process = 0;      // its number among them
+  int number_here = 0;  // and among those on its machine
+  FlightPage* flight = nullptr;  // where it writes down how far it has come; null: nowhere
   // Of the nccl backend.
   int ranks_per_gpu = 1;
   ReductionSchedule order;  // in which it is to add
 };
 
 class Transport;  // remote/transport.h
-// Holds that number in the environment of processes that are started without an mpirun.
+// Hold these numbers in the environment of processes that are started without an mpirun.
 inline constexpr const char* kProcessVariable = "SHARDPROOF_PROCESS";
+inline constexpr const char* kProcessesVariable = "SHARDPROOF_PROCESSES";
+inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
+
+// What a launcher also is whose ranks lie in several processes.
+class OfProcesses {
+ public:
+  virtual ~OfProcesses() = default;
+};
 
 class Crew {
  public:
   virtual ~Crew() = default;
   // Of the process that judges: the others go to this case, and leave it. What each of them has
   // told of it, awaited; throws Error(io) when one is lost.
+  virtual void gather() = 0;  // before the first case, to know that all are here: throws Error
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;
   virtual std::vector<Repeated> told() = 0;

@@ -88,6 +88,7 @@ struct WorldOptions {
   bool measures = false;                  // real processes stamp what they carry out
 };
 
+inline constexpr std::string_view kEstimateFact = "estimate";
 // Starts worlds. Refusal is known before any rank exists, with the reason as text.
 class Launcher {
  public:
@@ -99,8 +100,9 @@ class Launcher {
   // Why it takes no WorldOptions::device.
   virtual std::optional<std::string> refuses_device() const { return "it computes on the host"; }
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
-  // What a recorded run says of the machine: "gpu", "driver", "nccl", and "matmul" with the
-  // precision of products when it is less than the dtype's ("tf32").
+  // What a recorded run says of the machine: "gpu", "driver", "nccl", "estimate" with what says how
+  // long the library itself expects a call to take, and "matmul" with the precision of products
+  // when it is less than the dtype's ("tf32").
   virtual std::vector<std::pair<std::string, std::string>> environment() const { return {}; }
   // Of a backend of several processes: itself with a crew, which is started when it is needed.
   virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }

@@ -195,6 +195,8 @@ void refine(Record& record, const Entry& entry, int64_t lane,
   const int64_t at = entry.cohort->size() == 1 ? 0 : entry.cohort->index_of(rank);
   record.start = times->start[at];
   record.end = times->end[at];
+  record.clock = times->clock;
+  record.expected = times->expected;
 }
 
 bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times) {
@@ -227,7 +229,11 @@ struct Single {
   RecordState state;
   Duration start, end;
   int32_t rank;
-  auto content() const { return std::tie(sequence, number, shape, state, start, end); }
+  TimedBy clock;
+  Duration expected;
+  auto content() const {
+    return std::tie(sequence, number, shape, state, start, end, clock, expected);
+  }
   bool operator<(const Single& o) const { return content() < o.content(); }
 };
 
@@ -246,6 +252,8 @@ void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
     record.state = single.state;
     record.start = single.start;
     record.end = single.end;
+    record.clock = single.clock;
+    record.expected = single.expected;
     records.push_back(std::move(record));
   }
 }
@@ -260,7 +268,9 @@ std::vector<Record> Recorder::records() const {
     if (!entry.spread) {
       const Duration start = times ? times->start[0] : Duration{};
       const Duration end = times ? times->end[0] : Duration{};
-      singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank});
+      singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank,
+                         times ? times->clock : TimedBy::world,
+                         times ? times->expected : Duration{}});
       continue;
     }
     Record record = base_record(*entry.shape);

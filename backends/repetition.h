@@ -23,8 +23,10 @@ struct Repetition {
 };
 
 struct Repeated {
-  double seconds = 0;  // of one of the timed ones
-  int64_t wrong = 0;   // elements of answers
+  double seconds = 0;                      // of one of the timed ones
+  int64_t wrong = 0;                       // elements of answers
+  TimedBy clock = TimedBy::world;          // on which the time was taken
+  std::optional<double> expected_seconds;  // by the library that exchanges, if it says so
 };
 
 // All ranks of a backend that has them in this process; else this process's own, while every other

@@ -129,6 +129,8 @@ int work(const std::string& address) {
   keep_worker(address, process);
   CrewOptions options;
   options.join = address;
+  options.process = process;
+  options.processes = kProcesses;
   const std::shared_ptr<Launcher> launcher = mpi_backend()->manned(options);
   while (launcher->crew()->next()) {
     const std::unique_ptr<World> world = launcher->start(world_options());

@@ -66,10 +66,12 @@ double average(const std::vector<Repeated>& told, Averaging averaging) {
   return sum;
 }
 
-BenchSide measure_side(Launcher& launcher, const BenchPlan& plan, int64_t index) {
-  const std::vector<Repeated> told = measure(launcher, plan, index);
+BenchSide side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int64_t index) {
   BenchSide side;
   side.seconds = average(told, plan.averaging);
+  const bool by_device = std::all_of(
+      told.begin(), told.end(), [](const Repeated& one) { return one.clock == TimedBy::device; });
+  if (by_device) side.clock = TimedBy::device;
   if (repetition_of(plan, index).checking == Checking::none) return side;
   side.wrong = 0;
   for (const Repeated& one : told) *side.wrong += one.wrong;
@@ -79,15 +81,18 @@ BenchSide measure_side(Launcher& launcher, const BenchPlan& plan, int64_t index)
 BenchRow measure_row(Launcher& launcher, const BenchPlan& plan, int64_t row) {
   BenchRow measured;
   measured.collective = plan.sizes[static_cast<size_t>(row)];
-  measured.apart = measure_side(launcher, plan, row * kPlacingCount);
-  measured.in_place = measure_side(launcher, plan, row * kPlacingCount + 1);
+  const std::vector<Repeated> apart = measure(launcher, plan, row * kPlacingCount);
+  measured.apart = side_of(apart, plan, row * kPlacingCount);
+  measured.expected_seconds = apart.front().expected_seconds;
+  const int64_t in_place = row * kPlacingCount + 1;
+  measured.in_place = side_of(measure(launcher, plan, in_place), plan, in_place);
   if (plan.machine != nullptr)
     measured.predicted_seconds = to_seconds(
         plan.machine->collective(measured.collective, whole_bytes_of(measured.collective)));
   return measured;
 }
 
-BenchHead head_of(const BenchPlan& plan, int processes) {
+BenchHead head_of(const Launcher& launcher, const BenchPlan& plan, int processes) {
   BenchHead head;
   head.version = SHARDPROOF_VERSION;
   head.backend = plan.backend;
@@ -98,6 +103,8 @@ BenchHead head_of(const BenchPlan& plan, int processes) {
   head.times = plan.times;
   head.averaging = plan.averaging;
   head.machine = plan.machine_text;
+  for (const auto& [fact, value] : launcher.environment())
+    if (fact == kEstimateFact) head.estimator = value;
   return head;
 }
 
@@ -125,27 +132,42 @@ bool is_wrong(const BenchRow& row) {
 
 }  // namespace
 
-int bench_command(const Words& words, const Registries& all) {
-  Registries registries = all;
-  const po::variables_map given = parse_words(words, bench_options(), "word");
+namespace {
+
+int bench_from_seat(const Words& words, const po::variables_map& given, Registries registries,
+                    const Seat& seat) {
   use_library(registries, given);
   RunOptions options;
-  options.backends = read_backends(given["backend"].as<std::string>(), registries);
+  options.backends = read_backends(given["backend"].as<std::string>(), registries,
+                                   seat.works() ? Viability::known : Viability::asked);
   if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
   const BenchPlan plan = read_bench_plan(given);
-  if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
   const int64_t ranks = plan.sizes.front().group.size();
-  const CrewRole role = man_backends(registries, options, {"bench", words, given, ranks, {}});
+  CrewRequest request{"bench", words, given, seat, ranks};
+  request.terms = terms_of(given);
+  const CrewRole role = man_backends(registries, options, request);
   Launcher& launcher = launcher_of(registries, plan.backend);
-  if (role == CrewRole::follows) follow(launcher, plan);
-  if (role != CrewRole::leads) return 0;
+  if (role == CrewRole::follows) {
+    follow(launcher, plan);
+    return 0;
+  }
   if (options.processes > ranks)
     throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
-  const BenchHead head = head_of(plan, options.processes);
+  if (given.count("json")) check_writable(given["json"].as<std::string>());
+  const BenchHead head = head_of(launcher, plan, options.processes);
   const std::vector<BenchRow> rows = measure_all(launcher, plan, head);
   if (given.count("json"))
     write_whole_file(given["json"].as<std::string>(), bench_json(head, rows));
   return std::any_of(rows.begin(), rows.end(), is_wrong) ? 1 : 0;
+}
+
+}  // namespace
+
+int bench_command(const Words& words, const Registries& registries) {
+  const po::variables_map given = parse_words(words, bench_options(), "word");
+  return run_seated(given, given["backend"].as<std::string>(), registries, [&](const Seat& seat) {
+    return bench_from_seat(words, given, registries, seat);
+  });
 }
 
 std::string bench_help() {
@@ -162,7 +184,8 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
                          gather, scatter, sendrecv (each rank to the next one)
   --ranks N              default: one a process, or 2
-  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --nccl-library PATH
+  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --nccl-library PATH,
+  --rendezvous WHERE, --process I
                          as of shardproof run
   -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets
   -e, --maxbytes SIZE    last size (default 32M)

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -86,7 +87,13 @@ void print_error(const Error& error) {
   }
 }
 
-bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+// mpirun gives each process a terminal of its own, and passes on what comes out of it to wherever
+// its own output goes.
+bool stdout_is_terminal() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
+    if (std::getenv(name) != nullptr) return false;
+  return isatty(STDOUT_FILENO) == 1;
+}
 
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
   const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);

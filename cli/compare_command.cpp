@@ -145,6 +145,7 @@ int compare_command(const Words& words, const Registries&) {
   const Recording a = read_recording(paths.front());
   const std::optional<Recording> second =
       paths.size() == 1 ? std::nullopt : std::optional(read_recording(paths.back()));
+  if (given.count("json")) check_writable(given["json"].as<std::string>());
   const LaidBeside result = compare_all(given, a, second ? *second : a);
   TextStyle style;
   style.color = stdout_is_terminal();

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "shardproof/backends/assembly.h"
-#include "shardproof/backends/remote/keeper.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/duration.h"
 #include "shardproof/localtensor/error.h"
@@ -22,31 +21,14 @@ namespace po = boost::program_options;
 constexpr int kMostByDefault = 8;
 constexpr int kMost = 4096;
 
-// Of this process among those that were started with it.
-int process_number() {
-  for (const char* name : {kProcessVariable, "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(name)) return std::atoi(text);
-  throw_bad_input("--{} is for processes that shardproof starts itself", kJoinOption);
-}
-
-// By an mpirun that is not shardproof's own, or by srun.
-struct Started {
-  int process = 0, processes = 1;
-};
-std::optional<Started> started_beside_others() {
-  constexpr std::pair<const char*, const char*> kNames[] = {
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}};
-  for (const auto& [number, count] : kNames) {
-    const char* process = std::getenv(number);
-    const char* processes = std::getenv(count);
-    if (process != nullptr && processes != nullptr)
-      return Started{std::atoi(process), std::atoi(processes)};
-  }
-  return std::nullopt;
-}
-
-// An mpirun below another one, or below srun, takes their words for its own.
+// An mpirun below another one, or below srun, takes their words for its own. What people set for
+// MPI stays where nobody else has started this process.
 void forget_others() {
+  constexpr const char* kOthers[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_SIZE",
+                                     "SLURM_JOB_ID"};
+  if (std::none_of(std::begin(kOthers), std::end(kOthers),
+                   [](const char* name) { return std::getenv(name) != nullptr; }))
+    return;
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -70,10 +52,11 @@ double read_timeout(const std::string& text) {
   return to_seconds(*time);
 }
 
-void check_backend(const std::string& name, const Registries& registries) {
+void check_backend(const std::string& name, const Registries& registries, Viability viability) {
   NearestName nearest(name);
   for (const auto& launcher : registries.backends) {
     if (launcher->name() == name) {
+      if (viability == Viability::known) return;
       if (const auto reason = launcher->not_viable())
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
       return;
@@ -85,11 +68,12 @@ void check_backend(const std::string& name, const Registries& registries) {
 
 }  // namespace
 
-std::vector<std::string> read_backends(const std::string& text, const Registries& registries) {
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
+                                       Viability viability) {
   std::vector<std::string> names;
   std::istringstream in(text);
   for (std::string name; std::getline(in, name, ',');) {
-    check_backend(name, registries);
+    check_backend(name, registries, viability);
     if (std::find(names.begin(), names.end(), name) != names.end())
       throw_bad_input("--backend: {} stands there twice", name);
     names.push_back(name);
@@ -100,19 +84,14 @@ std::vector<std::string> read_backends(const std::string& text, const Registries
 
 po::options_description crew_options() {
   po::options_description options;
+  options.add(seat_options());
   options.add_options()                                            //
       ("processes", po::value<int>())                              //
       ("timeout", po::value<std::string>()->default_value("30s"))  //
       ("hosts", po::value<std::string>())                          //
       ("ranks-per-gpu", po::value<int>())                          //
-      ("nccl-library", po::value<std::string>())                   //
-      (kJoinOption, po::value<std::string>());
+      ("nccl-library", po::value<std::string>());
   return options;
-}
-
-int processes_beside() {
-  const std::optional<Started> started = started_beside_others();
-  return started ? started->processes : 0;
 }
 
 void use_library(Registries& registries, const po::variables_map& given) {
@@ -122,30 +101,48 @@ void use_library(Registries& registries, const po::variables_map& given) {
     if (const std::shared_ptr<Launcher> over = launcher->over_library(path)) launcher = over;
 }
 
-void become_worker(const std::string& address) { keep_worker(address, process_number()); }
-
 namespace {
+
+std::string text_of(const boost::any& value) {
+  if (const auto* text = boost::any_cast<std::string>(&value)) return *text;
+  if (const auto* words = boost::any_cast<Words>(&value))
+    return fmt::format("{}", fmt::join(*words, " "));
+  if (const auto* number = boost::any_cast<int>(&value)) return std::to_string(*number);
+  if (const auto* number = boost::any_cast<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* number = boost::any_cast<uint64_t>(&value)) return std::to_string(*number);
+  SP_UNREACHABLE("an option of a type that none has");
+}
+
+int read_processes(const CrewRequest& request) {
+  const auto& given = request.given;
+  if (request.seat.processes > 0) return request.seat.processes;
+  if (given.count("processes")) return given["processes"].as<int>();
+  return static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
+}
 
 CrewOptions read_crew(const CrewRequest& request) {
   const auto& given = request.given;
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
-  const std::optional<Started> started = started_beside_others();
-  crew.processes = started ? started->processes
-                           : static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
-  if (given.count("processes")) crew.processes = given["processes"].as<int>();
+  crew.processes = read_processes(request);
   if (crew.processes < 1 || crew.processes > kMost)
     throw_bad_input("--processes must be between 1 and {}", kMost);
   if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
   crew.order = request.order;
+  crew.terms = request.terms;
   if (given.count("ranks-per-gpu")) crew.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
   if (crew.ranks_per_gpu < 1 || crew.ranks_per_gpu > kMost)
     throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
-  if (given.count(kJoinOption)) {
-    crew.join = given[kJoinOption].as<std::string>();
-    crew.process = process_number();
-    return crew;
-  }
+  crew.place = request.seat.place;
+  if (crew.place && crew.host_file)
+    throw_bad_input("--hosts: the processes of this run have been started already");
+  if (crew.place && request.input)
+    throw_bad_input("run -: only the first of these processes has the standard input; give a file");
+  crew.join = request.seat.address;
+  crew.process = request.seat.process;
+  crew.number_here = request.seat.number_here;
+  crew.flight = request.seat.flight;
+  if (request.seat.works()) return crew;
   crew.input = request.input;
   crew.command = {this_program(), request.command};
   for (const std::string& word : request.words) crew.command.push_back(word);
@@ -155,6 +152,17 @@ CrewOptions read_crew(const CrewRequest& request) {
 
 }  // namespace
 
+std::map<std::string, std::string> terms_of(const po::variables_map& given) {
+  constexpr const char* kOwn[] = {"path",  "process",      "processes", "rendezvous",
+                                  "hosts", "nccl-library", "json",      "junit",
+                                  "jobs",  "record",       kJoinOption};
+  std::map<std::string, std::string> terms;
+  for (const auto& [name, value] : given)
+    if (std::find(std::begin(kOwn), std::end(kOwn), name) == std::end(kOwn))
+      terms["--" + name] = text_of(value.value());
+  return terms;
+}
+
 CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request) {
   const CrewOptions crew = read_crew(request);
   bool manned = false;
@@ -163,6 +171,9 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
     if (std::find(names.begin(), names.end(), launcher->name()) == names.end()) continue;
     const std::shared_ptr<Launcher> with_crew = launcher->manned(crew);
     if (!with_crew) continue;
+    if (manned && crew.place)
+      throw_bad_input("--backend {}: processes that somebody else has started make one crew",
+                      fmt::join(names, ","));
     launcher = with_crew;
     manned = true;
   }
@@ -174,10 +185,10 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
     return CrewRole::leads;
   }
   options.processes = crew.processes;
-  if (!crew.join.empty()) return CrewRole::follows;
-  const std::optional<Started> started = started_beside_others();
-  if (started && started->process != 0) return CrewRole::idles;
-  forget_others();
+  if (request.seat.works()) return CrewRole::follows;
+  if (!crew.place) forget_others();
+  for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+    if (crew.place && launcher->crew() != nullptr) launcher->crew()->gather();
   return CrewRole::leads;
 }
 

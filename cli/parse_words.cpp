@@ -101,7 +101,8 @@ LoadOptions read_loading_options(const po::variables_map& given) {
 }
 
 // Every file is read before the first runs, so that a slip in the last one is told at once.
-std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options) {
+std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
+                               Refusal refusal) {
   std::vector<Scenario> scenarios;
   size_t refused = 0;
   for (const ScenarioPath& path : paths) {
@@ -113,6 +114,7 @@ std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptio
       scenarios.push_back(path.text ? load_text(*path.text, path.file, options)
                                     : load_file(path.path, path.file, options));
     } catch (const Error& error) {
+      if (refusal == Refusal::thrown) throw;
       print_error(error);
       ++refused;
     }

@@ -92,12 +92,13 @@ std::string read_device(const std::string& text, const std::vector<std::string>&
   return text;
 }
 
-RunOptions read_run_options(const po::variables_map& given, const Registries& registries) {
+RunOptions read_run_options(const po::variables_map& given, const Registries& registries,
+                            Viability viability) {
   RunOptions options;
   options.seed = given["seed"].as<uint64_t>();
   options.schedule = read_schedule(given["schedule"].as<std::string>());
   options.order = read_order(given["order"].as<std::string>());
-  options.backends = read_backends(given["backend"].as<std::string>(), registries);
+  options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);
   options.device = read_device(given["device"].as<std::string>(), options.backends, registries);
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
@@ -256,33 +257,51 @@ RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<Scen
 
 }  // namespace
 
-int run_command(const Words& words, const Registries& all) {
-  Registries registries = all;
-  const po::variables_map given = parse_words(words, run_options(), "path");
-  if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
-  use_library(registries, given);
-  RunOptions options = read_run_options(given, registries);
-  if (given.count(kJoinOption)) become_worker(given[kJoinOption].as<std::string>());
-  const auto began = std::chrono::steady_clock::now();
+namespace {
 
+std::vector<ScenarioPath> find_all(const po::variables_map& given) {
   std::vector<ScenarioPath> paths;
   for (const std::string& path : given["path"].as<Words>())
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
-  const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given));
+  return paths;
+}
+
+// By what is in them: paths differ between machines.
+void add_files(std::map<std::string, std::string>& terms, const std::vector<ScenarioPath>& paths) {
+  for (const ScenarioPath& path : paths) {
+    const std::string text = path.text ? *path.text : read_file(path.path, path.file);
+    const std::string name = path.path.substr(path.path.rfind('/') + 1);
+    terms[name] += fmt::format("{:016x}", std::hash<std::string>()(text));
+  }
+}
+
+int run_from_seat(const Words& words, const po::variables_map& given, Registries registries,
+                  const Seat& seat) {
+  const auto began = std::chrono::steady_clock::now();
+  use_library(registries, given);
+  RunOptions options =
+      read_run_options(given, registries, seat.works() ? Viability::known : Viability::asked);
+  const std::vector<ScenarioPath> paths = find_all(given);
+  const std::vector<Scenario> scenarios =
+      load_all(paths, read_loading_options(given), seat.works() ? Refusal::thrown : Refusal::told);
   if (scenarios.empty()) return 2;
   read_watching(given, scenarios.size(), options);
-  std::optional<std::string> input;
+  CrewRequest request{"run", words, given, seat, most_ranks(scenarios), options.order};
   for (const ScenarioPath& path : paths)
-    if (path.text) input = path.text;
-  const CrewRole role = man_backends(
-      registries, options, {"run", words, given, most_ranks(scenarios), options.order, input});
-  if (role == CrewRole::follows) follow_scenarios(scenarios, options, registries);
-  if (role != CrewRole::leads) return 0;
+    if (path.text) request.input = path.text;
+  request.terms = terms_of(given);
+  add_files(request.terms, paths);
+  if (man_backends(registries, options, request) == CrewRole::follows) {
+    follow_scenarios(scenarios, options, registries);
+    return 0;
+  }
   if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
     throw_bad_input("--iters and --warmup measure real processes; {} has none",
                     fmt::join(options.backends, ","));
 
   Keeping keeping(given, options);
+  for (const char* report : {"json", "junit"})
+    if (given.count(report)) check_writable(given[report].as<std::string>());
   const RunResult result = run_all(scenarios, paths, options, registries, keeping);
   if (all_refused(result)) {
     print_refusals(result);
@@ -297,6 +316,16 @@ int run_command(const Words& words, const Registries& all) {
   print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
   write_reports(given, result, options);
   return result.exit_code();
+}
+
+}  // namespace
+
+int run_command(const Words& words, const Registries& registries) {
+  const po::variables_map given = parse_words(words, run_options(), "path");
+  if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
+  return run_seated(given, given["backend"].as<std::string>(), registries, [&](const Seat& seat) {
+    return run_from_seat(words, given, registries, seat);
+  });
 }
 
 std::string run_help() {
@@ -320,6 +349,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --processes N      of the mpi and nccl backends (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them
+  --rendezvous WHERE  of processes that somebody else has started: file:PATH or tcp:HOST:PORT is where
+                     they meet. Not needed below mpirun, or srun on one machine
+  --process I        the number of this process there, of --processes N, where no mpirun or srun says so
   --ranks-per-gpu N  of the nccl backend: so many processes share a GPU (default 1)
   --nccl-library PATH  the NCCL to open (default: the system's, then those of Python's packages)
   --jobs N           cases at the same time (default: one a core)

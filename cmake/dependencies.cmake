@@ -42,6 +42,7 @@ endif()
 
 set(SHARDPROOF_HAVE_CUDA OFF)
 set(SHARDPROOF_HAVE_NCCL OFF)
+set(SHARDPROOF_HAVE_CUBLAS OFF)
 if(SHARDPROOF_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
@@ -49,9 +50,9 @@ if(SHARDPROOF_CUDA)
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
     set(SHARDPROOF_HAVE_CUDA ON)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      # Code for Hopper; others from Ampere on compile the PTX when they load it.
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+      set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()
+    # The oldest stands first.
     list(GET CMAKE_CUDA_ARCHITECTURES 0 SHARDPROOF_OLDEST_CAPABILITY)
     string(REGEX MATCH "^[0-9]+" SHARDPROOF_OLDEST_CAPABILITY "${SHARDPROOF_OLDEST_CAPABILITY}")
     enable_language(CUDA)
@@ -63,6 +64,11 @@ if(SHARDPROOF_CUDA)
     # Functors are constexpr templates on std, without device marks.
     string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+    # cuBLASLt is opened when the program runs; its header gives types only.
+    find_path(SHARDPROOF_CUBLAS_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(SHARDPROOF_CUBLAS_INCLUDE)
+      set(SHARDPROOF_HAVE_CUBLAS ON)
+    endif()
     # NCCL is opened when the program runs. Its header, where there is one, proves that our table of
     # its functions is right; its library is for the tests. NCCL_ROOT names where both lie.
     find_path(SHARDPROOF_NCCL_INCLUDE nccl.h

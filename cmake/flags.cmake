@@ -10,9 +10,19 @@ if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
 endif()
 
 find_program(SHARDPROOF_CCACHE ccache)
-if(SHARDPROOF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${SHARDPROOF_CCACHE}")
+foreach(language IN ITEMS CXX CUDA)
+  if(SHARDPROOF_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
+    set(CMAKE_${language}_COMPILER_LAUNCHER "${SHARDPROOF_CCACHE}")
+  endif()
+endforeach()
+
+# What nearly every source includes is read once, except where a compiler cache spares all of it: a
+# precompiled header is different in each build folder, so nothing would be found in the cache.
+set(precompile ON)
+if(SHARDPROOF_CCACHE)
+  set(precompile OFF)
 endif()
+option(SHARDPROOF_PRECOMPILE "Precompile the standard library's headers" ${precompile})
 
 # "shardproof/<room>/x.h" has to mean the same in the tree and installed, so the build folder holds
 # a link of that name to the source root.

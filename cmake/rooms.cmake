@@ -2,6 +2,7 @@
 #
 #   shardproof_room(sim SOURCES clock.cpp gate.cpp LINK localtensor PRIVATE_LINK Boost::fiber)
 #   shardproof_test(sim_clock_test SOURCES clock_test.cpp LINK sim)
+#   shardproof_test_part(run_op SOURCES run_op.cpp LINK ops)
 #   shardproof_fuzzer(fuzz_loader SOURCES fuzz_loader.cpp LINK scenarios)
 #   shardproof_bench(bench_planner SOURCES planner.cpp LINK localtensor)
 #
@@ -25,13 +26,67 @@ function(shardproof_resolve_links out room)
   set(${out} "${links}" PARENT_SCOPE)
 endfunction()
 
+# Gives a target a header of cmake/ that is precompiled once for all targets of an optimization, in
+# a target of its own, which links what else is named: a reader has to have the macros of the target
+# that precompiles, and no other that the header asks for. No header holds a room to the right of
+# those that read it. gcc 12 no longer knows the strings of a precompiled header for the system's,
+# and warns of what it inlines (its bug 105651): these warnings are off here and on where a compiler
+# cache is found, as nothing is precompiled there.
+function(shardproof_precompile target header optimization)
+  if(NOT SHARDPROOF_PRECOMPILE)
+    return()
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
+                           -Wno-stringop-overread)
+  endif()
+  set(maker "${header}${optimization}")
+  if(NOT TARGET ${maker})
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${maker}.cpp" CONTENT "")
+    add_library(${maker} OBJECT "${PROJECT_BINARY_DIR}/${maker}.cpp")
+    target_link_libraries(${maker} PRIVATE ${SHARDPROOF_FMT} ${ARGN})
+    target_include_directories(${maker} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
+    target_compile_options(${maker} PRIVATE $<$<CONFIG:Release>:${optimization}>)
+    target_precompile_headers(${maker} PRIVATE
+      "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${header}")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${maker})
+endfunction()
+
+# How much a room is optimized, and what it precompiles. The hot loops are in localtensor and ops:
+# elsewhere -O3 buys compile time and gcc 12's false alarms, and where files and words are read and
+# written even -O2 does.
+function(shardproof_compile_room target room)
+  if(room STREQUAL "localtensor")
+    shardproof_precompile(${target} precompiled.h -O3)
+    return()
+  elseif(room STREQUAL "ops")
+    shardproof_precompile(${target} precompiled_ops.h -O3)
+    return()
+  endif()
+  set(optimization -O2)
+  set(header precompiled_nouns.h)
+  if(room MATCHES "^(scenarios|cli)$")
+    set(optimization -O1)
+  endif()
+  if(room MATCHES "^(engine|scenarios|cli)$")
+    set(header precompiled_engine.h)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${optimization}>)
+  shardproof_precompile(${target} ${header} ${optimization})
+endfunction()
+
 # A room's static library shardproof_<room>, alias shardproof::<room>. A room without sources is an
 # interface library, so that the tower configures from its first day.
-# PRIVATE_LINK is for what no public header shows.
+# PRIVATE_LINK is for what no public header shows. UNFUZZED are sources like SOURCES, that no fuzzer
+# reaches and its build leaves out; when one comes to be reached, the linker says what is missing.
 function(shardproof_room room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK;PRIVATE_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;UNFUZZED;LINK;PRIVATE_LINK")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardproof_room(${room}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT SHARDPROOF_FUZZ)
+    list(APPEND arg_SOURCES ${arg_UNFUZZED})
   endif()
   shardproof_resolve_links(public ${room} ${arg_LINK})
   shardproof_resolve_links(private ${room} ${arg_PRIVATE_LINK})
@@ -48,9 +103,8 @@ function(shardproof_room room)
   add_library(shardproof::${room} ALIAS ${target})
   target_link_libraries(${target} ${scope} ${public})
   target_compile_features(${target} ${scope} cxx_std_20)
-  # The hot loops are in these two rooms; elsewhere -O3 buys compile time and gcc 12's false alarms.
-  if(arg_SOURCES AND NOT room MATCHES "^(localtensor|ops)$")
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+  if(arg_SOURCES)
+    shardproof_compile_room(${target} ${room})
   endif()
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${SHARDPROOF_INCLUDE_ROOT}>"
@@ -59,26 +113,46 @@ function(shardproof_room room)
   set_property(GLOBAL APPEND PROPERTY SHARDPROOF_ROOM_TARGETS ${target})
 endfunction()
 
+# What every test and every part of one is compiled with.
+function(shardproof_compile_test target)
+  target_include_directories(${target} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
+  # Tests are compiled once and run once: -O1 keeps the sum of both small.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # Programs and parts alike, so that one precompiled header serves both.
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_link_libraries(${target} PRIVATE ${SHARDPROOF_FMT})
+  shardproof_precompile(${target} precompiled_tests.h -O1 GTest::gtest)
+  target_compile_definitions(${target} PRIVATE
+    SHARDPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    SHARDPROOF_APPROVALS_DIR="${PROJECT_SOURCE_DIR}/tests/approvals"
+    SHARDPROOF_RECEIVED_DIR="${PROJECT_BINARY_DIR}/approvals")
+endfunction()
+
+# Sources that several tests are made of, compiled once. A test names it in LINK.
+function(shardproof_test_part name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  shardproof_resolve_links(links "" ${arg_LINK})
+  add_library(${name} OBJECT ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC ${links} GTest::gtest)
+  shardproof_compile_test(${name})
+endfunction()
+
 # A GoogleTest executable at build/<preset>/bin/<name>, and the one ctest entry that runs all its
-# cases. ARGS are passed to it.
+# cases. ARGS are passed to it. A test that takes long says its TIMEOUT, and starts before others.
 function(shardproof_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINK;ARGS")
+  set(cost ${arg_TIMEOUT})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 900)
+    set(cost 0)
   endif()
   shardproof_resolve_links(links "" ${arg_LINK})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${links} GTest::gtest GTest::gtest_main)
-  target_include_directories(${name} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
-  # Tests are compiled once and run once: -O1 keeps the sum of both small.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_compile_definitions(${name} PRIVATE
-    SHARDPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    SHARDPROOF_APPROVALS_DIR="${PROJECT_SOURCE_DIR}/tests/approvals"
-    SHARDPROOF_RECEIVED_DIR="${PROJECT_BINARY_DIR}/approvals")
+  shardproof_compile_test(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${cost})
 endfunction()
 
 # A libFuzzer target at build/fuzz/fuzzers/<name>; its seeds are the files of tests/fuzz/corpus/<name>/.

@@ -17,6 +17,10 @@ std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
       return AttrValue(dtype_named(expr.name.texts[0]));
     throw_bad_input("argument {}: expected a dtype, found {}", param.name, to_string(expr));
   }
+  const bool either =
+      param.kind == ParamKind::integers_or_text || param.kind == ParamKind::number_or_text;
+  if (either && expr.kind == ExprKind::text && expr.name.plain())
+    return AttrValue(expr.name.texts[0]);
   if (param.kind == ParamKind::text) {
     if (expr.kind == ExprKind::text && expr.name.plain()) return AttrValue(expr.name.texts[0]);
     if (expr.kind == ExprKind::name && expr.name.plain()) return AttrValue(expr.name.texts[0]);
@@ -32,7 +36,8 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
   std::vector<ValueId> inputs;
   Attrs fixed;
   std::vector<std::pair<const Param*, LaneNumber>> numbers;
-  for (const BoundArgument& argument : bind_arguments(op, call)) {
+  const auto is_a_number = [&](const Expr& expr) { return is_number(expr); };
+  for (const BoundArgument& argument : bind_arguments(op, call, is_a_number)) {
     const Param& param = *argument.param;
     if (is_value_param(param.kind)) {
       for (const Expr* expr : argument.given) inputs.push_back(lower_value(*expr));
@@ -50,10 +55,8 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
     }
     for (const Expr* given : argument.given)
       if (!is_number(*given))
-        fail(given->place,
-             fmt::format("argument {} of {}: expected a number, found {}{}", param.name, op.name,
-                         to_string(*given),
-                         other_name_hint(fmt::format("{}(.., {}=tensor)", op.name, param.name))));
+        fail(given->place, fmt::format("argument {} of {}: expected a number, found {}", param.name,
+                                       op.name, to_string(*given)));
     if (argument.given.size() == 1) {
       numbers.emplace_back(&param, lane_number(expr));
       continue;

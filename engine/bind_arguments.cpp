@@ -4,9 +4,14 @@
 #include <map>
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/torch_names.h"
 
 namespace shardproof {
 namespace {
+
+bool takes_integers(ParamKind kind) {
+  return kind == ParamKind::integers || kind == ParamKind::integers_or_text;
+}
 
 bool takes_values(const Param& param) {
   return param.kind == ParamKind::tensor || param.kind == ParamKind::optional_tensor ||
@@ -14,8 +19,9 @@ bool takes_values(const Param& param) {
 }
 
 const Param* param_named(const OpRecord& op, const std::string& key) {
-  for (const Param& param : op.params)
-    if (param.name == key) return &param;
+  for (const std::string_view name : {std::string_view(key), argument_named(op.name, key)})
+    for (const Param& param : op.params)
+      if (param.name == name) return &param;
   NearestName nearest(key);
   for (const Param& param : op.params) nearest.offer(param.name);
   if (const std::string hint = nearest.hint(); !hint.empty())
@@ -25,12 +31,28 @@ const Param* param_named(const OpRecord& op, const std::string& key) {
   throw_bad_input("{} has no argument {}; it takes {}", op.name, key, all);
 }
 
+// `bias=None`: as if it were not written.
+bool is_none(const Expr& arg) {
+  return arg.kind == ExprKind::name && arg.name.plain() && arg.name.texts[0] == "None";
+}
+
+size_t index_of(const OpRecord& op, const Param& param) {
+  return static_cast<size_t>(&param - op.params.data());
+}
+
+// The parameter itself, or where a tensor that stands in its place goes.
+const Param& other_of(const OpRecord& op, const Param& param, const Expr& arg,
+                      const std::function<bool(const Expr&)>& is_number) {
+  const bool fits = arg.kind == ExprKind::text || is_none(arg) || is_number(arg);
+  if (param.tensor_goes_to.empty() || fits) return param;
+  return *param_named(op, param.tensor_goes_to);
+}
+
 // `cat(a, b)`, `reshape(x, 2, 3)`: the rest of the positional arguments belongs to this parameter.
 bool takes_rest(const OpRecord& op, size_t param, const Expr& first) {
   const ParamKind kind = op.params[param].kind;
   if (kind == ParamKind::tensors) return first.kind != ExprKind::list;
-  return kind == ParamKind::integers && first.kind != ExprKind::list &&
-         param + 1 == op.params.size();
+  return takes_integers(kind) && first.kind != ExprKind::list && param + 1 == op.params.size();
 }
 
 }  // namespace
@@ -66,21 +88,25 @@ void LaneClasses::refine(const std::vector<LocalShape>& shapes) {
   classes_ = std::move(finer);
 }
 
-std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call) {
+std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
+                                          const std::function<bool(const Expr&)>& is_number) {
   std::vector<BoundArgument> bound(op.params.size());
   for (size_t i = 0; i < op.params.size(); ++i) bound[i].param = &op.params[i];
   size_t next = 0;
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Expr& arg = call.args[i];
+    if (call.keys[i].empty() && next < op.params.size())
+      next = index_of(op, other_of(op, op.params[next], arg, is_number));
     size_t at = next;
     if (!call.keys[i].empty()) {
-      at = static_cast<size_t>(param_named(op, call.keys[i]) - op.params.data());
+      at = index_of(op, other_of(op, *param_named(op, call.keys[i]), arg, is_number));
     } else if (next >= op.params.size()) {
       throw_bad_input("{} takes at most {} arguments", op.name, op.params.size());
     } else if (!takes_rest(op, next, arg)) {
       ++next;
     }
     BoundArgument& argument = bound[at];
+    if (is_none(arg) && !op.params[at].required) continue;
     const bool rest = call.keys[i].empty() && next == at;
     if (!argument.given.empty() && !rest)
       throw_bad_input("argument {} of {} is given twice", op.params[at].name, op.name);
@@ -101,10 +127,18 @@ AttrValue attribute_of(const Param& param, const Number& number) {
     switch (param.kind) {
       case ParamKind::integer: return number.integer();
       case ParamKind::number:
+        if (number.is_bool()) return int64_t{number.truth()};
         if (number.is_integer()) return number.integer();
         return number.real();
       case ParamKind::boolean: return number.truth();
       case ParamKind::text: return number.text();
+      case ParamKind::number_or_text:
+        if (number.is_text()) return number.text();
+        if (number.is_integer()) return number.integer();
+        return number.real();
+      case ParamKind::integers_or_text:
+        if (number.is_text()) return number.text();
+        [[fallthrough]];
       case ParamKind::integers: {
         // One number is not a list of one: split(x, 4) cuts pieces of 4.
         if (!number.is_list()) return number.integer();

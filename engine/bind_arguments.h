@@ -1,6 +1,8 @@
 // Binding: the arguments of a call, as written, to the parameters of an op record.
 #pragma once
 
+#include <functional>
+
 #include "shardproof/engine/lowering.h"
 
 namespace shardproof {
@@ -24,9 +26,10 @@ struct BoundArgument {
   std::vector<const Expr*> given;
   bool as_list = false;  // written as one list
 };
-// Positional arguments fill parameters in order; keys by name. Throws Error(bad_input): too many
-// arguments, unknown key (with the nearest), given twice, missing.
-std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call);
+// Positional arguments fill parameters in order; keys by name, ours or torch's. Throws
+// Error(bad_input): too many arguments, unknown key (with the nearest), given twice, missing.
+std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
+                                          const std::function<bool(const Expr&)>& is_number);
 
 // The attribute a parameter gets from a number. Error(bad_input) when the kinds do not fit.
 AttrValue attribute_of(const Param& param, const Number& number);

@@ -207,6 +207,17 @@ struct OutputCheck {
     if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
   }
 
+  // What is wrong with this output's shapes, dtype or ranks.
+  std::optional<Error> misfit(const JobOutput& output) const {
+    try {
+      const Spec spec = spec_of(output);
+      check_shapes(output, spec, owners(output, spec));
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  }
+
   // The earliest line that gave these ranks their value; lines of two listings are two lines.
   const NamedPart* first_part(const std::string& name, const Lanes& on) const {
     const NamedPart* first = nullptr;
@@ -291,6 +302,19 @@ struct OutputCheck {
         on == spec.mesh().ranks())
       outcome.values[output.name].value = assemble(value, spec);
   }
+
+  void compare_all(const ProgramRun& run) {
+    // Only now: a rank that makes another call than the others, or none, ends with another shape,
+    // and then the call is what is to be told.
+    for (const JobOutput& output : job.outputs)
+      if (const std::optional<Error> error = misfit(output)) rethrow(*error, output.path);
+    std::vector<Finding> wrong, differing;
+    for (const JobOutput& output : job.outputs) compare(output, run, wrong, differing);
+    std::stable_sort(wrong.begin(), wrong.end(),
+                     [](const Finding& a, const Finding& b) { return a.line < b.line; });
+    for (const Finding& finding : wrong.empty() ? differing : wrong)
+      outcome.findings.push_back(finding);
+  }
 };
 
 bool is_made(const LocalTensor& value) {
@@ -338,7 +362,7 @@ void add_seen(const OutputCheck& outputs, const ProgramRun& run, Outcome& outcom
     const std::vector<JobOutput>& declared = outputs.job.outputs;
     const auto output = std::find_if(declared.begin(), declared.end(),
                                      [&name = name](const JobOutput& o) { return o.name == name; });
-    if (output != declared.end()) {
+    if (output != declared.end() && !outputs.misfit(*output)) {
       if (std::optional<SeenValue> seen = outputs.see(*output, run)) {
         seen->added = any_added;
         outcome.seen.push_back(std::move(*seen));
@@ -396,8 +420,7 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
   OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};
   for (const JobOutput& output : job.outputs) {
     try {
-      const Spec spec = outputs.spec_of(output);
-      outputs.check_shapes(output, spec, outputs.owners(output, spec));
+      outputs.spec_of(output);
     } catch (const Error& error) {
       rethrow(error, output.path);
     }
@@ -407,13 +430,7 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
                                  [] { return ProbeFunction{}; });
     outcome = std::move(run.outcome);
     add_rank_infos(job, ranks, run, outcome);
-    std::vector<Finding> wrong, differing;
-    if (!stands_still(outcome.findings))
-      for (const JobOutput& output : job.outputs) outputs.compare(output, run, wrong, differing);
-    std::stable_sort(wrong.begin(), wrong.end(),
-                     [](const Finding& a, const Finding& b) { return a.line < b.line; });
-    for (const Finding& finding : wrong.empty() ? differing : wrong)
-      outcome.findings.push_back(finding);
+    if (!stands_still(outcome.findings)) outputs.compare_all(run);
     if (job.sees) add_seen(outputs, run, outcome);
     if (job.sees) outcome.program = to_lines(ranks.program);
   } catch (const Error& error) {

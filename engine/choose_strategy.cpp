@@ -80,6 +80,11 @@ bool contiguous_everywhere(const Spec& spec) {
                      [](const Placement& p) { return !p.is_shard() || p.shard().split == 1; });
 }
 
+bool chunked(const Spec& spec, int axis) {
+  const Shard& cut = spec.placement(axis).shard();
+  return cut.split == 1 && cut.sizes.empty() && spec.axes_of_dim(cut.dim).size() == 1;
+}
+
 bool equal_locals(const Spec& spec, int axis) {
   if (!spec.placement(axis).is_shard()) return true;
   const int dim = spec.placement(axis).shard().dim;
@@ -103,6 +108,7 @@ bool judge_forms(Choice& choice, const std::vector<const Strategy*>& picks, cons
     for (const std::optional<Spec>& spec : choice.inputs) {
       if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
       if (pick.cut == Cut::contiguous && !contiguous_everywhere(*spec)) return false;
+      if (pick.cut == Cut::chunks && !chunked(*spec, static_cast<int>(axis))) return false;
       if (pick.cut == Cut::even && !equal_locals(*spec, static_cast<int>(axis))) return false;
       const int dim = spec->placement(static_cast<int>(axis)).shard().dim;
       if (pick.blocks > 0 && !cuts_between_blocks(*spec, dim, pick.blocks)) return false;

@@ -24,7 +24,7 @@ class Lowering::Expander : public OpBuilder {
     return results;
   }
   int number(Number value) override {
-    return add(lowering_.emit_number({lowering_.lanes_, {std::move(value)}}));
+    return add(lowering_.value_of({lowering_.lanes_, {std::move(value)}}));
   }
   const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
   void reads_sizes() override {
@@ -49,8 +49,35 @@ class Lowering::Expander : public OpBuilder {
   std::vector<ValueId> ids_;
 };
 
+ValueId Lowering::value_of(const LaneNumber& number) {
+  const ValueId id = emit_number(number);
+  numbers_made_[id] = number;
+  return id;
+}
+
+void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                     const std::vector<ValueId>& inputs, size_t wanted) {
+  const Lanes all = lanes_;
+  for (const LaneAttrs& entry : attrs) {
+    lanes_ = entry.lanes;
+    for (const Lanes& lanes : equal_shapes(inputs)) {
+      lanes_ = lanes;
+      OpCall call{&entry.attrs, {}, wanted};
+      std::vector<const Number*> numbers;
+      for (const ValueId id : inputs) {
+        call.inputs.push_back(meta_of(id));
+        const auto made = numbers_made_.find(id);
+        numbers.push_back(made == numbers_made_.end() ? nullptr : &made->second.on(lanes[0]));
+      }
+      op.check(call, numbers);
+    }
+  }
+  lanes_ = all;
+}
+
 std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                     std::vector<ValueId> inputs, size_t wanted) {
+  if (op.check) check(op, attrs, inputs, wanted);
   if (!op.expand) return emit_op(op, std::move(attrs), std::move(inputs));
   OpCall first{&attrs.at(0).attrs, {}, wanted};
   for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));

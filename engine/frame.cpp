@@ -66,7 +66,7 @@ void Executor::Frame::issue(const Instr& instr) {
         if constexpr (std::is_same_v<T, Merge>) issue_merge(instr, action, on);
         if constexpr (std::is_same_v<T, SlotRead>) issue_slot_read(instr, action, on);
         if constexpr (std::is_same_v<T, RecordEvent>)
-          events[action.event] = door.last(stream_of(instr));
+          events[action.event] = issued_on(stream_of(instr), instr);
         if constexpr (std::is_same_v<T, Wait>) issue_wait(instr, action);
         if constexpr (std::is_same_v<T, Free>) release(action.value, on);
       },
@@ -213,17 +213,32 @@ void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, 
   set_value(read.output, std::move(value), ticket);
 }
 
+// A wait has no ticket of its own: work of nothing behind it has.
+Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
+  const auto wait = waits.find(stream);
+  if (wait == waits.end() || wait->second != door.last(stream)) return door.last(stream);
+  Work nothing;
+  nothing.lanes = lanes;
+  nothing.stream = stream;
+  nothing.site = site(instr);
+  nothing.name = "event";
+  return door.launch(std::move(nothing));
+}
+
 void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
   Ticket ticket = kDone;
   if (wait.value != kNoValue) ticket = tickets[static_cast<size_t>(wait.value)];
   if (!wait.event.empty()) ticket = events[wait.event];
   if (!wait.stream.empty()) {
-    if (const StreamId* id = find_stream(wait.stream)) ticket = door.last(*id);
+    if (const StreamId* id = find_stream(wait.stream)) ticket = issued_on(*id, instr);
   }
-  if (wait.who == Wait::Who::host)
+  if (wait.who == Wait::Who::host) {
     host_waits = ticket;
-  else if (ticket != kDone)
-    door.order(stream_of(instr), ticket);
+  } else if (ticket != kDone) {
+    const StreamId stream = stream_of(instr);
+    door.order(stream, ticket);
+    waits[stream] = door.last(stream);
+  }
   if (wait.who == Wait::Who::host && ticket != kDone && door.poll(ticket) == TicketState::done) {
     door.host_wait(ticket);
     host_waits = kDone;

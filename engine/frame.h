@@ -37,6 +37,7 @@ struct Executor::Frame {
   std::vector<LocalTensor> values;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
   std::map<std::string, Ticket> events;
+  std::map<StreamId, Ticket> waits;  // the last ticket of the stream when it was told to wait
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
   std::deque<CallState> calls;                            // under way
   std::deque<PendingOp> ops;
@@ -66,6 +67,8 @@ struct Executor::Frame {
   void issue_merge(const Instr& instr, const Merge& merge, const Lanes& on);
   void issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on);
   void issue_wait(const Instr& instr, const Wait& wait);
+  // Of all that a stream was told so far, waits too.
+  Ticket issued_on(StreamId stream, const Instr& instr);
   void release(ValueId id, const Lanes& on);
   // By another value of this frame.
   bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;

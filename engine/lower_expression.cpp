@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
 #include "shardproof/localtensor/error.h"
@@ -165,7 +163,7 @@ ValueId Lowering::lower_value(const Expr& expr) {
   const LaneNumber& number = std::get<LaneNumber>(binding);
   if (number.values[0].is_list() || number.values[0].is_text())
     fail(expr.place, "expected a tensor or a number, found a list");
-  return emit_number(number);
+  return value_of(number);
 }
 
 Binding Lowering::lower_unary(const Expr& expr) {
@@ -173,7 +171,9 @@ Binding Lowering::lower_unary(const Expr& expr) {
   if (expr.symbol == "+") return value;
   if (expr.symbol == "not") fail(expr.place, "not takes a number; use logical_not on tensors");
   // -x is x * -1: the same bits for every dtype, signed zeros included.
-  const ValueId minus_one = emit_number({lanes_, {Number(int64_t{-1})}});
+  if (const TensorMeta meta = meta_of(value); meta.dtype == DType::boolean)
+    fail(expr.place, "- is not defined for bool; use logical_not, or cast it first");
+  const ValueId minus_one = value_of({lanes_, {Number(int64_t{-1})}});
   return infix("*", {value, minus_one}, {}, expr.place);
 }
 
@@ -195,67 +195,6 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
   const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
   place_ = outer;
   return result;
-}
-
-ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& items,
-                              const Place& place) {
-  const ValueId value = lower_value(base);
-  if (static_cast<int>(items.size()) > meta_of(value).shape.size())
-    fail(place, fmt::format("{} indices for a tensor of {} dims", items.size(),
-                            meta_of(value).shape.size()));
-  const Place outer = place_;
-  place_.column = place.column;
-  ValueId result = value;
-  // Single indices first, from the last dim on, so that the numbers of the dims before them stay.
-  std::vector<const IndexItem*> slices;
-  for (size_t d = items.size(); d-- > 0;)
-    if (!items[d].slice)
-      result = select(result, static_cast<int64_t>(d), lane_number(items[d].at.at(0)));
-    else
-      slices.insert(slices.begin(), &items[d]);
-  bool cuts = false;
-  for (const IndexItem* item : slices) cuts = cuts || !item->low.empty() || !item->high.empty();
-  if (cuts) result = slice(result, slices);
-  place_ = outer;
-  return result;
-}
-
-ValueId Lowering::select(ValueId value, int64_t dim, const LaneNumber& index) {
-  LaneClasses classes(lanes_);
-  classes.refine(index);
-  std::vector<LaneAttrs> attrs;
-  for (const Lanes& lanes : classes.lanes())
-    attrs.push_back({lanes, Attrs{{"dim", dim}, {"index", index.on(lanes[0]).integer()}}});
-  const OpRecord* op = ops_.find_infix("[]");
-  SP_CHECK(op, "no op means x[i]");
-  return emit_op(*op, std::move(attrs), {value}).at(0);
-}
-
-ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& items) {
-  LaneClasses classes(lanes_);
-  std::vector<LaneNumber> lows, highs;
-  for (const IndexItem* item : items) {
-    lows.push_back({lanes_, {}});
-    highs.push_back({lanes_, {}});
-    lows.back().values.emplace_back(int64_t{0});
-    highs.back().values.emplace_back(std::numeric_limits<int64_t>::max());
-    if (!item->low.empty()) lows.back() = lane_number(item->low[0]);
-    if (!item->high.empty()) highs.back() = lane_number(item->high[0]);
-    classes.refine(lows.back());
-    classes.refine(highs.back());
-  }
-  std::vector<LaneAttrs> attrs;
-  for (const Lanes& lanes : classes.lanes()) {
-    std::vector<int64_t> start, stop;
-    for (size_t d = 0; d < items.size(); ++d) {
-      start.push_back(lows[d].on(lanes[0]).integer());
-      stop.push_back(highs[d].on(lanes[0]).integer());
-    }
-    attrs.push_back({lanes, Attrs{{"start", start}, {"stop", stop}, {"step", std::monostate{}}}});
-  }
-  const OpRecord* op = ops_.find_infix("[:]");
-  SP_CHECK(op, "no op means x[a:b]");
-  return emit_op(*op, std::move(attrs), {value}).at(0);
 }
 
 std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "shardproof/engine/lane_number.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/evaluate.h"
@@ -18,15 +19,6 @@
 
 namespace shardproof {
 
-// A number on the current lanes: one for all, or one per lane of `lanes`.
-struct LaneNumber {
-  Lanes lanes;
-  std::vector<Number> values;
-  bool uniform() const { return values.size() == 1; }
-  const Number& on(int64_t rank) const {
-    return uniform() ? values[0] : values[static_cast<size_t>(lanes.index_of(rank))];
-  }
-};
 using Binding = std::variant<ValueId, LaneNumber>;
 
 class Lowering {
@@ -70,8 +62,9 @@ class Lowering {
   std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                             std::vector<ValueId> inputs, size_t wanted);
   // Expressions.
-  Binding lower(const Expr& expr);                                   // number or value
-  ValueId lower_value(const Expr& expr);                             // numbers become 0-d values
+  Binding lower(const Expr& expr);        // number or value
+  ValueId lower_value(const Expr& expr);  // numbers become 0-d values
+  ValueId value_of(const LaneNumber& number);
   std::vector<ValueId> lower_call(const Expr& call, size_t wanted);  // 0: the result is dropped
   bool is_number(const Expr& expr);
   LaneNumber lane_number(const Expr& expr);  // per lane where it differs
@@ -96,10 +89,13 @@ class Lowering {
     int line = 0;  // that last bound or wrote it
   };
   std::map<std::string, std::vector<Part>> names_;
-  int64_t steps_ = 0;  // statements walked; a limit stops runaway loops
+  std::map<ValueId, LaneNumber> numbers_made_;  // values that are numbers of the program
+  int64_t steps_ = 0;                           // statements walked; a limit stops runaway loops
 
  private:
   class Expander;
+  void check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+             const std::vector<ValueId>& inputs, size_t wanted);
   void walk_one(const Statement& statement);
   void walk_for(const Statement& statement);
   void walk_if(const Statement& statement);
@@ -109,8 +105,11 @@ class Lowering {
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);
   ValueId lower_index(const Expr& base, const std::vector<IndexItem>& items, const Place& place);
+  bool indexes_by_place(const IndexItem& item);
+  std::vector<IndexItem> spelled_out(const std::vector<IndexItem>& items, int dims, Place place);
   ValueId select(ValueId value, int64_t dim, const LaneNumber& index);
   ValueId slice(ValueId value, const std::vector<const IndexItem*>& items);
+  ValueId take(ValueId value, const std::vector<const IndexItem*>& items, const Place& place);
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs, const Place& place);
   NumberScope scope(int64_t rank);
   std::string nearest_name(const std::string& name);  // "; did you mean ..", or nothing

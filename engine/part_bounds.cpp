@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "shardproof/ops/run_once.h"
 
 namespace shardproof {
 namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 bool adds(const Placement& placement) {
   if (!placement.is_partial()) return false;
@@ -122,7 +125,11 @@ void widen(const BoundCall& call, const std::vector<double>& reach, const Bound&
   std::vector<double> errors(reach.size());
   for (size_t i = 0; i < errors.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    errors[i] = std::max(error_of(bound, at), error_of(probed, at)) + lost * reach[i];
+    const double own = std::max(error_of(bound, at), error_of(probed, at));
+    // Of what may be anything, nothing is known about the parts either.
+    if (!std::isfinite(own)) bound.reach[i] = kUnknown;
+    errors[i] = own + (bound.reach[i] == 0 ? 0 : lost * bound.reach[i]);
+    if (std::isnan(errors[i])) errors[i] = kUnknown;
   }
   bound.exact = false;
   bound.error = std::move(errors);
@@ -178,7 +185,7 @@ void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vecto
       std::vector<double> sizes = values_of(results[o]);
       reach[o].resize(sizes.size(), 0);
       for (size_t i = 0; i < sizes.size(); ++i)
-        reach[o][i] = std::max(reach[o][i], std::fabs(sizes[i]));
+        reach[o][i] = std::max(reach[o][i], std::isnan(sizes[i]) ? kUnknown : std::fabs(sizes[i]));
     }
     if (!carries) continue;
     const std::vector<Bound> at = bounds_at(op, call, probe_of(call, std::nullopt, sign));

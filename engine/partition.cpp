@@ -207,6 +207,7 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   for (ValueId id : instr.inputs) {
     inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
     Placed& input = inputs.back();
+    input.meta.absent = id == kNoValue;
     if (input.number) input.id = materialize(input);
     compute.inputs.push_back(id == kNoValue ? kNoValue : input.id);
     if (input.spec) lanes = input.spec->mesh().ranks();
@@ -236,10 +237,14 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
     const std::vector<TensorMeta> outputs = op.infer(call);
     for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
   }
-  const bool placed =
-      std::all_of(inputs.begin(), inputs.end(), [](const Placed& p) { return p.spec.has_value(); });
+  const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const Placed& p) {
+    return p.meta.absent || p.spec.has_value();
+  });
   if (placed && reads_global_indices(op, instr.attrs, inputs))
-    for (const Placed& input : inputs) compute.input_specs.push_back(*input.spec);
+    for (const Placed& input : inputs)
+      compute.input_specs.push_back(
+          input.spec ? *input.spec
+                     : Spec::replicated(default_mesh(), input.meta.shape, input.meta.dtype));
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
     const ValueId id =

@@ -124,7 +124,8 @@ RankLowering::Arguments RankLowering::arguments_of(const Expr& call, size_t most
       fail(call.args[i].place, fmt::format("argument {} is given twice", call.keys[i]));
   }
   if (result.positional.size() > most)
-    fail(call.place, fmt::format("{} takes at most {} positional arguments", call.symbol, most));
+    fail(call.place, fmt::format("{} takes {} positional arguments", call.symbol,
+                                 most == 0 ? "no" : fmt::format("at most {}", most)));
   return result;
 }
 
@@ -145,7 +146,8 @@ ValueId RankLowering::tensor_argument(const Expr* expr, const Place& place, cons
 std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind kind,
                                               bool in_place) {
   const bool reducing = reduces(kind);
-  const Arguments args = arguments_of(call, reducing ? 2 : 1, keys_of(kind));
+  const size_t most = kind == CollectiveKind::barrier ? 0 : reducing ? 2 : 1;
+  const Arguments args = arguments_of(call, most, keys_of(kind));
   ValueId input = kNoValue;
   if (kind != CollectiveKind::barrier)
     input = tensor_argument(args.take(0, "x"), call.place, call.symbol.c_str());

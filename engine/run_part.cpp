@@ -137,6 +137,7 @@ void run_at(const Place& place, KernelCall& call) {
   if (!place.device) return place.kernel.run(call);
   call.memory = place.device.get();
   call.stream = place.device->native_stream();
+  call.gemm = place.device->gemm();
   place.kernel.run(call);
   place.device->check_launch();
 }

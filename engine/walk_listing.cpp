@@ -112,8 +112,7 @@ void Lowering::walk_assign(const Statement& statement) {
   if (define(name_of(statement.targets.at(0)), value)) return;
   Binding result = lower(value);
   if (statement.has_claim) {
-    if (std::holds_alternative<LaneNumber>(result))
-      result = emit_number(std::get<LaneNumber>(result));
+    if (std::holds_alternative<LaneNumber>(result)) result = value_of(std::get<LaneNumber>(result));
     result = end_claim(std::get<ValueId>(result), statement);
   }
   bind(name_of(statement.targets.at(0)), std::move(result));
@@ -129,6 +128,11 @@ void Lowering::walk_assign_index(const Statement& statement) {
   base.kind = ExprKind::name;
   base.place = target.place;
   base.name = target;
+  for (const IndexItem& item : statement.target_index)
+    if (item.kind == IndexKind::at && !indexes_by_place(item))
+      fail(item.at[0].place,
+           "expected places or slices to write to, found a list or a tensor; use index_copy or "
+           "scatter_along_dim");
   const ValueId view = lower_index(base, statement.target_index, target.place);
   const ValueId value = lower_value(*statement.value);
   write_in_place(view, value);

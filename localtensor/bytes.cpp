@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,18 +14,29 @@ namespace {
 // bytes.
 alignas(detail::kPoolAlignment) std::byte nothing[detail::kPoolAlignment];
 
-// Room for the contents on one device.
+// The contents on one device. Who shares them is ordered by nobody but us: what one sharer reads on
+// a stream must not be given away, or written by the last of them, before that stream was there.
 struct DeviceSide {
+  // Undefined ones.
   DeviceSide(std::shared_ptr<DeviceMemory> where, int64_t bytes)
-      : memory(std::move(where)), size(bytes), contents(memory->allocate(bytes)) {}
+      : memory(std::move(where)), size(bytes), contents(memory->allocate(bytes)) {
+    use();
+  }
+  DeviceSide(std::shared_ptr<DeviceMemory> where, const std::byte* host, int64_t bytes)
+      : memory(std::move(where)), size(bytes), contents(memory->upload(host, bytes)) {}
   DeviceSide(const DeviceSide&) = delete;
   DeviceSide& operator=(const DeviceSide&) = delete;
-  ~DeviceSide() { memory->release(contents, size); }
+  ~DeviceSide() { memory->release(contents, size, streams); }
+  void use() {
+    const int current = memory->current();
+    if (std::find(streams.begin(), streams.end(), current) == streams.end())
+      streams.push_back(current);
+  }
 
   std::shared_ptr<DeviceMemory> memory;
   int64_t size;
   std::byte* contents;
-  bool valid = true;
+  std::vector<int> streams;  // that were asked to read or write them
 };
 
 }  // namespace
@@ -37,7 +49,7 @@ struct Bytes::Storage {
     bool host_valid = true;
     bool host_behind = true;  // the host's room lies behind the storage, else in `host`
     Bytes host;
-    std::vector<std::unique_ptr<DeviceSide>> sides;
+    std::vector<std::unique_ptr<DeviceSide>> sides;  // all of them valid
   };
 
   explicit Storage(int64_t bytes) : size(bytes) {}
@@ -50,9 +62,10 @@ struct Bytes::Storage {
   }
   std::byte* to_host();
   DeviceSide& on(const std::shared_ptr<DeviceMemory>& memory);
-  // The side that holds valid contents on this device; null: none.
-  DeviceSide* valid_on(const std::shared_ptr<DeviceMemory>& memory);
-  void make_stale_but(const DeviceSide* written);  // null: the host's was written
+  DeviceSide* find_on(const std::shared_ptr<DeviceMemory>& memory);  // null: not there
+  // Null: the host's was written. A stale side may still be read by streams, so it is not written
+  // again, but let go.
+  void drop_all_but(const DeviceSide* written);
 
   int64_t size;
   std::unique_ptr<Mirror> mirror;
@@ -62,40 +75,30 @@ std::byte* Bytes::Storage::to_host() {
   if (!mirror->host_behind && mirror->host.size() == 0) mirror->host = uninitialized(size);
   std::byte* host = mirror->host_behind ? behind() : mirror->host.mutate();
   if (mirror->host_valid) return host;
-  for (const std::unique_ptr<DeviceSide>& side : mirror->sides)
-    if (side->valid) {
-      side->memory->to_host(host, side->contents, size);
-      mirror->host_valid = true;
-      return host;
-    }
-  SP_UNREACHABLE("contents of {} bytes are nowhere", size);
+  SP_CHECK(!mirror->sides.empty(), "contents of {} bytes are nowhere", size);
+  const DeviceSide& side = *mirror->sides.front();
+  side.memory->to_host(host, side.contents, size);
+  mirror->host_valid = true;
+  return host;
 }
 
-DeviceSide* Bytes::Storage::valid_on(const std::shared_ptr<DeviceMemory>& memory) {
+DeviceSide* Bytes::Storage::find_on(const std::shared_ptr<DeviceMemory>& memory) {
   if (!mirror) return nullptr;
   for (const std::unique_ptr<DeviceSide>& side : mirror->sides)
-    if (side->memory == memory && side->valid) return side.get();
+    if (side->memory == memory) return side.get();
   return nullptr;
 }
 
 DeviceSide& Bytes::Storage::on(const std::shared_ptr<DeviceMemory>& memory) {
-  if (DeviceSide* side = valid_on(memory)) return *side;
+  if (DeviceSide* side = find_on(memory)) return *side;
   const std::byte* from = host();
   if (!mirror) mirror = std::make_unique<Mirror>();
-  DeviceSide* stale = nullptr;
-  for (const std::unique_ptr<DeviceSide>& side : mirror->sides)
-    if (side->memory == memory) stale = side.get();
-  if (stale == nullptr)
-    stale = mirror->sides.emplace_back(std::make_unique<DeviceSide>(memory, size)).get();
-  stale->valid = false;  // a copy that throws leaves it so
-  memory->to_device(stale->contents, from, size);
-  stale->valid = true;
-  return *stale;
+  return *mirror->sides.emplace_back(std::make_unique<DeviceSide>(memory, from, size));
 }
 
-void Bytes::Storage::make_stale_but(const DeviceSide* written) {
+void Bytes::Storage::drop_all_but(const DeviceSide* written) {
   mirror->host_valid = written == nullptr;
-  for (const std::unique_ptr<DeviceSide>& side : mirror->sides) side->valid = side.get() == written;
+  std::erase_if(mirror->sides, [written](const auto& side) { return side.get() != written; });
 }
 
 Bytes Bytes::uninitialized(int64_t size) {
@@ -139,12 +142,15 @@ std::byte* Bytes::mutate() {
   }
   if (!storage_->mirror) return storage_->behind();
   std::byte* host = storage_->to_host();
-  storage_->make_stale_but(nullptr);
+  storage_->drop_all_but(nullptr);
   return host;
 }
 
 const std::byte* Bytes::device_data(const std::shared_ptr<DeviceMemory>& memory) const {
-  return storage_ ? storage_->on(memory).contents : nothing;
+  if (!storage_) return nothing;
+  DeviceSide& side = storage_->on(memory);
+  side.use();
+  return side.contents;
 }
 
 std::byte* Bytes::device_mutate(const std::shared_ptr<DeviceMemory>& memory) {
@@ -152,15 +158,19 @@ std::byte* Bytes::device_mutate(const std::shared_ptr<DeviceMemory>& memory) {
   if (storage_.use_count() > 1) {
     Bytes own = on_device(memory, storage_->size);
     std::byte* contents = own.storage_->mirror->sides.front()->contents;
-    if (const DeviceSide* side = storage_->valid_on(memory))
+    if (DeviceSide* side = storage_->find_on(memory)) {
       memory->copy(contents, side->contents, storage_->size);
-    else
+      side->use();
+    } else {
       memory->to_device(contents, storage_->host(), storage_->size);
+    }
     storage_ = std::move(own.storage_);
     return contents;
   }
   DeviceSide& side = storage_->on(memory);
-  storage_->make_stale_but(&side);
+  memory->follow(side.streams);
+  side.use();
+  storage_->drop_all_but(&side);
   return side.contents;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "shardproof/localtensor/detail/copy_segments.h"
 #include "shardproof/localtensor/detail/cut_list.h"
@@ -63,8 +64,12 @@ class PairPlaces {
     for (int64_t size : sizes_) count = std::min(count * size, kMostPairs + 1);
     return count;
   }
-  std::vector<int64_t> sender() const { return places(sender_); }
-  std::vector<int64_t> receiver() const { return places(receiver_); }
+  const Runs& sent(const CutList& before, int64_t extent) {
+    return known(sent_, sender_, before, extent);
+  }
+  const Runs& wanted(const CutList& after, int64_t extent) {
+    return known(wanted_, receiver_, after, extent);
+  }
   bool advance() {
     for (size_t i = at_.size(); i-- > 0;) {
       if (++at_[i] < sizes_[i]) return true;
@@ -89,10 +94,27 @@ class PairPlaces {
     for (size_t i : of) out.push_back(at_[i]);
     return out;
   }
+  // Places as one number; they are few, because the pairs are.
+  size_t number(const std::vector<size_t>& of) const {
+    int64_t number = 0;
+    for (size_t i : of) number = number * sizes_[i] + at_[i];
+    return static_cast<size_t>(number);
+  }
+
+  // A side stands at the same places in many pairs.
+  using Known = std::vector<std::optional<Runs>>;
+  const Runs& known(Known& all, const std::vector<size_t>& of, const CutList& cuts,
+                    int64_t extent) const {
+    const size_t at = number(of);
+    if (at >= all.size()) all.resize(at + 1);
+    if (!all[at]) all[at] = runs_of(cuts, extent, places(of));
+    return *all[at];
+  }
 
   std::vector<std::pair<int, Role>> keys_;
   std::vector<int64_t> sizes_, at_;
   std::vector<size_t> sender_, receiver_;
+  Known sent_, wanted_;
 };
 
 }  // namespace
@@ -106,8 +128,8 @@ int64_t largest_piece(const CutList& before, const CutList& after, int64_t exten
     return std::min(max_extent(before, extent), max_extent(after, extent));
   int64_t most = 0;
   do {
-    const Runs sent = runs_of(before, extent, places.sender());
-    most = std::max(most, length(common_runs(sent, runs_of(after, extent, places.receiver()))));
+    const Runs& sent = places.sent(before, extent);
+    most = std::max(most, length(common_runs(sent, places.wanted(after, extent))));
   } while (places.advance());
   return most;
 }

@@ -263,6 +263,61 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
   return parts;
 }
 
+PlacementStates::Digits PlacementStates::digits_of(const PlacementState& state, int axis) const {
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    const int64_t first = dims_[at].first_place(state.layouts[at], axis);
+    if (first > 0) return {open, first, first * sizes_[static_cast<size_t>(axis)]};
+  }
+  return {};
+}
+
+std::vector<int64_t> PlacementStates::active_sizes() const {
+  std::vector<int64_t> sizes;
+  for_each_axis(active_, [&](int axis) { sizes.push_back(sizes_[static_cast<size_t>(axis)]); });
+  return sizes;
+}
+
+uint64_t PlacementStates::Shuffle::key() const {
+  uint64_t key = moving;
+  for (const uint8_t waits : waits_for) key = key << 8 | waits;
+  return key;
+}
+
+PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) const {
+  if (((state.partial | goal_.partial) & active_) != 0) return {};
+  if (std::popcount(active_) > kMaxShuffled) return {};
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return {};
+  }
+  std::array<Digits, kMaxShuffled> held, wanted;
+  Shuffle found;
+  int count = 0;
+  for_each_axis(active_, [&](int axis) {
+    const auto at = static_cast<size_t>(count);
+    held[at] = digits_of(state, axis);
+    wanted[at] = digits_of(goal_, axis);
+    if (held[at].dim >= 0 && !(held[at] == wanted[at])) found.moving |= uint8_t(1 << count);
+    ++count;
+  });
+  for (int axis = 0; axis < count; ++axis) {
+    const Digits& to = wanted[static_cast<size_t>(axis)];
+    if (to.dim < 0) return {};
+    for (int other = 0; other < count; ++other) {
+      const Digits& from = held[static_cast<size_t>(other)];
+      const bool both = axis != other && (found.moving >> axis & 1) && (found.moving >> other & 1);
+      if (!both || to.dim != from.dim || to.last <= from.first || from.last <= to.first) continue;
+      // Both the first digits of what is left, or digits of one number; of others nothing is known.
+      const bool nested = (to.first % from.first == 0 || from.first % to.first == 0) &&
+                          (to.last % from.last == 0 || from.last % to.last == 0);
+      if (to.first != from.first && !nested) continue;
+      found.waits_for[static_cast<size_t>(axis)] |= uint8_t(1 << other);
+    }
+  }
+  return found;
+}
+
 bool PlacementStates::is_sayable(const PlacementState& state) {
   return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
     return dim.is_sayable(state.layouts[static_cast<size_t>(dim.dim())]);

@@ -7,7 +7,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "shardproof/localtensor/detail/placement_states.h"
+#include "shardproof/localtensor/detail/shuffle_bound.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/planner.h"
 
@@ -37,7 +37,7 @@ class ByteModel {
  public:
   using Cost = ExactCost;
   ByteModel(PlacementStates& states, const Spec& spec)
-      : states_(states), itemsize_(size_of(spec.dtype())) {
+      : states_(states), shuffle_(states.active_sizes()), itemsize_(size_of(spec.dtype())) {
     const Int128 world = states.members(states.active());
     square_ = world * world;
     unit_ = square_ * states.frozen_parts();
@@ -78,7 +78,7 @@ class ByteModel {
 
   // What no plan can save: a rank has to be sent what it lacks, and each partial but one of an
   // element has to be sent before that.
-  Cost least(const PlacementState& state) const {
+  Cost least(const PlacementState& state) {
     const bool makes_partials = (states_.goal().partial & states_.active()) != 0;
     const uint64_t ending = states_.ending(state);
     Int128 parts = 0;  // of the whole, times world^2
@@ -87,7 +87,8 @@ class ByteModel {
     } else if (ending == 0 && !makes_partials) {
       const int64_t common = states_.common_parts(state);
       const int64_t had = common > 0 ? common : states_.parts_of(state);
-      parts = square_ / goal_parts_ - square_ / had;
+      const int64_t shuffled = shuffle_.least(states_.shuffle(state), world_);
+      parts = std::max(square_ / goal_parts_ - square_ / had, Int128{shuffled});
     }
     Cost least;
     if (parts > 0) least.bytes = shared_ * parts;
@@ -97,6 +98,7 @@ class ByteModel {
 
  private:
   PlacementStates& states_;
+  ShuffleBound shuffle_;
   int64_t itemsize_;
   Int128 square_ = 1, unit_ = 1, shared_ = 0;
   int64_t world_ = 1, goal_parts_ = 1;
@@ -138,7 +140,9 @@ class Search {
   }
 
   Found run() {
-    reach(states_.start(), Cost{}, -1, PlacementMove{});
+    nodes_.push_back({states_.start(), Cost{}, model_.least(states_.start()), -1, {}, false});
+    number_.emplace(states_.start(), 0);
+    open_.push({nodes_[0].least, 0});
     Found found;
     while (!open_.empty() && found.states < max_states_) {
       const Entry entry = open_.top();
@@ -161,7 +165,7 @@ class Search {
  private:
   struct Node {
     PlacementState state;
-    Cost cost{};
+    Cost cost{}, least{};  // so far, and that remains
     int parent = -1;
     PlacementMove move;
     bool done = false;
@@ -183,34 +187,26 @@ class Search {
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
     states_.for_each_move(state, [&](const PlacementMove& move) {
       // A step costs something, and what it costs takes longest to find out.
-      const auto known = number_.find(move.to);
-      if (known != number_.end()) {
-        const Node& node = nodes_[static_cast<size_t>(known->second)];
-        if (node.done || !(cost < node.cost)) return;
-      } else if (is_hopeless(cost + model_.least(move.to))) {
-        return;
-      }
-      reach(move.to, cost + model_.edge(state, move), at, move);
-    });
-  }
-
-  void reach(const PlacementState& state, const Cost& cost, int parent, const PlacementMove& move) {
-    const Cost total = cost + model_.least(state);
-    if (is_hopeless(total)) return;
-    const auto [found, fresh] = number_.try_emplace(state, static_cast<int>(nodes_.size()));
-    if (fresh) nodes_.push_back({state, cost, parent, move, false});
-    Node& node = nodes_[static_cast<size_t>(found->second)];
-    if (!fresh) {
-      if (node.done || !(cost < node.cost)) return;
-      node.cost = cost;
-      node.parent = parent;
+      const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
+      if (fresh) nodes_.push_back({move.to, {}, model_.least(move.to), -1, move, false});
+      const int to = known->second;
+      Node& node = nodes_[static_cast<size_t>(to)];
+      const bool reached = node.parent >= 0 || to == 0;
+      if (reached && !(cost < node.cost)) return;
+      if (is_hopeless(cost + node.least)) return;
+      const Cost arrived = cost + model_.edge(state, move);
+      if (reached && !(arrived < node.cost)) return;
+      if (is_hopeless(arrived + node.least)) return;
+      node.cost = arrived;
+      node.parent = at;
       node.move = move;
-    }
-    if (state == states_.goal()) {
-      has_bound_ = true;
-      bound_ = cost;
-    }
-    open_.push({total, found->second});
+      node.done = false;  // what remains may have been told too low before another state
+      if (node.state == states_.goal()) {
+        has_bound_ = true;
+        bound_ = arrived;
+      }
+      open_.push({arrived + node.least, to});
+    });
   }
 
   bool is_hopeless(const Cost& total) {
@@ -223,6 +219,8 @@ class Search {
   void trace(Found& found) const {
     const auto goal = number_.find(states_.goal());
     if (goal == number_.end()) return;
+    // A state may have been seen and never been worth going to.
+    if (goal->second != 0 && nodes_[static_cast<size_t>(goal->second)].parent < 0) return;
     found.reached = true;
     for (int at = goal->second; nodes_[static_cast<size_t>(at)].parent >= 0;) {
       const Node& node = nodes_[static_cast<size_t>(at)];

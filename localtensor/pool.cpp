@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/error.h"
@@ -43,6 +46,12 @@ SizeClass size_class(size_t bytes) {
   return {index, ((steps + 1) << step_bits) * kPoolAlignment};
 }
 
+// Blocks of up to 16 units are cut from slabs: asked for one by one, the system spends as much on
+// its own header and alignment. They stay ours until the process ends.
+constexpr size_t kSlabBytes = size_t{64} << 10;
+
+bool from_slab(size_t index) { return kRecycles && index <= kExactUnits; }
+
 struct FreeBlock {
   FreeBlock* next;
 };
@@ -55,13 +64,18 @@ struct FreeLists {
   FreeBlock* heads[kClasses];
   size_t bytes_of[kClasses];
   size_t cached_bytes;
+  std::byte *slab, *slab_end;  // what is not yet cut
   Life life;
 };
 thread_local constinit FreeLists free_lists{};
 
+// Blocks of slabs that threads left behind when they ended.
+constinit std::mutex left_behind_guard;
+constinit FreeBlock* left_behind[kExactUnits + 1] = {};
+
 // Gives blocks back to the system, largest first, until at most `target` bytes are cached.
 void trim(FreeLists& lists, size_t target) {
-  for (size_t c = kClasses; c-- > 0 && lists.cached_bytes > target;) {
+  for (size_t c = kClasses; c-- > 0 && lists.cached_bytes > target && !from_slab(c);) {
     while (lists.heads[c] != nullptr && lists.cached_bytes > target) {
       FreeBlock* block = lists.heads[c];
       lists.heads[c] = block->next;
@@ -71,10 +85,27 @@ void trim(FreeLists& lists, size_t target) {
   }
 }
 
+void leave_behind(size_t index, FreeBlock* first) {
+  FreeBlock* last = first;
+  while (last->next != nullptr) last = last->next;
+  const std::lock_guard lock(left_behind_guard);
+  last->next = std::exchange(left_behind[index], first);
+}
+
 struct AtThreadEnd {
   ~AtThreadEnd() {
-    free_lists.life = Life::over;
-    trim(free_lists, 0);
+    FreeLists& lists = free_lists;
+    lists.life = Life::over;
+    trim(lists, 0);
+    while (lists.slab != lists.slab_end) {
+      const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
+      const SizeClass its = size_class(std::min(rest, kExactUnits * kPoolAlignment));
+      leave_behind(its.index, new (lists.slab) FreeBlock{nullptr});
+      lists.slab += its.bytes;
+    }
+    for (size_t c = 1; c <= kExactUnits; ++c)
+      if (lists.heads[c] != nullptr && from_slab(c))
+        leave_behind(c, std::exchange(lists.heads[c], nullptr));
   }
 };
 
@@ -99,6 +130,23 @@ struct AtThreadEnd {
   return block;
 }
 
+[[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& its) {
+  if (lists.slab_end - lists.slab < static_cast<std::ptrdiff_t>(its.bytes)) {
+    {
+      const std::lock_guard lock(left_behind_guard);
+      lists.heads[its.index] = std::exchange(left_behind[its.index], nullptr);
+    }
+    if (FreeBlock* block = lists.heads[its.index]) {
+      lists.heads[its.index] = block->next;
+      return block;
+    }
+    if (lists.life == Life::unborn) begin_life(lists);
+    lists.slab = static_cast<std::byte*>(system_allocate(kSlabBytes, kSlabBytes));
+    lists.slab_end = lists.slab + kSlabBytes;
+  }
+  return std::exchange(lists.slab, lists.slab + its.bytes);
+}
+
 }  // namespace
 
 void* pool_allocate(size_t bytes) {
@@ -107,10 +155,10 @@ void* pool_allocate(size_t bytes) {
   if (its.index < kClasses && lists.heads[its.index] != nullptr) {
     FreeBlock* block = lists.heads[its.index];
     lists.heads[its.index] = block->next;
-    lists.cached_bytes -= its.bytes;
+    if (!from_slab(its.index)) lists.cached_bytes -= its.bytes;
     return block;
   }
-  return system_allocate(bytes, its.bytes);
+  return from_slab(its.index) ? cut_block(lists, its) : system_allocate(bytes, its.bytes);
 }
 
 void pool_release(void* block, size_t bytes) noexcept {
@@ -118,6 +166,12 @@ void pool_release(void* block, size_t bytes) noexcept {
   FreeLists& lists = free_lists;
   const bool kept =
       kRecycles && its.index < kClasses && (lists.life == Life::alive || begin_life(lists));
+  if (from_slab(its.index)) {
+    FreeBlock* freed = new (block) FreeBlock{kept ? lists.heads[its.index] : nullptr};
+    if (!kept) return leave_behind(its.index, freed);
+    lists.heads[its.index] = freed;
+    return;
+  }
   if (!kept) return std::free(block);
   // Half at once, so that a run at the limit does not trim on each release.
   if (lists.cached_bytes + its.bytes > kPoolMaxCachedBytes) trim(lists, kPoolMaxCachedBytes / 2);

@@ -52,7 +52,7 @@ struct Setter {
   void (*set)(Record&, const Field&);
 };
 
-constexpr std::array<Setter, 17> kSetters = {{
+constexpr std::array<Setter, 19> kSetters = {{
     {"kind", [](Record& r, const Field& f) { r.kind = f.value; }},
     {"ranks",
      [](Record& r, const Field& f) { r.ranks = value_or_refuse(parse_lanes(f.value), f); }},
@@ -70,6 +70,13 @@ constexpr std::array<Setter, 17> kSetters = {{
     {"start",
      [](Record& r, const Field& f) { r.start = value_or_refuse(parse_duration(f.value), f); }},
     {"end", [](Record& r, const Field& f) { r.end = value_or_refuse(parse_duration(f.value), f); }},
+    {"clock",
+     [](Record& r, const Field& f) {
+       if (f.value != "device") detail::refuse(f);
+       r.clock = TimedBy::device;
+     }},
+    {"expected",
+     [](Record& r, const Field& f) { r.expected = value_or_refuse(parse_duration(f.value), f); }},
     {"bytes",
      [](Record& r, const Field& f) { r.bytes_sent = value_or_refuse(parse_fraction(f.value), f); }},
     {"line", [](Record& r, const Field& f) { r.line = static_cast<int>(detail::integer_of(f)); }},
@@ -99,6 +106,9 @@ std::string to_string(const Record& record) {
   out.add("state", name(record.state));
   if (record.start != Duration{}) out.add("start", without_spaces(to_string(record.start)));
   if (record.end != Duration{}) out.add("end", without_spaces(to_string(record.end)));
+  if (record.clock == TimedBy::device) out.add("clock", "device");
+  if (record.expected != Duration{})
+    out.add("expected", without_spaces(to_string(record.expected)));
   if (record.bytes_sent != Fraction{}) out.add("bytes", to_string(record.bytes_sent));
   if (record.line != 0) out.add("line", record.line);
   add_text("instance", record.instance);

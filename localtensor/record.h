@@ -16,6 +16,8 @@
 
 namespace shardproof {
 
+// On which clock times are: that of the world, virtual or the host's, or a device's own.
+enum class TimedBy : uint8_t { world, device };
 enum class RecordState : uint8_t { issued, started, done, failed };
 std::string_view name(RecordState state);
 
@@ -33,6 +35,8 @@ struct Record {
   std::string stream;
   RecordState state = RecordState::issued;
   Duration start, end;
+  TimedBy clock = TimedBy::world;
+  Duration expected;     // by the library that made the call; zero: it does not say
   Fraction bytes_sent;   // a rank
   int line = 0;          // of the program
   std::string instance;  // "layer 3, step 2"

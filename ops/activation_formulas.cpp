@@ -24,17 +24,24 @@ void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Par
          std::function<FormulaTerm(Formula&)> body, const Attrs& attrs = {}) {
   std::vector<Param> all = {tensor("x")};
   all.insert(all.end(), more.begin(), more.end());
-  ops.add(formula(
+  OpRecord record = formula(
       {name, "activation", summary}, std::move(all),
-      [body = std::move(body)](Formula& f) { return Terms{body(f)}; }, samples_with(attrs)));
+      [body = std::move(body)](Formula& f) { return Terms{body(f)}; }, samples_with(attrs));
+  const std::string_view op = name;
+  const bool of_any = op == "relu6" || op == "hardtanh" || op == "threshold" || op == "softsign" ||
+                      op == "tanhshrink";
+  if (!of_any) refuse_whole_numbers(record);
+  ops.add(std::move(record));
 }
 
 void add_bends(OpRegistry& ops) {
   add(ops, "relu6", "x, not below 0 and not above 6", {},
       [](Formula& f) { return clamped(f[0], 0, 6); });
   add(ops, "hardtanh", "x, not below min_val and not above max_val",
-      {params::number("min_val", -1.0), params::number("max_val", 1.0)},
-      [](Formula& f) { return clamped(f[0], f.number("min_val"), f.number("max_val")); });
+      {params::number("min_val", -1.0), params::number("max_val", 1.0)}, [](Formula& f) {
+        const FormulaTerm kept = clamped(f[0], f.number("min_val"), f.number("max_val"));
+        return kept.dtype() == f[0].dtype() ? kept : f.to(f[0].dtype(), kept);
+      });
   add(ops, "hardsigmoid", "relu6(x + 3) / 6", {},
       [](Formula& f) { return clamped(f[0] + 3, 0, 6) / 6; });
   add(ops, "hardswish", "x * relu6(x + 3) / 6", {},

@@ -117,7 +117,16 @@ void add_take(OpRegistry& ops) {
   take.name = "take_along_dim";
   take.family = "index";
   take.summary = "torch.gather: for each index the element it names along dim";
-  take.params = {params::tensor("input"), params::tensor("indices"), params::integer("dim")};
+  take.params = {params::tensor("input"), params::tensor("indices"),
+                 params::optional("dim", ParamKind::integer)};
+  write_as_others(
+      take, [](const OpCall& call) { return !call.attrs->has("dim"); },
+      [](Formula& f) {
+        const Attrs flat{{"shape", std::vector<int64_t>{-1}}};
+        return std::vector<FormulaTerm>{
+            f.op("take_along_dim", {f.op("reshape", {f[0]}, flat), f.op("reshape", {f[1]}, flat)},
+                 {{"dim", int64_t{0}}})};
+      });
   take.infer = [](const OpCall& call) {
     check_index("take_along_dim", call, 1, along("take_along_dim", call));
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, input_shape(call, 1)}};
@@ -259,6 +268,7 @@ std::vector<double> scatter_of(const BoundCall& call, double value, const Make& 
 }
 
 std::vector<Bound> scatter_bound(const BoundCall& call) {
+  if (!call.input_bounds[kScatterIndex]->exact) return unknown_bounds(call);
   auto errors = scatter_of(call, 0, [&](size_t i) {
     std::vector<double> found;
     for (int64_t e = 0; e < call.inputs[i]->elements(); ++e)

@@ -114,6 +114,9 @@ OpRecord best_record(const Row& row) {
   op.summary = row.summary;
   op.params = reduction_params();
   op.infer = [&row](const OpCall& call) { return infer_best(row, call); };
+  op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
+    refuse_no_elements(row.name, call);
+  };
   op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
     const DType compute = compute_dtype(call.inputs[0].dtype);
     return reduce_kernel(row.largest ? best_reducer<true>(compute) : best_reducer<false>(compute),

@@ -15,6 +15,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Param number(const char* name) { return params::optional(name, ParamKind::number); }
 
+// Of whole numbers beside a narrow float: they are that float, and the result is.
+FormulaTerm as_float(Formula& f, const FormulaTerm& x) {
+  const bool narrows = is_floating(f[0].dtype()) && !is_floating(x.dtype());
+  return narrows ? f.to(f[0].dtype(), x) : x;
+}
+
 Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
             std::vector<std::string> fills = {}) {
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
@@ -56,7 +62,11 @@ void add_products(OpRegistry& ops) {
       [](Formula& f) { return Terms{f[0] + f[1] * f.number("value") / f[2]}; }, samples));
   ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
                   {tensor("x"), tensor("end"), tensor("weight")},
-                  [](Formula& f) { return Terms{f[0] + f[2] * (f[1] - f[0])}; },
+                  [](Formula& f) {
+                    if (f[0].dtype() != f[1].dtype() || !is_floating(f[0].dtype()))
+                      f.refuse("x and end must be of one float dtype");
+                    return Terms{f[0] + f[2] * (f[1] - f[0])};
+                  },
                   {over({{5, 3}, {5, 3}, {5, 1}})}));
   ops.add(formula({"rsub", "elementwise", "y - alpha * x"},
                   {tensor("x"), tensor("y"), number("alpha")},
@@ -65,7 +75,7 @@ void add_products(OpRegistry& ops) {
                   },
                   {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
-                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {f[1]})}; },
+                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {as_float(f, f[1])})}; },
                   {over({{5, 3}, {3}})}));
 }
 
@@ -75,14 +85,14 @@ void add_logarithms(OpRegistry& ops) {
   ops.add(formula(
       {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
       [](Formula& f) {
-        const FormulaTerm product = f[0] * f.op("log", {f[1]});
+        const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
         const FormulaTerm counts =
             f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
         return Terms{f.where(counts, product, 0.0)};
       },
       samples));
   // Of two equal infinities the distance would be NaN.
-  ops.add(formula(
+  OpRecord logaddexp = formula(
       {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
       [](Formula& f) {
         const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
@@ -90,8 +100,10 @@ void add_logarithms(OpRegistry& ops) {
         const FormulaTerm infinite = f.op("isinf", {larger});
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
-      samples));
-  ops.add(formula(
+      samples);
+  refuse_whole_numbers(logaddexp);
+  ops.add(std::move(logaddexp));
+  OpRecord logaddexp2 = formula(
       {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
       [](Formula& f) {
         const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
@@ -99,7 +111,9 @@ void add_logarithms(OpRegistry& ops) {
         const FormulaTerm infinite = f.op("isinf", {larger});
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
-      samples));
+      samples);
+  refuse_whole_numbers(logaddexp2);
+  ops.add(std::move(logaddexp2));
   ops.add(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
                   {tensor("x"), number("eps")},
                   [](Formula& f) {
@@ -148,6 +162,7 @@ void add_tests(OpRegistry& ops) {
       {"nan_to_num", "elementwise", "x with nan, posinf, neginf in place of these"},
       {tensor("x"), params::number("nan", 0.0), number("posinf"), number("neginf")},
       [](Formula& f) {
+        if (!is_floating(f[0].dtype())) return Terms{f[0]};
         const double most = max_finite(f[0].dtype());
         const double high = f.given("posinf") ? f.number("posinf").real() : most;
         const double low = f.given("neginf") ? f.number("neginf").real() : -most;
@@ -168,17 +183,22 @@ void add_scalings(OpRegistry& ops) {
         return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
       },
       samples));
-  ops.add(formula(
-      {"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
-      {tensor("x"), tensor("y"), params::number("rtol", 1e-5), params::number("atol", 1e-8)},
-      [](Formula& f) {
-        const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
-        const FormulaTerm allowed =
-            f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
-        const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
-        return Terms{f.op("logical_or", {same, f.op("le", {apart, allowed})})};
-      },
-      {over({{5, 3}, {3}})}));
+  ops.add(
+      formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
+              {tensor("x"), tensor("y"), params::number("rtol", 1e-5), params::number("atol", 1e-8),
+               params::boolean("equal_nan", false)},
+              [](Formula& f) {
+                const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
+                const FormulaTerm allowed =
+                    f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
+                const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
+                const FormulaTerm close = f.op("logical_or", {same, f.op("le", {apart, allowed})});
+                if (!f.flag("equal_nan")) return Terms{close};
+                const FormulaTerm none =
+                    f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
+                return Terms{f.op("logical_or", {close, none})};
+              },
+              {over({{5, 3}, {3}})}));
   ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
       [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));

@@ -366,6 +366,51 @@ std::vector<Sample> binary_samples(const Row& row) {
   return samples;
 }
 
+bool divides(const Row& row) {
+  const std::string_view name = row.name;
+  return name == "floordiv" || name == "remainder" || name == "fmod";
+}
+
+// Of integers: what torch raises an error for, where it is plain from the text.
+void check_numbers(const Row& row, const OpCall& call, const std::vector<const Number*>& numbers) {
+  const bool bools =
+      call.inputs[0].dtype == DType::boolean || call.inputs[1].dtype == DType::boolean;
+  if (std::string_view(row.name) == "sub" && bools)
+    refuse(row.name, call, "not defined for bool; use logical_xor, or cast it first");
+  const Number* second = numbers.at(1);
+  if (!second || !second->is_integer() || is_floating(result_dtype(call))) return;
+  if (divides(row) && second->integer() == 0) refuse(row.name, call, "an integer is divided by 0");
+  if (std::string_view(row.name) == "pow" && second->integer() < 0)
+    refuse(row.name, call, "integers have no negative integer powers; cast the base to a float");
+}
+
+bool holds_zero(const LaneView& x, int64_t lane) {
+  Dims index = Dims::filled(x.shape.size(), 0);
+  for (int64_t i = element_count(x.shape), at = 0; i > 0; --i) {
+    if (load_i64(x.at(lane) + at * size_of(x.dtype), x.dtype) == 0) return true;
+    for (int d = x.shape.size() - 1; d >= 0; --d) {
+      at += x.strides[d];
+      if (++index[d] < x.shape[d]) break;
+      at -= index[d] * x.strides[d];
+      index[d] = 0;
+    }
+  }
+  return false;
+}
+
+// An integer over 0 is the user's data at fault: it has no value.
+Kernel refusing_zeros(const Row& row, const OpCall& call, Kernel kernel) {
+  const bool any = element_count(broadcast_result(row.name, call)) > 0;
+  kernel.run = [=, name = std::string(row.name),
+                run = std::move(kernel.run)](const KernelCall& call) {
+    for (int64_t lane = 0; any && lane < call.lanes; ++lane)
+      if (holds_zero((*call.inputs)[1], lane))
+        throw_bad_input("{}: an integer is divided by 0", name);
+    run(call);
+  };
+  return kernel;
+}
+
 OpRecord binary_record(const Row& row) {
   OpRecord op;
   op.name = row.name;
@@ -375,8 +420,14 @@ OpRecord binary_record(const Row& row) {
   op.params = {{"x", ParamKind::tensor, true, {}}, {"y", ParamKind::tensor, true, {}}};
   op.infer = [&row](const OpCall& call) { return infer_binary(row, call); };
   op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
-    return prepare_binary(row, call);
+    Kernel kernel = prepare_binary(row, call);
+    const bool whole = is_integral(common_dtype(row, call));
+    return whole && divides(row) ? refusing_zeros(row, call, std::move(kernel)) : kernel;
   };
+  if (divides(row) || std::string_view(row.name) == "pow" || std::string_view(row.name) == "sub")
+    op.check = [&row](const OpCall& call, const std::vector<const Number*>& numbers) {
+      check_numbers(row, call, numbers);
+    };
   op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, row.passes(call));
   };
@@ -419,6 +470,7 @@ void add_binary_ops(OpRegistry& ops) {
     const std::string_view name = row.name;
     if (name == "add" || name == "sub") take_alpha(op);
     if (name == "div") take_rounding_mode(op);
+    if (name == "hypot") refuse_whole_numbers(op);
     ops.add(std::move(op));
   }
 }

@@ -128,9 +128,23 @@ Bound bound_from_errors(const Tensor& value, std::vector<double> errors) {
   if (std::all_of(errors.begin(), errors.end(), [](double e) { return e == 0; })) return bound;
   bound.exact = false;
   bound.error = std::move(errors);
-  for (double& e : bound.error)
-    if (std::isnan(e) || (e != 0 && !rounds(value.dtype))) e = kInfinity;
+  const bool narrow = is_floating(value.dtype) && compute_dtype(value.dtype) != value.dtype;
+  const std::vector<double> values = narrow ? values_of(value) : std::vector<double>();
+  for (size_t i = 0; i < bound.error.size(); ++i) {
+    double& e = bound.error[i];
+    // Another honest result may have overflowed.
+    const bool beyond = narrow && e != 0 && std::fabs(values[i]) + 2 * e > max_finite(value.dtype);
+    if (std::isnan(e) || beyond || (e != 0 && !rounds(value.dtype))) e = kInfinity;
+  }
   return bound;
+}
+
+std::vector<Bound> unknown_bounds(const BoundCall& call) {
+  std::vector<Bound> bounds;
+  for (const Tensor* output : call.outputs)
+    bounds.push_back(bound_from_errors(
+        *output, std::vector<double>(static_cast<size_t>(output->elements()), kInfinity)));
+  return bounds;
 }
 
 double rounding_error(double magnitude, DType dtype, double ulps) {

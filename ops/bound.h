@@ -56,6 +56,8 @@ bool all_exact(const BoundCall& call);                 // of the inputs that are
 // The bound of a result from its elements' errors: exact when all are 0. Elements of an integer or
 // bool result are either stable or unknown, so any error there becomes infinity.
 Bound bound_from_errors(const Tensor& value, std::vector<double> errors);
+// Of results that hang on which of several roundings an input has: nothing is said of any element.
+std::vector<Bound> unknown_bounds(const BoundCall& call);
 // One rounding of a value of size `magnitude` to dtype, and `ulps` roundings of its compute type
 // before it.
 double rounding_error(double magnitude, DType dtype, double ulps);

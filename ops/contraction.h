@@ -25,6 +25,13 @@ struct ContractionLetter {
   int result = -1;  // -1: summed
 };
 
+// What one step of a letter that walks these dims moves, in elements.
+inline int64_t step_over(const std::vector<int>& dims, const Dims& strides) {
+  int64_t sum = 0;
+  for (const int d : dims) sum += strides[d];
+  return sum;
+}
+
 struct ContractionBias {
   bool present = false;
   Dims shape;  // right-aligned with the result; sizes 1 are repeated

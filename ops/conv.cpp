@@ -11,6 +11,7 @@
 #include "shardproof/localtensor/copy_strided.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/contraction.h"
+#include "shardproof/ops/conv_forms.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
@@ -195,16 +196,21 @@ struct Reading {
   std::vector<int64_t> starts, foreign;
   int64_t length = 0;
 };
+// The chunk rule.
+int64_t pieces_of(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
+
 Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_t ranks) {
   const auto at = static_cast<size_t>(spatial);
   const int dim = spatial + 2;
-  const int64_t size = input_shape(call, 0)[dim], own = size / ranks;
-  const int64_t outputs = window.out[dim] / ranks, stride = window.stride[at];
+  const int64_t size = input_shape(call, 0)[dim], own = pieces_of(size, ranks);
+  const int64_t outputs = pieces_of(window.out[dim], ranks), stride = window.stride[at];
   Reading reading;
   reading.length =
       (outputs - 1) * stride + window.dilation[at] * (input_shape(call, kWeight)[dim] - 1) + 1;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    const int64_t start = rank * outputs * stride - window.padding[at];
+    // A rank without outputs reads zeros behind the end.
+    const bool any = rank * outputs < window.out[dim];
+    const int64_t start = any ? rank * outputs * stride - window.padding[at] : size;
     reading.starts.push_back(start);
     for (int64_t i = std::max<int64_t>(start, 0); i < std::min(start + reading.length, size); ++i)
       if (i / own != rank) reading.foreign.push_back(i);
@@ -257,11 +263,15 @@ int lower(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs,
   order.push_back(0);
   for (int64_t d = dim + 1; d <= window.out.size(); ++d) order.push_back(d);
   value = b.op("permute", {{"dims", order}}, {value});
-  return b.op("flatten", {{"start_dim", int64_t{dim}}, {"end_dim", int64_t{dim + 1}}}, {value});
+  value = b.op("flatten", {{"start_dim", int64_t{dim}}, {"end_dim", int64_t{dim + 1}}}, {value});
+  if (b.meta(value).shape[dim] == window.out[dim]) return value;
+  // The last ranks have computed beyond the end.
+  std::vector<int64_t> stop(window.out.begin(), window.out.begin() + dim + 1);
+  return b.op("slice", {{"start", std::vector<int64_t>(stop.size(), 0)}, {"stop", stop}}, {value});
 }
 
 std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
-                                 const std::vector<TensorMeta>& outputs, int64_t ranks) {
+                                 const std::vector<TensorMeta>& outputs) {
   bool biased = present(call, kBias);
   int64_t groups = call.attrs->integer("groups");
   std::vector<Strategy> found;
@@ -280,9 +290,9 @@ std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
   }
   for (int dim = 2; dim < conv.spatial + 2; ++dim) {
     const int64_t size = input_shape(call, 0)[dim], out = outputs[0].shape[dim];
-    if (size == 0 || out == 0 || size % ranks != 0 || out % ranks != 0) continue;
-    add(S(dim), R(), R(), S(dim), LocalForm::lower, ranks);
-    found.back().cut = Cut::even;
+    if (size == 0 || out == 0) continue;
+    add(S(dim), R(), R(), S(dim), LocalForm::lower);
+    found.back().cut = Cut::chunks;
   }
   std::vector<ReduceOp> linear = {ReduceOp::sum};
   if (!is_integral(input_meta(call, 0).dtype)) linear.push_back(ReduceOp::avg);
@@ -350,19 +360,20 @@ OpRecord record_of(const Conv& conv) {
   record.family = "conv";
   record.summary =
       "cross-correlation over " + std::string(conv.spatial == 1 ? "one dim" : "two dims");
-  record.params = {params::tensor("input"),
-                   params::tensor("weight"),
-                   params::optional_tensor("bias"),
-                   params::with_default("stride", ParamKind::integers, std::vector<int64_t>{1}),
-                   params::with_default("padding", ParamKind::integers, std::vector<int64_t>{0}),
-                   params::with_default("dilation", ParamKind::integers, std::vector<int64_t>{1}),
-                   params::integer("groups", 1)};
+  record.params = {
+      params::tensor("input"),
+      params::tensor("weight"),
+      params::optional_tensor("bias"),
+      params::with_default("stride", ParamKind::integers, std::vector<int64_t>{1}),
+      params::with_default("padding", ParamKind::integers_or_text, std::vector<int64_t>{0}),
+      params::with_default("dilation", ParamKind::integers, std::vector<int64_t>{1}),
+      params::integer("groups", 1)};
   record.infer = [conv](const OpCall& call) { return infer(conv, call); };
   record.prepare = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare(conv, call, outputs);
   };
   record.rule.strategies = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                  int64_t ranks) { return strategies(conv, call, outputs, ranks); };
+                                  int64_t) { return strategies(conv, call, outputs); };
   record.rule.lower = [conv](const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
     return std::vector<int>{lower(conv, call, inputs, b)};
   };
@@ -383,6 +394,7 @@ OpRecord record_of(const Conv& conv) {
       cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
     return cost;
   };
+  take_conv_forms(record, conv.spatial);
   return record;
 }
 

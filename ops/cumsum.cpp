@@ -146,6 +146,7 @@ OpRecord cumsum_record() {
   };
   op.samples = cumsum_samples;
   lift_scalars(op);
+  take_dtype(op);
   return op;
 }
 

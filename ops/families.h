@@ -17,6 +17,9 @@ void add_argmax_ops(OpRegistry& ops);     // argmax.cpp
 void add_softmax_ops(OpRegistry& ops);    // softmax.cpp
 void add_cumsum_ops(OpRegistry& ops);     // cumsum.cpp
 void add_running_ops(OpRegistry& ops);    // running.cpp: cumprod, cummax, cummin
+void add_logcumsumexp(OpRegistry& ops);   // logcumsumexp.cpp
+void add_linalg_ops(OpRegistry& ops);     // linalg.cpp: inverse, solve, cholesky, det
+void add_fourier_ops(OpRegistry& ops);    // fourier.cpp: fft, ifft
 void add_optimizer_ops(OpRegistry& ops);  // optimizer.cpp
 
 void add_matmul_ops(OpRegistry& ops);     // matmul.cpp: matmul, bmm, addmm, linear
@@ -38,7 +41,9 @@ void add_activation_formulas(OpRegistry& ops);  // activation_formulas.cpp: elu,
 void add_loss_formulas(OpRegistry& ops);        // loss_formulas.cpp: l1_loss, huber_loss, kl_div
 void add_move_formulas(OpRegistry& ops);        // move_formulas.cpp: tril, diagonal, unfold
 void add_reduction_formulas(OpRegistry& ops);   // reduction_formulas.cpp: aminmax, median, cumprod
-void add_layer_formulas(OpRegistry& ops);       // layer_formulas.cpp: batch_norm, avg_pool2d
+void add_index_formulas(OpRegistry& ops);       // index_formulas.cpp: x[ids]
+void add_layer_formulas(OpRegistry& ops);       // layer_formulas.cpp: batch_norm, cdist
+void add_pool_formulas(OpRegistry& ops);        // pool_formulas.cpp: avg_pool2d, max_pool1d
 void add_conv_ops(OpRegistry& ops);             // conv.cpp: conv1d, conv2d
 void add_halo_ops(OpRegistry& ops);             // halo.cpp: halo_windows
 

@@ -75,6 +75,14 @@ FormulaTerm Formula::reduced(FormulaTerm loss) const {
   return op(kind.c_str(), {loss});
 }
 
+Sample f32_sample(const std::vector<Dims>& shapes, Attrs attrs) {
+  return sample_of({shapes, DType::f32, {}}, std::move(attrs));
+}
+
+FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const std::vector<int64_t>& shape) {
+  return f.op("reshape", {x}, {{"shape", shape}});
+}
+
 OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody body,
                  std::vector<Sample> samples) {
   OpRecord record;
@@ -90,10 +98,37 @@ OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody
 }
 
 void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
-  record.expands = std::move(when);
-  record.expand = [name = record.name, body = std::move(body)](const OpCall& call, OpBuilder& b) {
-    return expanded(name.c_str(), body, call, b);
+  const bool always = record.expand && !record.expands;
+  record.expands = [=, before = record.expands](const OpCall& call) {
+    return always || when(call) || (before && before(call));
   };
+  record.expand = [=, name = record.name, before = record.expand](const OpCall& call,
+                                                                  OpBuilder& b) {
+    return when(call) ? expanded(name.c_str(), body, call, b) : before(call, b);
+  };
+}
+
+void refuse_whole_numbers(OpRecord& record) {
+  record.check = [name = record.name](const OpCall& call, const std::vector<const Number*>&) {
+    for (const TensorMeta& input : call.inputs)
+      if (is_floating(input.dtype) || is_complex(input.dtype)) return;
+    refuse(name, call, "not defined for {}; cast it to a float first",
+           shardproof::name(call.inputs.at(0).dtype));
+  };
+}
+
+void take_dtype(OpRecord& record) {
+  record.params.push_back(params::optional("dtype", ParamKind::dtype));
+  write_as_others(
+      record, [](const OpCall& call) { return call.attrs->has("dtype"); },
+      [name = record.name](Formula& f) {
+        const DType dtype = f.call.attrs->dtype("dtype");
+        Attrs attrs = *f.call.attrs;
+        attrs.set("dtype", std::monostate{});
+        const FormulaTerm x = f[0].dtype() == dtype ? f[0] : f.to(dtype, f[0]);
+        const FormulaTerm result = f.op(name.c_str(), {x}, std::move(attrs));
+        return std::vector<FormulaTerm>{result.dtype() == dtype ? result : f.to(dtype, result)};
+      });
 }
 
 void lift_scalars(OpRecord& record) {

@@ -93,10 +93,17 @@ struct FormulaText {
   const char* family;
   const char* summary;
 };
+// A sample of these shapes.
+Sample f32_sample(const std::vector<Dims>& shapes, Attrs attrs = {});
+FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const std::vector<int64_t>& shape);
 OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody body,
                  std::vector<Sample> samples);
-// Of an op that has a kernel: a call for which `when` holds is written as others.
+// A call for which `when` holds is written as others; any other stays what it was.
 void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
+// Of an op that torch has for floats alone: a program may not give it others.
+void refuse_whole_numbers(OpRecord& record);
+// `dtype`: what the input is converted to first, and what the result has, as in torch.
+void take_dtype(OpRecord& record);
 // Of an op along a dim: a 0-d tensor counts as one of a single element, as in torch.
 void lift_scalars(OpRecord& record);
 

@@ -20,8 +20,8 @@ using PlainUnary = List<Neg, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, 
 using CurvedUnary =
     List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
          Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
-using Pairs = List<Add, Sub, Mul, Div, Remainder, FloorDiv, Pow, Maximum, Minimum, Eq, Ne, Lt, Le,
-                   Gt, Ge, LogicalAnd, LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign,
-                   Atan2, Hypot, Fmod, Fmax, Fmin>;
+using PlainPairs = List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd,
+                        LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign, Fmax, Fmin>;
+using CurvedPairs = List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, Fmod>;
 
 }  // namespace shardproof::functor

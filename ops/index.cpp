@@ -27,6 +27,7 @@ struct Rows {
   std::string name;
   int64_t outer = 1, size = 0, row_bytes = 0, count = 0;
   int input = 0, dim = 0;  // which input is read, along which of its dims
+  bool from_end = false;   // -1 is the last row
 };
 
 void take_rows(const Rows& rows, const LaneCall& call, const int64_t* index) {
@@ -40,9 +41,10 @@ void take_rows(const Rows& rows, const LaneCall& call, const int64_t* index) {
   std::byte* target = call.outputs[0];
   for (int64_t o = 0; o < rows.outer; ++o) {
     for (int64_t i = 0; i < rows.count; ++i, target += rows.row_bytes) {
-      if (index[i] < 0 || index[i] >= size)
+      const int64_t row = rows.from_end && index[i] < 0 ? index[i] + size : index[i];
+      if (row < 0 || row >= size)
         throw_bad_input("{}: index {} is out of range for {} rows", rows.name, index[i], size);
-      int64_t at = call.shard ? local_index(runs, index[i]) : index[i];
+      int64_t at = call.shard ? local_index(runs, row) : row;
       if (at < 0)
         std::memset(target, 0, static_cast<size_t>(rows.row_bytes));
       else
@@ -94,7 +96,9 @@ void add_embedding(OpRegistry& ops) {
   embedding.name = "embedding";
   embedding.family = "index";
   embedding.summary = "the rows of a table that ids name";
-  embedding.params = {params::tensor("input"), params::tensor("weight")};
+  // The padding index is of the gradient alone.
+  embedding.params = {params::tensor("input"), params::tensor("weight"),
+                      params::optional("padding_idx", ParamKind::integer)};
   embedding.infer = infer_embedding;
   embedding.prepare = prepare_embedding;
   embedding.rule.strategies = embedding_strategies;
@@ -141,13 +145,15 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   int dim = select_dim(call);
   DType dtype = outputs[0].dtype;
   Rows rows = rows_of("index_select", input_shape(call, 0), dim, dtype, outputs[0].shape[dim]);
+  rows.from_end = call.attrs->has("from_end") && call.attrs->flag("from_end");
   std::vector<int64_t> list;
   if (listed(call)) list = integer_list(*call.attrs, "index");
   LanePlan plan{{dtype, DType::i64}, {dtype}, 0, {}};
   plan.body = [rows, list](const LaneCall& lane) {
     take_rows(rows, lane, lane.inputs[1] ? lane.in<int64_t>(1) : list.data());
   };
-  if (!listed(call)) plan.item = TakeRowsItem{0, 1, rows.size, rows.count, rows.row_bytes};
+  if (!listed(call))
+    plan.item = TakeRowsItem{0, 1, rows.size, rows.count, rows.row_bytes, rows.from_end};
   plan.items = rows.outer * rows.count;
   return lane_kernel(plan, call, outputs);
 }
@@ -168,10 +174,11 @@ void add_index_select(OpRegistry& ops) {
   OpRecord select;
   select.name = "index_select";
   select.family = "index";
-  select.summary = "entries of a dim by a list (index=[..]) or by a tensor (indices=t)";
+  select.infix = "[list]";
+  select.summary = "entries of a dim by a list or a tensor of indices; from_end: -1 is the last";
   select.params = {params::tensor("input"), params::integer("dim"),
-                   params::optional("index", ParamKind::integers),
-                   params::optional_tensor("indices")};
+                   params::or_tensor(params::optional("index", ParamKind::integers), "indices"),
+                   params::optional_tensor("indices"), params::boolean("from_end", false)};
   select.infer = infer_select;
   select.prepare = prepare_select;
   select.rule.strategies = select_strategies;
@@ -183,7 +190,10 @@ void add_index_select(OpRegistry& ops) {
     Sample by_tensor = sample_of({{{2, 5}}, DType::bf16}, {{"dim", int64_t{-1}}});
     by_tensor.inputs.push_back({DType::i64, {4}});
     by_tensor.fills = {"ints", "ints(0, 5)"};
-    return std::vector<Sample>{by_list, by_tensor};
+    Sample from_end = by_tensor;
+    from_end.attrs.set("from_end", true);
+    from_end.fills[1] = "ints(-5, 5)";
+    return std::vector<Sample>{by_list, by_tensor, from_end};
   };
   lift_scalars(select);
   ops.add(std::move(select));
@@ -230,7 +240,12 @@ void add_one_hot(OpRegistry& ops) {
     return factor_strategies(notation_of(names, names + "1"), {});
   };
   one_hot.bound = [](const BoundCall& call) {
-    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
+    // A label that hangs on a rounding may be any class.
+    const int64_t classes = call.call->attrs->integer("num_classes");
+    std::vector<double> errors(static_cast<size_t>(call.outputs[0]->elements()));
+    for (size_t i = 0; i < errors.size(); ++i)
+      errors[i] = error_of(*call.input_bounds[0], static_cast<int64_t>(i) / classes);
+    return std::vector<Bound>{bound_from_errors(*call.outputs[0], std::move(errors))};
   };
   one_hot.samples = [] {
     Sample sample;

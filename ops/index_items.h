@@ -14,9 +14,11 @@ struct TakeRowsItem {
   static constexpr bool kChecks = true;
   int data = 0, index = 1;  // inputs
   int64_t size, count, row_bytes;
+  bool from_end = false;  // -1 is the last row
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
-    const int64_t row = lane.in<int64_t>(index)[item % count];
+    const int64_t named = lane.in<int64_t>(index)[item % count];
+    const int64_t row = from_end && named < 0 ? named + size : named;
     if (row < 0 || row >= size) {
       *lane.trouble = 1;
       return;

@@ -12,6 +12,8 @@
 
 namespace shardproof {
 
+class Gemm;  // localtensor/gemm.h
+
 // One tensor argument of a kernel: lane i's element 0 is at base + (slots ? slots[i] : i) *
 // lane_stride. lane_stride 0: every lane reads the same copy.
 struct LaneView {
@@ -39,6 +41,7 @@ struct KernelCall {
   // Of device kernels, whose views and workspace lie on the device: the memory, and CUDA's stream.
   DeviceMemory* memory = nullptr;
   void* stream = nullptr;
+  Gemm* gemm = nullptr;  // multiplies matrices in that stream; null: kernels do it themselves
 };
 
 // Loops lanes inside, allocates nothing.

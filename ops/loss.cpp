@@ -58,8 +58,6 @@ std::vector<TensorMeta> infer(LossKind kind, const OpCall& call) {
     refuse(op, call, "weight must be of shape [{}]", loss.classes);
   if (loss.smoothing < 0 || loss.smoothing > 1)
     refuse(op, call, "label_smoothing must be from 0 to 1, found {}", loss.smoothing);
-  if (loss.weighted && loss.smoothing != 0)
-    refuse(op, call, "weight together with label_smoothing is not supported");
   return {{input_meta(call, 0).dtype, loss.reduction == LossReduction::none ? rows : Dims{}}};
 }
 
@@ -188,7 +186,11 @@ OpRecord record_of(LossKind kind) {
   };
   record.rule.lower = [kind](const OpCall& call, const std::vector<Spec>& inputs,
                              LowerBuilder& build) { return lower_loss(kind, call, inputs, build); };
-  record.bound = [kind](const BoundCall& call) { return loss_bound(kind, call); };
+  record.bound = [kind](const BoundCall& call) {
+    // Labels that hang on a rounding may be of any class.
+    const bool labels = !is_floating(call.inputs[1]->dtype);
+    return labels && !call.input_bounds[1]->exact ? unknown_bounds(call) : loss_bound(kind, call);
+  };
   record.cost = cost;
   return record;
 }
@@ -213,6 +215,7 @@ void add_loss_ops(OpRegistry& ops) {
                                weighted(sample({2, 6, 3}, loss_attrs("sum"))),
                                weighted(sample({4, 4}, loss_attrs("none"), DType::bf16))};
   };
+  take_class_shares(cross);
   ops.add(std::move(cross));
 
   OpRecord nll = record_of(LossKind::nll);

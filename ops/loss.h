@@ -29,5 +29,9 @@ std::vector<int> lower_loss(LossKind kind, const OpCall& call, const std::vector
                             LowerBuilder& build);
 std::vector<Bound> loss_bound(LossKind kind, const BoundCall& call);
 void add_mse_loss(OpRegistry& ops);
+// `weight`, of the elements of a loss of two tensors: a mean is over its sum.
+void take_loss_weight(OpRecord& loss);
+// Labels that are probabilities of classes; and a weight of classes beside smoothed labels.
+void take_class_shares(OpRecord& cross_entropy);
 
 }  // namespace shardproof

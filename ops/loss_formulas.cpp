@@ -3,6 +3,7 @@
 
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
+#include "shardproof/ops/loss.h"
 
 namespace shardproof {
 namespace {
@@ -38,11 +39,14 @@ struct Fills {
   const char* target = "uniform(-2, 2)";
 };
 
+// Parameters in the order of torch: `more` before the reduction, `last` behind it.
 void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
-         std::function<FormulaTerm(Formula&)> body, const Fills& fills = {}) {
+         std::function<FormulaTerm(Formula&)> body, const Fills& fills = {},
+         std::vector<Param> last = {}) {
   std::vector<Param> all = {tensor("input"), tensor("target")};
   all.insert(all.end(), more.begin(), more.end());
   all.push_back(params::text("reduction", "mean"));
+  all.insert(all.end(), last.begin(), last.end());
   ops.add(formula(
       {name, "loss", summary}, std::move(all),
       [body = std::move(body)](Formula& f) { return Terms{f.reduced(body(f))}; },
@@ -50,14 +54,26 @@ void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Par
 }
 
 void add_distances(OpRegistry& ops) {
-  add(ops, "l1_loss", "|input - target|", {}, distance);
-  add(ops, "huber_loss", "half the square up to delta, then linear", {params::number("delta", 1.0)},
-      [](Formula& f) { return quadratic_then_linear(f, f.number("delta").real()); });
-  add(ops, "smooth_l1_loss", "half the square over beta up to beta, then linear",
-      {params::number("beta", 1.0)}, [](Formula& f) {
+  const Param weight = params::optional_tensor("weight");
+  OpRecord l1 = formula(
+      {"l1_loss", "loss", "|input - target|"},
+      {tensor("input"), tensor("target"), params::text("reduction", "mean")},
+      [](Formula& f) { return Terms{f.reduced(distance(f))}; },
+      samples_of({}, "uniform(-2, 2)", "uniform(-2, 2)"));
+  take_loss_weight(l1);
+  ops.add(std::move(l1));
+  add(ops, "huber_loss", "half the square up to delta, then linear", {},
+      [](Formula& f) {
+        const FormulaTerm loss = quadratic_then_linear(f, f.number("delta").real());
+        return f.has(2) ? loss * f[2] : loss;
+      },
+      {}, {params::number("delta", 1.0), weight});
+  add(ops, "smooth_l1_loss", "half the square over beta up to beta, then linear", {},
+      [](Formula& f) {
         const double beta = f.number("beta").real();
         return beta == 0 ? distance(f) : quadratic_then_linear(f, beta) / beta;
-      });
+      },
+      {}, {params::number("beta", 1.0)});
   add(ops, "soft_margin_loss", "log(1 + exp(-target * input))", {},
       [](Formula& f) { return softplus_of(f, f[1] * f[0] * -1); });
   add(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
@@ -83,19 +99,26 @@ void add_entropies(OpRegistry& ops) {
       },
       {"uniform(0.1, 0.9)", "uniform(0, 1)"});
   add(ops, "binary_cross_entropy_with_logits", "binary_cross_entropy(sigmoid(input), target)",
-      {weight, params::optional_tensor("pos_weight")},
+      {weight},
       [weighted](Formula& f) {
         // log(sigmoid(x)) = -softplus(-x).
         const FormulaTerm yes = softplus_of(f, f[0] * -1), no = softplus_of(f, f[0]);
         const FormulaTerm share = f.has(3) ? f[1] * f[3] : f[1];
         return weighted(f, share * yes + (1 - f[1]) * no);
       },
-      {"uniform(-2, 2)", "uniform(0, 1)"});
+      {"uniform(-2, 2)", "uniform(0, 1)"}, {params::optional_tensor("pos_weight")});
   add(ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
-      {params::boolean("log_input", true), params::number("eps", 1e-8)},
+      {params::boolean("log_input", true), params::boolean("full", false),
+       params::number("eps", 1e-8)},
       [](Formula& f) {
-        if (f.flag("log_input")) return f.op("exp", {f[0]}) - f[1] * f[0];
-        return f[0] - f[1] * f.op("log", {f[0] + f.number("eps").real()});
+        const FormulaTerm loss = f.flag("log_input")
+                                     ? f.op("exp", {f[0]}) - f[1] * f[0]
+                                     : f[0] - f[1] * f.op("log", {f[0] + f.number("eps").real()});
+        if (!f.flag("full")) return loss;
+        // Stirling's approximation of log(target!), of targets above 1.
+        const FormulaTerm log = f.op("log", {max_of(f[1], 1)});
+        const FormulaTerm factorial = f[1] * log - f[1] + 0.5 * (log + std::log(2 * M_PI));
+        return loss + f.where(f.op("gt", {f[1], 1}), factorial, 0.0);
       },
       {"uniform(-2, 2)", "uniform(0, 1)"});
 }
@@ -133,11 +156,13 @@ Terms cosine_embedding(Formula& f) {
 
 Terms triplet_margin(Formula& f) {
   const double p = f.number("p").real(), eps = f.number("eps").real();
-  const auto distance = [&](int other) {
-    const FormulaTerm apart = f[0] - f[other] + eps;
+  const auto distance = [&](int one, int other) {
+    const FormulaTerm apart = f[one] - f[other] + eps;
     return f.op("norm", {apart}, {{"p", p}, {"dim", std::vector<int64_t>{apart.dims() - 1}}});
   };
-  return {f.reduced(max_of(distance(1) - distance(2) + f.number("margin").real(), 0))};
+  FormulaTerm away = distance(0, 2);
+  if (f.flag("swap")) away = min_of(away, distance(1, 2));
+  return {f.reduced(max_of(distance(0, 1) - away + f.number("margin").real(), 0))};
 }
 
 Terms margin_ranking(Formula& f) {
@@ -163,11 +188,12 @@ void add_others(OpRegistry& ops) {
                   {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
                    params::text("reduction", "mean")},
                   cosine_embedding, {signs}));
-  ops.add(formula(
-      {"triplet_margin_loss", "loss", "max(0, |a - p| - |a - n| + margin)"},
-      {tensor("anchor"), tensor("positive"), tensor("negative"), params::number("margin", 1.0),
-       params::number("p", 2.0), params::number("eps", 1e-6), params::text("reduction", "mean")},
-      triplet_margin, {three}));
+  ops.add(
+      formula({"triplet_margin_loss", "loss", "max(0, |a - p| - |a - n| + margin)"},
+              {tensor("anchor"), tensor("positive"), tensor("negative"),
+               params::number("margin", 1.0), params::number("p", 2.0), params::number("eps", 1e-6),
+               params::boolean("swap", false), params::text("reduction", "mean")},
+              triplet_margin, {three}));
   ops.add(formula({"margin_ranking_loss", "loss", "max(0, -target * (x1 - x2) + margin)"},
                   {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
                    params::text("reduction", "mean")},
@@ -175,6 +201,18 @@ void add_others(OpRegistry& ops) {
 }
 
 }  // namespace
+
+void take_loss_weight(OpRecord& loss) {
+  loss.params.push_back(params::optional_tensor("weight"));
+  write_as_others(
+      loss, [](const OpCall& call) { return present(call, 2); },
+      [name = loss.name](Formula& f) {
+        const Attrs none{{"reduction", std::string("none")}};
+        const FormulaTerm weighted = f.op(name.c_str(), {f[0], f[1]}, none) * f[2];
+        if (f.call.attrs->text("reduction") != "mean") return Terms{f.reduced(weighted)};
+        return Terms{f.op("sum", {weighted}) / f.op("sum", {f[2]})};
+      });
+}
 
 void add_loss_formulas(OpRegistry& ops) {
   add_distances(ops);

@@ -8,6 +8,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/moment_states.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/ops/reduce_bound.h"
@@ -311,10 +312,17 @@ OpRecord moment_record(const Row& row) {
   op.summary = row.summary;
   op.params = reduction_params();
   if (row.kind == Kind::norm)
-    op.params.insert(op.params.begin() + 1, {"p", ParamKind::number, false, 2.0});
+    op.params.insert(op.params.begin() + 1, {"p", ParamKind::number_or_text, false, 2.0});
   if (row.kind == Kind::var || row.kind == Kind::std)
     op.params.insert(op.params.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
   op.infer = [&row](const OpCall& call) { return infer_moment(row, call); };
+  if (row.kind == Kind::norm)
+    op.check = [](const OpCall& call, const std::vector<const Number*>&) {
+      const auto p = call.attrs->values().find("p");
+      if (p == call.attrs->values().end() || std::holds_alternative<std::string>(p->second)) return;
+      if (const double of = call.attrs->number("p"); of < 0 || std::isinf(of))
+        refuse_no_elements("norm", call);
+    };
   op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return prepare_moment(row, call, outputs);
   };
@@ -338,10 +346,45 @@ OpRecord moment_record(const Row& row) {
   return op;
 }
 
+// norm(x, p='fro') is the 2-norm of all elements of its dims.
+void take_frobenius(OpRecord& op) {
+  write_as_others(
+      op,
+      [](const OpCall& call) {
+        const auto p = call.attrs->values().find("p");
+        return p != call.attrs->values().end() && std::holds_alternative<std::string>(p->second);
+      },
+      [](Formula& f) {
+        if (f.call.attrs->text("p") != "fro")
+          f.refuse("p is a number or 'fro', found '{}'", f.call.attrs->text("p"));
+        Attrs attrs = *f.call.attrs;
+        attrs.set("p", 2.0);
+        return std::vector<FormulaTerm>{f.op("norm", {f[0]}, std::move(attrs))};
+      });
+}
+
 }  // namespace
 
+void take_unbiased(OpRecord& record) {
+  record.params.push_back(params::optional("unbiased", ParamKind::boolean));
+  write_as_others(
+      record, [](const OpCall& call) { return call.attrs->has("unbiased"); },
+      [name = record.name](Formula& f) {
+        Attrs attrs = *f.call.attrs;
+        attrs.set("unbiased", std::monostate{});
+        attrs.set("correction", int64_t{f.flag("unbiased")});
+        return f.ops(name.c_str(), {f[0]}, std::move(attrs));
+      });
+}
+
 void add_moment_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(moment_record(row));
+  for (const Row& row : kRows) {
+    OpRecord op = moment_record(row);
+    if (row.kind == Kind::norm) take_frobenius(op);
+    if (row.kind == Kind::norm || row.kind == Kind::mean) take_dtype(op);
+    if (row.kind == Kind::var || row.kind == Kind::std) take_unbiased(op);
+    ops.add(std::move(op));
+  }
 }
 
 }  // namespace shardproof

@@ -14,10 +14,6 @@ using params::tensor;
 using Terms = std::vector<FormulaTerm>;
 using L = std::vector<int64_t>;
 
-Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
-  return sample_of({shapes, DType::f32, {}}, std::move(attrs));
-}
-
 struct Range {
   int64_t start = 0, stop = 0, step = 1;
 };
@@ -109,8 +105,8 @@ Terms diag(Formula& f) {
 
 void add_diagonals(OpRegistry& ops) {
   const std::vector<Param> triangular = {tensor("x"), integer("diagonal", 0)};
-  const std::vector<Sample> matrices = {over({{5, 3}}, {{"diagonal", int64_t{1}}}),
-                                        over({{2, 3, 4}}, {{"diagonal", int64_t{-1}}})};
+  const std::vector<Sample> matrices = {f32_sample({{5, 3}}, {{"diagonal", int64_t{1}}}),
+                                        f32_sample({{2, 3, 4}}, {{"diagonal", int64_t{-1}}})};
   ops.add(formula(
       {"tril", "view", "x on and below a diagonal, else 0"}, triangular,
       [](Formula& f) { return triangle(f, "le"); }, matrices));
@@ -120,14 +116,16 @@ void add_diagonals(OpRegistry& ops) {
   ops.add(formula(
       {"diagonal", "view", "the diagonal of two dims, as a last dim"},
       {tensor("x"), integer("offset", 0), integer("dim1", 0), integer("dim2", 1)}, diagonal,
-      {over({{5, 4}}),
-       over({{3, 2, 5}}, {{"offset", int64_t{-1}}, {"dim1", int64_t{-1}}, {"dim2", int64_t{0}}})}));
+      {f32_sample({{5, 4}}),
+       f32_sample({{3, 2, 5}},
+                  {{"offset", int64_t{-1}}, {"dim1", int64_t{-1}}, {"dim2", int64_t{0}}})}));
   ops.add(formula({"diag", "view", "a row as a diagonal matrix, or the diagonal of a matrix"},
-                  triangular, diag, {over({{5}}, {{"diagonal", int64_t{-1}}}), over({{4, 3}})}));
+                  triangular, diag,
+                  {f32_sample({{5}}, {{"diagonal", int64_t{-1}}}), f32_sample({{4, 3}})}));
   ops.add(formula({"diag_embed", "view", "rows of the last dim as diagonal matrices"},
                   {tensor("x"), integer("offset", 0)},
                   [](Formula& f) { return Terms{spread(f, f[0], f.integer("offset"))}; },
-                  {over({{2, 3}}, {{"offset", int64_t{1}}})}));
+                  {f32_sample({{2, 3}}, {{"offset", int64_t{1}}})}));
   ops.add(formula(
       {"eye", "creation", "ones on the diagonal, else 0"},
       {integer("n"), params::optional("m", ParamKind::integer),
@@ -139,14 +137,14 @@ void add_diagonals(OpRegistry& ops) {
         const DType dtype = f.given("dtype") ? f.call.attrs->dtype("dtype") : DType::f32;
         return Terms{f.to(dtype, f.op("eq", {row, counted(f, columns)}))};
       },
-      {over({}, {{"n", int64_t{4}}}),
-       over({}, {{"n", int64_t{3}}, {"m", int64_t{5}}, {"dtype", DType::i64}})}));
+      {f32_sample({}, {{"n", int64_t{4}}}),
+       f32_sample({}, {{"n", int64_t{3}}, {"m", int64_t{5}}, {"dtype", DType::i64}})}));
   ops.add(formula({"trace", "reduction", "sum of the diagonal of a matrix"}, {tensor("x")},
                   [](Formula& f) {
                     if (f[0].dims() != 2) f.refuse("needs 2 dims");
                     return Terms{f.op("sum", {diagonal_of(f, f[0], 0)})};
                   },
-                  {over({{5, 4}})}));
+                  {f32_sample({{5, 4}})}));
 }
 
 // ---- dims in other places ----
@@ -237,23 +235,25 @@ Terms channel_shuffle(Formula& f) {
 void add_turns(OpRegistry& ops) {
   ops.add(formula({"movedim", "view", "dims of source at the places of destination"},
                   {tensor("x"), params::integers("source"), params::integers("destination")},
-                  movedim, {over({{5, 3, 2}}, {{"source", L{0, -1}}, {"destination", L{-1, 0}}})}));
+                  movedim,
+                  {f32_sample({{5, 3, 2}}, {{"source", L{0, -1}}, {"destination", L{-1, 0}}})}));
   ops.add(formula(
       {"rot90", "view", "turned by k quarters in the plane of two dims"},
       {tensor("x"), integer("k", 1), params::with_default("dims", ParamKind::integers, L{0, 1})},
-      rot90, {over({{5, 3}}), over({{2, 3, 4}}, {{"k", int64_t{-1}}, {"dims", L{1, 2}}})}));
+      rot90,
+      {f32_sample({{5, 3}}), f32_sample({{2, 3, 4}}, {{"k", int64_t{-1}}, {"dims", L{1, 2}}})}));
   ops.add(formula({"unbind", "view", "the entries of a dim, as one tensor each"},
                   {tensor("x"), integer("dim", 0)}, unbind,
-                  {over({{3, 5}}), over({{4, 2}}, {{"dim", int64_t{-1}}})}));
+                  {f32_sample({{3, 5}}), f32_sample({{4, 2}}, {{"dim", int64_t{-1}}})}));
   ops.add(formula({"pixel_shuffle", "view", "[.., C r r, H, W] as [.., C, H r, W r]"},
                   {tensor("x"), integer("upscale_factor")}, pixel_shuffle,
-                  {over({{3, 8, 3, 2}}, {{"upscale_factor", int64_t{2}}})}));
+                  {f32_sample({{3, 8, 3, 2}}, {{"upscale_factor", int64_t{2}}})}));
   ops.add(formula({"pixel_unshuffle", "view", "[.., C, H r, W r] as [.., C r r, H, W]"},
                   {tensor("x"), integer("downscale_factor")}, pixel_unshuffle,
-                  {over({{2, 2, 6, 4}}, {{"downscale_factor", int64_t{2}}})}));
+                  {f32_sample({{2, 2, 6, 4}}, {{"downscale_factor", int64_t{2}}})}));
   ops.add(formula({"channel_shuffle", "view", "channels of dim 1 dealt out over groups"},
                   {tensor("x"), integer("groups")}, channel_shuffle,
-                  {over({{2, 6, 3}}, {{"groups", int64_t{2}}})}));
+                  {f32_sample({{2, 6, 3}}, {{"groups", int64_t{2}}})}));
 }
 
 // ---- pieces ----
@@ -268,12 +268,17 @@ Terms narrow(Formula& f) {
 }
 
 Terms diff(Formula& f) {
-  FormulaTerm x = f[0];
   const int dim = f.dim();
+  Terms joined;
+  for (const int part : {1, 0, 2})
+    if (f.has(part)) joined.push_back(f[part]);
+  FormulaTerm x = joined.size() > 1 ? f.joined("cat", joined, dim) : f[0];
   for (int64_t i = 0; i < f.integer("n"); ++i) {
     const int64_t size = x.shape()[dim];
-    x = sliced(f, x, dim, {1, std::max<int64_t>(size, 1)}) -
-        sliced(f, x, dim, {0, std::max<int64_t>(size - 1, 0)});
+    const FormulaTerm later = sliced(f, x, dim, {1, std::max<int64_t>(size, 1)});
+    const FormulaTerm before = sliced(f, x, dim, {0, std::max<int64_t>(size - 1, 0)});
+    const bool truth = x.dtype() == DType::boolean;
+    x = truth ? f.op("logical_xor", {later, before}) : later - before;
   }
   return {x};
 }
@@ -374,13 +379,15 @@ Terms index_fill(Formula& f) {
   const int dim = f.dim();
   Dims part = f[0].shape();
   part[dim] = element_count(f[1].shape());
-  return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), FormulaTerm{}},
-               {{"dim", int64_t{dim}}, {"value", f.number("value").real()}})};
+  const FormulaTerm value =
+      f.op("expand", {f.to(f[0].dtype(), f[2])}, {{"size", L(part.begin(), part.end())}});
+  return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), value},
+               {{"dim", int64_t{dim}}})};
 }
 
 void add_writes(OpRegistry& ops) {
   const auto sample = [](const std::vector<Dims>& shapes, Attrs attrs) {
-    Sample made = over(shapes, std::move(attrs));
+    Sample made = f32_sample(shapes, std::move(attrs));
     made.inputs[1].dtype = DType::i64;
     made.fills = {"ints", "iota", "ints"};
     made.fills.resize(shapes.size());
@@ -397,44 +404,49 @@ void add_writes(OpRegistry& ops) {
                   [](Formula& f) { return written(f, "add"); },
                   {sample({{3, 5}, {2}, {3, 2}}, columns),
                    sample({{4, 3}, {3}, {3, 3}}, {{"dim", int64_t{0}}, {"alpha", int64_t{2}}})}));
-  ops.add(formula(
-      {"index_fill", "index", "x with a value at the indices of a dim"},
-      {tensor("x"), integer("dim"), tensor("index"), params::required("value", ParamKind::number)},
-      index_fill, {sample({{3, 5}, {2}}, {{"dim", int64_t{-1}}, {"value", 1.5}})}));
+  OpRecord fill = formula({"index_fill", "index", "x with a value at the indices of a dim"},
+                          {tensor("x"), integer("dim"), tensor("index"), tensor("value")},
+                          index_fill, {sample({{3, 5}, {2}, {}}, {{"dim", int64_t{-1}}})});
+  lift_scalars(fill);
+  ops.add(std::move(fill));
 }
 
 void add_pieces(OpRegistry& ops) {
   const Param dim = integer("dim", -1);
-  ops.add(formula(
-      {"narrow", "view", "`length` entries of a dim from start"},
-      {tensor("x"), integer("dim"), integer("start"), integer("length")}, narrow,
-      {over({{5, 3}}, {{"dim", int64_t{0}}, {"start", int64_t{1}}, {"length", int64_t{3}}})}));
-  ops.add(formula({"diff", "view", "n times the difference to the entry before"},
-                  {tensor("x"), integer("n", 1), dim}, diff,
-                  {over({{5, 3}}, {{"dim", int64_t{0}}}), over({{2, 6}}, {{"n", int64_t{2}}})}));
   ops.add(
-      formula({"unfold", "view", "windows of a dim, `step` apart, in a new last dim"},
-              {tensor("x"), integer("dim"), integer("size"), integer("step")}, unfold,
-              {over({{7, 2}}, {{"dim", int64_t{0}}, {"size", int64_t{3}}, {"step", int64_t{2}}})}));
+      formula({"narrow", "view", "`length` entries of a dim from start"},
+              {tensor("x"), integer("dim"), integer("start"), integer("length")}, narrow,
+              {f32_sample({{5, 3}},
+                          {{"dim", int64_t{0}}, {"start", int64_t{1}}, {"length", int64_t{3}}})}));
+  ops.add(formula(
+      {"diff", "view", "n times the difference to the entry before"},
+      {tensor("x"), integer("n", 1), dim, params::optional_tensor("prepend"),
+       params::optional_tensor("append")},
+      diff,
+      {f32_sample({{5, 3}}, {{"dim", int64_t{0}}}), f32_sample({{2, 6}}, {{"n", int64_t{2}}})}));
+  ops.add(formula(
+      {"unfold", "view", "windows of a dim, `step` apart, in a new last dim"},
+      {tensor("x"), integer("dim"), integer("size"), integer("step")}, unfold,
+      {f32_sample({{7, 2}}, {{"dim", int64_t{0}}, {"size", int64_t{3}}, {"step", int64_t{2}}})}));
   ops.add(formula({"repeat_interleave", "view", "each entry of a dim `repeats` times"},
                   {tensor("x"), integer("repeats"), params::optional("dim", ParamKind::integer)},
                   repeat_interleave,
-                  {over({{5, 3}}, {{"repeats", int64_t{2}}, {"dim", int64_t{0}}}),
-                   over({{2, 3}}, {{"repeats", int64_t{3}}})}));
+                  {f32_sample({{5, 3}}, {{"repeats", int64_t{2}}, {"dim", int64_t{0}}}),
+                   f32_sample({{2, 3}}, {{"repeats", int64_t{3}}})}));
   ops.add(formula(
       {"slice_scatter", "view", "x with src in place of a slice of a dim"},
       {tensor("x"), tensor("src"), integer("dim", 0), params::optional("start", ParamKind::integer),
        params::optional("end", ParamKind::integer), integer("step", 1)},
       slice_scatter,
-      {over({{5, 3}, {2, 3}}, {{"start", int64_t{1}}, {"end", int64_t{3}}}),
-       over({{4, 5}, {4, 3}}, {{"dim", int64_t{1}}, {"step", int64_t{2}}})}));
+      {f32_sample({{5, 3}, {2, 3}}, {{"start", int64_t{1}}, {"end", int64_t{3}}}),
+       f32_sample({{4, 5}, {4, 3}}, {{"dim", int64_t{1}}, {"step", int64_t{2}}})}));
   ops.add(formula({"hstack", "view", "joins along dim 1, rows along dim 0"},
                   {params::tensors("tensors")}, hstack,
-                  {over({{5, 3}, {5, 2}}), over({{2}, {3}})}));
+                  {f32_sample({{5, 3}, {5, 2}}), f32_sample({{2}, {3}})}));
   ops.add(formula({"vstack", "view", "joins along dim 0, rows one below the other"},
                   {params::tensors("tensors")}, vstack,
-                  {over({{5, 3}, {2, 3}}), over({{3}, {3}})}));
-  Sample taken = over({{5, 3}, {4}});
+                  {f32_sample({{5, 3}, {2, 3}}), f32_sample({{3}, {3}})}));
+  Sample taken = f32_sample({{5, 3}, {4}});
   taken.inputs[1].dtype = DType::i64;
   taken.fills = {"ints", "ints(0, 15)"};
   ops.add(formula({"take", "index", "elements of the flat tensor by their positions"},

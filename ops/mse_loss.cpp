@@ -42,7 +42,7 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   auto reduction = parse_loss_reduction("mse_loss", call);
   int64_t count = element_count(input_shape(call, 0));
   double over = divisor(call);
-  LanePlan plan{{compute, compute}, {compute}, 0, {}};
+  LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   plan.body = [=](const LaneCall& lane) {
     with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(reduction, count, over, lane); });
   };
@@ -55,8 +55,9 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   FactorOptions options;
   if (reduction == LossReduction::mean) options.form = LocalForm::attrs;
   std::string in = names.empty() ? " " : names;
+  const std::string weight = call.inputs.size() > 2 ? "," : "";  // absent
   return factor_strategies(
-      in + "," + names + "->" + (reduction == LossReduction::none ? names : ""), options);
+      in + "," + names + weight + "->" + (reduction == LossReduction::none ? names : ""), options);
 }
 
 std::vector<Bound> bound(const BoundCall& call) {
@@ -109,12 +110,15 @@ void add_mse_loss(OpRegistry& ops) {
   mse.bound = bound;
   mse.samples = [] {
     auto sample = [](Dims shape, const char* reduction, DType dtype) {
-      return sample_of({{shape, shape}, dtype}, {{"reduction", std::string(reduction)}});
+      Sample made = sample_of({{shape, shape}, dtype}, {{"reduction", std::string(reduction)}});
+      made.inputs.push_back(absent_input());
+      return made;
     };
     return std::vector<Sample>{sample({5, 3}, "mean", DType::f32), sample({4}, "sum", DType::f64),
                                sample({5, 3}, "none", DType::bf16),
                                sample({8, 2}, "mean", DType::bf16)};
   };
+  take_loss_weight(mse);
   ops.add(std::move(mse));
 }
 

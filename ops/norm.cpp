@@ -9,6 +9,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/moves.h"
 #include "shardproof/ops/norm_item.h"
 #include "shardproof/ops/params.h"
 
@@ -21,6 +22,18 @@ constexpr int kWeight = NormItem<float>::kWeight, kBias = NormItem<float>::kBias
 
 std::string_view norm_name(Norm norm) { return norm == Norm::layer ? "layer_norm" : "rms_norm"; }
 
+// By their number, or by their sizes as in torch.
+int64_t normalized_dims(const OpCall& call) {
+  if (!call.attrs->has("normalized_shape")) return call.attrs->integer("dims");
+  return static_cast<int64_t>(integer_list(*call.attrs, "normalized_shape").size());
+}
+
+// Without one, the step of the dtype that it is computed in at 1.
+double eps_of(const OpCall& call) {
+  if (call.attrs->has("eps")) return call.attrs->number("eps");
+  return 2 * unit_roundoff(compute_dtype(input_meta(call, 0).dtype));
+}
+
 // The input as rows: `row` elements are normalized together.
 struct NormRows {
   int64_t rows = 1, row = 1;
@@ -30,9 +43,9 @@ struct NormRows {
 NormRows rows_of(const OpCall& call) {
   NormRows rows;
   const Dims& shape = input_shape(call, 0);
-  auto first = shape.size() - static_cast<int>(call.attrs->integer("dims"));
+  auto first = shape.size() - static_cast<int>(normalized_dims(call));
   for (int d = 0; d < shape.size(); ++d) (d < first ? rows.rows : rows.row) *= shape[d];
-  rows.eps = call.attrs->number("eps");
+  rows.eps = eps_of(call);
   return rows;
 }
 
@@ -40,12 +53,18 @@ std::vector<TensorMeta> infer(Norm norm, const OpCall& call) {
   auto op = norm_name(norm);
   require_floating(op, call, 0);
   const Dims& shape = input_shape(call, 0);
-  int64_t dims = call.attrs->integer("dims");
+  int64_t dims = normalized_dims(call);
   if (dims < 1 || dims > shape.size())
     refuse(op, call, "dims must be from 1 to {}, found {}", shape.size(), dims);
   Dims last;
   for (int d = shape.size() - static_cast<int>(dims); d < shape.size(); ++d)
     last.push_back(shape[d]);
+  if (call.attrs->has("normalized_shape")) {
+    const auto sizes = integer_list(*call.attrs, "normalized_shape");
+    if (!std::equal(sizes.begin(), sizes.end(), last.begin(), last.end()))
+      refuse(op, call, "normalized_shape is {}, the last dims are {}", to_string(AttrValue(sizes)),
+             to_string(last));
+  }
   for (int i : {kWeight, kBias}) {
     if (!present(call, i)) continue;
     require_floating(op, call, i);
@@ -71,7 +90,7 @@ Kernel prepare(Norm norm, const OpCall& call, const std::vector<TensorMeta>& out
 std::vector<Strategy> strategies(const OpCall& call) {
   int dims = input_shape(call, 0).size();
   std::string names = letters(dims);
-  auto normalized = names.substr(names.size() - static_cast<size_t>(call.attrs->integer("dims")));
+  auto normalized = names.substr(names.size() - static_cast<size_t>(normalized_dims(call)));
   std::string notation = names;
   for (size_t i = 1; i < call.inputs.size(); ++i)
     notation += "," + (call.inputs[i].absent ? "" : normalized);
@@ -94,8 +113,7 @@ std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& i
   const Dims& shape = inputs[0].shape();
   std::vector<int64_t> dims;
   double count = 1;
-  for (int d = shape.size() - static_cast<int>(call.attrs->integer("dims")); d < shape.size();
-       ++d) {
+  for (int d = shape.size() - static_cast<int>(normalized_dims(call)); d < shape.size(); ++d) {
     dims.push_back(d);
     count *= static_cast<double>(shape[d]);
   }
@@ -104,7 +122,7 @@ std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& i
   if (wide != dtype) x = build.op("cast", {{"dtype", wide}}, {x});
   if (norm == Norm::layer) x = build.op("sub", {}, {x, mean_of(build, x, dims, count)});
   int square = mean_of(build, build.op("mul", {}, {x, x}), dims, count);
-  int eps = build.number(call.attrs->number("eps"));
+  int eps = build.number(eps_of(call));
   int scale = build.op("rsqrt", {}, {build.op("add", {}, {square, eps})});
   int y = build.op("mul", {}, {x, scale});
   if (present(call, kWeight)) y = build.op("mul", {}, {y, build.input(kWeight)});
@@ -225,27 +243,31 @@ OpRecord record_of(Norm norm) {
 void add_norm_ops(OpRegistry& ops) {
   OpRecord layer = record_of(Norm::layer);
   layer.summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last `dims` dims";
-  layer.params = {params::tensor("input"), params::optional_tensor("weight"),
-                  params::optional_tensor("bias"), params::number("eps", 1e-5),
-                  params::integer("dims", 1)};
+  const Param sizes =
+      params::or_tensor(params::optional("normalized_shape", ParamKind::integers), "weight");
+  layer.params = {params::tensor("input"),           sizes,
+                  params::optional_tensor("weight"), params::optional_tensor("bias"),
+                  params::number("eps", 1e-5),       params::integer("dims", 1)};
   layer.samples = [] {
     Attrs last{{"eps", 1e-5}, {"dims", int64_t{1}}}, two{{"eps", 1e-5}, {"dims", int64_t{2}}};
+    Attrs by_sizes{{"eps", 1e-5}, {"normalized_shape", std::vector<int64_t>{2, 3}}};
     Sample bare = sample_of({{{5, 4}}}, last);
     bare.inputs.push_back(absent_input());
     bare.inputs.push_back(absent_input());
     return std::vector<Sample>{sample_of({{{3, 2, 7}, {7}, {7}}}, last),
                                sample_of({{{4, 8}, {8}, {8}}, DType::bf16}, last),
-                               sample_of({{{3, 2, 5}, {2, 5}, {2, 5}}, DType::f64}, two), bare};
+                               sample_of({{{3, 2, 5}, {2, 5}, {2, 5}}, DType::f64}, two), bare,
+                               sample_of({{{4, 2, 3}, {2, 3}, {2, 3}}}, by_sizes)};
   };
   ops.add(std::move(layer));
 
   OpRecord rms = record_of(Norm::rms);
   rms.summary = "x / sqrt(mean of squares + eps) * weight over the last `dims` dims";
-  rms.params = {params::tensor("input"), params::optional_tensor("weight"),
-                params::number("eps", 1e-6), params::integer("dims", 1)};
+  rms.params = {params::tensor("input"), sizes, params::optional_tensor("weight"),
+                params::optional("eps", ParamKind::number), params::integer("dims", 1)};
   rms.samples = [] {
-    Attrs last{{"eps", 1e-6}, {"dims", int64_t{1}}};
-    return std::vector<Sample>{sample_of({{{5, 7}, {7}}}, last),
+    Attrs last{{"eps", 1e-6}, {"dims", int64_t{1}}}, plain{{"dims", int64_t{1}}};
+    return std::vector<Sample>{sample_of({{{5, 7}, {7}}}, last), sample_of({{{5, 4}, {4}}}, plain),
                                sample_of({{{2, 4, 8}, {8}}, DType::bf16}, last),
                                sample_of({{{4, 1}, {1}}, DType::f64}, last)};
   };

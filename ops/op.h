@@ -37,13 +37,17 @@ enum class ParamKind {
   integers,
   dtype,
   text,
-  numbers
+  numbers,
+  integers_or_text,
+  number_or_text
 };
 struct Param {
   std::string name;
   ParamKind kind = ParamKind::tensor;
   bool required = true;
   AttrValue fallback;  // when not required (monostate: stays absent)
+  // Of a parameter that takes numbers: the one that a tensor in its place belongs to.
+  std::string tensor_goes_to = {};
 };
 
 struct OpCost {
@@ -67,6 +71,10 @@ struct OpRecord {
   std::string infix;  // "+", "@": the operator that means this op, or ""
 
   std::function<std::vector<TensorMeta>(const OpCall&)> infer;
+  // What a program may not write, beyond what infer refuses, which sees shards too: a maximum of no
+  // elements, an integer over 0. `numbers`: of each input, the number it is in the program, or
+  // null.
+  std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
   // A view op aliases its first input instead of running a kernel (slice, transpose, ...); nullopt:
   // this case needs a copy and `prepare` runs.

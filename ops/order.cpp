@@ -401,7 +401,7 @@ void add_order_ops(OpRegistry& ops) {
   sort.family = "index";
   sort.summary = "values in order along a dim, and their indices; stable";
   sort.params = {params::tensor("input"), params::integer("dim", -1),
-                 params::boolean("descending", false)};
+                 params::boolean("descending", false), params::boolean("stable", true)};
   sort.infer = [](const OpCall& call) {
     int dim = sort_dim(call);
     return order_metas(call, dim, input_shape(call, 0)[dim]);
@@ -430,7 +430,7 @@ void add_order_ops(OpRegistry& ops) {
   topk.family = "index";
   topk.summary = "the k largest (or smallest) values along a dim in order, and their indices";
   topk.params = {params::tensor("input"), params::integer("k"), params::integer("dim", -1),
-                 params::boolean("largest", true)};
+                 params::boolean("largest", true), params::boolean("sorted", true)};
   topk.infer = [](const OpCall& call) {
     return order_metas(call, topk_dim(call), call.attrs->integer("k"));
   };

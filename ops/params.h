@@ -40,6 +40,11 @@ inline Param text(std::string name, std::string fallback) {
   return with_default(std::move(name), ParamKind::text, std::move(fallback));
 }
 
+inline Param or_tensor(Param param, std::string tensor) {
+  param.tensor_goes_to = std::move(tensor);
+  return param;
+}
+
 }  // namespace shardproof::params
 
 namespace shardproof {

@@ -59,8 +59,15 @@ ViewLayout slice_view(const OpCall& call, const Dims& strides) {
   return view;
 }
 
+// x[:count] where equal chunks stay chunks, the last ones being shorter.
+bool cuts_the_end(const Range& range, int64_t size, int64_t axis_size) {
+  const auto chunk = [&](int64_t of) { return (of + axis_size - 1) / axis_size; };
+  return range.start == 0 && range.step == 1 && range.count > 0 && range.count < size &&
+         size % axis_size == 0 && chunk(range.count) == chunk(size);
+}
+
 std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<TensorMeta>&,
-                                       int64_t) {
+                                       int64_t axis_size) {
   const Dims& shape = input_shape(call, 0);
   std::string names = letters(shape.size());
   auto ranges = slice_ranges(call);
@@ -72,7 +79,28 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
     auto at = static_cast<size_t>(d);
     if (!is_whole(ranges[at], shape[d])) names[at] = out[at] = '1';
   }
-  return factor_strategies(notation_of(names, out), options);
+  std::vector<Strategy> strategies = factor_strategies(notation_of(names, out), options);
+  for (int d = 0; d < shape.size(); ++d)
+    if (cuts_the_end(ranges[static_cast<size_t>(d)], shape[d], axis_size))
+      strategies.push_back({{S(d)}, {S(d)}, LocalForm::attrs, Cut::even, axis_size});
+  return strategies;
+}
+
+// Each rank keeps the beginning of what it has.
+Attrs slice_locally(const OpCall& call, const std::vector<Spec>& inputs,
+                    const std::vector<Spec>& outputs, int64_t rank) {
+  OpCall whole = call;
+  whole.inputs[0].shape = inputs[0].shape();
+  const std::vector<Range> ranges = slice_ranges(whole);
+  const Dims local = outputs[0].local_shape(rank);
+  std::vector<int64_t> start, stop, step;
+  for (int d = 0; d < local.size(); ++d) {
+    const Range& range = ranges[static_cast<size_t>(d)];
+    start.push_back(range.start);
+    step.push_back(range.step);
+    stop.push_back(range.start + local[d] * range.step);
+  }
+  return {{"start", start}, {"stop", stop}, {"step", step}};
 }
 
 // The index as a position; the global size is in the message because that is what the user wrote
@@ -110,13 +138,16 @@ void add_slices(OpRegistry& ops) {
   };
   make_view(slice, slice_view);
   slice.rule.strategies = slice_strategies;
+  slice.rule.local_attrs = slice_locally;
   slice.samples = [] {
     using L = std::vector<int64_t>;
     Attrs rows{{"start", L{1}}, {"stop", L{4}}}, steps{{"start", L{0, 1}}, {"step", L{1, 2}}};
     Attrs tail{{"start", L{-2}}, {"stop", L{100}}}, none{{"start", L{3}}, {"stop", L{2}}};
+    Attrs head{{"start", L{0}}, {"stop", L{11}}};
     return std::vector<Sample>{sample_of({{{5, 3}}}, rows), sample_of({{{5, 7}}}, steps),
                                sample_of({{{6, 4}}, DType::bf16}, tail),
-                               sample_of({{{5, 3}}, DType::i64}, none)};
+                               sample_of({{{5, 3}}, DType::i64}, none),
+                               sample_of({{{12, 2}}}, head)};
   };
   ops.add(std::move(slice));
 

@@ -9,6 +9,7 @@
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/global_index.h"
 #include "shardproof/ops/promotion.h"
 
@@ -204,6 +205,13 @@ OpRecord dropout_record() {
   op.summary = "each element is 0 with probability p, else x / (1 - p)";
   op.params = {{"x", ParamKind::tensor, true, {}}, {"p", ParamKind::number, false, 0.5}};
   for (const Param& param : seed_params()) op.params.push_back(param);
+  op.params.push_back(params::boolean("training", true));
+  write_as_others(
+      op,
+      [](const OpCall& call) {
+        return call.attrs->has("training") && !call.attrs->flag("training");
+      },
+      [](Formula& f) { return std::vector<FormulaTerm>{f[0]}; });
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     require_floating("dropout", call, 0);
     const double p = number_or(call, "p", 0.5);

@@ -169,6 +169,15 @@ DimMask reduced_dims(std::string_view name, const OpCall& call) {
   return mask;
 }
 
+void refuse_no_elements(std::string_view name, const OpCall& call) {
+  const DimMask mask = reduced_dims(name, call);
+  const Dims& shape = input_shape(call, 0);
+  const bool all = !call.attrs->has("dim") && element_count(shape) == 0;
+  for (int d = 0; d < shape.size(); ++d)
+    if (mask[static_cast<size_t>(d)] && (all || shape[d] == 0))
+      refuse(name, call, "there is no element to take over dim {}", d);
+}
+
 bool keeps_dims(const OpCall& call) {
   return call.attrs && call.attrs->has("keepdim") && call.attrs->flag("keepdim");
 }

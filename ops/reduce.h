@@ -70,5 +70,9 @@ Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const
 
 // The params every reduction has: x, dim, keepdim.
 std::vector<Param> reduction_params();
+// An extreme of no elements has no value.
+void refuse_no_elements(std::string_view name, const OpCall& call);
+// Of a variance: torch's older word for correction 1 or 0.
+void take_unbiased(OpRecord& record);
 
 }  // namespace shardproof

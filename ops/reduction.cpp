@@ -111,7 +111,9 @@ std::vector<Strategy> fold_strategies(const Row& row, const OpCall& call, DType 
   FactorOptions options;
   options.reduction = {row.partial, 0};
   options.linear = linear_in(row, call, result);
-  return factor_strategies(reduction_notation(call, reduced_dims(row.name, call)), options);
+  std::string notation = reduction_notation(call, reduced_dims(row.name, call));
+  if (call.inputs.size() > 1) notation.insert(notation.find("->"), ",");  // the second is absent
+  return factor_strategies(notation, options);
 }
 
 // Of a product of `count` factors, in any order: every sub-product is within the product of
@@ -132,11 +134,12 @@ std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, D
     ++counts[o];
   }
   const int grid = std::min(0, grid_of(call));
+  const bool known = call.input_bounds[0]->exact;
   std::vector<double> errors(outputs);
   for (size_t o = 0; o < outputs; ++o) {
     const int64_t n = counts[o] * (is_complex(dtype) ? 4 : 1);
     const auto product_grid = std::max<int64_t>(kNoGrid, n * grid);
-    if (representable(reach[o], static_cast<int>(product_grid), dtype)) continue;
+    if (known && representable(reach[o], static_cast<int>(product_grid), dtype)) continue;
     const double wide = gamma(n, unit_roundoff(compute_dtype(dtype)));
     const double last = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
     errors[o] = (high[o] - low[o]) + high[o] * (wide + last) + rounding_error(0x1p-1000, dtype, 1);
@@ -201,6 +204,8 @@ std::vector<Sample> fold_samples(const Row& row) {
   add(DType::i64, {3, 5}, ints, {{"dim", int64_t{1}}});
   add(DType::boolean, {4, 2}, "bools", {{"dim", std::vector<int64_t>{0}}});
   if (truth) add(DType::f32, {6}, "ints", {});
+  if (std::string_view(row.name) == "max" || std::string_view(row.name) == "min")
+    for (Sample& sample : samples) sample.inputs.push_back(absent_input());
   return samples;
 }
 
@@ -211,6 +216,10 @@ OpRecord fold_record(const Row& row) {
   op.summary = row.summary;
   op.params = reduction_params();
   op.infer = [&row](const OpCall& call) { return infer_fold(row, call); };
+  if (row.kind == Kind::max || row.kind == Kind::min)
+    op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
+      if (!present(call, 1)) refuse_no_elements(row.name, call);
+    };
   op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
     return prepare_fold(row, call);
   };
@@ -228,14 +237,22 @@ OpRecord fold_record(const Row& row) {
   return op;
 }
 
-// values, indices = max(x, dim=1): with two names bound, as in torch.
+// maximum(x, y) under the name of max, and values, indices = max(x, dim=1): as in torch.
 void give_indices(OpRecord& op, const char* values, const char* indices) {
+  op.params[1] = params::or_tensor(op.params[1], "y");
+  op.params.push_back(params::optional_tensor("y"));
   write_as_others(
       op, [](const OpCall& call) { return call.wanted == 2; },
       [values, indices](Formula& f) {
         if (!f.given("dim")) f.refuse("without dim there are no indices");
         return std::vector<FormulaTerm>{f.op(values, {f[0]}, f.over()),
                                         f.op(indices, {f[0]}, f.over())};
+      });
+  write_as_others(
+      op, [](const OpCall& call) { return present(call, 1); },
+      [larger = op.name == "max"](Formula& f) {
+        if (f.given("dim")) f.refuse("takes a dim or a second tensor, not both");
+        return std::vector<FormulaTerm>{larger ? max_of(f[0], f[1]) : min_of(f[0], f[1])};
       });
 }
 
@@ -247,6 +264,7 @@ void add_reduction_ops(OpRegistry& ops) {
     const std::string_view name = row.name;
     if (name == "max") give_indices(op, "amax", "argmax");
     if (name == "min") give_indices(op, "amin", "argmin");
+    if (accumulates(row.kind)) take_dtype(op);
     ops.add(std::move(op));
   }
 }

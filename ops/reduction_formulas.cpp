@@ -1,5 +1,5 @@
 // Reductions and running reductions that are a few other ops: aminmax, var_mean, median,
-// count_nonzero, logcumsumexp; and what max and min give when two names are bound.
+// count_nonzero; and what max and min give when two names are bound.
 #include <cmath>
 #include <limits>
 
@@ -15,15 +15,21 @@ using params::integer;
 using params::tensor;
 using Terms = std::vector<FormulaTerm>;
 
-Sample over(const std::vector<Dims>& shapes, Attrs attrs = {}) {
-  return sample_of({shapes, DType::f32, {}}, std::move(attrs));
-}
 Attrs rows() { return {{"dim", int64_t{0}}}; }
 Attrs last_kept() { return {{"dim", int64_t{-1}}, {"keepdim", true}}; }
 
+OpRecord reduction(const char* name, const char* summary, FormulaBody body) {
+  return formula(
+      {name, "reduction", summary}, reduction_params(), std::move(body),
+      {f32_sample({{5, 3}}, rows()), f32_sample({{2, 3, 4}}, last_kept()), f32_sample({{7}})});
+}
 void add(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
-  ops.add(formula({name, "reduction", summary}, reduction_params(), std::move(body),
-                  {over({{5, 3}}, rows()), over({{2, 3, 4}}, last_kept()), over({{7}})}));
+  ops.add(reduction(name, summary, std::move(body)));
+}
+void add_with_dtype(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
+  OpRecord record = reduction(name, summary, std::move(body));
+  take_dtype(record);
+  ops.add(std::move(record));
 }
 
 void add_counts(OpRegistry& ops) {
@@ -33,10 +39,13 @@ void add_counts(OpRegistry& ops) {
   add(ops, "count_nonzero", "elements that are not 0, over dims", [](Formula& f) {
     return Terms{f.op("sum", {f.op("ne", {f[0], 0})}, f.over())};
   });
-  add(ops, "nansum", "sum over dims of what is not NaN", [](Formula& f) {
+  add_with_dtype(ops, "nansum", "sum over dims of what is not NaN", [](Formula& f) {
+    if (!is_floating(f[0].dtype())) return Terms{f.op("sum", {f[0]}, f.over())};
     return Terms{f.op("sum", {f.where(f.op("isnan", {f[0]}), 0.0, f[0])}, f.over())};
   });
-  add(ops, "nanmean", "mean over dims of what is not NaN", [](Formula& f) {
+  add_with_dtype(ops, "nanmean", "mean over dims of what is not NaN", [](Formula& f) {
+    if (!is_floating(f[0].dtype()))
+      f.refuse("expected a float dtype, found {}", name(f[0].dtype()));
     const FormulaTerm missing = f.op("isnan", {f[0]});
     const FormulaTerm sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
     return Terms{sum / f.op("sum", {f.op("logical_not", {missing})}, f.over())};
@@ -49,25 +58,31 @@ void add_spreads(OpRegistry& ops) {
                 params::with_default("correction", ParamKind::number, int64_t{1}));
   for (const char* kind : {"var", "std"}) {
     const bool var = std::string_view(kind) == "var";
-    ops.add(formula({var ? "var_mean" : "std_mean", "reduction",
-                     var ? "variance and mean over dims" : "standard deviation and mean over dims"},
-                    spread,
-                    [kind](Formula& f) {
-                      Attrs attrs = f.over();
-                      attrs.set("correction", f.call.attrs->values().find("correction")->second);
-                      return Terms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
-                    },
-                    {over({{5, 3}}, rows()), over({{2, 6}}, last_kept())}));
+    OpRecord record =
+        formula({var ? "var_mean" : "std_mean", "reduction",
+                 var ? "variance and mean over dims" : "standard deviation and mean over dims"},
+                spread,
+                [kind](Formula& f) {
+                  Attrs attrs = f.over();
+                  attrs.set("correction", f.call.attrs->values().find("correction")->second);
+                  return Terms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
+                },
+                {f32_sample({{5, 3}}, rows()), f32_sample({{2, 6}}, last_kept())});
+    take_unbiased(record);
+    ops.add(std::move(record));
   }
   std::vector<Param> norm = reduction_params();
   norm.insert(norm.begin() + 1, params::number("ord", 2.0));
-  ops.add(formula({"vector_norm", "reduction", "(sum |x|^ord)^(1/ord) over dims"}, norm,
-                  [](Formula& f) {
-                    Attrs attrs = f.over();
-                    attrs.set("p", f.number("ord").real());
-                    return Terms{f.op("norm", {f[0]}, attrs)};
-                  },
-                  {over({{5, 3}}, {{"ord", 3.0}, {"dim", int64_t{0}}}), over({{7}})}));
+  OpRecord vector =
+      formula({"vector_norm", "reduction", "(sum |x|^ord)^(1/ord) over dims"}, norm,
+              [](Formula& f) {
+                Attrs attrs = f.over();
+                attrs.set("p", f.number("ord").real());
+                return Terms{f.op("norm", {f[0]}, attrs)};
+              },
+              {f32_sample({{5, 3}}, {{"ord", 3.0}, {"dim", int64_t{0}}}), f32_sample({{7}})});
+  take_dtype(vector);
+  ops.add(std::move(vector));
 }
 
 // ---- order ----
@@ -111,9 +126,10 @@ Terms median(Formula& f) {
 void add_orders(OpRegistry& ops) {
   const Param dim = params::optional("dim", ParamKind::integer);
   const Param keep = params::boolean("keepdim", false);
-  ops.add(formula({"median", "reduction", "the lower middle of all, or along dim with its index"},
-                  {tensor("x"), dim, keep}, median,
-                  {over({{5, 4}}, rows()), over({{2, 3}}, last_kept()), over({{6}})}));
+  ops.add(formula(
+      {"median", "reduction", "the lower middle of all, or along dim with its index"},
+      {tensor("x"), dim, keep}, median,
+      {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})}));
   ops.add(formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
                   {tensor("x"), integer("k"), integer("dim", -1), keep},
                   [](Formula& f) {
@@ -122,34 +138,23 @@ void add_orders(OpRegistry& ops) {
                     if (k < 1 || k > size) f.refuse("k = {} of {} elements", k, size);
                     return kth(f, f[0], along, k, f.flag("keepdim"));
                   },
-                  {over({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})}));
+                  {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})}));
   // The number of boundaries below.
   ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
-                  {tensor("x"), tensor("boundaries"), params::boolean("right", false)},
+                  {tensor("x"), tensor("boundaries"), params::boolean("right", false),
+                   params::boolean("out_int32", false)},
                   [](Formula& f) {
                     const FormulaTerm x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
                     const FormulaTerm below = f.op(f.flag("right") ? "le" : "lt", {f[1], x});
-                    return Terms{f.op("sum", {below}, {{"dim", int64_t{-1}}})};
+                    const FormulaTerm count = f.op("sum", {below}, {{"dim", int64_t{-1}}});
+                    return Terms{f.flag("out_int32") ? f.to(DType::i32, count) : count};
                   },
-                  {over({{5, 3}, {4}})}));
+                  {f32_sample({{5, 3}, {4}})}));
   ops.add(formula({"argsort", "index", "indices that bring a dim in order; stable"},
-                  {tensor("x"), integer("dim", -1), params::boolean("descending", false)},
+                  {tensor("x"), integer("dim", -1), params::boolean("descending", false),
+                   params::boolean("stable", true)},
                   [](Formula& f) { return Terms{f.ops("sort", {f[0]}, *f.call.attrs).at(1)}; },
-                  {over({{5, 3}}, rows())}));
-}
-
-void add_running(OpRegistry& ops) {
-  ops.add(formula({"logcumsumexp", "softmax", "log of the running sum of exp(x) along dim"},
-                  {tensor("x"), integer("dim")},
-                  [](Formula& f) {
-                    const Attrs along{{"dim", f.integer("dim")}};
-                    const FormulaTerm most =
-                        f.op("amax", {f[0]}, {{"dim", f.integer("dim")}, {"keepdim", true}});
-                    const FormulaTerm top = f.where(f.op("isinf", {most}), 0.0, most);
-                    const FormulaTerm sums = f.op("cumsum", {f.op("exp", {f[0] - top})}, along);
-                    return Terms{f.op("log", {sums}) + top};
-                  },
-                  {sample_of({{{5, 3}}, DType::f32, {"uniform(-3, 3)"}}, rows())}));
+                  {f32_sample({{5, 3}}, rows())}));
 }
 
 }  // namespace
@@ -158,7 +163,6 @@ void add_reduction_formulas(OpRegistry& ops) {
   add_counts(ops);
   add_spreads(ops);
   add_orders(ops);
-  add_running(ops);
 }
 
 }  // namespace shardproof

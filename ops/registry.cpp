@@ -15,6 +15,9 @@ OpRegistry builtin_ops() {
   add_softmax_ops(ops);
   add_cumsum_ops(ops);
   add_running_ops(ops);
+  add_logcumsumexp(ops);
+  add_linalg_ops(ops);
+  add_fourier_ops(ops);
   add_optimizer_ops(ops);
   add_matmul_ops(ops);
   add_einsum_ops(ops);
@@ -37,6 +40,8 @@ OpRegistry builtin_ops() {
   add_move_formulas(ops);
   add_reduction_formulas(ops);
   add_layer_formulas(ops);
+  add_pool_formulas(ops);
+  add_index_formulas(ops);
   return ops;
 }
 

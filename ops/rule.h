@@ -44,8 +44,8 @@ enum class LocalForm {
 };
 
 // Which cuts of a Shard a strategy takes: any (strided, uneven, explicit), only one contiguous run
-// per rank, or only equal local sizes.
-enum class Cut { any, contiguous, even };
+// per rank, only equal local sizes, or only those of the chunk rule by one axis.
+enum class Cut { any, contiguous, even, chunks };
 
 // On one axis. Shard entries name dims only; the partitioner puts the same cut (split, sizes,
 // order) on all.

@@ -7,12 +7,6 @@
 namespace shardproof {
 namespace {
 
-int64_t step(const std::vector<int>& dims, const Dims& strides) {
-  int64_t sum = 0;
-  for (int d : dims) sum += strides[d];
-  return sum;
-}
-
 // Offsets of every step of nested loops, the last letter fastest.
 template <typename Stride>
 void fill_offsets(const std::vector<ContractionLetter>& letters, int64_t* offsets,
@@ -62,9 +56,9 @@ void ContractionRun<T>::fill(const Contraction::Loops& loops, const Dims& stride
     return reinterpret_cast<int64_t*>(call_.workspace + offset);
   };
   fill_offsets(loops.letters, writable(loops.table_a),
-               [&](const auto& letter) { return step(letter.a, strides_a); });
+               [&](const auto& letter) { return step_over(letter.a, strides_a); });
   fill_offsets(loops.letters, writable(loops.table_b),
-               [&](const auto& letter) { return step(letter.b, strides_b); });
+               [&](const auto& letter) { return step_over(letter.b, strides_b); });
   fill_offsets(loops.letters, writable(loops.table_result),
                [&](const auto& letter) { return letter.result < 0 ? 0 : strides[letter.result]; });
 }

@@ -60,6 +60,27 @@ Tensor errors_as_tensor(const Bound& bound, const Dims& shape) {
   return errors;
 }
 
+bool infers(const OpRecord& record, const OpCall& call) {
+  try {
+    record.infer(call);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Whether an input says which elements are moved, or where to: it may be no float, neither by
+// itself nor with all others of its dtype.
+bool picks(const OpRecord& record, const OpCall& call, size_t input) {
+  const DType dtype = call.inputs[input].dtype;
+  if (is_floating(dtype) || is_complex(dtype) || call.inputs[input].weak) return false;
+  OpCall alone = call, all = call;
+  alone.inputs[input].dtype = DType::f64;
+  for (TensorMeta& meta : all.inputs)
+    if (meta.dtype == dtype) meta.dtype = DType::f64;
+  return !infers(record, alone) && !infers(record, all);
+}
+
 }  // namespace
 
 std::vector<Bound> moved_bound(const OpRecord& record, const BoundCall& call) {
@@ -75,6 +96,10 @@ std::vector<Bound> moved_bound(const OpRecord& record, const BoundCall& call) {
   OpCall on_errors = *call.call;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
+    if (picks(record, *call.call, i)) {
+      if (call.input_bounds[i]->exact) continue;
+      return unknown_bounds(call);
+    }
     const bool value = inputs[i]->dtype == moved || on_errors.inputs[i].weak;
     if (!value && call.input_bounds[i]->exact) continue;
     errors.push_back(errors_as_tensor(*call.input_bounds[i], inputs[i]->shape));

@@ -16,7 +16,8 @@ std::vector<Tensor> run_once(const OpRecord& record, const OpCall& call,
 
 // The bound of an op that only moves elements (views, where, cat, take_along_dim): the op itself,
 // run on the errors of its inputs in place of their values. Index and mask inputs keep their
-// values: those of another dtype than every floating or complex output.
+// values: those of another dtype than every floating or complex output. Of what an index picks that
+// hangs on a rounding itself, nothing is said.
 std::vector<Bound> moved_bound(const OpRecord& record, const BoundCall& call);
 
 }  // namespace shardproof

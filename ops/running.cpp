@@ -113,8 +113,8 @@ std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
 // Any order of multiplying: every sub-product is within the product of max(|x|, 1).
 std::vector<double> product_errors(const BoundCall& call, const Line& line, DType dtype) {
   const std::vector<double> values = values_as(*call.inputs[0], compute_dtype(dtype));
-  const int grid =
-      std::min(0, call.input_bounds[0]->exact ? Bound::exact_of(*call.inputs[0]).grid : -5000);
+  const bool known = call.input_bounds[0]->exact;
+  const int grid = std::min(0, known ? Bound::exact_of(*call.inputs[0]).grid : -5000);
   std::vector<double> errors(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
@@ -129,7 +129,7 @@ std::vector<double> product_errors(const BoundCall& call, const Line& line, DTyp
       reach *= std::max(1.0, widened);
     }
     const auto product_grid = std::max<int64_t>(-5000, (at + 1) * grid);
-    if (representable(reach, static_cast<int>(product_grid), dtype)) continue;
+    if (known && representable(reach, static_cast<int>(product_grid), dtype)) continue;
     const double lost = gamma(at + 1, unit_roundoff(compute_dtype(dtype)));
     errors[i] = (high - low) + high * lost + rounding_error(high, dtype, 1);
   }
@@ -183,6 +183,7 @@ void add_running_ops(OpRegistry& ops) {
                                  sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
     };
     lift_scalars(op);
+    if (row.kind == Kind::product) take_dtype(op);
     ops.add(std::move(op));
   }
 }

@@ -3,6 +3,7 @@
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/run_once.h"
@@ -100,6 +101,46 @@ std::vector<Bound> pad_bound(const BoundCall& call) {
   return moved_bound(mover, moved);
 }
 
+// Where the entries of a dim come from when edges repeat what is inside.
+std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, int64_t before,
+                             int64_t after) {
+  const int64_t most = mode == "reflect" ? size - 1 : size;
+  if (size < 1 || (mode != "replicate" && std::max(before, after) > most))
+    f.refuse("padding of {} and {} by '{}' needs more than {} entries", before, after, mode, size);
+  std::vector<int64_t> index;
+  for (int64_t i = -before; i < size + after; ++i) {
+    if (mode == "replicate") index.push_back(std::clamp<int64_t>(i, 0, size - 1));
+    if (mode == "circular") index.push_back((i + size) % size);
+    if (mode == "reflect") index.push_back(i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i);
+  }
+  return index;
+}
+
+// pad(x, [1, 1], 'reflect'), and the constant one with its mode named.
+void take_modes(OpRecord& pad) {
+  pad.params.insert(pad.params.begin() + 2, params::optional("mode", ParamKind::number_or_text));
+  write_as_others(
+      pad, [](const OpCall& call) { return call.attrs->has("mode"); },
+      [](Formula& f) {
+        const AttrValue given = f.call.attrs->values().find("mode")->second;
+        Attrs plain = *f.call.attrs;
+        plain.set("mode", std::monostate{});
+        const auto* mode = std::get_if<std::string>(&given);
+        if (!mode) plain.set("value", given);  // pad(x, [1, 1], 2.5)
+        FormulaTerm x = f[0];
+        if (!mode || *mode == "constant") return std::vector<FormulaTerm>{f.op("pad", {x}, plain)};
+        if (*mode != "reflect" && *mode != "replicate" && *mode != "circular")
+          f.refuse("mode is 'constant', 'reflect', 'replicate' or 'circular', found '{}'", *mode);
+        const Padding padding = padding_of(f.call);
+        for (int d = 0; d < x.dims(); ++d) {
+          if (padding.before[d] == 0 && padding.after[d] == 0) continue;
+          const auto index = sources(f, *mode, x.shape()[d], padding.before[d], padding.after[d]);
+          x = f.op("index_select", {x, FormulaTerm{}}, {{"dim", int64_t{d}}, {"index", index}});
+        }
+        return std::vector<FormulaTerm>{x};
+      });
+}
+
 void add_pad(OpRegistry& ops) {
   OpRecord pad;
   pad.name = "pad";
@@ -120,6 +161,7 @@ void add_pad(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{5, 3}}}, last), sample_of({{{2, 3}}}, both),
                                sample_of({{{4, 2}}, DType::bf16}, last)};
   };
+  take_modes(pad);
   ops.add(std::move(pad));
 }
 

@@ -64,6 +64,24 @@ std::pair<double, double> softmax_range(double size, double drift, double relati
   return {least, std::max(most, size)};
 }
 
+// How far a stored probability may lie from what was rounded to it. One that is far below the
+// smallest number of its dtype is 0, whatever its logit moves by: exp(x - largest) is more than it.
+double rounded_off(double size, DType dtype, double below_largest) {
+  const double smallest = rounding_error(0, dtype, 0);
+  if (size == 0 && below_largest < std::log(smallest) - 2) return 0;
+  return rounding_error(size, dtype, 1);
+}
+
+std::vector<double> largest_of_rows(const std::vector<double>& values,
+                                    const std::vector<int64_t>& places, size_t rows) {
+  std::vector<double> largest(rows, -std::numeric_limits<double>::infinity());
+  for (size_t i = 0; i < values.size(); ++i) {
+    double& most = largest[static_cast<size_t>(places[i])];
+    most = std::max(most, values[i]);
+  }
+  return largest;
+}
+
 std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
   const Tensor& x = *call.inputs[0];
   const Tensor& out = *call.outputs[0];
@@ -72,7 +90,8 @@ std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
   mask[static_cast<size_t>(dim_of_call(row, *call.call))] = true;
   const std::vector<Folded> folded = fold_errors(call, mask, wide);
   const std::vector<int64_t> places = reduced_places(x.shape, mask);
-  const std::vector<double> results = values_of(out);
+  const std::vector<double> results = values_of(out), logits = values_of(x);
+  const std::vector<double> largest = largest_of_rows(logits, places, folded.size());
   const double u = unit_roundoff(wide), last = wide == out.dtype ? 0 : unit_roundoff(out.dtype);
   std::vector<double> errors(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -88,7 +107,11 @@ std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
     } else if (row.logarithm) {
       errors[i] = 2 * f.worst + relative + 8 * u * (size + f.largest) + last * (size + 4 * f.worst);
     } else {
-      const auto [least, most] = softmax_range(size, 4 * f.worst, relative);
+      const double drift = 4 * f.worst;
+      const double off =
+          rounded_off(size, out.dtype, logits[i] - largest[static_cast<size_t>(places[i])] + drift);
+      const double least = softmax_range(std::max(0.0, size - off), drift, relative).first;
+      const double most = softmax_range(std::min(1.0, size + off), drift, relative).second;
       errors[i] = std::max(most - size, size - least) + most * (relative + last);
     }
     if (errors[i] != 0) errors[i] += rounding_error(0x1p-1000, out.dtype, 1);
@@ -134,6 +157,7 @@ OpRecord softmax_record(const Row& row) {
   };
   op.samples = softmax_samples;
   lift_scalars(op);
+  take_dtype(op);
   return op;
 }
 

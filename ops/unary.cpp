@@ -394,6 +394,11 @@ void take_beta(OpRecord& op) {
       });
 }
 
+void refuse_bool(const OpCall& call, const std::vector<const Number*>&) {
+  if (call.inputs[0].dtype == DType::boolean)
+    refuse("abs", call, "not defined for bool; cast it first");
+}
+
 }  // namespace
 
 void add_unary_ops(OpRegistry& ops) {
@@ -401,9 +406,13 @@ void add_unary_ops(OpRegistry& ops) {
     OpRecord op = unary_record(row);
     if (op.name == "round") take_decimals(op);
     if (op.name == "softplus") take_beta(op);
+    if (op.name == "softplus" || op.name == "silu") refuse_whole_numbers(op);
+    if (op.name == "abs") op.check = refuse_bool;
     ops.add(std::move(op));
   }
-  ops.add(gelu_record());
+  OpRecord gelu = gelu_record();
+  refuse_whole_numbers(gelu);
+  ops.add(std::move(gelu));
 }
 
 }  // namespace shardproof

@@ -78,7 +78,7 @@ DimMap swapped(const OpCall& call, int a, int b) {
 
 DimMap t_map(const OpCall& call) {
   int dims = input_shape(call, 0).size();
-  if (dims < 2) refuse("t", call, "needs at least 2 dims, found {}", dims);
+  if (dims < 2) return identity(dims);  // as in torch
   return swapped(call, dims - 2, dims - 1);
 }
 
@@ -163,6 +163,7 @@ void add_squeezes(OpRegistry& ops) {
   OpRecord unsqueeze =
       view_record("unsqueeze", "inserts a dim of size 1",
                   {params::tensor("input"), params::integer("dim")}, unsqueeze_map);
+  unsqueeze.infix = "[None]";
   unsqueeze.samples = [] {
     return samples_of({{{5, 3}, {{"dim", int64_t{1}}}},
                        {{4}, {{"dim", int64_t{-1}}}},
@@ -242,7 +243,9 @@ void add_expand(OpRegistry& ops) {
 void add_view_ops(OpRegistry& ops) {
   OpRecord t = view_record("t", "swaps the last two dims (x.T)", {params::tensor("input")}, t_map);
   t.infix = ".T";
-  t.samples = [] { return samples_of({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}}); };
+  t.samples = [] {
+    return samples_of({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}, {{5}, {}}, {{}, {}}});
+  };
   ops.add(std::move(t));
 
   OpRecord transpose = view_record(

@@ -41,7 +41,6 @@ enum class ExprKind {
   placements,  // placement list: placements
 };
 
-// One item of x[...]: an index (`at`) or a slice lo:hi (either may be missing).
 struct IndexItem;
 
 struct Expr {
@@ -58,10 +57,12 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
+enum class IndexKind { at, slice, all_others, new_dim };  // i, low:high:step, .., None
+// One item of x[...].
 struct IndexItem {
-  bool slice = false;
-  std::vector<Expr> at;         // index: one
-  std::vector<Expr> low, high;  // slice: none or one each
+  IndexKind kind = IndexKind::at;
+  std::vector<Expr> at;               // index: one
+  std::vector<Expr> low, high, step;  // slice: none or one each
   bool operator==(const IndexItem&) const = default;
 };
 

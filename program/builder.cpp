@@ -37,7 +37,7 @@ std::vector<PlacementText> placements_of(const std::string& text) {
 
 Item sliced(const std::optional<Term>& low, const std::optional<Term>& high) {
   IndexItem item;
-  item.slice = true;
+  item.kind = IndexKind::slice;
   if (low) item.low.push_back(low->expr());
   if (high) item.high.push_back(high->expr());
   return Item(std::move(item));

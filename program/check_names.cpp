@@ -17,9 +17,10 @@ bool is_name(std::string_view text) {
 }
 
 bool is_reserved(std::string_view name) {
-  static constexpr std::array<std::string_view, 24> kReserved = {
-      "R",  "S",    "P",   "all", "rest", "main",  "next", "prev", "rank", "world", "true", "false",
-      "if", "else", "for", "in",  "on",   "group", "as",   "inf",  "nan",  "and",   "or",   "not"};
+  static constexpr std::array<std::string_view, 27> kReserved = {
+      "R",     "S",    "P",     "all", "rest", "main", "next", "prev", "rank",
+      "world", "true", "false", "if",  "else", "for",  "in",   "on",   "group",
+      "as",    "inf",  "nan",   "and", "or",   "not",  "None", "True", "False"};
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end() ||
          parse_dtype(name).has_value();
 }

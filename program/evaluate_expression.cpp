@@ -160,7 +160,7 @@ Number Evaluator::asked(const Expr& expr) const {
 
 Number Evaluator::indexed(const Expr& expr) const {
   const Number list = number(expr.args[0]);
-  if (expr.items.size() != 1 || expr.items[0].slice)
+  if (expr.items.size() != 1 || expr.items[0].kind != IndexKind::at)
     throw_bad_input("expected one index of a list, found {}",
                     expr.items.size() == 1 ? "a slice" : "several");
   const auto size = static_cast<int64_t>(list.list().size());
@@ -207,7 +207,7 @@ void visit_names(const Expr& expr, const std::function<void(const std::string&)>
   if (named || expr.kind == ExprKind::text) visit_name(expr.name, visit);
   for (const Expr& argument : expr.args) visit_names(argument, visit);
   for (const IndexItem& item : expr.items)
-    for (const auto* part : {&item.at, &item.low, &item.high})
+    for (const auto* part : {&item.at, &item.low, &item.high, &item.step})
       for (const Expr& inner : *part) visit_names(inner, visit);
 }
 

@@ -18,7 +18,7 @@ void forget(std::vector<PlacementText>& placements) {
 
 void forget(std::vector<IndexItem>& items) {
   for (IndexItem& item : items)
-    for (std::vector<Expr>* part : {&item.at, &item.low, &item.high})
+    for (std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
       for (Expr& expr : *part) forget(expr);
 }
 

@@ -102,6 +102,7 @@ Token Lexer::lex(size_t from) const {
     static constexpr std::array<std::string_view, 6> kLong = {"**", "//", "<=", ">=", "==", "!="};
     for (const std::string_view symbol : kLong)
       if (text_.substr(from, 2) == symbol) end = from + 2;
+    if (text_.substr(from, 3) == "...") end = from + 3;
     while (end < text_.size() && continues_character(text_[end])) ++end;
   }
   return {kind, text_.substr(from, end - from), from, place};

@@ -202,9 +202,10 @@ ExpressionParser::Tree ExpressionParser::word() {
                                  "as an argument of a call or after \"as\"",
                                  describe(next)));
   if (lexer_.second_is('(')) return call_tree();
-  if (next.is("true") || next.is("false")) {
+  if (next.is("true") || next.is("false") || next.is("True") || next.is("False")) {
     Tree tree{make(ExprKind::number, next.place)};
-    tree.expr.number = Number(lexer_.take().is("true"));
+    const Token word = lexer_.take();
+    tree.expr.number = Number(word.is("true") || word.is("True"));
     return tree;
   }
   Tree tree{make(ExprKind::name, next.place)};
@@ -257,8 +258,21 @@ ExpressionParser::Tree ExpressionParser::parenthesis() {
   const Token open = lexer_.take();
   const Nest nest(*this, open.place);
   Tree inside = binary(kWeakest);
-  lexer_.expect(")", "\")\" or an operator");
-  return inside;
+  if (!lexer_.peek().is(",")) {
+    lexer_.expect(")", "\")\" or an operator");
+    return inside;
+  }
+  // (0, 1) is the list [0, 1].
+  Tree tree{make(ExprKind::list, open.place)};
+  raise_height(tree.height, inside.height, open.place);
+  tree.expr.args.push_back(std::move(inside.expr));
+  while (lexer_.accept(",") && !lexer_.peek().is(")")) {
+    Tree item = binary(kWeakest);
+    raise_height(tree.height, item.height, open.place);
+    tree.expr.args.push_back(std::move(item.expr));
+  }
+  lexer_.expect(")", "\",\" or \")\"");
+  return tree;
 }
 
 ExpressionParser::Tree ExpressionParser::list() {
@@ -340,6 +354,14 @@ std::vector<IndexItem> ExpressionParser::items(int& height) {
 
 IndexItem ExpressionParser::index_item(int& height) {
   IndexItem item;
+  if (lexer_.accept("...")) {
+    item.kind = IndexKind::all_others;
+    return item;
+  }
+  if (lexer_.accept("None")) {
+    item.kind = IndexKind::new_dim;
+    return item;
+  }
   const auto part = [&](std::vector<Expr>& into) {
     const Place place = lexer_.peek().place;
     Tree tree = binary(kWeakest);
@@ -348,17 +370,12 @@ IndexItem ExpressionParser::index_item(int& height) {
   };
   if (!lexer_.peek().is(":")) part(item.at);
   if (!lexer_.accept(":")) return item;
-  item.slice = true;
+  item.kind = IndexKind::slice;
   item.low = std::move(item.at);
   item.at.clear();
-  const auto refuse_step = [&] {
-    if (lexer_.peek().is(":"))
-      fail_expected("\",\" or \"]\" (a step is written slice(x, start, stop, step))",
-                    lexer_.peek());
-  };
-  refuse_step();
-  if (!lexer_.peek().is("]") && !lexer_.peek().is(",")) part(item.high);
-  refuse_step();
+  const auto ends = [&] { return lexer_.peek().is("]") || lexer_.peek().is(","); };
+  if (!ends() && !lexer_.peek().is(":")) part(item.high);
+  if (lexer_.accept(":") && !ends()) part(item.step);
   return item;
 }
 

@@ -66,9 +66,16 @@ void ExprPrinter::print(const std::vector<IndexItem>& items) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out_ += ", ";
     const IndexItem& item = items[i];
-    for (const Expr& part : item.slice ? item.low : item.at) print(part);
-    if (item.slice) out_ += ':';
+    if (item.kind == IndexKind::all_others) out_ += "...";
+    if (item.kind == IndexKind::new_dim) out_ += "None";
+    for (const Expr& part : item.at) print(part);
+    for (const Expr& part : item.low) print(part);
+    if (item.kind == IndexKind::slice) out_ += ':';
     for (const Expr& part : item.high) print(part);
+    for (const Expr& part : item.step) {
+      out_ += ':';
+      print(part);
+    }
   }
   out_ += ']';
 }

@@ -12,13 +12,15 @@ namespace shardproof {
 // One of the two placings of one size.
 struct BenchSide {
   double seconds = 0;
-  std::optional<int64_t> wrong;  // nothing: not looked at
+  std::optional<int64_t> wrong;    // nothing: not looked at
+  TimedBy clock = TimedBy::world;  // on which the time was taken
 };
 
 struct BenchRow {
   Collective collective;  // with its count
   BenchSide apart, in_place;
   std::optional<double> predicted_seconds;
+  std::optional<double> expected_seconds;  // by the library that exchanges
 };
 
 enum class Averaging : uint8_t { first, average, least, most };  // over processes
@@ -31,6 +33,8 @@ struct BenchHead {
   Averaging averaging = Averaging::average;
   bool simulated = false;  // times are what the simulator takes
   std::string machine;     // of the prediction; empty: none
+  std::string
+      estimator;  // by what the library says how long it expects to take; empty: it does not
 };
 
 // nccl-tests' size column: bytes of the larger of what a rank sends and receives in all.

@@ -194,20 +194,27 @@ bool element_equals(const Number& wanted, double got, DType dtype) {
 
 std::string index_text(const Dims& index) { return index.empty() ? "" : to_string(index); }
 
+const Number& wanted_element(const ExpectValues& wanted, size_t i) {
+  return wanted.all ? *wanted.all : wanted.elements[i];
+}
+
+bool is_as_wanted(const ExpectValues& wanted, size_t i, double got, DType dtype) {
+  return wanted.each ? wanted.each->holds(got)
+                     : element_equals(wanted_element(wanted, i), got, dtype);
+}
+
 void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out) {
   const std::string what = fmt::format("values of {}", wanted.name);
-  if (!wanted.each && !(wanted.shape == value.shape)) {
+  if (!wanted.each && !wanted.all && !(wanted.shape == value.shape)) {
     out.push_back({what, "shape " + to_string(wanted.shape), "shape " + to_string(value.shape)});
     return;
   }
   const std::vector<double> got = values_of(value);
   for (size_t i = 0; i < got.size(); ++i) {
-    const bool right = wanted.each ? wanted.each->holds(got[i])
-                                   : element_equals(wanted.elements[i], got[i], value.dtype);
-    if (right) continue;
+    if (is_as_wanted(wanted, i, got[i], value.dtype)) continue;
     const Dims index = unravel(static_cast<int64_t>(i), value.shape);
     out.push_back({fmt::format("{}{}", wanted.name, index_text(index)),
-                   wanted.each ? to_string(*wanted.each) : to_string(wanted.elements[i]),
+                   wanted.each ? to_string(*wanted.each) : to_string(wanted_element(wanted, i)),
                    number_text(got[i])});
     return;  // the first one tells
   }

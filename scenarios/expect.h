@@ -36,7 +36,8 @@ struct ExpectPlacements {
 };
 struct ExpectValues {
   std::string name;
-  std::optional<Condition> each;  // when one condition is for all elements
+  std::optional<Condition> each;  // when one condition is for all elements,
+  std::optional<Number> all;      // or one number is
   Dims shape;
   std::vector<Number> elements;  // row-major
 };

@@ -99,6 +99,23 @@ std::vector<ExpectShapes> read_local(const JsonReader& object, const Setting& se
   return out;
 }
 
+bool is_comparison(const JsonReader& reader) {
+  if (reader.kind() != JsonKind::text) return false;
+  const std::string& text = reader.text();
+  return text.find_first_of("<>") != std::string::npos || text.find("..") != std::string::npos;
+}
+
+// One number for all elements may be what an element may be: nan and true too.
+Number read_element(const JsonReader& reader, const NumberScope& scope) {
+  constexpr const char* kWanted = "a number, a list of them, or a condition such as \"<= 4\"";
+  if (reader.kind() == JsonKind::object || reader.kind() == JsonKind::null)
+    reader.expected(kWanted);
+  Number number = read_number(reader, scope);
+  if (!number.is_integer() && !number.is_double() && !number.is_bool())
+    reader.refuse(fmt::format("expected {}, found {}", kWanted, to_string(number)));
+  return number;
+}
+
 std::vector<ExpectValues> read_values(const JsonReader& object, const Setting& setting) {
   std::vector<ExpectValues> out;
   for (const auto& [name, reader] : object.members()) {
@@ -108,8 +125,10 @@ std::vector<ExpectValues> read_values(const JsonReader& object, const Setting& s
       NestedNumbers nested = read_nested(reader, setting.scope(), {});
       values.shape = nested.shape;
       values.elements = std::move(nested.elements);
-    } else {
+    } else if (is_comparison(reader)) {
       values.each = read_condition(reader, setting.scope());
+    } else {
+      values.all = read_element(reader, setting.scope());
     }
     out.push_back(std::move(values));
   }
@@ -148,6 +167,11 @@ Expect read_expect(const JsonReader& object, const Setting& setting) {
   refuse_later_expect_keys(object);
   Expect expect = read_refusal(object);
   read_place(object, setting, expect);
+  if (expect.verdict == Verdict::clean)
+    for (const char* key : {"line", "name", "ratio", "call"})
+      if (object.has(key))
+        object.at(key).refuse(fmt::format(
+            "\"{}\" says where a finding is: expected a \"verdict\" too, found a clean run", key));
   if (!expect.error.empty() && expect.verdict != Verdict::bad_input)
     object.at("error").refuse("\"error\" goes with the verdict \"bad input\"");
   if (object.has("collectives")) {

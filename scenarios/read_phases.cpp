@@ -234,7 +234,10 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
   check_names(section, setting, job);
   read_machine(section, options, job);
   setting.timed = job.cost != nullptr;
-  if (const auto expect = section.find("expect")) phase.expect = read_expect(*expect, setting);
+  if (const auto expect = section.find("expect")) {
+    phase.expect = read_expect(*expect, setting);
+    check_expected_names(*expect, phase.expect, job);
+  }
   job.keep = phase.expect.kept_names();
   return phase;
 }

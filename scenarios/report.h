@@ -29,6 +29,9 @@ std::string junit_report(const RunResult& result, const ReportHead& head);
 // Whole or not at all: written beside `path` and renamed. A device such as /dev/stdout is written
 // to as it is. Throws Error(io) with the path.
 void write_whole_file(const std::string& path, const std::string& text);
+// Before there is anything to write; leaves nothing. Throws as write_whole_file would, but for a
+// disk that is full by then.
+void check_writable(const std::string& path);
 
 // "9,312"
 std::string grouped_number(int64_t number);

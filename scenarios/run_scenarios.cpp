@@ -109,6 +109,9 @@ CaseResult blank_result(const Scenario& scenario, const Task& task, const RunOpt
   result.name = task.one->name;
   if (options.backends.size() > 1) result.backend = task.backend;
   result.expected = expected_verdict(*task.one);
+  result.repeat = repeat_command(scenario.file, result.name, options);
+  result.repeat_here =
+      repeat_command(scenario.path.empty() ? scenario.file : scenario.path, result.name, options);
   return result;
 }
 
@@ -116,9 +119,6 @@ CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions
                     const Registries& registries) {
   const Case& one = *task.one;
   CaseResult result = blank_result(scenario, task, options);
-  result.repeat = repeat_command(scenario.file, one.name, options);
-  result.repeat_here =
-      repeat_command(scenario.path.empty() ? scenario.file : scenario.path, one.name, options);
   set_repeat_command(result.repeat_here);
   if (one.refused) {
     settle_error(result, one.refusal, *one.refused);

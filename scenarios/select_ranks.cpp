@@ -78,6 +78,9 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     lanes = select_by_axes(words, meshes);
   } else if (const std::optional<Lanes> parsed = parse_lanes(text); parsed && !words.empty()) {
     lanes = *parsed;
+    int64_t named = 0;
+    for (const std::string& word : words) named += parse_lanes(word)->size();
+    if (named > lanes.size()) throw_bad_input("a rank stands twice in \"{}\"", text);
   } else {
     throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found \"{}\"", text);
   }

@@ -15,7 +15,7 @@ struct Visitor {
   }
   void visit(const std::vector<IndexItem>& items) const {
     for (const IndexItem& item : items)
-      for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high})
+      for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
         for (const Expr& expr : *part) visit(expr);
   }
   void visit(const Expr& expr) const {
@@ -56,6 +56,17 @@ std::vector<Mention> verbs_called(const Listing& listing) {
   Visitor visitor;
   visitor.on_expr = [&](const Expr& expr) {
     if (expr.kind == ExprKind::call) out.emplace_back(expr.symbol, expr.place);
+  };
+  visitor.visit(listing.statements);
+  return out;
+}
+
+std::vector<NameTemplate> names_bound(const Listing& listing) {
+  std::vector<NameTemplate> out;
+  Visitor visitor;
+  visitor.on_statement = [&](const Statement& statement) {
+    if (statement.kind == StatementKind::assign)
+      out.insert(out.end(), statement.targets.begin(), statement.targets.end());
   };
   visitor.visit(listing.statements);
   return out;

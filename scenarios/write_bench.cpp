@@ -65,6 +65,22 @@ std::string predicted_text(const BenchHead& head, std::string_view time, std::st
   return head.machine.empty() ? "" : fmt::format("  {:>9}  {:>7}", time, ratio);
 }
 
+std::string expected_text(const BenchHead& head, std::string_view time) {
+  return head.estimator.empty() ? "" : fmt::format("  {:>9}", time);
+}
+
+// On which clock the times of all rows were taken.
+std::string clock_text(const std::vector<BenchRow>& rows) {
+  size_t by_device = 0;
+  for (const BenchRow& row : rows)
+    for (const BenchSide* side : {&row.apart, &row.in_place})
+      by_device += side->clock == TimedBy::device;
+  if (by_device == 0) return "";
+  if (by_device == 2 * rows.size()) return "# Times by the devices' own events\n";
+  return fmt::format("# {} of {} times by the devices' own events, the others by the host\n",
+                     by_device, 2 * rows.size());
+}
+
 double average_bus_bandwidth(const std::vector<BenchRow>& rows) {
   double sum = 0;
   for (const BenchRow& row : rows)
@@ -86,6 +102,7 @@ Json side_json(const Collective& c, const BenchSide& side) {
   out["alg_bw"] = algorithm_bandwidth(c, side.seconds) / kGiga;
   out["bus_bw"] = bus_bandwidth(c, side.seconds) / kGiga;
   out["nwrong"] = side.wrong ? Json(*side.wrong) : Json();
+  if (side.clock == TimedBy::device) out["clock"] = "device";
   return out;
 }
 
@@ -100,6 +117,7 @@ Json row_json(const BenchRow& row) {
   out["out_of_place"] = side_json(c, row.apart);
   out["in_place"] = side_json(c, row.in_place);
   if (row.predicted_seconds) out["predicted"] = Json{{"time", *row.predicted_seconds * 1e6}};
+  if (row.expected_seconds) out["expected"] = Json{{"time", *row.expected_seconds * 1e6}};
   return out;
 }
 
@@ -137,13 +155,15 @@ std::string bench_head_text(const BenchHead& head) {
   if (!head.machine.empty())
     text += fmt::format("# predicted: one call on {}; ratio: out-of-place time by predicted\n",
                         head.machine);
+  if (!head.estimator.empty())
+    text += fmt::format("# estimate: the library's own, by {}\n", head.estimator);
   text += fmt::format("#\n# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:^31}  {:^31}\n", "", "", "", "",
                       "", "out-of-place", "in-place");
   text +=
       columns_text({"size", "count", "type", "redop", "root"}, {"time", "algbw", "busbw", "#wrong"},
-                   predicted_text(head, "predicted", "ratio"));
+                   predicted_text(head, "predicted", "ratio") + expected_text(head, "estimate"));
   text += columns_text({"(B)", "(elements)", "", "", ""}, {"(us)", "(GB/s)", "(GB/s)", ""},
-                       predicted_text(head, "(us)", ""));
+                       predicted_text(head, "(us)", "") + expected_text(head, "(us)"));
   return text;
 }
 
@@ -157,12 +177,16 @@ std::string bench_row_text(const BenchHead& head, const BenchRow& row) {
     text += predicted_text(head, microseconds_text(predicted),
                            predicted > 0 ? fitted(row.apart.seconds / predicted, kTimeWidth) : "-");
   }
+  if (!head.estimator.empty())
+    text += expected_text(
+        head, row.expected_seconds ? microseconds_text(*row.expected_seconds) : std::string("-"));
   return text + "\n";
 }
 
 std::string bench_foot_text(const std::vector<BenchRow>& rows) {
   const int64_t wrong = all_wrong(rows);
-  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n", wrong,
+  return clock_text(rows) +
+         fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n", wrong,
                      wrong == 0 ? "OK" : "FAILED", average_bus_bandwidth(rows));
 }
 
@@ -178,6 +202,7 @@ std::string bench_json(const BenchHead& head, const std::vector<BenchRow>& rows)
                        {"warmup_iters", head.warmup},
                        {"iterations", head.times}};
   if (!head.machine.empty()) out["config"]["topology"] = head.machine;
+  if (!head.estimator.empty()) out["config"]["estimator"] = head.estimator;
   out["results"] = Json::array();
   for (const BenchRow& row : rows) out["results"].push_back(row_json(row));
   const int64_t wrong = all_wrong(rows);

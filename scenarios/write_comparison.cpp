@@ -29,13 +29,14 @@ std::string ratio_text(Duration a, Duration b) {
 }
 
 struct Cells {
-  std::string line, what, values, a, b, ratio, bytes, busbw;
+  std::string line, what, values, a, b, ratio, bytes, busbw, expected;
 };
 
 std::string row_text(const Cells& cells) {
-  std::string text = fmt::format("  {:>4}  {:<{}}  {:<12} {:>10} {:>10} {:>7} {:>9} {:>7}",
-                                 cells.line, cut(cells.what, kTextWidth), kTextWidth, cells.values,
-                                 cells.a, cells.b, cells.ratio, cells.bytes, cells.busbw);
+  std::string text =
+      fmt::format("  {:>4}  {:<{}}  {:<12} {:>10} {:>10} {:>7} {:>9} {:>7} {:>10}", cells.line,
+                  cut(cells.what, kTextWidth), kTextWidth, cells.values, cells.a, cells.b,
+                  cells.ratio, cells.bytes, cells.busbw, cells.expected);
   text.erase(text.find_last_not_of(' ') + 1);
   return text + "\n";
 }
@@ -57,6 +58,7 @@ void add_times(Cells& cells, const TimePair& pair) {
   cells.bytes = size_text(own->bytes);
   if (own->bus_bytes > 0 && own->time.ps > 0)
     cells.busbw = number_text(own->bus_bytes / to_seconds(own->time) * 1e-9);
+  if (own->expected != Duration{}) cells.expected = rounded_text(own->expected);
 }
 
 std::string call_text(const TimePair& pair) {
@@ -164,6 +166,16 @@ std::string steps_text(const RunComparison& comparison) {
   return row("step", a.step, b.step) + row("exposed communication", a.exposed, b.exposed);
 }
 
+bool has_estimates(const RunComparison& comparison) {
+  for (const ListingComparison& listing : comparison.listings)
+    for (const LineComparison& line : listing.lines)
+      for (const TimePair& pair : line.times)
+        for (const LineTime* side : {&pair.a, &pair.b})
+          if (const RankTime* own = telling(*side); own != nullptr && own->expected != Duration{})
+            return true;
+  return false;
+}
+
 std::string verdict_text(const RunComparison& comparison) {
   const RecordedRun &a = comparison.a.head, &b = comparison.b.head;
   std::string text;
@@ -204,6 +216,7 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
   if (!head.a.empty() && !head.b.empty()) head.ratio = comparison.alone ? "ratio" : "B/A";
   if (timed) head.bytes = "bytes";
   if (timed) head.busbw = "busGB/s";
+  if (has_estimates(comparison)) head.expected = "estimate";
   out += "\n" + row_text(head);
   for (const ListingComparison& listing : comparison.listings) {
     if (comparison.listings.size() > 1) out += fmt::format("  {}\n", ranks_text(listing.lanes, 80));

@@ -15,6 +15,7 @@ Json rank_times(const LineTime& line) {
     one["count"] = own.count;
     if (line.is_call()) {
       one["bytes"] = static_cast<int64_t>(own.bytes);
+      if (own.expected != Duration{}) one["expected"] = to_string(own.expected);
       if (own.time.ps > 0) one["busbw"] = own.bus_bytes / to_seconds(own.time) * 1e-9;
     }
     out[std::to_string(rank)] = std::move(one);

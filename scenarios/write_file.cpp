@@ -27,7 +27,21 @@ int write_text(const std::string& path, const std::string& text) {
   return failed;
 }
 
+std::string part_path(const std::string& path) { return fmt::format("{}.{}.part", path, getpid()); }
+
 }  // namespace
+
+void check_writable(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) fail(path, "cannot be written", EISDIR);
+  const bool device = fs::exists(status) && !fs::is_regular_file(status);
+  if (device && ::access(path.c_str(), W_OK) != 0) fail(path, "cannot be written", errno);
+  if (device) return;
+  const int failed = write_text(part_path(path), "");
+  std::remove(part_path(path).c_str());
+  if (failed != 0) fail(path, "cannot be written", failed);
+}
 
 void write_whole_file(const std::string& path, const std::string& text) {
   std::error_code error;
@@ -38,7 +52,7 @@ void write_whole_file(const std::string& path, const std::string& text) {
     return;
   }
   if (fs::is_directory(status)) fail(path, "cannot be written", EISDIR);
-  const std::string beside = fmt::format("{}.{}.part", path, getpid());
+  const std::string beside = part_path(path);
   const int failed = write_text(beside, text);
   if (failed != 0) {
     std::remove(beside.c_str());

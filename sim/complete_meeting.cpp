@@ -105,7 +105,6 @@ void Gate::join(Communicator& comm, Party& party) {
     if (cost_) meeting.latest = std::max(meeting.latest, arrival(party, i));
     if (static_cast<int64_t>(meeting.arrivals.size()) == comm.group().size())
       complete(comm, meeting);
-    if (party.flight->failed) return;
   }
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kShownRows = 16;
 constexpr size_t kShownCycles = 4;
+constexpr std::string_view kEnded = "has ended";  // in Standstill::gone
 
 // Tarjan's strongly connected components without recursion. Nodes 0..n-1 are the blocked calls, n..
 // what they await; each blocked call points at one awaiting, each awaiting at its holders. Two
@@ -272,7 +273,7 @@ std::string missing_text(const Standstill& s, const Finding& finding,
 std::string missing_fix(const Standstill& s, const Finding& finding, const Awaiting& awaiting) {
   bool ended = false;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
-    ended = ended || s.gone.at(finding.ranks[i]) == "has ended";
+    ended = ended || s.gone.at(finding.ranks[i]) == kEnded;
   if (!ended) return "";
   if (awaiting.what.empty()) return "let every member of a group make every call on it";
   return awaiting.what == "to signal"
@@ -297,12 +298,17 @@ std::optional<Finding> find_missing(const Standstill& s) {
   finding.headline = missing_text(s, finding, waiters, awaiting);
   finding.details = rows_of(s, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
-  for (int64_t i = 0; i < finding.ranks.size(); ++i)
-    by_reason[s.gone.at(finding.ranks[i])].push_back(finding.ranks[i]);
+  const Lanes blocked = all_blocked(s);
+  for (int64_t i = 0; i < finding.ranks.size(); ++i) {
+    const int32_t rank = finding.ranks[i];
+    // Its listing is through, and yet something of it waits.
+    const bool stuck = s.gone.at(rank) == kEnded && blocked.contains(rank);
+    by_reason[stuck ? "has no more calls" : s.gone.at(rank)].push_back(rank);
+  }
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
                               (ranks.size() == 1 ? reason : plural(reason)));
-  if (const Lanes others = all_blocked(s).minus(ranks_of(s, waiters)); !others.empty())
+  if (const Lanes others = blocked.minus(ranks_of(s, waiters)); !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
   finding.fix = missing_fix(s, finding, awaiting);

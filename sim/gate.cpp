@@ -134,10 +134,12 @@ void Gate::start(Flight& flight) {
   flight.end = flight.start;
   flight.open = static_cast<int64_t>(flight.parties.size());
   for (Party& party : flight.parties) party.open = party.call.lanes.size();
+  // All of them, even after one that is found wrong: what else is wrong and who goes on must not
+  // depend on which was met first.
   for (Party& party : flight.parties) {
     if (party.open == 0) {
       end_party(party);
-    } else if (!flight.failed) {
+    } else {
       begin(party);
     }
   }

@@ -30,7 +30,7 @@ void TicketBook::end(Ticket ticket, TicketState state, const LaneTimes& start,
     entry.end = finish[0];
   } else {
     entry.spread = static_cast<int32_t>(spread_.size());
-    spread_.push_back({start, finish});
+    spread_.push_back({start, finish, TimedBy::world, {}});
   }
   end(ticket, state);
 }
@@ -40,7 +40,7 @@ std::optional<TicketTimes> TicketBook::times(Ticket ticket) const {
   const Entry& entry = entries_[index(ticket)];
   if (entry.state == TicketState::pending) return std::nullopt;
   if (entry.spread >= 0) return spread_[static_cast<size_t>(entry.spread)];
-  return TicketTimes{LaneTimes(entry.start), LaneTimes(entry.end)};
+  return TicketTimes{LaneTimes(entry.start), LaneTimes(entry.end), TimedBy::world, {}};
 }
 
 void TicketBook::raise(LaneTimes& times, Ticket ticket) const {

@@ -10,7 +10,7 @@ namespace {
 auto content(const Record& r) {
   return std::tie(r.end, r.start, r.sequence, r.line, r.kind, r.group, r.call, r.members,
                   r.reduction, r.dtype, r.sizes, r.root, r.stream, r.state, r.bytes_sent,
-                  r.instance);
+                  r.instance, r.clock, r.expected);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace shardproof {
 void Gate::pair_up(Communicator& comm, Party& party) {
   const bool sends = party.call.collective.kind == CollectiveKind::send;
   const int64_t lanes = party.call.lanes.size();
-  for (int64_t i = 0; i < lanes && !party.flight->failed; ++i) {
+  for (int64_t i = 0; i < lanes; ++i) {
     const int64_t self = party.call.lanes[i];
     const int64_t peer = peer_rank(comm, party, i);
     Channel& channel = sends ? comm.channel(self, peer) : comm.channel(peer, self);

@@ -2,7 +2,7 @@
 // counted from the start of the run.
 #pragma once
 
-#include "shardproof/localtensor/duration.h"
+#include "shardproof/localtensor/record.h"
 #include "shardproof/sim/per_lane.h"
 
 namespace shardproof {
@@ -11,6 +11,8 @@ using LaneTimes = PerLane<Duration>;
 
 struct TicketTimes {
   LaneTimes start, end;
+  TimedBy clock = TimedBy::world;
+  Duration expected;  // by the library that did it; zero: it does not say
 };
 
 }  // namespace shardproof

@@ -58,6 +58,11 @@ std::vector<LineTime> line_times(const std::vector<Record>& records) {
     for (int64_t i = 0; i < record.ranks.size(); ++i) {
       RankTime& rank = line.ranks[record.ranks[i]];
       rank.time += record.end - record.start;
+      // Of some of the calls it would be no time of the line.
+      const bool of_all =
+          record.expected != Duration{} && (rank.count == 0 || rank.expected != Duration{});
+      rank.expected = of_all ? rank.expected + record.expected : Duration{};
+      rank.by_device += record.clock == TimedBy::device;
       ++rank.count;
       if (!call) continue;
       rank.bytes += bytes;

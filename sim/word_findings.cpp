@@ -44,6 +44,18 @@ std::vector<std::string> aligned(std::vector<std::vector<std::string>> rows) {
   return lines;
 }
 
+namespace {
+
+// The group; or, in the group that is told of already, what the headline says after it.
+std::string where_it_is(const Finding& known, const Finding& finding) {
+  const std::string group = "group " + finding.group;
+  if (known.group != finding.group) return group;
+  const size_t after = finding.headline.find(group + ", ");
+  return after == std::string::npos ? group : finding.headline.substr(after + group.size() + 2);
+}
+
+}  // namespace
+
 void merge_finding(std::vector<Finding>& findings, Finding finding) {
   const auto group_name = [](const Finding& f) { return f.group.substr(0, f.group.find(' ')); };
   for (Finding& known : findings) {
@@ -54,9 +66,11 @@ void merge_finding(std::vector<Finding>& findings, Finding finding) {
     }
     known.ranks = known.ranks.unite(finding.ranks);
     const bool member = finding.verdict == Verdict::not_a_member;
-    std::string more = member ? finding.details.front() : "the same in group " + finding.group;
+    std::string more =
+        member ? finding.details.front() : "the same in " + where_it_is(known, finding);
     constexpr size_t kShown = 16;
-    if (known.details.size() < kShown) known.details.push_back(std::move(more));
+    const bool told = std::count(known.details.begin(), known.details.end(), more) > 0;
+    if (!told && known.details.size() < kShown) known.details.push_back(std::move(more));
     return;
   }
   findings.push_back(std::move(finding));

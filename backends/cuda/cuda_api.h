@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace shardproof {
+
+class Gemm;  // localtensor/gemm.h
 
 struct CudaDeviceFacts {
   std::string name;
@@ -44,6 +47,9 @@ struct CudaApi {
   std::function<int(void* event, void* stream)> record_event;
   std::function<int(void* event, bool* reached)> query_event;
   std::function<int(float* milliseconds, void* from, void* to)> elapsed;
+
+  // Matrix products; not set, or null: there is no library for them.
+  std::function<std::shared_ptr<Gemm>()> open_gemm;
 };
 
 CudaApi runtime_cuda_api();

@@ -3,6 +3,7 @@
 // Not thread-safe; every thread that runs a case opens a Device of its own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,11 @@
 
 namespace shardproof {
 
+// Between two events, on the clock of their device.
+struct DeviceSpan {
+  double start = 0, time = 0;  // microseconds; the first since the clock was started
+};
+
 class Device final : public DeviceMemory {
  public:
   Device(const CudaApi& api, int ordinal, CudaDeviceFacts facts);  // made by open_device
@@ -23,43 +29,65 @@ class Device final : public DeviceMemory {
   int ordinal() const { return ordinal_; }
 
   void use(int stream);
-  int current() const { return current_; }
+  int current() const override { return current_; }
   void* native_stream();  // of the current stream; a launch of a kernel goes there
   // After a launch: throws Error when CUDA refused it.
   void check_launch();
+  int64_t launches() const { return launches_; }  // so far
+  // How often the current stream was asked for anything but to record an event.
+  int64_t asked() const;
+  Gemm* gemm();  // null: kernels multiply matrices themselves
 
   int64_t record();  // in the current stream
   void wait(int64_t event);
   bool reached(int64_t event);
-  double microseconds_between(int64_t from, int64_t to);  // both reached
+  void start_clock();                            // when all that was asked for is done
+  DeviceSpan between(int64_t from, int64_t to);  // both reached
   void forget(int64_t event);
   void synchronize();  // all streams
+  // Looks around while the host waits for a stream, which may take as long as others like.
+  void while_waiting(std::function<void()> look) { look_ = std::move(look); }
 
   std::byte* allocate(int64_t bytes) override;
   void release(std::byte* memory, int64_t bytes) noexcept override;
+  void release(std::byte* memory, int64_t bytes, std::span<const int> streams) noexcept override;
+  std::byte* upload(const std::byte* host, int64_t bytes) override;
   void to_device(std::byte* device, const std::byte* host, int64_t bytes) override;
   void to_host(std::byte* host, const std::byte* device, int64_t bytes) override;
   void copy(std::byte* to, const std::byte* from, int64_t bytes) override;
+  void follow(std::span<const int> streams) override;
 
  private:
+  struct OneStream {
+    void* handle = nullptr;
+    int64_t asked = 0;
+  };
   void check(int status, std::string_view doing) const;
   void select() const;  // as the device of this thread
-  void* stream_numbered(int stream);
+  OneStream& stream_numbered(int stream);
+  void* ask();  // the current stream, for something
+  std::byte* allocate_in(void* stream, int64_t bytes);
   void* new_event();
   void* event(int64_t number) const;
-  void await_all(void* stream);  // what the other streams have been asked for so far
+  void come_behind(void* stream, int other);
+  void finish(void* stream);
 
   CudaApi api_;
   int ordinal_;
   CudaDeviceFacts facts_;
-  std::map<int, void*> streams_;
+  std::map<int, OneStream> streams_;
   int current_ = 0;
-  void* current_stream_ = nullptr;
-  void* release_stream_ = nullptr;  // once there are several: memory is given back after all
+  OneStream* current_stream_ = nullptr;
+  void* release_stream_ = nullptr;  // for memory that several streams have used
+  void* upload_stream_ = nullptr;
   void* join_event_ = nullptr;
+  void* finish_event_ = nullptr;
+  std::function<void()> look_;
   std::map<int64_t, void*> events_;
   std::vector<void*> idle_events_;
-  int64_t last_event_ = 0;
+  int64_t last_event_ = 0, launches_ = 0;
+  void* clock_event_ = nullptr;
+  std::shared_ptr<Gemm> gemm_;
 };
 
 // The reason in plain words: no CUDA in this build, no driver, one that is too old, no GPU.

@@ -8,10 +8,11 @@ constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
 
 }  // namespace
 
-std::byte* Device::allocate(int64_t bytes) {
-  select();
+std::byte* Device::allocate(int64_t bytes) { return allocate_in(ask(), bytes); }
+
+std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   void* memory = nullptr;
-  const int status = api_.allocate(&memory, static_cast<size_t>(bytes), current_stream_);
+  const int status = api_.allocate(&memory, static_cast<size_t>(bytes), stream);
   if (status == kOutOfMemory) {
     api_.last_error();
     throw Error(ErrorKind::limit,
@@ -22,38 +23,56 @@ std::byte* Device::allocate(int64_t bytes) {
 }
 
 // A device that broke tells so at the next call that may fail.
-void Device::release(std::byte* memory, int64_t /*bytes*/) noexcept {
+void Device::release(std::byte* memory, int64_t bytes) noexcept {
+  const int own[] = {current_};
+  release(memory, bytes, own);
+}
+
+// In no stream of several: its later work would wait for the others.
+void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> streams) noexcept {
   try {
     select();
-    void* stream = current_stream_;
-    if (streams_.size() > 1) {
-      if (release_stream_ == nullptr) check(api_.make_stream(&release_stream_), "making a stream");
-      await_all(release_stream_);
-      stream = release_stream_;
+    if (streams.size() == 1) {
+      api_.release(memory, stream_numbered(streams.front()).handle);
+      return;
     }
-    api_.release(memory, stream);
+    if (release_stream_ == nullptr) check(api_.make_stream(&release_stream_), "making a stream");
+    for (const int stream : streams) come_behind(release_stream_, stream);
+    api_.release(memory, release_stream_);
   } catch (const Error&) {
   }
 }
 
-void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
+// The current stream may have much to do; what it is to find there next need not wait for that.
+std::byte* Device::upload(const std::byte* host, int64_t bytes) {
   select();
-  check(api_.copy(device, host, static_cast<size_t>(bytes), CudaCopy::to_device, current_stream_),
+  if (upload_stream_ == nullptr) check(api_.make_stream(&upload_stream_), "making a stream");
+  std::byte* const memory = allocate_in(upload_stream_, bytes);
+  const auto size = static_cast<size_t>(bytes);
+  check(api_.copy(memory, host, size, CudaCopy::to_device, upload_stream_), "copying to it");
+  finish(upload_stream_);
+  return memory;
+}
+
+void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
+  void* const stream = ask();
+  check(api_.copy(device, host, static_cast<size_t>(bytes), CudaCopy::to_device, stream),
         "copying to it");
   // Whatever stream reads the contents next finds them.
-  check(api_.synchronize_stream(current_stream_), "copying to it");
+  finish(stream);
 }
 
 void Device::to_host(std::byte* host, const std::byte* device, int64_t bytes) {
-  select();
-  check(api_.copy(host, device, static_cast<size_t>(bytes), CudaCopy::to_host, current_stream_),
+  void* const stream = ask();
+  // The copy itself holds the host up where its memory can be paged, and nobody looks around.
+  if (look_) finish(stream);
+  check(api_.copy(host, device, static_cast<size_t>(bytes), CudaCopy::to_host, stream),
         "copying from it");
-  check(api_.synchronize_stream(current_stream_), "copying from it");
+  finish(stream);
 }
 
 void Device::copy(std::byte* to, const std::byte* from, int64_t bytes) {
-  select();
-  check(api_.copy(to, from, static_cast<size_t>(bytes), CudaCopy::on_device, current_stream_),
+  check(api_.copy(to, from, static_cast<size_t>(bytes), CudaCopy::on_device, ask()),
         "copying on it");
 }
 

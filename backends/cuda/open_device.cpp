@@ -1,5 +1,6 @@
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/gemm.h"
 
 namespace shardproof {
 namespace {
@@ -60,6 +61,11 @@ std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal) {
   if (status != 0)
     refuse(fmt::format("GPU {} cannot be used: {}", ordinal, api.error_text(status)));
   return std::make_shared<Device>(api, ordinal, std::move(facts));
+}
+
+Gemm* Device::gemm() {
+  if (gemm_ == nullptr && api_.open_gemm) gemm_ = api_.open_gemm();
+  return gemm_.get();
 }
 
 }  // namespace shardproof

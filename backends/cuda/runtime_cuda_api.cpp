@@ -2,6 +2,7 @@
 // answers with an error status where there is none.
 #include <cuda_runtime_api.h>
 
+#include "shardproof/backends/cuda/cublas.h"
 #include "shardproof/backends/cuda/cuda_api.h"
 
 namespace shardproof {
@@ -25,6 +26,9 @@ int keep_in_pool(int ordinal, uint64_t bytes) {
   cudaMemPool_t pool = nullptr;
   const cudaError_t status = cudaDeviceGetDefaultMemPool(&pool, ordinal);
   if (status != cudaSuccess) return status;
+  // A stream would wait for another one for the sake of that one's memory.
+  int no = 0;
+  cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no);
   return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
 }
 
@@ -99,6 +103,7 @@ CudaApi runtime_cuda_api() {
   };
   api.copy = copy;
   fill_streams(api);
+  api.open_gemm = open_cublas;
   return api;
 }
 

@@ -38,10 +38,12 @@ namespace {
 
 // By what they are about, so that it does not matter which of them was made first.
 void sort_findings(std::vector<Finding>& findings) {
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return std::tuple(a.verdict, a.line, a.ranks[0], a.call) <
-           std::tuple(b.verdict, b.line, b.ranks[0], b.call);
-  });
+  const auto key = [](const Finding& f) {
+    return std::tuple<Verdict, int, int32_t, int64_t, const std::string&, const std::string&>(
+        f.verdict, f.line, f.ranks[0], f.call, f.group, f.headline);
+  };
+  std::stable_sort(findings.begin(), findings.end(),
+                   [&](const Finding& a, const Finding& b) { return key(a) < key(b); });
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 #include "shardproof/backends/mpi.h"
 #include "shardproof/backends/mpi/detail/mpi_transport.h"
 #include "shardproof/backends/mpi/detail/mpirun.h"
+#include "shardproof/backends/remote/spawner.h"
 #include "shardproof/backends/remote/worker.h"
 
 namespace shardproof {
 namespace {
 
-class MpiBackend : public Launcher {
+class MpiBackend : public Launcher, public OfProcesses {
  public:
   std::string name() const override { return "mpi"; }
   std::string summary() const override { return "ranks in real processes over MPI"; }
@@ -26,7 +27,7 @@ class MpiBackend : public Launcher {
 class MpiCoordination : public MpiBackend {
  public:
   explicit MpiCoordination(const CrewOptions& options)
-      : coordinator_(options, mpirun_starter(options)) {}
+      : coordinator_(options, options.place ? spawner({options}) : mpirun_starter(options)) {}
   std::unique_ptr<World> start(const WorldOptions& options) override {
     faults_of(options);  // refused before anybody starts
     return coordinator_.start(options);
@@ -37,14 +38,25 @@ class MpiCoordination : public MpiBackend {
   Coordinator coordinator_;
 };
 
+// Who started this process has to tell MPI the same.
+std::unique_ptr<Transport> transport_of(const CrewOptions& options) {
+  std::unique_ptr<Transport> transport = mpi_transport();
+  if (transport->self() == options.process && transport->processes() == options.processes)
+    return transport;
+  transport->abort();
+  throw Error(
+      ErrorKind::unsupported,
+      fmt::format("MPI takes this process for {} of {}, and it is {} of {}: processes are "
+                  "started by mpirun, or by srun --mpi=pmix",
+                  transport->self(), transport->processes(), options.process, options.processes));
+}
+
 class MpiWorker : public MpiBackend {
  public:
-  explicit MpiWorker(const std::string& address) : link_(go_to(address), mpi_transport()) {}
+  explicit MpiWorker(const CrewOptions& options) : link_(options, transport_of(options)) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
-    std::vector<Fault> faults = faults_of(options);
-    std::unique_ptr<World> world = worker_world(link_, options);
-    return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
+    return worker_world(link_, options);
   }
   Crew* crew() override { return &link_; }
 
@@ -54,7 +66,7 @@ class MpiWorker : public MpiBackend {
 
 std::shared_ptr<Launcher> MpiBackend::manned(const CrewOptions& options) const {
   if (options.join.empty()) return std::make_shared<MpiCoordination>(options);
-  return std::make_shared<MpiWorker>(options.join);
+  return std::make_shared<MpiWorker>(options);
 }
 
 }  // namespace

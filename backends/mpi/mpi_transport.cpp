@@ -4,9 +4,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "shardproof/backends/mpi/detail/mpi_datatypes.h"
 #include "shardproof/localtensor/error.h"
@@ -60,16 +60,40 @@ class MpiTransport : public Transport {
     keep_pages();
   }
   ~MpiTransport() override {
-    for (auto& [team, comm] : comms_) MPI_Comm_free(&comm);
+    for (auto& [team, comm] : comms_)
+      if (!aborted_) MPI_Comm_free(&comm);
     datatypes_.reset();
-    MPI_Finalize();
+    if (!aborted_) MPI_Finalize();  // which waits for the others
   }
 
   int processes() const override { return processes_; }
   int self() const override { return self_; }
+  void abort() noexcept override { aborted_ = true; }
 
-  void start(const Exchange& e) override {
+  void start(std::span<const Exchange> exchanges) override {
     SP_CHECK(requests_.empty(), "an exchange is started while another is under way");
+    for (const Exchange& e : exchanges) start_one(e);
+  }
+
+  bool done() override {
+    int flag = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
+                      MPI_STATUSES_IGNORE));
+    if (flag == 0) return false;
+    requests_.clear();
+    for (const Fold& fold : folds_) fold_parts(fold);
+    folds_.clear();
+    return true;
+  }
+
+ private:
+  // What is received to be folded: the parts of each process of its team but this one.
+  struct Fold {
+    Exchange exchange;
+    std::vector<Bytes> parts;
+  };
+
+  void start_one(const Exchange& e) {
     switch (e.kind) {
       case CollectiveKind::send:
       case CollectiveKind::recv: return start_message(e);
@@ -82,17 +106,6 @@ class MpiTransport : public Transport {
     }
   }
 
-  bool done() override {
-    int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
-                      MPI_STATUSES_IGNORE));
-    if (flag == 0) return false;
-    requests_.clear();
-    fold_parts();
-    return true;
-  }
-
- private:
   MPI_Request* fresh() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
   // All processes of the team make it at the same place of their order.
@@ -193,28 +206,24 @@ class MpiTransport : public Transport {
     const std::vector<Piece> out = one_after_another(e, e.recv_counts);
     const size_t own = position_in(e);
     const int64_t bytes = out[own].count * size_of(e.dtype);
-    folds_ = e;
-    parts_.assign(e.team.size(), Bytes());
+    Fold& fold = folds_.emplace_back(Fold{e, std::vector<Bytes>(e.team.size())});
     for (size_t other = 0; other < e.team.size(); ++other)
-      if (other != own) parts_[other] = Bytes::uninitialized(bytes);
+      if (other != own) fold.parts[other] = Bytes::uninitialized(bytes);
     for (size_t from = 0; from < e.team.size(); ++from)
-      if (from != own) receive(parts_[from].mutate(), out[own].count, e.dtype, e.team[from]);
+      if (from != own) receive(fold.parts[from].mutate(), out[own].count, e.dtype, e.team[from]);
     for (size_t to = 0; to < e.team.size(); ++to)
       if (to != own) send(e.send + out[to].start, out[to].count, e.dtype, e.team[to]);
   }
 
-  void fold_parts() {
-    if (!folds_) return;
-    const Exchange& e = *folds_;
+  void fold_parts(const Fold& fold) const {
+    const Exchange& e = fold.exchange;
     const Piece own = one_after_another(e, e.recv_counts)[position_in(e)];
     std::vector<const std::byte*> inputs;
-    for (const Bytes& part : parts_) inputs.push_back(part.data());
+    for (const Bytes& part : fold.parts) inputs.push_back(part.data());
     inputs[position_in(e)] = e.send + own.start;
     if (own.count != 0)
       fold_part(FoldPart::joining, e.reduction, e.dtype, inputs, own.count,
                 static_cast<int64_t>(inputs.size()), e.recv);
-    folds_.reset();
-    parts_.clear();
   }
 
   // Copies are messages, each pair's own: MPI's collectives count all of them in one int.
@@ -234,12 +243,12 @@ class MpiTransport : public Transport {
   }
 
   int64_t most_;  // elements of one MPI call
+  std::atomic<bool> aborted_{false};
   int self_ = 0, processes_ = 1;
   std::unique_ptr<MpiDatatypes> datatypes_;
   std::map<std::vector<int>, MPI_Comm> comms_;
   std::vector<MPI_Request> requests_;
-  std::optional<Exchange> folds_;  // what is received to be folded
-  std::vector<Bytes> parts_;       // of each process of its team but this one
+  std::vector<Fold> folds_;
 };
 
 }  // namespace

@@ -22,12 +22,12 @@ int worse(int a, int b) { return a == nccl::kSuccess || a == nccl::kInProgress ?
 
 class Calls {
  public:
-  Calls(const NcclSession& session, const Exchange& e, size_t self, NcclStream stream)
-      : api_(session.api()),
+  Calls(const NcclApi& api, const Exchange& e, const NcclPlace& place)
+      : api_(api),
         e_(e),
-        self_(self),
-        stream_(stream),
-        comm_(comm_of(session, e)),
+        self_(place.self),
+        stream_(place.stream),
+        comm_(place.comm),
         elements_(nccl_elements(e.dtype)),
         send_(e.send),
         recv_(e.recv) {}
@@ -167,8 +167,19 @@ NcclComm comm_of(const NcclSession& session, const Exchange& e) {
   return is_message(e) ? session.world() : session.team(e.team);
 }
 
-int issue_exchange(const NcclSession& session, const Exchange& e, size_t self, NcclStream stream) {
-  return Calls(session, e, self, stream).issue();
+int issue_exchange(const NcclApi& api, const Exchange& e, const NcclPlace& place) {
+  return Calls(api, e, place).issue();
+}
+
+bool is_one_collective(const Exchange& e) {
+  switch (e.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+    case CollectiveKind::broadcast: return e.count > 0;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return is_even(e.recv_counts) && e.recv_counts.front() > 0;
+    default: return false;
+  }
 }
 
 }  // namespace shardproof

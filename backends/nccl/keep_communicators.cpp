@@ -14,11 +14,12 @@ constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
 constexpr int kSystemError = 2, kRemoteError = 6;
 
-NcclConfig nonblocking() {
+NcclConfig config_of(int blocking) {
   NcclConfig config;
-  config.blocking = 0;
+  config.blocking = blocking;
   return config;
 }
+constexpr int kWaits = 1, kGoesOn = 0;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(a
 
 NcclSession::NcclSession(const NcclApi& api, const NcclId& id, int rank, int ranks)
     : api_(api), rank_(rank), ranks_(ranks) {
-  NcclConfig config = nonblocking();
+  NcclConfig config = config_of(kGoesOn);
   await(nullptr, api_.comm_init(&world_, ranks_, id, rank_, &config));
   await(world_, nccl::kInProgress);
 }
@@ -47,6 +48,8 @@ NcclSession::~NcclSession() {
     else
       api_.comm_abort(comm);
   };
+  if (one_sided_ != nullptr) end(one_sided_);
+  for (const auto& [processes, comm] : simulated_) end(comm);
   for (const auto& [processes, comm] : teams_) end(comm);
   if (world_ != nullptr) end(world_);
 }
@@ -57,12 +60,16 @@ std::string NcclSession::words_for(int code) const {
                      detail.empty() ? "" : ": ", detail);
 }
 
+int NcclSession::state_of(NcclComm comm) const {
+  int state = nccl::kSuccess;
+  const int code = api_.async_error(comm, &state);
+  return code == nccl::kSuccess ? state : code;
+}
+
 // Until a communicator is ready.
 void NcclSession::await(NcclComm comm, int code) {
   while (code == nccl::kInProgress && comm != nullptr) {
-    int state = nccl::kSuccess;
-    code = api_.async_error(comm, &state);
-    if (code == nccl::kSuccess) code = state;
+    code = state_of(comm);
     if (code == nccl::kInProgress) std::this_thread::sleep_for(kBetweenLooks);
   }
   if (code != nccl::kSuccess && code != nccl::kInProgress)
@@ -74,7 +81,7 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   for (size_t i = 0; i < teams.size(); ++i)
     if (std::find(teams[i].begin(), teams[i].end(), rank_) != teams[i].end())
       color = static_cast<int>(i);
-  NcclConfig config = nonblocking();
+  NcclConfig config = config_of(kGoesOn);
   NcclComm comm = nullptr;
   await(world_, api_.comm_split(world_, color, rank_, &comm, &config));
   if (color == nccl::kNoColor) return;
@@ -91,24 +98,62 @@ NcclComm NcclSession::team(const std::vector<int>& processes) const {
   return found->second;
 }
 
-NcclSession::State NcclSession::look_at(NcclComm comm, int code) {
+NcclComm NcclSession::to_simulate(const std::vector<int>& processes) {
+  if (const auto found = simulated_.find(processes); found != simulated_.end())
+    return found->second;
+  const NcclComm parent = team(processes);
+  NcclConfig config = config_of(kWaits);
+  NcclComm comm = nullptr;
+  await(parent, api_.comm_split(parent, 0, rank_, &comm, &config));
+  await(comm, nccl::kInProgress);
+  const std::lock_guard<std::mutex> lock(aborting_);
+  return simulated_[processes] = comm;
+}
+
+NcclComm NcclSession::to_put() {
+  NcclConfig config = config_of(kGoesOn);
+  NcclComm comm = nullptr;
+  await(world_, api_.comm_split(world_, 0, rank_, &comm, &config));
+  await(comm, nccl::kInProgress);
+  const std::lock_guard<std::mutex> lock(aborting_);
+  return one_sided_ = comm;
+}
+
+void NcclSession::give_up_putting() noexcept {
+  const std::lock_guard<std::mutex> lock(aborting_);
+  if (!aborted_ && one_sided_ != nullptr) api_.comm_abort(one_sided_);
+  one_sided_ = nullptr;
+}
+
+// The calls of one group are under way until those of each communicator are launched.
+NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int code) {
   if (aborted_) return State::lost;
-  if (code == nccl::kSuccess || code == nccl::kInProgress) {
-    int state = nccl::kSuccess;
-    code = api_.async_error(comm, &state);
-    if (code == nccl::kSuccess) code = state;
+  bool under_way = false;
+  for (const NcclComm comm : comms) {
+    if (code != nccl::kSuccess && code != nccl::kInProgress) break;
+    code = state_of(comm);
+    under_way = under_way || code == nccl::kInProgress;
   }
-  if (code == nccl::kSuccess) return State::ready;
-  if (code == nccl::kInProgress) return State::under_way;
+  if (code == nccl::kSuccess || code == nccl::kInProgress)
+    return under_way ? State::under_way : State::ready;
   if (code != kRemoteError && code != kSystemError) throw Error(ErrorKind::io, words_for(code));
   trouble_ = words_for(code);
   abort();
   return State::lost;
 }
 
+NcclSession::State NcclSession::look_at_all() {
+  std::vector<NcclComm> comms{world_};
+  for (const auto& [processes, comm] : teams_) comms.push_back(comm);
+  if (one_sided_ != nullptr) comms.push_back(one_sided_);
+  return look_at(comms, nccl::kSuccess);
+}
+
 void NcclSession::abort() noexcept {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (aborted_.exchange(true)) return;
+  if (one_sided_ != nullptr) api_.comm_abort(one_sided_);
+  for (const auto& [processes, comm] : simulated_) api_.comm_abort(comm);
   for (const auto& [processes, comm] : teams_) api_.comm_abort(comm);
   if (world_ != nullptr) api_.comm_abort(world_);
 }

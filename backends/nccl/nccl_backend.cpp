@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/nccl.h"
 #include "shardproof/backends/nccl/detail/share_gpus.h"
@@ -8,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-class NcclBackend : public Launcher {
+class NcclBackend : public Launcher, public OfProcesses {
  public:
   explicit NcclBackend(const NcclParts& parts) : parts_(parts) {}
   std::string name() const override { return "nccl"; }
@@ -35,9 +37,14 @@ class NcclBackend : public Launcher {
     int driver = 0;
     parts_.cuda.device_facts(0, &facts);
     parts_.cuda.driver_version(&driver);
-    return {{"gpu", facts.name},
-            {"driver", fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10)},
-            {"nccl", nccl_version_text(parts_.load(parts_.places).version)}};
+    const NcclApi api = parts_.load(parts_.places);
+    std::vector<std::pair<std::string, std::string>> environment{
+        {"gpu", facts.name},
+        {"driver", fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10)},
+        {"nccl", nccl_version_text(api.version)}};
+    if (api.group_simulate_end != nullptr)
+      environment.emplace_back(kEstimateFact, "ncclGroupSimulateEnd");
+    return environment;
   }
   std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
   std::shared_ptr<Launcher> over_library(const std::string& path) const override {
@@ -74,7 +81,10 @@ class NcclCoordination : public NcclBackend {
     return coordinator_.start(options);
   }
   Crew* crew() override { return &coordinator_; }
-  std::string note() const override { return note_; }
+  std::string note() const override {
+    const std::string& puts = coordinator_.window_words;
+    return note_ + (note_.empty() || puts.empty() ? "" : "; ") + puts;
+  }
 
  private:
   GpuSharing sharing_;
@@ -89,18 +99,23 @@ NcclMachine machine_of(const NcclParts& parts, int gpu) {
   return machine;
 }
 
+// Before NCCL reads its environment: who started this process may know nothing of it.
+int gpu_of(const NcclParts& parts, const CrewOptions& options) {
+  const GpuSharing sharing = gpu_sharing(options, parts.load(parts.places).version);
+  for (const auto& [name, value] : nccl_environment(options, sharing, options.process))
+    ::setenv(name.c_str(), value.c_str(), 1);
+  return own_gpu(options, gpu_count(parts.cuda));
+}
+
 class NcclWorker : public NcclBackend {
  public:
   NcclWorker(const NcclParts& parts, const CrewOptions& options)
       : NcclBackend(parts),
-        link_(go_to(options.join),
-              nccl_transport(machine_of(parts, options.process / options.ranks_per_gpu),
-                             {options.process, options.processes})) {}
+        link_(options, nccl_transport(machine_of(parts, gpu_of(parts, options)),
+                                      {options.process, options.processes})) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
-    std::vector<Fault> faults = faults_of(options);
-    std::unique_ptr<World> world = worker_world(link_, options);
-    return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
+    return worker_world(link_, options);
   }
   Crew* crew() override { return &link_; }
 
@@ -113,7 +128,7 @@ std::shared_ptr<Launcher> NcclBackend::manned(const CrewOptions& options) const 
   if (options.host_file)
     throw Error(ErrorKind::unsupported,
                 "--hosts: the nccl backend runs on the GPUs of this machine");
-  check_gpu_count(options, gpu_count(parts_.cuda));
+  if (!options.place) check_gpu_count(options, gpu_count(parts_.cuda));
   return std::make_shared<NcclCoordination>(parts_, options);
 }
 

@@ -62,6 +62,16 @@ std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
       options.ranks_per_gpu, times);
 }
 
+int own_gpu(const CrewOptions& options, int gpus) {
+  const int gpu = options.number_here / options.ranks_per_gpu;
+  if (gpu < gpus) return gpu;
+  if (gpus == 1) return 0;
+  throw Error(ErrorKind::unsupported,
+              fmt::format("number {} on its machine has no GPU: {} are visible; --ranks-per-gpu N "
+                          "puts N processes on one",
+                          options.number_here, gpus));
+}
+
 void check_gpu_count(const CrewOptions& options, int gpus) {
   const int needed = (options.processes + options.ranks_per_gpu - 1) / options.ranks_per_gpu;
   if (needed <= gpus) return;

@@ -10,12 +10,14 @@
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/flight_page.h"
+#include "shardproof/backends/remote/meeting_place.h"
 #include "shardproof/backends/remote/message_pipe.h"
 #include "shardproof/backends/remote/messages.h"
 
 namespace shardproof {
 
-// Starts and ends the processes of a crew.
+// Starts and ends the processes of a crew, as far as this program does.
 class Starter {
  public:
   virtual ~Starter() = default;
@@ -33,7 +35,8 @@ class Starter {
 struct CrewMember {
   using Clock = std::chrono::steady_clock;
   std::unique_ptr<MessagePipe> pipe, keeper;
-  std::string state;  // what its keeper says of it; empty: it lives
+  std::string state;   // what its keeper says of it; empty: it lives
+  FlightState flight;  // and how far it had come then
   pid_t pid = 0;
   bool joined = false;  // it has come together with the others
   bool case_done = false;
@@ -55,6 +58,7 @@ class Coordinator : public Crew {
   Coordinator(CrewOptions options, std::unique_ptr<Starter> starter);
   ~Coordinator() override;
 
+  void gather() override;
   void begin(int64_t index) override;
   void end() override;
   std::optional<int64_t> next() override;
@@ -77,13 +81,19 @@ class Coordinator : public Crew {
   // Teams that the transport has to form before they exchange something, once each.
   std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);
+  // The first time: tells all processes to make room for what is put.
+  void open_windows(int64_t bytes);
+  // How what is put travels, as a process said; nothing was put: empty.
+  std::string window_words;
   std::string output() { return starter_->output(); }
   // After a loss: ends all processes. The next case starts new ones.
   void give_up();
 
  private:
   void muster();
+  void abandon(MeetingPlace& place);
   void greet(MeetingPlace& place);
+  std::chrono::milliseconds start_time() const;
   void bring_together();
   void hear_guest(int process, WireReader& message);
   std::optional<Loss> first_loss(CrewMember::Clock::time_point since);
@@ -97,7 +107,8 @@ class Coordinator : public Crew {
   CrewOptions options_;
   std::unique_ptr<Starter> starter_;
   std::vector<CrewMember> members_;
-  std::optional<Loss> early_;  // while they came together
+  std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
+  std::optional<Loss> early_;                           // while they came together
   std::string invitation_;
   std::set<std::vector<int>> teams_;  // that are formed
 };

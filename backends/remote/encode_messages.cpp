@@ -278,6 +278,25 @@ LocalTensor read_tensor(WireReader& in) {
 // --- errors and reports
 // ---------------------------------------------------------------------------
 
+void write_repeated(WireWriter& out, const Repeated& repeated) {
+  out.add_real(repeated.seconds);
+  out.add(repeated.wrong);
+  out.add(static_cast<int64_t>(repeated.clock));
+  out.add(int64_t{repeated.expected_seconds.has_value()});
+  out.add_real(repeated.expected_seconds.value_or(0));
+}
+
+Repeated read_repeated(WireReader& in) {
+  Repeated repeated;
+  repeated.seconds = in.real();
+  repeated.wrong = in.number();
+  repeated.clock = static_cast<TimedBy>(in.number());
+  const bool expected = in.number() != 0;
+  const double seconds = in.real();
+  if (expected) repeated.expected_seconds = seconds;
+  return repeated;
+}
+
 void write_options(WireWriter& out, const WorldOptions& options) {
   out.add(options.ranks);
   out.add(static_cast<int64_t>(options.schedule.kind));

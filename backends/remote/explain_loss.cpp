@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "shardproof/backends/remote/detail/judging_world.h"
-#include "shardproof/sim/deadlock.h"
 #include "shardproof/sim/mismatch.h"
 
 namespace shardproof {
@@ -58,46 +57,90 @@ void JudgingWorld::wait_for_survivors() {
     return false;
   };
   moved_ = Clock::now();
+  break_groups();
   while ((computes() || Clock::now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
+}
+
+// Whether ranks of others wait in it for the lost process; they are written down then.
+bool JudgingWorld::describe_waiting(const GateEvent& event, Standstill& still) const {
+  if (event.kind == Order::run) return false;
+  bool any = false;
+  for (const auto& inner : event.together) any = describe_waiting(*inner, still) || any;
+  if (event.parts.empty()) return any;
+  const Lanes lost = blocks_.of(loss_->process);
+  const Group& group = event.collective.group;
+  Awaiting awaiting;
+  awaiting.group =
+      group.name() + " " + member_list(group.members(group.sibling_of(event.parts[0].rank)));
+  awaiting.call = event.call;
+  std::vector<Blocked> waiting;
+  for (const EventPart& part : event.parts) {
+    if (lost.contains(part.rank)) {
+      awaiting.ranks.push_back(part.rank);
+      continue;
+    }
+    Blocked& call = waiting.emplace_back();
+    call.ranks = Lanes::one(part.rank);
+    call.line = part.site.line;
+    call.instance = part.site.instance;
+    call.text = event.text;
+    call.awaiting = static_cast<int32_t>(still.awaiting.size());
+  }
+  for (const int32_t rank : awaiting.ranks) still.gone[rank] = loss_->words;
+  if (awaiting.ranks.empty() || waiting.empty()) return false;
+  std::sort(awaiting.ranks.begin(), awaiting.ranks.end());
+  awaiting.missing = awaiting.ranks;
+  still.awaiting.push_back(std::move(awaiting));
+  still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
+  return true;
 }
 
 // Calls that were let through and never came to their end, because the lost process is in them.
 std::vector<Finding> JudgingWorld::calls_under_way() {
-  const Lanes lost = blocks_.of(loss_->process);
   Standstill still;
   still.world = options_.ranks;
   std::set<const GateEvent*> seen;
   for (size_t i = 0; i < hosts_.size(); ++i)
     for (const std::shared_ptr<const GateEvent>& event : hosts_[i].under_way) {
       if (static_cast<int>(i) == loss_->process) break;  // nobody knows how far it came
-      if (!event || event->kind == Order::run || !seen.insert(event.get()).second) continue;
-      Awaiting awaiting;
-      const Group& group = event->collective.group;
-      const int64_t sibling = group.sibling_of(event->parts[0].rank);
-      awaiting.group = group.name() + " " + member_list(group.members(sibling));
-      awaiting.call = event->call;
-      std::vector<Blocked> waiting;
-      for (const EventPart& part : event->parts) {
-        if (lost.contains(part.rank)) {
-          awaiting.ranks.push_back(part.rank);
-          still.gone[part.rank] = loss_->words;
-          continue;
-        }
-        Blocked& call = waiting.emplace_back();
-        call.ranks = Lanes::one(part.rank);
-        call.line = part.site.line;
-        call.instance = part.site.instance;
-        call.text = event->text;
-        call.awaiting = static_cast<int32_t>(still.awaiting.size());
-      }
-      if (awaiting.ranks.empty() || waiting.empty()) continue;
-      std::sort(awaiting.ranks.begin(), awaiting.ranks.end());
-      awaiting.missing = awaiting.ranks;
-      still.awaiting.push_back(std::move(awaiting));
-      still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
-      break;  // what comes after it waits for it
+      if (!event || !seen.insert(event.get()).second) continue;
+      if (describe_waiting(*event, still)) break;  // what comes after it waits for it
     }
   return explain(still);
+}
+
+namespace {
+
+// Of the first call in it, as its site in one of these ranks.
+std::string call_in(const GateEvent* event, const Lanes& ranks) {
+  while (event != nullptr && event->parts.empty() && !event->together.empty())
+    event = event->together.front().get();
+  if (event == nullptr) return {};
+  for (const EventPart& part : event->parts)
+    if (ranks.contains(part.rank))
+      return fmt::format("{} (line {}, call {})", event->text, part.site.line, event->call);
+  return {};
+}
+
+}  // namespace
+
+// How far the lost process had come, as its keeper read it: the others cannot know.
+std::string JudgingWorld::last_flight() const {
+  const size_t process = static_cast<size_t>(loss_->process);
+  if (process >= crew_.members().size() || crew_.members()[process].state.empty()) return {};
+  const FlightState& flight = crew_.members()[process].flight;
+  const Host& host = hosts_[process];
+  const bool begun = flight.begun > flight.done;
+  const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
+  const int64_t at = flight.done - first;  // what it was in, or what comes next
+  const bool known = at >= 0 && at < static_cast<int64_t>(host.under_way.size());
+  const std::string call =
+      known ? call_in(host.under_way[static_cast<size_t>(at)].get(), blocks_.of(loss_->process))
+            : "";
+  if (!call.empty() && begun) return fmt::format("last seen in {}, begun and not ended", call);
+  if (!call.empty()) return fmt::format("last seen before {}, not begun", call);
+  if (flight.line == 0) return "last seen before its first line";
+  return fmt::format("last seen behind line {}, in no call that others wait for", flight.line);
 }
 
 std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) {
@@ -120,6 +163,8 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
     finding.details.push_back(
         fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
                     loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
+    if (std::string flight = last_flight(); !flight.empty())
+      finding.details.push_back(std::move(flight));
     for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
     finding.fix = "look at why that process ended; run the case again";
   }

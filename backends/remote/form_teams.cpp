@@ -50,6 +50,38 @@ void JudgingWorld::form_teams(const GateEvent& event) {
   for (int process = 0; process < crew_.processes(); ++process) crew_.send(process, message);
 }
 
+void Coordinator::open_windows(int64_t bytes) {
+  // Remembered among the teams, which go with their processes too.
+  if (invitation_.empty() || !teams_.insert(std::vector<int>()).second) return;
+  WireWriter message;
+  message.add(static_cast<int64_t>(Order::window));
+  message.add(bytes);
+  for (int process = 0; process < processes(); ++process) send(process, message);
+}
+
+// One place in all windows for each slot of each rank, so that what a process keeps of it until it
+// is gone has that place too. What is put is taken out where it lands: a world begins anew.
+int64_t JudgingWorld::window_offset(const GateEvent& event) {
+  constexpr int64_t kWindowBytes = int64_t{8} << 20, kAlignment = 256;
+  crew_.open_windows(kWindowBytes);
+  Slot& slot = slots_[{event.target, event.collective.slot}];
+  if (slot.bytes < event.bytes) {
+    if (window_used_ + event.bytes > kWindowBytes) return -1;
+    slot = {window_used_, event.bytes};
+    window_used_ += (event.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return event.bytes == 0 ? -1 : slot.offset;
+}
+
+void WorkerWorld::open_window(WireReader& in) {
+  const std::string words = link_.transport().open_window(in.number());
+  if (link_.transport().self() != 0) return;
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::window));
+  message.add(words);
+  announce(message);
+}
+
 void WorkerWorld::form(WireReader& in) {
   std::vector<std::vector<int>> teams;
   for (int64_t count = in.number(); count > 0; --count) {

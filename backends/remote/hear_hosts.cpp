@@ -49,6 +49,7 @@ void JudgingWorld::hear(int process, WireReader& in) {
     case Announce::value: return hear_value(Publication::made, in);
     case Announce::final_value: return hear_value(Publication::at_end, in);
     case Announce::measured: return hear_measured(in);
+    case Announce::window: crew_.window_words = in.text(); return;
     case Announce::idle:
     case Announce::at:
     case Announce::conclude:
@@ -78,6 +79,7 @@ void JudgingWorld::hear_of_progress(Announce kind, int process, WireReader& in) 
   crew_.members()[static_cast<size_t>(process)].executed = in.number();
   if (kind == Announce::close) host.phase = Phase::closing;
   if (kind == Announce::idle && host.phase == Phase::running) host.phase = Phase::idle;
+  if (kind == Announce::at && host.phase == Phase::idle) host.phase = Phase::running;
   if (kind != Announce::conclude) return;
   Conclusion own;
   own.finished = in.number() != 0;
@@ -103,6 +105,7 @@ void JudgingWorld::hear_of_door(Announce kind, int process, WireReader& in) {
     }
     case Announce::order: {
       const StreamId stream = static_cast<StreamId>(in.number());
+      groups_.wait(&door, stream);
       return door.order(stream, ticket_of(process, in.number()));
     }
     case Announce::host_wait: return door.host_wait(ticket_of(process, in.number()));
@@ -120,8 +123,12 @@ void JudgingWorld::hear_submit(int process, Door& door, WireReader& in) {
   std::vector<Call> calls;
   for (int64_t count = in.number(); count > 0; --count)
     calls.push_back(read_call(in, hosts_[static_cast<size_t>(process)].book, tensors));
+  int64_t parts = 0;
+  for (const Call& call : calls)
+    parts += call.lanes.intersect(call.collective.group.lanes()).size();
   const Ticket own = door.submit(calls, stream);
   remember(process, own, theirs);
+  groups_.issue(&door, stream, own, parts);
   open_.emplace_back(own, &door);
 }
 

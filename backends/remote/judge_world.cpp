@@ -53,6 +53,7 @@ JudgingWorld::~JudgingWorld() {
   if (closed_ || loss_) return;
   try {
     send_events();
+    break_groups();
     const Clock::time_point limit = Clock::now() + kDrain;
     while (!at_rest() && Clock::now() < limit && !crew_.find_loss())
       crew_.listen(kTurn, [&](int process, WireReader& in) {
@@ -107,6 +108,7 @@ bool JudgingWorld::progress() {
       listen();
       continue;
     }
+    if (break_groups()) continue;
     if (physics_->progress()) {
       send_events();
       continue;

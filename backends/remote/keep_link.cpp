@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "shardproof/backends/remote/meeting_place.h"
 #include "shardproof/backends/remote/worker.h"
 
 namespace shardproof {
@@ -17,16 +18,18 @@ WireWriter message_of(Announce kind) {
 
 }  // namespace
 
-WorkerLink::WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transport> transport)
-    : pipe_(std::move(pipe)), transport_(std::move(transport)) {
+WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport)
+    : pipe_(go_to(options.join)), transport_(std::move(transport)), flight_(options.flight) {
   beat_ = std::thread([this] { beat(); });
   try {
-    come_together();
+    come_together(options);
   } catch (const Error& error) {
     WireWriter message = message_of(Announce::unfit);
+    message.add(int64_t{options.process});
     message.add(error.message());
     pipe_->send(message);
     pipe_->flush();
+    transport_->abort();
     stopping_ = true;
     beat_.join();
     throw;
@@ -34,7 +37,7 @@ WorkerLink::WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transp
 }
 
 // The first says what all have to know, the coordinator hands it on, and each joins.
-void WorkerLink::come_together() {
+void WorkerLink::come_together(const CrewOptions& options) {
   std::string invitation;
   std::optional<Error> unfit;
   try {
@@ -48,6 +51,11 @@ void WorkerLink::come_together() {
   hello.add(int64_t{transport_->processes()});
   hello.add(static_cast<int64_t>(::getpid()));
   hello.add(invitation);
+  hello.add(static_cast<int64_t>(options.terms.size()));
+  for (const auto& [name, value] : options.terms) {
+    hello.add(name);
+    hello.add(value);
+  }
   pipe_->send(hello);
   pipe_->flush();
   if (unfit) throw *unfit;
@@ -113,6 +121,7 @@ std::string WorkerLink::await(Order kind) {
   }
 }
 
+void WorkerLink::gather() { SP_UNREACHABLE("a worker gathers nobody"); }
 void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
 void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
 std::vector<Repeated> WorkerLink::told() { SP_UNREACHABLE("nobody tells a worker"); }
@@ -132,8 +141,7 @@ std::optional<int64_t> WorkerLink::next() {
 
 void WorkerLink::tell(const Repeated& repeated) {
   WireWriter message = message_of(Announce::repeated);
-  message.add_real(repeated.seconds);
-  message.add(repeated.wrong);
+  write_repeated(message, repeated);
   pipe_->send(message);
   pipe_->flush();
 }

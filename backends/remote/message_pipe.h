@@ -1,6 +1,6 @@
-// MessagePipe: messages between two processes over a socket, and the place where they meet. Small
-// messages are kept until flush, so that many of them travel together. Sending never waits for the
-// other end to read: what does not fit into the socket is kept too.
+// MessagePipe: messages between two processes over a socket. Small messages are kept until flush,
+// so that many of them travel together. Sending never waits for the other end to read: what does
+// not fit into the socket is kept too.
 //
 // `send` and `flush` may be called by several threads; all else by one.
 #pragma once
@@ -44,25 +44,5 @@ class MessagePipe {
   std::string received_;
   size_t taken_ = 0;  // of received_
 };
-
-// Where workers find the coordinator: "unix:NAME" on one machine (a name without a file, and only
-// for processes of the same user), or "tcp:HOST:PORT:SECRET" between machines.
-class MeetingPlace {
- public:
-  static std::unique_ptr<MeetingPlace> on_this_machine();
-  static std::unique_ptr<MeetingPlace> between_machines();
-  ~MeetingPlace();
-  const std::string& address() const { return address_; }
-  int socket() const { return socket_; }
-  // Somebody who came and may come in, or null.
-  std::unique_ptr<MessagePipe> accept();
-
- private:
-  MeetingPlace() = default;
-  int socket_ = -1;
-  std::string address_, secret_;
-};
-// Throws Error(io).
-std::unique_ptr<MessagePipe> go_to(const std::string& address);
 
 }  // namespace shardproof

@@ -9,12 +9,13 @@
 
 #include "shardproof/backends/door.h"
 #include "shardproof/backends/remote/wire.h"
+#include "shardproof/backends/repetition.h"
 
 namespace shardproof {
 
 // What a process announces to the one that coordinates.
 enum class Announce : uint8_t {
-  hello,        // version, process, processes, pid, invitation
+  hello,        // version, process, processes, pid, invitation, names and values of its terms
   want,         // a world: its options, for the coordinator to see that they are its own
   open,         // door, lanes
   stream,       // door, name
@@ -27,18 +28,19 @@ enum class Announce : uint8_t {
   elapse,       // door, picoseconds
   stop,         // door, state
   finish,       // door
-  idle,         // orders carried out: nothing moves here until another comes
+  idle,         // orders that have ended: nothing moves here until another comes
   value,        // a value that was made: id, tensor
   final_value,  // a value at the end: id, tensor
   measured,     // records with measured times
-  at,           // orders carried out so far
+  at,           // orders that have ended so far; something moves here
   joined,       // the invitation was good
-  unfit,        // why this process is of no use
-  conclude,     // orders carried out; the hosts here have come to their end: finished, errors
-  close,        // orders carried out; awaits the report
+  unfit,        // process, why it is of no use; also instead of a hello
+  conclude,     // orders that have ended; the hosts here have come to their end: finished, errors
+  close,        // orders that have ended; awaits the report
   case_done,    // what went wrong, or nothing
-  repeated,     // seconds, wrong elements
-  state,        // of a worker, by its keeper: process, words; none while it lives
+  repeated,     // what was measured
+  window,       // how what is put travels from here on: words
+  state,        // of a worker, by its keeper: process, words (none while it lives), flight page
   beat,         // this process lives: what it is about
 };
 
@@ -52,12 +54,14 @@ enum class Order : uint8_t {
   quit,        //
   join,        // the invitation
   form,        // teams: processes of each
+  window,      // bytes: room in every process for what is put there
   start,       // a world: ranks
   run,         // ticket: the work at the head of its stream
   meet,        // parts of one collective: (ticket, party, lane) ...
   pair,        // a send and its receive
   put,         // a put and its target
   end_part,    // ticket, party, lane: nothing moves
+  group,       // some of these four, as texts: they start together and end together
   fail,        // ticket
   still,       // nothing moves anywhere
   concluded,   // agreed: finished, errors
@@ -90,6 +94,9 @@ Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors)
 // With contents, as far as there are any; each stored copy once.
 void write_tensor(WireWriter& out, const LocalTensor& tensor);
 LocalTensor read_tensor(WireReader& in);
+
+void write_repeated(WireWriter& out, const Repeated& repeated);
+Repeated read_repeated(WireReader& in);
 
 // Without the cost model.
 void write_options(WireWriter& out, const WorldOptions& options);

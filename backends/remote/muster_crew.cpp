@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/rendezvous.h"
 
 namespace shardproof {
 namespace {
@@ -14,12 +15,40 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTurn{50};
 constexpr int kMostAtOnce = 256;  // messages
 constexpr milliseconds kStartTime{30000};
-constexpr milliseconds kLastWords{1000};  // of a keeper, about a worker that ended
+constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
+constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
 
 WireWriter message_of(Order kind) {
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   return message;
+}
+
+[[noreturn]] void throw_unfit(WireReader& in) {
+  const int64_t process = in.number();
+  throw Error(ErrorKind::unsupported, fmt::format("process {}: {}", process, in.text()));
+}
+
+// Whether a process was asked to run the same.
+void check_terms(int64_t process, const std::map<std::string, std::string>& own, WireReader& in) {
+  std::map<std::string, std::string> other;
+  for (int64_t count = in.number(); count > 0; --count) {
+    std::string name(in.text());
+    other[std::move(name)] = in.text();
+  }
+  if (other == own) return;
+  for (const auto& [name, value] : own) {
+    const auto found = other.find(name);
+    if (found != other.end() && found->second == value) continue;
+    if (!name.starts_with("--"))
+      throw_bad_input("process {} reads another {} than process 0", process, name);
+    throw_bad_input("process {} runs with {} {}, process 0 with {} {}", process, name,
+                    found == other.end() ? "not given" : found->second, name, value);
+  }
+  for (const auto& [name, value] : other)
+    if (!own.contains(name))
+      throw_bad_input("process {} has {}, process 0 has not", process,
+                      name.starts_with("--") ? name + " " + value : name);
 }
 
 }  // namespace
@@ -33,8 +62,14 @@ Coordinator::~Coordinator() {
     member.pipe->flush();
   }
   // They end by themselves; who does not is ended.
+  const auto all_ended = [&] {
+    hear_keepers();
+    return starter_->ended() &&
+           std::all_of(members_.begin(), members_.end(),
+                       [](const CrewMember& member) { return member.keeper->closed(); });
+  };
   const Clock::time_point limit = Clock::now() + std::chrono::seconds(5);
-  while (!members_.empty() && !starter_->ended() && Clock::now() < limit)
+  while (!members_.empty() && !all_ended() && Clock::now() < limit)
     std::this_thread::sleep_for(milliseconds(5));
   give_up();
 }
@@ -42,9 +77,17 @@ Coordinator::~Coordinator() {
 // --- coming together
 // ------------------------------------------------------------------------------
 
+void Coordinator::gather() {
+  if (members_.empty() && !(options_.place && early_)) muster();
+}
+
 void Coordinator::muster() {
-  const std::unique_ptr<MeetingPlace> place =
-      options_.host_file ? MeetingPlace::between_machines() : MeetingPlace::on_this_machine();
+  if (options_.place && options_.place->socket() < 0)
+    throw Error(ErrorKind::io,
+                "a process was lost, and this run has not started it: it cannot start another");
+  std::shared_ptr<MeetingPlace> place = options_.place;
+  if (!place && options_.host_file) place = MeetingPlace::between_machines();
+  if (!place) place = MeetingPlace::on_this_machine();
   early_.reset();
   invitation_.clear();
   teams_.clear();
@@ -54,10 +97,18 @@ void Coordinator::muster() {
     greet(*place);
     if (!early_) bring_together();
   } catch (const Error&) {
-    give_up();
+    abandon(*place);
     throw;
   }
-  if (early_) give_up();
+  if (early_) return abandon(*place);
+  place->close();
+}
+
+void Coordinator::abandon(MeetingPlace& place) {
+  place.await(static_cast<int>(
+      std::count_if(members_.begin(), members_.end(),
+                    [](const CrewMember& member) { return member.keeper == nullptr; })));
+  give_up();
 }
 
 bool Coordinator::all_present() const {
@@ -81,12 +132,16 @@ void Coordinator::greet(MeetingPlace& place) {
   for (CrewMember& member : members_) member.heard = Clock::now();
 }
 
+milliseconds Coordinator::start_time() const { return options_.place ? kGatherTime : kStartTime; }
+
 // Throws when they could not even be started.
 std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
   std::optional<Loss> loss = find_loss();
   const std::optional<std::string> words = starter_->ended();
   if (words && !loss) throw Error(ErrorKind::io, "the processes could not be started: " + *words);
-  if (!loss && Clock::now() - since > kStartTime) loss = first_absent();
+  if (!loss && Clock::now() - since > start_time()) loss = first_absent();
+  if (loss && options_.place && Clock::now() - since > start_time())
+    throw Error(ErrorKind::io, fmt::format("process {} {}", loss->process, loss->words));
   return loss;
 }
 
@@ -111,7 +166,7 @@ void Coordinator::bring_together() {
 
 void Coordinator::hear_guest(int process, WireReader& in) {
   const Announce kind = static_cast<Announce>(in.number());
-  if (kind == Announce::unfit) throw Error(ErrorKind::unsupported, std::string(in.text()));
+  if (kind == Announce::unfit) throw_unfit(in);
   if (kind != Announce::joined)
     throw Error(ErrorKind::io, fmt::format("process {} speaks before it has joined", process));
   members_[static_cast<size_t>(process)].joined = true;
@@ -126,7 +181,7 @@ Loss Coordinator::first_absent() const {
     ++process;
   const std::string& state = members_[static_cast<size_t>(process)].state;
   return {process, 0,
-          fmt::format("did not come within {} s{}{}", kStartTime.count() / 1000,
+          fmt::format("did not come within {} s{}{}", start_time().count() / 1000,
                       state.empty() ? "" : ": it ", state)};
 }
 
@@ -134,6 +189,7 @@ Loss Coordinator::first_absent() const {
 void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view message) {
   WireReader in(message);
   const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::unfit) throw_unfit(in);
   if (kind == Announce::hello && in.number() != kWireVersion)
     throw Error(ErrorKind::io, "a process of another version of shardproof came");
   const int64_t process = in.number();
@@ -141,20 +197,27 @@ void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view m
     throw Error(ErrorKind::io,
                 fmt::format("process {} came, {} are awaited", process, options_.processes));
   CrewMember& member = members_[static_cast<size_t>(process)];
-  if (kind == Announce::state) {
-    member.keeper = std::move(guest);
-    return;
-  }
+  std::unique_ptr<MessagePipe>& seat = kind == Announce::state ? member.keeper : member.pipe;
+  if (seat) throw_bad_input("two processes came as number {}", process);
+  seat = std::move(guest);
+  if (kind == Announce::state) return;
   if (const int64_t processes = in.number(); processes != options_.processes)
     throw Error(ErrorKind::io,
                 fmt::format("{} processes came, {} are awaited", processes, options_.processes));
   member.pid = static_cast<pid_t>(in.number());
   if (const std::string_view invitation = in.text(); !invitation.empty()) invitation_ = invitation;
-  member.pipe = std::move(guest);
+  check_terms(process, options_.terms, in);
 }
 
-// Who is still there sees that nobody waits for it, and ends by itself if it can.
+// Who is still there sees that nobody waits for it, and ends by itself if it can. Keepers that
+// others have started stay until this process ends.
 void Coordinator::give_up() {
+  for (CrewMember& member : members_) {
+    if (!options_.place || !member.keeper) continue;
+    member.keeper->send(message_of(Order::quit));
+    member.keeper->flush();
+    released_.push_back(std::move(member.keeper));
+  }
   members_.clear();
   starter_->stop();
 }
@@ -172,7 +235,7 @@ std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int
 // ----------------------------------------------------------------------------------------
 
 void Coordinator::begin(int64_t index) {
-  if (members_.empty()) muster();
+  gather();
   WireWriter message = message_of(Order::begin_case);
   message.add(index);
   for (CrewMember& member : members_) {
@@ -215,8 +278,7 @@ std::vector<Repeated> Coordinator::told() {
       const Announce kind = static_cast<Announce>(in.number());
       if (kind == Announce::case_done) trouble = in.text();
       if (kind != Announce::repeated) return;
-      const double seconds = in.real();
-      told.at(static_cast<size_t>(process)) = Repeated{seconds, in.number()};
+      told.at(static_cast<size_t>(process)) = read_repeated(in);
       --missing;
     });
     if (const std::optional<Loss> loss = find_loss(); loss && missing != 0)
@@ -301,6 +363,9 @@ void Coordinator::hear_keepers() {
       in.number();
       in.number();
       member.state = in.text();
+      member.flight.begun = in.number();
+      member.flight.done = in.number();
+      member.flight.line = static_cast<int32_t>(in.number());
     }
 }
 

@@ -61,74 +61,115 @@ void JudgingWorld::order(int process, const WireWriter& message,
 }
 
 void JudgingWorld::send_events() {
+  // Work in between has its turn among the calls: where the schedule says when, nothing is put off.
+  const bool puts_off = options_.schedule.kind == ScheduleKind::fifo;
   while (!events_.empty()) {
     const auto event = std::make_shared<const GateEvent>(std::move(events_.front()));
     events_.pop_front();
-    send_event(event);
+    if (puts_off)
+      groups_.add(event);
+    else
+      send_event(event);
   }
+  for (auto events = groups_.take_whole(); !events.empty(); events = groups_.take_whole())
+    send_together(events);
+}
+
+bool JudgingWorld::break_groups() {
+  const GroupBook::Together events = groups_.take_all();
+  for (const auto& event : events) send_event(event);
+  return !events.empty();
 }
 
 void JudgingWorld::send_event(const std::shared_ptr<const GateEvent>& event) {
-  switch (event->kind) {
+  if (event->kind == Order::meet) form_teams(*event);
+  for (const auto& [process, message] : orders_of(*event)) order(process, message, event);
+}
+
+void JudgingWorld::send_together(const GroupBook::Together& events) {
+  if (events.size() == 1) return send_event(events.front());
+  std::map<int, std::vector<WireWriter>> parts;
+  for (const auto& event : events) {
+    if (event->kind == Order::meet) form_teams(*event);
+    for (auto& [process, message] : orders_of(*event)) parts[process].push_back(std::move(message));
+  }
+  const auto group = std::make_shared<GateEvent>();
+  group->kind = Order::group;
+  group->together = events;
+  for (const auto& [process, messages] : parts) {
+    WireWriter message;
+    message.add(static_cast<int64_t>(Order::group));
+    message.add(static_cast<int64_t>(messages.size()));
+    for (const WireWriter& part : messages) message.add(std::string_view(part.bytes()));
+    order(process, message, group);
+  }
+}
+
+JudgingWorld::Orders JudgingWorld::orders_of(const GateEvent& event) {
+  switch (event.kind) {
     case Order::run: {
-      WireWriter message;
-      message.add(static_cast<int64_t>(Order::run));
-      message.add(event->work);
-      return order(event->process, message, event);
+      Orders orders;
+      orders[event.process].add(static_cast<int64_t>(Order::run));
+      orders[event.process].add(event.work);
+      return orders;
     }
-    case Order::meet: form_teams(*event); return send_parts(event);
-    case Order::end_part: return send_parts(event);
-    default: return send_message(event);
+    case Order::meet:
+    case Order::end_part: return orders_to_parts(event);
+    default: return orders_to_ends(event);
   }
 }
 
 // To each process the parts that lie there.
-void JudgingWorld::send_parts(const std::shared_ptr<const GateEvent>& event) {
+JudgingWorld::Orders JudgingWorld::orders_to_parts(const GateEvent& event) {
   std::map<int, std::vector<const EventPart*>> by_process;
-  for (const EventPart& part : event->parts)
+  for (const EventPart& part : event.parts)
     by_process[blocks_.process_of(part.rank)].push_back(&part);
+  Orders orders;
   for (const auto& [process, parts] : by_process) {
-    WireWriter message;
-    message.add(static_cast<int64_t>(event->kind));
-    if (event->kind == Order::meet) message.add(static_cast<int64_t>(parts.size()));
+    WireWriter& message = orders[process];
+    message.add(static_cast<int64_t>(event.kind));
+    if (event.kind == Order::meet) message.add(static_cast<int64_t>(parts.size()));
     for (const EventPart* part : parts) {
       message.add(origins_[static_cast<size_t>(part->ticket)].ticket);
       message.add(part->party);
       message.add(part->lane);
     }
-    order(process, message, event);
   }
+  return orders;
 }
 
 // A send and its receive, or a put and its target: to both ends, or once when they are one process.
-void JudgingWorld::send_message(const std::shared_ptr<const GateEvent>& event) {
-  const bool puts = event->kind == Order::put;
-  const int from = blocks_.process_of(event->parts[0].rank);
-  const int to = blocks_.process_of(puts ? event->target : event->parts[1].rank);
+JudgingWorld::Orders JudgingWorld::orders_to_ends(const GateEvent& event) {
+  const bool puts = event.kind == Order::put;
+  const int from = blocks_.process_of(event.parts[0].rank);
+  const int to = blocks_.process_of(puts ? event.target : event.parts[1].rank);
   const int64_t number = ++numbers_;
+  const int64_t offset = puts && from != to ? window_offset(event) : -1;
+  Orders orders;
   for (const int process : {from, to}) {
-    WireWriter message;
-    message.add(static_cast<int64_t>(event->kind));
+    WireWriter& message = orders[process];
+    message = {};
+    message.add(static_cast<int64_t>(event.kind));
     message.add(number);
-    message.add(int64_t{process == from ? to : from});
-    for (size_t end = 0; end < event->parts.size(); ++end) {
+    message.add(int64_t{process == to ? from : to});
+    for (size_t end = 0; end < event.parts.size(); ++end) {
       const bool here = process == (end == 0 ? from : to);
       message.add(int64_t{here});
       if (!here) continue;
-      const EventPart& part = event->parts[end];
+      const EventPart& part = event.parts[end];
       message.add(origins_[static_cast<size_t>(part.ticket)].ticket);
       message.add(part.party);
       message.add(part.lane);
     }
     if (puts) {
       message.add(int64_t{process == to});
-      message.add(int64_t{event->target});
-      message.add(event->collective.slot);
-      message.add(event->bytes);
+      message.add(int64_t{event.target});
+      message.add(event.collective.slot);
+      message.add(event.bytes);
+      message.add(offset);
     }
-    order(process, message, event);
-    if (from == to) return;
   }
+  return orders;
 }
 
 }  // namespace shardproof

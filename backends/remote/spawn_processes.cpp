@@ -31,9 +31,13 @@ class Spawner : public Starter {
     folder_ = std::make_unique<RunFolder>();
     std::vector<std::string> words = folder_->worker_words(options_.crew);
     words.push_back(address);
-    for (int process = 0; process < processes; ++process) {
-      Environment more = options_.environment(process);
+    const CrewOptions& crew = options_.crew;
+    for (int process = 0; process < (crew.place ? 1 : processes); ++process) {
+      Environment more = options_.environment ? options_.environment(process) : Environment();
       more.emplace_back(kProcessVariable, fmt::format("{}", process));
+      more.emplace_back(kProcessesVariable, fmt::format("{}", processes));
+      more.emplace_back(kNumberHereVariable,
+                        fmt::format("{}", crew.place ? crew.number_here : process));
       children_.push_back({start_child(words, more), {}});
     }
   }

@@ -1,4 +1,5 @@
-// The spawner: starts the processes of a crew on this machine itself, without an mpirun.
+// The spawner: starts the processes of a crew on this machine itself, without an mpirun; only the
+// first one when somebody else has started the others.
 #pragma once
 
 #include <functional>
@@ -11,8 +12,8 @@ namespace shardproof {
 
 struct SpawnOptions {
   CrewOptions crew;
-  // What is added to this process's own, beside the number (kProcessVariable).
-  std::function<Environment(int process)> environment;
+  // What is added to this process's own, beside its numbers (kProcessVariable); may be empty.
+  std::function<Environment(int process)> environment = {};
 };
 std::unique_ptr<Starter> spawner(const SpawnOptions& options);
 

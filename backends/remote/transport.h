@@ -5,15 +5,16 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/fold_part.h"
 
 namespace shardproof {
-
-class DeviceMemory;  // localtensor/device_memory.h
 
 enum class Side : uint8_t { host, device };
 
@@ -26,6 +27,8 @@ enum class Side : uint8_t { host, device };
 //   broadcast              `count` from `root`, in `recv` on all; on a device from `send` there
 //   all_to_all             pieces of `send_counts` out, of `recv_counts` in
 //   send, recv             `count` to or from `team[root]`
+//   put                    `count` to `team[root]`, `offset` bytes into its window
+//   wait_signal            until that one's put has landed; its `count` from `offset`
 //   barrier                nothing
 struct Exchange {
   CollectiveKind kind = CollectiveKind::barrier;
@@ -40,7 +43,9 @@ struct Exchange {
   const std::byte* send = nullptr;  // both on the host, or both in the transport's memory
   std::byte* recv = nullptr;
   Side side = Side::host;
+  int stream = 0;      // of the device whose memory that is: where it has its turn
   int64_t number = 0;  // the same on both ends of a send and its receive
+  int64_t offset = 0;
 };
 
 class Transport {
@@ -55,6 +60,10 @@ class Transport {
   virtual void join(std::string_view) {}
   // Teams without a process in common that will exchange something. Every process is told.
   virtual void form(const std::vector<std::vector<int>>&) {}
+  // Room for so many bytes in every process, for one-sided exchanges; every process is told. In
+  // words, how what is put travels from then on.
+  virtual std::string open_window(int64_t) { return {}; }
+  virtual bool has_window() const { return false; }  // else by a send and a receive
   // From another thread: nobody waits for this process any more, and it ends.
   virtual void abort() noexcept {}
 
@@ -63,10 +72,22 @@ class Transport {
   // Whether it reduces so. If not, contents travel as they are.
   virtual bool reduces_by(const Reduction&, DType) const { return true; }
 
-  // Buffers stay until `done` says so. One exchange at a time.
-  virtual void start(const Exchange& exchange) = 0;
-  // One test; a process that finds nothing to do in it leaves its processor to others.
+  // Together, as one group; the next ones when these are launched. Buffers stay until `done` says
+  // so; those in `memory` may be given back, in the order of their stream, from `launched` on.
+  virtual void start(std::span<const Exchange> exchanges) = 0;
+  // One test; a process that finds nothing to do in it leaves its processor to others. Launched:
+  // each is in its stream, and what that is asked for later finds its contents in `memory`.
+  virtual bool launched() { return done(); }
+  // All contents are there.
   virtual bool done() = 0;
+  // Whether what is launched comes to its end, as far as is known here: else it never does.
+  virtual bool goes_on() { return true; }
+
+  // Of those that were done last, on the clock of the device that made them.
+  virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
+  // How many microseconds the library itself expects an exchange to take; nothing is moved. Every
+  // process of the team asks, in the same order among their exchanges.
+  virtual std::optional<double> estimate(const Exchange&) { return std::nullopt; }
 };
 
 }  // namespace shardproof

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "shardproof/backends/assembly.h"
+#include "shardproof/backends/remote/flight_page.h"
 #include "shardproof/backends/remote/message_pipe.h"
 #include "shardproof/backends/remote/messages.h"
 #include "shardproof/backends/remote/transport.h"
@@ -37,10 +38,12 @@ class RankBlocks {
 // process lives, and ends the process when the coordinator is gone.
 class WorkerLink : public Crew {
  public:
-  WorkerLink(std::unique_ptr<MessagePipe> pipe, std::unique_ptr<Transport> transport);
+  // Throws Error when this process is of no use there; the coordinator is told.
+  WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport);
   ~WorkerLink() override;
 
   MessagePipe& pipe() { return *pipe_; }
+  FlightPage& flight() { return flight_ == nullptr ? own_flight_ : *flight_; }
   // Whether this process computes, or waits: the coordinator is told now and then.
   void is_about(Activity activity) { activity_ = activity; }
   // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
@@ -48,6 +51,7 @@ class WorkerLink : public Crew {
   std::optional<std::string> order(std::chrono::microseconds time);
   std::string await(Order kind);  // one that must come
 
+  void gather() override;
   void begin(int64_t) override;
   void end() override;
   std::optional<int64_t> next() override;
@@ -57,19 +61,21 @@ class WorkerLink : public Crew {
   Transport& transport() override { return *transport_; }
 
  private:
-  void come_together();
+  void come_together(const CrewOptions& options);
   void beat();
   [[noreturn]] void leave();
 
   std::unique_ptr<MessagePipe> pipe_;
   std::unique_ptr<Transport> transport_;
+  FlightPage own_flight_;  // where there is no keeper to read it
+  FlightPage* flight_;
   std::atomic<Activity> activity_{Activity::computes};
   std::atomic<bool> stopping_{false}, leaving_{false};
   bool left_ = false;  // the coordinator left the case before this process did
   std::thread beat_;
 };
 
-// Bare: without faults, which decorate it.
+// With the faults that the options name.
 std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& options);
 
 }  // namespace shardproof

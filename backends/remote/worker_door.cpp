@@ -40,7 +40,7 @@ Ticket WorkerDoor::refuse() {
   return ticket;
 }
 
-TicketState WorkerDoor::poll(Ticket ticket) { return world_.tickets_.state(ticket); }
+TicketState WorkerDoor::poll(Ticket ticket) { return world_.state_of(ticket); }
 
 bool WorkerDoor::runs_at_issue(Stream& stream) const { return stream.idle() && !world_.defers_; }
 
@@ -53,11 +53,13 @@ void WorkerDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*
 // Work that runs at once is nobody else's business, unless there is a clock.
 Ticket WorkerDoor::launch(Work work) {
   if (!goes_on()) return refuse();
+  world_.link_.flight().line.store(work.site.line, std::memory_order_relaxed);
   const StreamId stream = work.stream;
   const bool now = runs_at_issue(at(stream));
   if (now && !world_.timed_) {
-    const Ticket ticket = world_.measures_ ? open_ticket(stream) : kDone;
-    world_.perform(work, ticket);
+    const bool lasts = world_.measures_ || device() != nullptr;
+    const Ticket ticket = lasts ? open_ticket(stream) : kDone;
+    world_.perform(work, ticket, {index_, stream});
     return ticket;
   }
   const Ticket ticket = open_ticket(stream);
@@ -78,13 +80,15 @@ Ticket WorkerDoor::launch(Work work) {
 
 void WorkerDoor::order(StreamId stream, Ticket ticket) {
   if (ticket == kDone || !goes_on()) return;
-  const bool passed = at(stream).idle() && poll(ticket) == TicketState::done;
-  if (passed && !world_.timed_) return;
-  WireWriter message = announcement(Announce::order);
-  message.add(int64_t{stream});
-  message.add(ticket);
-  world_.announce(message);
-  if (!passed) push(stream, kDone, ticket);
+  const bool launched = world_.tickets_.state(ticket) == TicketState::done;
+  if (!launched || world_.timed_) {
+    WireWriter message = announcement(Announce::order);
+    message.add(int64_t{stream});
+    message.add(ticket);
+    world_.announce(message);
+  }
+  if (!launched || !at(stream).idle()) return push(stream, kDone, ticket);
+  world_.launched_.follow({index_, stream}, ticket, world_.tickets_.place(ticket));
 }
 
 // --- calls
@@ -133,6 +137,8 @@ void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
 
 Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
   if (!goes_on()) return refuse();
+  if (!calls.empty())
+    world_.link_.flight().line.store(calls.front().site.line, std::memory_order_relaxed);
   auto flight = std::make_unique<Flight>();
   flight->cohort = index_;
   flight->lanes = lanes_;
@@ -184,7 +190,8 @@ void WorkerDoor::host_wait(Ticket ticket) {
 
 std::optional<TicketTimes> WorkerDoor::times(Ticket ticket) {
   if (!world_.measures_) return std::nullopt;
-  return world_.tickets_.times(ticket);
+  const std::optional<TicketTimes> times = world_.tickets_.times(ticket);
+  return times ? world_.device_times_.of(ticket, *times) : times;
 }
 
 void WorkerDoor::elapse(Duration time) {
@@ -200,9 +207,7 @@ void WorkerDoor::stop(CohortState state) {
   world_.announce(message);
 }
 
-std::shared_ptr<Device> WorkerDoor::device() {
-  return std::dynamic_pointer_cast<Device>(world_.link_.transport().memory());
-}
+std::shared_ptr<Device> WorkerDoor::device() { return world_.launched_.device(); }
 
 void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
 

@@ -1,5 +1,8 @@
+#include <sched.h>
+
 #include <utility>
 
+#include "shardproof/backends/faulty.h"
 #include "shardproof/backends/recorder.h"
 #include "shardproof/backends/remote/detail/worker_world.h"
 #include "shardproof/sim/deliver.h"
@@ -15,12 +18,17 @@ constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
 constexpr microseconds kBetweenTests{10};
 
+std::shared_ptr<Device> device_of(WorkerLink& link) {
+  return std::dynamic_pointer_cast<Device>(link.transport().memory());
+}
+
 }  // namespace
 
 std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& options) {
-  auto world = std::make_unique<WorkerWorld>(link, options);
-  if (!options.measures) return world;
-  return recorded(std::move(world), options.max_records);
+  std::vector<Fault> faults = faults_of(options);
+  std::unique_ptr<World> world = std::make_unique<WorkerWorld>(link, options);
+  if (options.measures) world = recorded(std::move(world), options.max_records);
+  return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
 }
 
 WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
@@ -28,14 +36,24 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
       blocks_(options.ranks, link.transport().processes()),
       defers_(options.schedule.kind != ScheduleKind::fifo),
       timed_(options.cost != nullptr),
-      measures_(options.measures) {
+      measures_(options.measures),
+      launched_(device_of(link)) {
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::want));
   write_options(message, options);
   announce(message);
   link_.await(Order::start);
+  link_.flight().begun = link_.flight().done = 0;
+  link_.flight().line = 0;
   began_ = std::chrono::steady_clock::now();
+  if (launched_.device() != nullptr)
+    launched_.device()->while_waiting([this] { wait_on_device(); });
+  if (measures_) device_times_.start(launched_.device(), now());
   link_.is_about(Activity::computes);
+}
+
+WorkerWorld::~WorkerWorld() {
+  if (launched_.device() != nullptr) launched_.device()->while_waiting({});
 }
 
 Lanes WorkerWorld::here() const { return blocks_.of(link_.transport().self()); }
@@ -54,7 +72,7 @@ Door& WorkerWorld::open(const Lanes& cohort) {
 // --- streams
 // --------------------------------------------------------------------------------------
 
-void WorkerWorld::list(TicketBook::Place place) {
+void WorkerWorld::list(Place place) {
   Stream& stream = door(place.cohort).at(place.stream);
   if (stream.listed) return;
   stream.listed = true;
@@ -62,7 +80,7 @@ void WorkerWorld::list(TicketBook::Place place) {
 }
 
 void WorkerWorld::wake() {
-  for (const TicketBook::Place place : tickets_.woken()) list(place);
+  for (const Place place : tickets_.woken()) list(place);
   tickets_.woken().clear();
 }
 
@@ -77,24 +95,29 @@ Duration WorkerWorld::now() const {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count() * 1000};
 }
 
-void WorkerWorld::perform(const Work& work, Ticket ticket) {
-  if (!measures_) {
-    if (work.body) work.body();
-    return tickets_.end(ticket, TicketState::done);
-  }
+void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
-  if (work.body) work.body();
-  tickets_.end(ticket, TicketState::done, LaneTimes(start), LaneTimes(now()));
+  launched_.enter(place);
+  if (work.body && measures_)
+    device_times_.watch(ticket, work.body);
+  else if (work.body)
+    work.body();
+  launched_.add(ticket, place);
+  if (measures_)
+    tickets_.end(ticket, TicketState::done, LaneTimes(start), LaneTimes(now()));
+  else
+    tickets_.end(ticket, TicketState::done);
 }
 
 // False when the head has to wait, for a ticket or for an order.
-bool WorkerWorld::run_head(TicketBook::Place place) {
+bool WorkerWorld::run_head(Place place) {
   Stream& stream = door(place.cohort).at(place.stream);
   if (const Ticket* ticket = std::get_if<Ticket>(&stream.front().what)) {
     if (tickets_.state(*ticket) == TicketState::pending) {
       tickets_.wait(*ticket, place);
       return false;
     }
+    launched_.follow(place, *ticket, tickets_.place(*ticket));
     stream.pop();
     return true;
   }
@@ -105,7 +128,7 @@ bool WorkerWorld::run_head(TicketBook::Place place) {
     take_off(**flight);
     return true;
   }
-  perform(std::get<Work>(item.what), item.ticket);
+  perform(std::get<Work>(item.what), item.ticket, place);
   wake();
   return true;
 }
@@ -114,7 +137,7 @@ void WorkerWorld::settle() {
   wake();
   if (std::exchange(running_, true)) return;
   while (!ready_.empty()) {
-    const TicketBook::Place place = ready_.front();
+    const Place place = ready_.front();
     ready_.pop_front();
     Stream& stream = door(place.cohort).at(place.stream);
     stream.listed = false;
@@ -125,21 +148,22 @@ void WorkerWorld::settle() {
 }
 
 void WorkerWorld::run_work(Ticket ticket) {
-  const TicketBook::Place place = tickets_.place(ticket);
+  const Place place = tickets_.place(ticket);
   settle();
   Stream& stream = door(place.cohort).at(place.stream);
   SP_CHECK(stream.has_items() && stream.front().ticket == ticket, "work {} is not next", ticket);
   StreamItem item = std::move(stream.front());
   stream.pop();
-  perform(std::get<Work>(item.what), ticket);
+  perform(std::get<Work>(item.what), ticket, place);
   list(place);
   settle();
 }
 
 void WorkerWorld::land(Flight& flight) {
-  const TicketBook::Place place{flight.cohort, flight.stream};
+  const Place place{flight.cohort, flight.stream};
   Stream& stream = door(place.cohort).at(place.stream);
   stream.flying = nullptr;
+  launched_.add(flight.ticket, place);
   if (measures_)
     tickets_.end(flight.ticket, TicketState::done, flight.start, LaneTimes(now()));
   else
@@ -154,7 +178,7 @@ void WorkerWorld::end_part(Party& party) {
 
 // What a failed cohort has queued is dropped; its host learns it from its tickets.
 void WorkerWorld::fail_ticket(Ticket ticket) {
-  const TicketBook::Place place = tickets_.place(ticket);
+  const Place place = tickets_.place(ticket);
   if (tickets_.state(ticket) != TicketState::pending) return;
   Stream& stream = door(place.cohort).at(place.stream);
   if (stream.flying != nullptr && stream.flying->ticket == ticket) stream.flying = nullptr;
@@ -178,6 +202,24 @@ CallPart WorkerWorld::read_part(WireReader& in) {
   return {&flight->second->parties[party], lane, 0};
 }
 
+void WorkerWorld::take_part(Order kind, WireReader& in) {
+  switch (kind) {
+    case Order::meet: return meet(in);
+    case Order::pair: return pair(in);
+    case Order::put: return put(in);
+    case Order::end_part: return end_part(*read_part(in).party);
+    default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
+  }
+}
+
+void WorkerWorld::take_parts(WireReader& in) {
+  for (int64_t count = in.number(); count > 0; --count) {
+    WireReader part(in.text());
+    const Order kind = static_cast<Order>(part.number());
+    take_part(kind, part);
+  }
+}
+
 // False for what a host waits for: the next message may be for another world.
 bool WorkerWorld::carry_out(std::string_view message) {
   WireReader in(message);
@@ -194,27 +236,41 @@ bool WorkerWorld::carry_out(std::string_view message) {
       report_ = read_report(in);
       reported_ = true;
       return false;
-    case Order::run: run_work(in.number()); break;
     case Order::form: form(in); return true;
-    case Order::meet: meet(in); break;
-    case Order::pair: pair(in); break;
-    case Order::put: put(in); break;
-    case Order::end_part: end_part(*read_part(in).party); break;
-    case Order::fail: fail_ticket(in.number()); break;
-    default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
+    case Order::window: open_window(in); return true;
+    default: break;
   }
-  if (moving_) return true;  // counts when it is done
-  ++executed_;
+  begin_order();
+  switch (kind) {
+    case Order::run: run_work(in.number()); break;
+    case Order::group: take_parts(in); break;
+    case Order::fail: fail_ticket(in.number()); break;
+    default: take_part(kind, in);
+  }
+  if (!moving_.empty()) {
+    start_moving();
+    return true;  // is carried out when it has moved
+  }
+  end_order({});
   settle();
   return true;
+}
+
+void WorkerWorld::begin_order() {
+  link_.flight().begun.store(launched_.orders_carried_out() + 1, std::memory_order_relaxed);
+}
+
+void WorkerWorld::end_order(const std::vector<Place>& places) {
+  launched_.end_order(places);
+  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
 }
 
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
   link_.pipe().flush();
   for (;;) {
-    if (moving_) {
-      if (!link_.transport().done()) return moved;
+    if (!moving_.empty()) {
+      if (!has_moved()) return moved;
       finish_moving();
       moved = true;
       continue;
@@ -234,14 +290,16 @@ bool WorkerWorld::pump(microseconds time) {
 
 // The host issues without waiting; what may go on meanwhile does.
 void WorkerWorld::pump_now_and_then() {
-  if (++submitted_ % kSubmitsPerPump == 0) pump(kAtOnce);
+  if (++submitted_ % kSubmitsPerPump != 0) return;
+  pump(kAtOnce);
+  look_at_device();
 }
 
 void WorkerWorld::tell(Announce kind) {
-  told_ = executed_;
+  told_ = launched_.orders_ended();
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
-  message.add(executed_);
+  message.add(told_);
   announce(message);
 }
 
@@ -249,16 +307,19 @@ void WorkerWorld::tell(Announce kind) {
 // leaves them the processor, which a test of a young exchange does by itself.
 void WorkerWorld::wait_for_order() {
   link_.is_about(Activity::waits);
-  if (moving_ && std::chrono::steady_clock::now() < eager_until_) return;
-  if (std::optional<std::string> order = link_.order(moving_ ? kBetweenTests : kPatience))
+  if (!at_rest() && std::chrono::steady_clock::now() < eager_until_) return;
+  if (std::optional<std::string> order = link_.order(at_rest() ? kPatience : kBetweenTests))
     orders_.push_back(std::move(*order));
 }
 
 bool WorkerWorld::progress() {
   bool idle = false;
-  while (!pump(kAtOnce)) {
-    if (!moving_ && !std::exchange(idle, true)) tell(Announce::idle);
-    if (moving_ && told_ != executed_) tell(Announce::at);
+  while (!pump(kAtOnce) && !look_at_device()) {
+    if (at_rest() && !std::exchange(idle, true)) tell(Announce::idle);
+    if (!at_rest() && told_ != launched_.orders_ended()) {
+      tell(Announce::at);
+      idle = false;
+    }
     wait_for_order();
   }
   link_.is_about(Activity::computes);
@@ -266,13 +327,54 @@ bool WorkerWorld::progress() {
 }
 
 // What is ordered meanwhile is carried out, and told.
-void WorkerWorld::wait_until(bool WorkerWorld::*condition) {
-  while (!(this->*condition)) {
-    if (pump(kAtOnce)) continue;
-    if (told_ != executed_) tell(Announce::at);
+void WorkerWorld::wait_until(const std::function<bool()>& condition) {
+  while (!condition()) {
+    if (pump(kAtOnce) || look_at_device()) continue;
+    if (told_ != launched_.orders_ended()) tell(Announce::at);
     wait_for_order();
   }
   link_.is_about(Activity::computes);
+}
+
+// --- the device
+// -----------------------------------------------------------------------------------
+
+TicketState WorkerWorld::state_of(Ticket ticket) const {
+  const TicketState state = tickets_.state(ticket);
+  if (state != TicketState::done || ticket == kDone) return state;
+  return launched_.has_ended(ticket, tickets_.place(ticket)) ? state : TicketState::pending;
+}
+
+// Communicators that were aborted let their streams go on with whatever lies there.
+bool WorkerWorld::look_at_device() {
+  if (launched_.all_ended() || !link_.transport().goes_on()) return false;
+  const bool moved = launched_.look();
+  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  return moved;
+}
+
+// The host needs what a stream makes, and that may need other processes: they are told how far
+// this one is. When one of them is lost, the coordinator ends the case.
+void WorkerWorld::wait_on_device() {
+  link_.is_about(Activity::waits);
+  look_at_device();
+  if (told_ != launched_.orders_ended()) tell(Announce::at);
+  link_.pipe().flush();
+  while (!link_.transport().goes_on()) link_.order(kPatience);
+  ::sched_yield();
+}
+
+TicketBook::Place WorkerWorld::place_of(const CallPart& part) {
+  return {part.party->flight->cohort, part.party->flight->stream};
+}
+
+// What several ranks here bring is taken when all of their streams have come to it.
+int WorkerWorld::enter(const std::vector<CallPart>& parts) {
+  std::vector<Place> places;
+  for (const CallPart& part : parts) places.push_back(place_of(part));
+  const int stream = launched_.enter(places.front());
+  launched_.join(places);
+  return stream;
 }
 
 // --- the end
@@ -295,21 +397,23 @@ void WorkerWorld::publish(const std::vector<Record>& measured) {
   announce(message);
 }
 
+// Values are looked at when nothing changes them any more.
 Conclusion WorkerWorld::conclude(Conclusion own) {
+  wait_until([this] { return at_rest(); });
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::conclude));
-  message.add(told_ = executed_);
+  message.add(told_ = launched_.orders_ended());
   message.add(int64_t{own.finished});
   message.add(static_cast<int64_t>(own.errors.size()));
   for (const Error& error : own.errors) write_error(message, error);
   announce(message);
-  wait_until(&WorkerWorld::concluded_);
+  wait_until([this] { return concluded_; });
   return conclusion_;
 }
 
 WorldReport WorkerWorld::close() {
   tell(Announce::close);
-  wait_until(&WorkerWorld::reported_);
+  wait_until([this] { return reported_ && at_rest(); });
   return report_;
 }
 

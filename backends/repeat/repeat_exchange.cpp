@@ -1,4 +1,5 @@
 // Repeating in real processes: each does its own part over the transport.
+#include <algorithm>
 #include <chrono>
 #include <deque>
 
@@ -20,14 +21,27 @@ class OwnParts {
     for (int64_t i = 0; i < here.size(); ++i) add(repetition, here[i]);
   }
 
+  // On the device's clock, what has been made on a device so far; nothing: some of it was not.
+  std::optional<double> device_seconds() const { return device_seconds_; }
+  void start_clock() { device_seconds_ = 0; }
+  std::optional<double> expected_seconds() const { return expected_seconds_; }
+
   void once() {
     if (c_.kind == CollectiveKind::send) return pass_on();
     if (parts_.empty()) return;
     Moving moving;
     moving.parts = parts_;
     moving.members = c_.group.members(0);
-    if (!start_meeting(moving, blocks_, transport_)) return;
-    carry(moving.exchange);
+    if (!start_meeting(moving, blocks_, transport_)) {
+      device_seconds_.reset();
+      return;
+    }
+    if (moving.exchange.side == Side::device && !asked_) {
+      asked_ = true;
+      if (const std::optional<double> expected = transport_.estimate(moving.exchange))
+        expected_seconds_ = *expected * 1e-6;
+    }
+    carry({&moving.exchange, 1});
     finish_meeting(moving, transport_.self());
   }
 
@@ -35,7 +49,7 @@ class OwnParts {
     Exchange barrier;
     for (int process = 0; process < transport_.processes(); ++process)
       barrier.team.push_back(process);
-    carry(barrier);
+    carry({&barrier, 1});
   }
 
   int64_t count_wrong() const {
@@ -60,18 +74,41 @@ class OwnParts {
     parts_.push_back({&party, 0, rank});
   }
 
-  void carry(const Exchange& exchange) {
-    transport_.start(exchange);
+  void carry(std::span<const Exchange> exchanges) {
+    transport_.start(exchanges);
     while (!transport_.done()) {
     }
+    const bool on_device = std::all_of(exchanges.begin(), exchanges.end(),
+                                       [](const Exchange& e) { return e.side == Side::device; });
+    if (on_device && device_seconds_ && transport_.span())
+      *device_seconds_ += transport_.span()->time * 1e-6;
+    else
+      device_seconds_.reset();
   }
 
-  // Even ranks send first, so that pairs of processes are busy at the same time.
+  // All messages of the ring in one group, as nccl-tests' sendrecv.
   void pass_on() {
     ++round_;
-    for (const int64_t parity : {0, 1})
-      for (int64_t from = parity; from < c_.group.size(); from += 2)
-        pass(part_of(from), part_of((from + 1) % c_.group.size()), from);
+    std::vector<Moving> moving;
+    std::vector<const CallPart*> takers;
+    for (int64_t from = 0; from < c_.group.size(); ++from) {
+      const CallPart* const sender = part_of(from);
+      const CallPart* const taker = part_of((from + 1) % c_.group.size());
+      if (sender == nullptr && taker == nullptr) continue;
+      if (sender != nullptr && taker != nullptr) {
+        const Brought own = brought(*sender);
+        deliver(*taker->party, taker->rank(), own.data, own.size);
+        continue;
+      }
+      moving.push_back(message(sender, taker, from));
+      takers.push_back(taker);
+    }
+    if (moving.empty()) return;
+    std::vector<Exchange> exchanges;
+    for (const Moving& one : moving) exchanges.push_back(one.exchange);
+    carry(exchanges);
+    for (size_t i = 0; i < moving.size(); ++i)
+      if (takers[i] != nullptr) deliver(*takers[i]->party, takers[i]->rank(), moving[i].in);
   }
 
   const CallPart* part_of(int64_t rank) const {
@@ -80,25 +117,20 @@ class OwnParts {
     return nullptr;
   }
 
-  void pass(const CallPart* sender, const CallPart* taker, int64_t from) {
-    if (sender == nullptr && taker == nullptr) return;
+  // Of which one end is here.
+  Moving message(const CallPart* sender, const CallPart* taker, int64_t from) {
     const int64_t to = (from + 1) % c_.group.size();
-    if (sender != nullptr && taker != nullptr) {
-      const Brought own = brought(*sender);
-      return deliver(*taker->party, taker->rank(), own.data, own.size);
-    }
     const int other = blocks_.process_of(sender != nullptr ? to : from);
     Moving moving;
     moving.exchange =
-        message_exchange(sender != nullptr ? CollectiveKind::send : CollectiveKind::recv,
+        message_exchange(taker == nullptr ? CollectiveKind::send : CollectiveKind::recv,
                          transport_.self(), other, round_ * c_.group.size() + from);
     moving.exchange.count = c_.count * size_of(c_.dtype);
     if (sender != nullptr)
       send_piece(moving, *sender, transport_.memory());
     else
       receive_bytes(moving, moving.exchange.count, transport_.memory());
-    carry(moving.exchange);
-    if (taker != nullptr) deliver(*taker->party, taker->rank(), moving.in);
+    return moving;
   }
 
   Transport& transport_;
@@ -108,6 +140,8 @@ class OwnParts {
   std::deque<Flight> flights_;
   std::vector<CallPart> parts_;
   int64_t round_ = 0;
+  std::optional<double> device_seconds_, expected_seconds_;
+  bool asked_ = false;
 };
 
 }  // namespace
@@ -119,9 +153,15 @@ Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
     OwnParts parts(transport, repetition);
     for (int i = 0; i < repetition.warmup; ++i) parts.once();
     parts.meet();
+    parts.start_clock();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < repetition.times; ++i) parts.once();
-    result.seconds = std::chrono::duration<double>(Clock::now() - start).count() / repetition.times;
+    const std::optional<double> on_device = parts.device_seconds();
+    result.clock = on_device ? TimedBy::device : TimedBy::world;
+    result.seconds =
+        on_device.value_or(std::chrono::duration<double>(Clock::now() - start).count()) /
+        repetition.times;
+    result.expected_seconds = parts.expected_seconds();
   }
   if (repetition.checking == Checking::none) return result;
   OwnParts parts(transport, repetition);

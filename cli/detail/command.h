@@ -57,11 +57,15 @@ boost::program_options::options_description loading_options();
 LoadOptions read_loading_options(const boost::program_options::variables_map& given);
 // Of --max-bytes; 0 when it is not given.
 int64_t read_max_bytes(const boost::program_options::variables_map& given);
-// "local,mpi": each once, known and viable.
-std::vector<std::string> read_backends(const std::string& text, const Registries& registries);
+// "local,mpi": each once, known, and viable unless that has been asked already.
+enum class Viability : uint8_t { asked, known };
+std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
+                                       Viability viability);
 
-// A path to a scenario file and the text of what went wrong with it, if anything did.
-std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options);
+// Nothing when a file was refused: that is printed, or the first such Error is thrown.
+enum class Refusal : uint8_t { told, thrown };
+std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
+                               Refusal refusal = Refusal::told);
 
 // Standard output; Error(io) when it cannot be written.
 void print_out(std::string_view text);

@@ -60,9 +60,27 @@ class PlacementStates {
   int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
   bool is_sayable(const PlacementState& state);
 
+  // Axes, numbered among the active ones, that have to leave their places; and of each the others
+  // that stand where it goes. Only of few axes, none of them partial and all shards even.
+  static constexpr int kMaxShuffled = 6;
+  struct Shuffle {
+    uint8_t moving = 0;
+    std::array<uint8_t, kMaxShuffled> waits_for{};
+    uint64_t key() const;
+  };
+  Shuffle shuffle(const PlacementState& state) const;
+  std::vector<int64_t> active_sizes() const;
+
  private:
   using Visit = std::function<void(const PlacementMove&)>;
   uint64_t cut_axes(const PlacementState& state) const;
+  // Digits of a dim's index that an axis takes; `dim` -1: it cuts nothing.
+  struct Digits {
+    int dim = -1;
+    int64_t first = 0, last = 0;
+    bool operator==(const Digits&) const = default;
+  };
+  Digits digits_of(const PlacementState& state, int axis) const;
   const Reduction& reduction_of(int axis) const;
   bool reduce_together(uint64_t axes) const;
   void find_active(Axes axes);

@@ -16,7 +16,8 @@ namespace shardproof::detail {
 void* pool_allocate(size_t bytes);
 // `bytes` as given to pool_allocate.
 void pool_release(void* block, size_t bytes) noexcept;
-// The bytes a block of this size really has, and those that lie in this thread's free lists.
+// The bytes a block of this size really has, and those in this thread's free lists that can be
+// given back to the system: small blocks cannot.
 size_t pool_block_bytes(size_t bytes);
 size_t pool_cached_bytes();
 

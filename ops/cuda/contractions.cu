@@ -1,10 +1,12 @@
-// Contractions: a thread adds up one element of the result, its terms in the order of the host's
-// engine, so that the bits are the same.
+// Contractions: where they are matrix products and the device has a library for these, its calls.
+// Else a thread adds up one element of the result, its terms in the order of the host's engine, so
+// that the bits are the same.
 #include "shardproof/ops/contraction.h"
 
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
+#include "shardproof/ops/cuda/plan_gemm.h"
 
 namespace shardproof {
 namespace {
@@ -99,12 +101,6 @@ struct ContractionBody {
   }
 };
 
-int64_t step_over(const std::vector<int>& dims, const Dims& strides) {
-  int64_t sum = 0;
-  for (const int d : dims) sum += strides[d];
-  return sum;
-}
-
 Source source_of(const LaneView& view, int64_t lane) {
   return {view.at(lane), view.dtype, size_of(view.dtype)};
 }
@@ -140,6 +136,12 @@ ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) 
   return body;
 }
 
+bool by_library(const ContractionPlan& plan, const KernelCall& call, int64_t lane) {
+  if (call.gemm == nullptr) return false;
+  const std::optional<GemmCall> product = plan_gemm(plan, call, lane);
+  return product && call.gemm->multiply(*product, *call.memory, call.stream);
+}
+
 template <typename C>
 Kernel contraction_on_device(const ContractionPlan& plan) {
   Kernel kernel;
@@ -152,6 +154,7 @@ Kernel contraction_on_device(const ContractionPlan& plan) {
       if (plan.bias.present)
         body.bias = source_of((*call.inputs)[static_cast<size_t>(plan.bias_input)], lane);
       body.out = call.outputs->front().at(lane);
+      if (by_library(plan, call, lane)) continue;
       launch(call.stream, element_count(call.outputs->front().shape), body);
     }
   };

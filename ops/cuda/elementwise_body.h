@@ -1,5 +1,7 @@
 // What a thread of an elementwise kernel does: finds its element of each operand, loads it as the
-// compute type, runs the loop of the host's kernel for this one element, stores the results.
+// compute type, runs the loop of the host's kernel for this one element, stores the results. Loops
+// of alike operands are one kernel that is told which of them to run: most of a kernel is finding,
+// loading and storing, and a kernel for each of some 150 loops would take minutes to compile.
 #pragma once
 
 #include "shardproof/ops/cuda/elements.h"
@@ -9,56 +11,100 @@
 
 namespace shardproof {
 
-template <typename Target, typename L, typename C>
+template <typename L, typename C>
+inline constexpr bool kHasType = (L::kTypes & (std::is_same_v<C, int64_t> ? kIntegers : kFloats)) !=
+                                 0;
+
+// `which` counts the loops, all of the same numbers of operands.
+template <typename Target, typename C, typename L, typename... Others>
 struct ElementwiseBody {
-  using R = typename L::template Result<C>;
-  static constexpr int kOperands = L::kInputs + L::kOutputs;
+  static constexpr int kInputs = L::kInputs, kOutputs = L::kOutputs;
+  static constexpr int kOperands = kInputs + kOutputs;
   Places<kOperands> places;
   TileNumbers numbers;
+  int which;
+
+  // What a loop gives: the compute type or, of comparisons, truth.
+  struct Results {
+    C values[kOutputs];
+    uint8_t truths[kOutputs];
+    bool are_truths;
+  };
 
   constexpr void operator()(int64_t index) const {
     std::byte* at[kOperands];
     places.find(index, at);
-    C in[L::kInputs];
-    R out[L::kOutputs];
-    const std::byte* ins[L::kInputs];
-    std::byte* outs[L::kOutputs];
-    for (int k = 0; k < L::kInputs; ++k) {
-      in[k] = load_as<C>(at[k], places.dtypes[k]);
-      ins[k] = reinterpret_cast<const std::byte*>(&in[k]);
+    C in[kInputs];
+    for (int k = 0; k < kInputs; ++k) in[k] = load_as<C>(at[k], places.dtypes[k]);
+    Results results{};
+    run_chosen<0, L, Others...>(in, results);
+    for (int k = 0; k < kOutputs; ++k) {
+      const DType dtype = places.dtypes[kInputs + k];
+      if (results.are_truths)
+        store_as(at[kInputs + k], dtype, results.truths[k]);
+      else
+        store_as(at[kInputs + k], dtype, results.values[k]);
     }
-    for (int k = 0; k < L::kOutputs; ++k) outs[k] = reinterpret_cast<std::byte*>(&out[k]);
-    L::template run<C>(TileCall{ins, outs, 1, &numbers});
-    for (int k = 0; k < L::kOutputs; ++k)
-      store_as(at[L::kInputs + k], places.dtypes[L::kInputs + k], out[k]);
+  }
+
+  template <int kNumber, typename First, typename... Rest>
+  constexpr void run_chosen(const C (&in)[kInputs], Results& results) const {
+    if (which == kNumber) return run<First>(in, results);
+    if constexpr (sizeof...(Rest) > 0) run_chosen<kNumber + 1, Rest...>(in, results);
+  }
+
+  template <typename Loop>
+  constexpr void run(const C (&in)[kInputs], Results& results) const {
+    if constexpr (kHasType<Loop, C>) {
+      constexpr bool kTruths = !std::is_same_v<typename Loop::template Result<C>, C>;
+      const std::byte* ins[kInputs];
+      std::byte* outs[kOutputs];
+      for (int k = 0; k < kInputs; ++k) ins[k] = reinterpret_cast<const std::byte*>(&in[k]);
+      for (int k = 0; k < kOutputs; ++k)
+        outs[k] = reinterpret_cast<std::byte*>(kTruths ? static_cast<void*>(&results.truths[k])
+                                                       : &results.values[k]);
+      Loop::template run<C>(TileCall{ins, outs, 1, &numbers});
+      results.are_truths = kTruths;
+    }
   }
 };
 
-template <typename L, typename C>
-Kernel elementwise_on_device(const ElementwisePlan& plan) {
+template <typename C, typename... L>
+Kernel elementwise_on_device(const ElementwisePlan& plan, int which) {
   Kernel kernel;
   kernel.accepts_strides = true;
-  kernel.run = [numbers = plan.numbers](const KernelCall& call) {
-    for_places<L::kInputs + L::kOutputs>(call, [&](const auto& places) {
-      launch(call.stream, places.count, ElementwiseBody<Target, L, C>{places, numbers});
+  kernel.run = [numbers = plan.numbers, which](const KernelCall& call) {
+    using Body = ElementwiseBody<Target, C, L...>;
+    for_places<Body::kOperands>(call, [&](const auto& places) {
+      launch(call.stream, places.count, Body{places, numbers, which});
     });
   };
   return kernel;
 }
 
-// A loop's kernels for the compute types it has.
-template <typename L>
-void add_loop(ElementwiseTable& table) {
-  table[typeid(L)] = [](const ElementwisePlan& plan) {
+// A kernel of loops for each compute type that one of them has.
+template <typename... L>
+void add_loops(ElementwiseTable& table) {
+  constexpr unsigned kTypes = (L::kTypes | ...);
+  const auto make = [](const ElementwisePlan& plan, int which, unsigned types) {
     const DType compute = plan.inputs.front();
-    if constexpr ((L::kTypes & kFloats) != 0) {
-      if (compute == DType::f32) return elementwise_on_device<L, float>(plan);
-      if (compute == DType::f64) return elementwise_on_device<L, double>(plan);
-    }
-    if constexpr ((L::kTypes & kIntegers) != 0)
-      if (compute == DType::i64) return elementwise_on_device<L, int64_t>(plan);
+    if constexpr ((kTypes & kFloats) != 0)
+      if ((types & kFloats) != 0) {
+        if (compute == DType::f32) return elementwise_on_device<float, L...>(plan, which);
+        if (compute == DType::f64) return elementwise_on_device<double, L...>(plan, which);
+      }
+    if constexpr ((kTypes & kIntegers) != 0)
+      if ((types & kIntegers) != 0 && compute == DType::i64)
+        return elementwise_on_device<int64_t, L...>(plan, which);
     return Kernel();
   };
+  int count = 0;
+  const auto add = [&](const std::type_info& type, unsigned types) {
+    table[type] = [make, which = count++, types](const ElementwisePlan& plan) {
+      return make(plan, which, types);
+    };
+  };
+  (add(typeid(L), L::kTypes), ...);
 }
 
 }  // namespace shardproof

@@ -14,10 +14,7 @@ using ElementwiseTable = std::map<std::type_index, std::function<Kernel(const El
 
 template <typename Target>
 struct KernelFamilies {
-  static void add_plain_unary(ElementwiseTable& table);
-  static void add_curved_unary(ElementwiseTable& table);
-  static void add_pairs(ElementwiseTable& table);
-  static void add_steps(ElementwiseTable& table);
+  static void add_elementwise(ElementwiseTable& table);
   static void add_choices(ElementwiseTable& table);
   static void add_moves(DeviceKernels& kernels);
   static void add_reductions(DeviceKernels& kernels);
@@ -31,10 +28,7 @@ DeviceKernels all_families() {
   using Families = KernelFamilies<Target>;
   DeviceKernels kernels;
   ElementwiseTable table;
-  Families::add_plain_unary(table);
-  Families::add_curved_unary(table);
-  Families::add_pairs(table);
-  Families::add_steps(table);
+  Families::add_elementwise(table);
   Families::add_choices(table);
   kernels.add<ElementwisePlan>([table = std::move(table)](const ElementwisePlan& plan) {
     const auto found = plan.type == nullptr ? table.end() : table.find(*plan.type);

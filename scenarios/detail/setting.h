@@ -33,6 +33,8 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& se
 // Only verdict, error, name and line: what a refused case is compared with.
 Expect read_refusal(const JsonReader& expect);
 Expect read_expect(const JsonReader& expect, const Setting& setting);
+// Values, axes and lines that it names must be there. Throws Error at their path.
+void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job);
 
 // Builds one case from the root object with the sweep's settings in it. Throws Error.
 std::vector<Phase> read_phases(const JsonTree& root, const LoadOptions& options);

@@ -95,7 +95,7 @@ int work(const std::string& address) {
   keep_worker(address, own_process);
   CrewOptions options;
   options.join = address;
-  options.process = own_process;
+  options.process = options.number_here = own_process;
   options.processes = all_processes;
   joined = crew_conformance().join(options);
   std::array<char, 9> name{"workers"};

@@ -123,6 +123,16 @@ TEST_F(Cli, AFullDiskIsNamed) {
   EXPECT_NE(read(path("err")).find("standard output: cannot be written"), std::string::npos);
 }
 
+TEST_F(Cli, WhereNothingCanBeWrittenIsSaidBeforeTheFirstCaseRuns) {
+  const std::string run = "run " + write("a.json", kClean);
+  for (const char* option : {" --json ", " --junit ", " --record "})
+    expect_refused(run + option + "/dev/null/out", "/dev/null/out");
+  expect_refused(run + " --json '" + path("") + "'", "cannot be written: Is a directory");
+  expect_refused("bench -b 8 -e 8 --json /dev/null/out", "/dev/null/out: cannot be written");
+  expect_refused(run + " --record " + path("record") + " --json /dev/null/out", "/dev/null/out");
+  EXPECT_FALSE(fs::exists(path("record")));
+}
+
 TEST_F(Cli, TwoRunsWriteEqualBytes) {
   std::vector<std::string> texts;
   for (const char* name : {"1", "2"}) {

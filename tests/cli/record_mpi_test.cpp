@@ -66,15 +66,12 @@ TEST_F(RecordRun, TimesOfRealRanksAreThereAndPositive) {
 }
 
 TEST_F(RecordRun, TheCorpusIsTheSameInRealProcesses) {
-  for (const char* processes : {"2", "8"}) {
-    fs::remove_all(path("a"));
-    const Ran run = tool("run scenarios/corpus --backend local,mpi --record " + path("a") +
-                         " --processes " + processes);
-    EXPECT_EQ(run.code, 0) << run.out;
-    const Ran ran = tool("compare " + path("a") + " --json " + path("out.json"));
-    EXPECT_EQ(ran.code, 0) << ran.out.substr(0, 4000);
-    EXPECT_EQ(read(path("out.json")).find("\"wrong\": 1"), std::string::npos);
-  }
+  const Ran run =
+      tool("run scenarios/corpus --backend local,mpi --processes 3 --record " + path("a"));
+  EXPECT_EQ(run.code, 0) << run.out;
+  const Ran ran = tool("compare " + path("a") + " --json " + path("out.json"));
+  EXPECT_EQ(ran.code, 0) << ran.out.substr(0, 4000);
+  EXPECT_EQ(read(path("out.json")).find("\"wrong\": 1"), std::string::npos);
 }
 
 TEST_F(RecordRun, RepetitionsOfOneBackendTellItsTimes) {

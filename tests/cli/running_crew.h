@@ -13,6 +13,9 @@ namespace shardproof {
 
 std::string read_whole(const std::filesystem::path& path);
 
+// Processes of a run of that file that have joined MPI, whoever started them.
+std::vector<pid_t> mpi_processes_of(const std::string& file);
+
 // A run of a scenario file with a crew of three, started beside this process. Its files are where
 // its output goes.
 class Running {
@@ -52,9 +55,15 @@ class ScenarioFolder {
   std::filesystem::path path_;
 };
 
-// Hurts one of the workers of a run in mid-collective: it is told as a missing rank, and nobody is
-// left.
-void hurt_one(const char* program, const char* backend, int signal, uint64_t seed,
-              const char* word);
+// How one of the workers of a run is hurt, in mid-collective.
+struct Hurt {
+  const char* program = nullptr;
+  const char* backend = nullptr;
+  int signal = 0;
+  const char* word = nullptr;  // that tells of it
+};
+// It is told as a missing rank, and nobody is left; at so many moments. What takes long is waiting
+// for a sign of life, so that two runs go at a time.
+void hurt_one_of_each(const Hurt& hurt, int runs);
 
 }  // namespace shardproof

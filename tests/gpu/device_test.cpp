@@ -131,7 +131,9 @@ TEST(BytesOnDevices, OfNothing) {
 
 TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
   for (const bool waits : {true, false}) {
-    const StandIn stand_in;
+    StandInOptions options;
+    options.runs_ahead = 0;
+    const StandIn stand_in(options);
     const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
     Bytes bytes = Bytes::on_device(device, kSize);
     std::byte* memory = bytes.device_mutate(device);
@@ -148,16 +150,87 @@ TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
   }
 }
 
+// One of two buffers that share contents is read on a stream of its own, late, and given away; the
+// other one is written at once. The program has no order between them, so the contents must have.
+void write_what_another_stream_reads(uint64_t seed, bool on_device) {
+  StandInOptions options;
+  options.seed = seed;
+  const StandIn stand_in(options);
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  Bytes written = Bytes::zeros(kSize);
+  written.device_data(device);
+  Bytes shared = written;
+  device->use(1);
+  Bytes copy = Bytes::on_device(device, kSize);
+  device->copy(copy.device_mutate(device), shared.device_data(device), kSize);
+  shared = Bytes();
+  device->use(0);
+  if (on_device) {
+    add_on(*device, written.device_mutate(device), kSize, 5);
+  } else {
+    written.mutate()[0] = std::byte{5};
+    add_on(*device, written.device_mutate(device), kSize, 0);
+  }
+  EXPECT_EQ(read(written)[0], std::byte{5});
+  device->use(1);
+  EXPECT_EQ(read(copy), std::vector<std::byte>(kSize)) << "seed " << seed;
+}
+
+TEST(BytesOnDevices, AWriteNeverOvertakesAReadOfWhatWasShared) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    write_what_another_stream_reads(seed, true);
+    write_what_another_stream_reads(seed, false);
+  }
+}
+
+// Who uses memory must come behind where it was allocated.
+TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
+  for (const bool follows : {true, false}) {
+    StandInOptions options;
+    options.runs_ahead = 0;
+    const StandIn stand_in(options);
+    const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+    const int allocating = device->current();
+    std::byte* const memory = device->allocate(kSize);
+    device->use(1);
+    if (follows) device->follow({&allocating, 1});
+    const std::vector<std::byte> twos(kSize, std::byte{2});
+    device->to_device(memory, twos.data(), kSize);
+    device->synchronize();
+    std::vector<std::byte> got(kSize);
+    device->to_host(got.data(), memory, kSize);
+    EXPECT_EQ(got == twos, follows);
+    const int both[] = {0, 1};
+    device->release(memory, kSize, both);
+  }
+}
+
+TEST(Device, WhoWaitsForAStreamLooksAround) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  int looks = 0;
+  device->while_waiting([&looks] { ++looks; });
+  StandIn::enqueue_when(
+      device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
+  device->synchronize();
+  EXPECT_GT(looks, 3);
+}
+
 TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  device->start_clock();
   const int64_t before = device->record();
   Bytes bytes = Bytes::on_device(device, kSize);
   add_on(*device, bytes.device_mutate(device), kSize, 1);
   const int64_t after = device->record();
   while (!device->reached(after)) EXPECT_FALSE(device->reached(after) && !device->reached(before));
   EXPECT_TRUE(device->reached(before));
-  EXPECT_GT(device->microseconds_between(before, after), 0);
+  const DeviceSpan whole = device->between(before, after), none = device->between(after, after);
+  EXPECT_GT(whole.start, 0);
+  EXPECT_GT(whole.time, 0);
+  EXPECT_EQ(none.time, 0);
+  EXPECT_NEAR(none.start, whole.start + whole.time, 1e-3);
   device->forget(before);
   EXPECT_GT(device->record(), after);
 }
@@ -168,8 +241,8 @@ TEST(Device, MemoryIsGivenAwayOnlyAfterEveryStreamHasUsedIt) {
   Bytes kept = Bytes::on_device(device, kSize);
   {
     const Bytes source = Bytes::zeros(kSize);
-    const std::byte* from = source.device_data(device);
     device->use(1);
+    const std::byte* from = source.device_data(device);
     device->copy(kept.device_mutate(device), from, kSize);
     device->use(0);
   }

@@ -1,5 +1,6 @@
 #include "shardproof/tests/gpu/kernel_law.h"
 
+#include <algorithm>
 #include <set>
 
 #include "shardproof/localtensor/copy_strided.h"
@@ -10,6 +11,7 @@ namespace shardproof::testing {
 namespace {
 
 constexpr int64_t kLanes = 3;
+constexpr uint64_t kLibraryDraw = 1 << 20;  // beyond the draws for operands
 
 // One input of all lanes: logical contents by copy, and how lanes read them.
 struct Operand {
@@ -175,6 +177,7 @@ class Comparison {
     call.workspace = workspace.device_mutate(device);
     call.memory = device.get();
     call.stream = device->native_stream();
+    if (rng_.integer(kLibraryDraw, 0, 2) == 1) call.gemm = device->gemm();
     kernel.run(call);
     device->check_launch();
     return results;
@@ -197,12 +200,19 @@ std::string dtypes_text(const Comparison& comparison) {
   return text;
 }
 
+// An index that counts from the end is none without a sign.
+bool counts_from_end(const Sample& sample) {
+  return std::any_of(sample.fills.begin(), sample.fills.end(),
+                     [](const std::string& fill) { return fill.starts_with("ints(-"); });
+}
+
 // The sample in its own dtypes, and with all its floats or all its integers of another dtype.
 std::vector<Sample> in_all_dtypes(const Sample& sample) {
   std::vector<Sample> samples{sample};
   for (const DType dtype :
        {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i64,
         DType::i32, DType::i16, DType::i8, DType::u8}) {
+    if (dtype == DType::u8 && counts_from_end(sample)) continue;
     Sample other = sample;
     bool changed = false;
     for (TensorMeta& meta : other.inputs) {

@@ -40,6 +40,7 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   }
   RecordProperty("cases", std::to_string(on_device));
   EXPECT_GT(ops, 70);
+  EXPECT_GT(stand_in.products(), 20);
 }
 
 std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,

@@ -28,9 +28,11 @@ std::shared_ptr<Launcher> join(const CrewOptions& options) {
   machine.patience_seconds = 30;
   NcclParts parts;
   parts.cuda = StandIn(machine).api();
-  parts.load = [](const NcclPlaces&) {
+  parts.load = [cuda = parts.cuda](const NcclPlaces&) {
     stand_in::NcclOptions nccl;
-    nccl.enqueue = StandIn::enqueue;
+    nccl.version = 22907;
+    nccl.memory = cuda;
+    nccl.enqueue = StandIn::enqueue_when;
     return stand_in::nccl_api(nccl);
   };
   return nccl_backend(parts)->manned(options);

@@ -117,10 +117,10 @@ class Rank {
   double run(Exchange& e, Bytes& in, Bytes& out) {
     e.send = in.device_data(device_);
     e.recv = out.device_mutate(device_);
-    transport_->start(e);
+    transport_->start({&e, 1});
     while (!transport_->done()) {
     }
-    return transport_->last_time()->microseconds;
+    return transport_->span()->time;
   }
 
   Exchange exchange(CollectiveKind kind, DType dtype, int64_t count) const {
@@ -202,7 +202,7 @@ class Rank {
   Options options_;
   NcclParts parts_;
   std::shared_ptr<Device> device_;
-  std::unique_ptr<NcclTransport> transport_;
+  std::unique_ptr<Transport> transport_;
   std::vector<int> team_;
 };
 

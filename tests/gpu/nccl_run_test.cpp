@@ -2,10 +2,15 @@
 // processes, and machines that have not what is needed. Each test runs a binary.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <set>
 
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/record.h"
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_crew.h"
 
@@ -41,14 +46,190 @@ TEST(NcclRun, AnOrderOfNcclsIsPinnedByItsEnvironment) {
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
+std::vector<std::string> sorted_lines_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// What a profiler shows is the program: one ncclGroup a process for each group of it.
+TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("groups.json", R"json({
+    "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
+    "ranks": {"all": [
+      "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)", "  s = all_reduce(x, sum)",
+      "z = all_gather(y, dim=0)"]},
+    "truth": ["s = x", "z = x"], "outputs": {}})json");
+  const std::filesystem::path trace = folder.path() / "trace";
+  const Ran ran = stand_in("run " + file + " --backend nccl", "STAND_IN_TRACE=" + trace.string());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  std::vector<std::string> expected;
+  for (int rank = 0; rank < 4; ++rank) {
+    expected.push_back(fmt::format("rank {}: all_gather", rank));
+    expected.push_back(
+        fmt::format("rank {}: all_reduce recv({}) send({})", rank, (rank + 3) % 4, (rank + 1) % 4));
+  }
+  EXPECT_EQ(sorted_lines_of(trace), expected);
+}
+
+// Two buckets of a gradient: while one is reduced on a stream of its own, the next one is computed.
+constexpr const char* kOverlapped = R"json({
+  "version": 1, "mesh": "dp=2",
+  "tensors": {"x": {"shape": [16, 16], "placements": "dp:S(0)"}, "w": {"shape": [16, 16]}},
+  "ranks": {"all": [
+    "a = x @ w", "a = sum(a, dim=0)", "ready = record()",
+    "on comm:", "  wait(ready)", "  ra = all_reduce(a, sum)",
+    "b = sum(x, dim=0)",
+    "on comm:", "  wait(b)", "  rb = all_reduce(b, sum)",
+    "wait(ra)", "u = ra * 2", "wait(rb)", "v = rb * 3"]},
+  "truth": ["u = sum(x @ w, dim=0) * 2", "v = sum(x, dim=0) * 3"],
+  "outputs": {"u": "R", "v": "R"}})json";
+
+// What one GPU's streams were asked for, in the order of asking.
+struct Asked {
+  int stream = 0;
+  std::string what;  // "kernel", "nccl", "record 3.1", "wait 3.1"
+};
+std::vector<Asked> asked_of(const std::filesystem::path& trace, int gpu) {
+  std::vector<Asked> all;
+  std::ifstream in(trace);
+  for (std::string line; std::getline(in, line);) {
+    int of = 0, stream = 0, at = 0;
+    if (std::sscanf(line.c_str(), "gpu %d stream %d: %n", &of, &stream, &at) == 2 && of == gpu)
+      all.push_back({stream, line.substr(static_cast<size_t>(at))});
+  }
+  return all;
+}
+
+// Where `to` waits, behind `at`, for what `from` has recorded behind it; -1: it does not.
+int64_t wait_between(const std::vector<Asked>& all, size_t at, int from, int to) {
+  std::set<std::string> recorded;
+  for (; at < all.size(); ++at) {
+    const auto& [stream, what] = all[at];
+    if (stream == from && what.starts_with("record ")) recorded.insert(what.substr(7));
+    if (stream == to && what.starts_with("wait ") && recorded.contains(what.substr(5)))
+      return static_cast<int64_t>(at);
+  }
+  return -1;
+}
+
+TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
+  const ScenarioFolder folder;
+  const std::filesystem::path trace = folder.path() / "streams";
+  const Ran ran = stand_in("run " + folder.write("two.json", kOverlapped) + " --backend nccl",
+                           "STAND_IN_STREAMS=" + trace.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    const std::vector<Asked> all = asked_of(trace, gpu);
+    std::set<int> computing, calling;
+    std::vector<size_t> kernels, calls;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].what == "kernel") computing.insert(all[i].stream), kernels.push_back(i);
+      if (all[i].what == "nccl") calling.insert(all[i].stream), calls.push_back(i);
+    }
+    ASSERT_EQ(computing.size(), 1u);
+    ASSERT_EQ(calling.size(), 1u);
+    const int main = *computing.begin(), comm = *calling.begin();
+    EXPECT_NE(main, comm);
+    // The call comes behind the kernel that made what it reduces, by an event; and the last kernel
+    // behind the call.
+    const int64_t before = wait_between(all, kernels.front(), main, comm);
+    EXPECT_GE(before, 0);
+    EXPECT_LT(before, static_cast<int64_t>(calls.front()));
+    const int64_t after = wait_between(all, calls.front(), comm, main);
+    EXPECT_GE(after, 0);
+    EXPECT_LT(after, static_cast<int64_t>(kernels.back()));
+  }
+}
+
+// On GPUs whose streams do not wait for events, and without the waits of the program.
+TEST(NcclRun, AWaitThatIsMissingIsSeen) {
+  const ScenarioFolder folder;
+  const std::string run = "run " + folder.write("two.json", kOverlapped) + " --backend nccl";
+  for (const int seed : {1, 2, 3}) {
+    const std::string seeded = fmt::format("STAND_IN_SEED={} ", seed);
+    EXPECT_EQ(stand_in(run, seeded).code, 0);
+    const Ran deaf = stand_in(run, seeded + "STAND_IN_WAITS=0");
+    EXPECT_EQ(deaf.code, 1) << deaf.out;
+    EXPECT_NE(deaf.out.find("wrong values"), std::string::npos) << deaf.out;
+  }
+  std::string racing = kOverlapped;
+  for (const std::string wait : {"\"wait(ra)\", ", "\"wait(rb)\", "})
+    racing.erase(racing.find(wait), wait.size());
+  const Ran ran = stand_in("run " + folder.write("racing.json", racing) + " --backend nccl");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("wrong values"), std::string::npos) << ran.out;
+}
+
+// Each process puts twice, and before the first time tries whether signals come through.
+TEST(NcclRun, PutsAreNcclsOwnWhereItHasThem) {
+  const ScenarioFolder folder;
+  const std::filesystem::path trace = folder.path() / "trace";
+  const auto ran = [&](const std::string& environment, const std::string& note) {
+    const Ran one = stand_in("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
+                             environment);
+    EXPECT_EQ(one.code, 0) << one.out;
+    EXPECT_NE(one.out.find(note), std::string::npos) << one.out;
+  };
+  ran("STAND_IN_NCCL=22809", "puts by ncclSend and ncclRecv (NCCL 2.28.9 has no ncclPutSignal)");
+  ran("STAND_IN_NCCL=22907 STAND_IN_SYMMETRIC=0",
+      "puts by ncclSend and ncclRecv (the GPUs have no symmetric memory)");
+  ran("STAND_IN_NCCL=22907 STAND_IN_TRACE=" + trace.string(), "nccl: puts by ncclPutSignal\n");
+  std::vector<std::string> expected;
+  for (int rank = 0; rank < 3; ++rank) {
+    const int next = (rank + 1) % 3, previous = (rank + 2) % 3;
+    expected.insert(expected.end(), 2, fmt::format("rank {}: put({})", rank, next));
+    expected.push_back(fmt::format("rank {}: signal({})", rank, next));
+    expected.insert(expected.end(), 3, fmt::format("rank {}: wait_signal({})", rank, previous));
+  }
+  EXPECT_EQ(sorted_lines_of(trace), expected);
+}
+
+// A device counts whole microseconds, which the host does not.
+TEST(NcclRun, WhatADeviceDoesIsTimedByItsOwnEvents) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("timed.json", R"json({
+    "version": 1, "mesh": "r=2", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}, "w": {"shape": [8, 8], "dtype": "f8e4m3"}},
+    "ranks": {"all": [
+      "y = gelu(x @ x)", "s = all_reduce(y, sum)", "v = all_reduce(w, max)"]}})json");
+  const std::filesystem::path record = folder.path() / "record";
+  const Ran ran = stand_in("run " + file + " --backend nccl --iters 2 --record " + record.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("estimate"), std::string::npos) << ran.out;
+  int on_device = 0, on_host = 0;
+  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-2.txt")) {
+    const Record one = parse_record(line);
+    const bool by_nccl = one.kind == "all_reduce" && one.line == 2;
+    const bool by_kernel = one.kind == "matmul" || one.kind == "gelu";
+    EXPECT_EQ(one.clock == TimedBy::device, by_nccl || by_kernel) << line;
+    EXPECT_EQ(one.expected != Duration{}, by_nccl) << line;
+    const int64_t past_whole = (one.end - one.start).ps % 1'000'000;
+    if (one.clock == TimedBy::device) {
+      EXPECT_LE(std::min(past_whole, 1'000'000 - past_whole), 100) << line;
+    }
+    ++(one.clock == TimedBy::device ? on_device : on_host);
+  }
+  EXPECT_GE(on_device, 3);
+  EXPECT_GE(on_host, 1);
+}
+
+TEST(NcclRun, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
+  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
+}
+
 TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
-  for (uint64_t seed = 0; seed < 6; ++seed)
-    hurt_one(STAND_IN_PROGRAM, "nccl", SIGKILL, seed, "was killed by signal 9 (SIGKILL)");
+  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
 }
 
 TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
-  for (uint64_t seed = 0; seed < 4; ++seed)
-    hurt_one(STAND_IN_PROGRAM, "nccl", SIGSTOP, seed, "is stopped by signal 19 (SIGSTOP)");
+  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)"}, 4);
 }
 
 TEST(NcclRun, NobodyOutlivesTheCommand) {
@@ -83,6 +264,37 @@ TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
   expect_refused(stand_in(run + "--ranks-per-gpu 0"), "--ranks-per-gpu must be between 1 and");
   expect_refused(stand_in("run scenarios/corpus/collectives --ranks-per-gpu 2"),
                  "--ranks-per-gpu is for backends of several processes; local has none");
+}
+
+// Three processes by hand, the first of them in the foreground.
+Ran by_hand(const std::string& words, const std::string& environment = "") {
+  const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
+  const std::string one = environment + " '" STAND_IN_PROGRAM "' run " + words +
+                          " --backend nccl --rendezvous file:" + meet;
+  return shell("for i in 1 2; do " + one + " --process $i --processes 3 & done; " + one +
+               " --process 0 --processes 3; code=$?; wait; exit $code");
+}
+
+TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
+  const Ran ran = by_hand("scenarios/corpus/collectives");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+  // One GPU each, as those see it that are shown no other.
+  EXPECT_EQ(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=1").code, 0);
+  expect_refused(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=2"),
+                 "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");
+}
+
+TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
+  const std::string job = "SLURM_JOB_ID=" + std::to_string(getpid()) +
+                          " SLURM_STEP_ID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_NODES=1 ";
+  const std::string one = job +
+                          "SLURM_PROCID=$i SLURM_LOCALID=$i '" STAND_IN_PROGRAM
+                          "' run scenarios/corpus/collectives --backend nccl --ranks-per-gpu 2";
+  const Ran ran = shell("for i in 0 1 2; do " + one + " & done; wait");
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
 }
 
 TEST(NcclRun, RanksThatShareAGpuSaySo) {

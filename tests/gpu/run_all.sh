@@ -111,6 +111,17 @@ step bench_all_reduce_2 45 "$PROGRAMS/shardproof" bench --backend nccl --process
   --ranks-per-gpu "$(sharing 2)" -b 8 -e 64M -f 32 --json "$results/bench_all_reduce_2.json" \
   --topology "flat(latency='20 us', bandwidth='2 GB/s')"
 
+step bench_sendrecv_2 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+  --ranks-per-gpu "$(sharing 2)" --collective sendrecv -b 8 -e 64M -f 32 \
+  --json "$results/bench_sendrecv_2.json"
+
+# By the GPU's own events, beside what the simulator and NCCL predict; and how what is put travels.
+step measured 45 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
+  --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
+  --record "$results/measured"
+step one_sided 30 "$PROGRAMS/shardproof" run scenarios/corpus/collectives/one_sided_ring.json \
+  --backend nccl --processes 3 --ranks-per-gpu "$(sharing 3)"
+
 if command -v compute-sanitizer >/dev/null 2>&1; then
   step sanitizer 60 compute-sanitizer --error-exitcode 9 --target-processes all --require-cuda-init no \
     "$PROGRAMS/nccl_probe" bits --ranks 1

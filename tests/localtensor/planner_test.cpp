@@ -152,6 +152,42 @@ TEST(Planner, ChainOverAllOrders) {
   }
 }
 
+// What the search knows of the way that remains saves states and changes no price: a price that is
+// handed in is searched for without.
+TEST(Planner, BoundsOfTheWayThatRemainsChangeNoPrice) {
+  PlannerOptions plain;
+  plain.price = [](const PlanStep& step) { return price_by_bytes(step); };
+  const std::vector<std::vector<Placement>> orders = {
+      {S(0), S(1), S(2)}, {S(1), S(2), S(0)}, {S(1), S(0), S(2)}, {S(1), S(1), S(0)}};
+  for (const auto& [text, shape] : {std::pair{"a=2, b=2, c=2", Dims{8, 8, 8}},
+                                    {"a=2, b=3, c=2", Dims{12, 12, 12}},
+                                    {"a=2, b=2, c=2", Dims{8, 7, 8}}}) {
+    const Mesh mesh = Mesh::parse(text);
+    for (const auto& from : orders)
+      for (const auto& to : orders) {
+        const Spec a(mesh, from, shape, DType::f32), b(mesh, to, shape, DType::f32);
+        const PlannerResult bounded = plan_redistribution(a, b);
+        const PlannerResult blind = plan_redistribution(a, b, plain);
+        EXPECT_NEAR(bounded.price.primary, blind.price.primary, 1e-9 * blind.price.primary)
+            << to_string(a) << " to " << to_string(b);
+        EXPECT_LE(bounded.states, blind.states);
+      }
+  }
+}
+
+// Four axes change places in a circle, or in two.
+TEST(Planner, FourAxesChangePlaces) {
+  const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
+  const auto spec = [&](const char* text) {
+    return Spec::parse(text, mesh, {16, 16, 16, 16}, DType::f32);
+  };
+  for (const char* to : {"a:S(1) b:S(2) c:S(3) d:S(0)", "a:S(1) b:S(0) c:S(3) d:S(2)"}) {
+    const PlannerResult result = plan_redistribution(spec("a:S(0) b:S(1) c:S(2) d:S(3)"), spec(to));
+    EXPECT_EQ(result.price.primary, 2.5 * 16 * 1024) << to;
+    EXPECT_LT(result.states, 1000) << to;
+  }
+}
+
 TEST(Planner, ThousandsOfRanks) {
   const Mesh mesh = Mesh::parse("dp=64, cp=8, tp=16");
   const Dims shape = {4096, 8192, 128};

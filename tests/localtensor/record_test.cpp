@@ -25,6 +25,8 @@ Record full_record() {
   record.state = RecordState::failed;
   record.start = Duration{1'200'001};
   record.end = Duration{5'000'000};
+  record.clock = TimedBy::device;
+  record.expected = Duration{4'300'000};
   record.bytes_sent = Fraction(160, 3);
   record.line = 22;
   record.instance = "layer 3, step 2";
@@ -51,7 +53,8 @@ TEST(Record, PrintsAsOneLineAndParsesBack) {
   EXPECT_EQ(to_string(full_record()),
             "kind=all_reduce ranks=\"4 5 7\" sequence=12 group=tp call=17 members=8 "
             "reduction=premul_sum(0.5) dtype=bf16 sizes=16384,0,3 root=2 stream=comm state=failed "
-            "start=1.200001us end=5us bytes=160/3 line=22 instance=\"layer 3, step 2\"");
+            "start=1.200001us end=5us clock=device expected=4.3us bytes=160/3 line=22 "
+            "instance=\"layer 3, step 2\"");
   EXPECT_EQ(parse_record(to_string(full_record())), full_record());
   EXPECT_EQ(to_string(Record{}), "sequence=0 state=issued");
   EXPECT_EQ(parse_record(to_string(Record{})), Record{});

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -83,6 +84,29 @@ TEST(Pool, BlocksMayBeReleasedOnAnotherThread) {
   Bytes made;
   std::thread([&] { made = Bytes::zeros(1000); }).join();
   EXPECT_EQ(made.data()[999], std::byte{0});
+}
+
+TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
+  void* block = detail::pool_allocate(100'000);
+  const size_t before = detail::pool_cached_bytes();
+  detail::pool_release(block, 100'000);
+  if (detail::pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
+  const auto allocate_and_release = [](std::set<void*>& blocks) {
+    std::thread([&] {
+      // More than a slab, all of them distinct and apart.
+      for (int i = 0; i < 500; ++i) blocks.insert(detail::pool_allocate(900));
+      for (void* block : blocks) detail::pool_release(block, 900);
+    }).join();
+  };
+  std::set<void*> first, second;
+  allocate_and_release(first);
+  allocate_and_release(second);
+  ASSERT_EQ(first.size(), 500u);
+  for (auto it = first.begin(), next = std::next(it); next != first.end(); it = next++)
+    ASSERT_GE(static_cast<std::byte*>(*next) - static_cast<std::byte*>(*it), 900);
+  int again = 0;
+  for (void* block : second) again += first.contains(block);
+  EXPECT_GT(again, 250);
 }
 
 // Released when the pool of this thread is gone.

@@ -26,6 +26,11 @@ bool cut_is_legal(const Strategy& strategy, const Spec& spec, int dim) {
   const Cut cut = strategy.cut;
   if (strategy.blocks > 0 && !cuts_between_blocks(spec, dim, strategy.blocks)) return false;
   if (cut == Cut::any) return true;
+  if (cut == Cut::chunks) {
+    const std::vector<int> axes = spec.axes_of_dim(dim);
+    const Shard& shard = spec.placement(axes.at(0)).shard();
+    return axes.size() == 1 && shard.split == 1 && shard.sizes.empty();
+  }
   const Lanes ranks = spec.mesh().ranks();
   const int64_t first = length(spec.owned(ranks[0], dim));
   for (int64_t i = 0; i < ranks.size(); ++i) {

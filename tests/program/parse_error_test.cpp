@@ -35,12 +35,15 @@ TEST(ParseError, Expressions) {
       {{"y = x +  # why"}, "line 1, column 10: expected a value, found the end of the line"},
       {{"y = x + * 3"}, "line 1, column 9: expected a value, found \"*\""},
       {{"y = (x"}, "line 1, column 7: expected \")\" or an operator, found the end of the line"},
+      {{"y = (1, 2"}, "line 1, column 10: expected \",\" or \")\", found the end of the line"},
+      {{"y = ()"}, "line 1, column 6: expected a value, found \")\""},
+      {{"True = x"}, "line 1, column 1: expected a name that is not reserved, found \"True\""},
       {{"y = [1, 2"}, "line 1, column 10: expected \",\" or \"]\", found the end of the line"},
       {{"y = [1, ]"}, "line 1, column 9: expected a value, found \"]\""},
       {{"y = x[]"}, "line 1, column 7: expected a value, found \"]\""},
-      {{"y = x[::2]"},
-       "line 1, column 8: expected \",\" or \"]\" (a step is written slice(x, start, stop, step)), "
-       "found \":\""},
+      {{"y = x[::2:3]"}, "line 1, column 10: expected \",\" or \"]\", found \":\""},
+      {{"y = x[1...]"}, "line 1, column 8: expected \",\" or \"]\", found \"...\""},
+      {{"None = x"}, "line 1, column 1: expected a name that is not reserved, found \"None\""},
       {{"y = x.t"},
        "line 1, column 7: expected \"T\" after \".\" (there are no methods: write t(x)), found "
        "\"t\""},

@@ -10,7 +10,7 @@ std::string RandomListing::number() {
     case 1: return fmt::format("{}", rng_.bits(draws_++) >> 1);
     case 2: return fmt::format("{}", rng_.uniform(draws_++) * 100);
     case 3: return fmt::format("{}e{}", pick(100), pick(40) - 20);
-    default: return one_of({"true", "false", "inf", "nan", "1.0", "1e-5"});
+    default: return one_of({"true", "false", "True", "inf", "nan", "1.0", "1e-5"});
   }
 }
 
@@ -68,12 +68,17 @@ std::string RandomListing::items(int depth) {
   std::string all = "[";
   for (int64_t i = 0, count = 1 + pick(2); i < count; ++i) {
     if (i > 0) all += ", ";
+    if (pick(4) == 0) {
+      all += one_of({"...", "None"});
+      continue;
+    }
     if (pick(2) == 0) {
       all += binary(depth);
       continue;
     }
     all += (pick(2) == 0 ? binary(depth) : "") + gap() + ":" + gap();
     if (pick(2) == 0) all += binary(depth);
+    if (pick(3) == 0) all += gap() + ":" + gap() + (pick(4) == 0 ? "" : binary(depth));
   }
   return all + "]";
 }
@@ -85,7 +90,10 @@ std::string RandomListing::primary(int depth) {
     case 0: all = number(); break;
     case 1: all = in_hole_ ? number() : text(depth); break;
     case 2: all = "(" + gap() + binary(depth - 1) + gap() + ")"; break;
-    case 3: all = "[" + joined(static_cast<int>(pick(4)), depth - 1) + "]"; break;
+    case 3:
+      all = pick(3) == 0 ? "(" + joined(static_cast<int>(2 + pick(2)), depth - 1) + ")"
+                         : "[" + joined(static_cast<int>(pick(4)), depth - 1) + "]";
+      break;
     case 4: all = call(depth); break;
     default: all = name(depth);
   }

@@ -31,6 +31,14 @@ std::string with_tensor(const std::string& tensor, const std::string& mesh = "tp
   return file("\"tensors\": {\"x\": " + tensor + "}, \"program\": [\"y = x\"]", mesh);
 }
 
+// Of a program of three lines, with this in its `expect`.
+std::string bound(const std::string& expect) {
+  return file(
+      "\"tensors\": {\"x\": {\"shape\": [4]}}, \"program\": [\"y = x\", \"for i in range(2):\", "
+      "\"  h{i} = x\"], \"expect\": {" +
+      expect + "}");
+}
+
 struct Refused {
   std::string text, message;
 };
@@ -144,6 +152,7 @@ TEST(Load, RanksAreTakenOnceEach) {
       {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
        "/ranks/1: rank 1 is taken by two selectors"},
       {ranks("\"all\": [], \"rest\": []"), "rest takes no rank"},
+      {ranks("\"0-2 1\": [], \"rest\": []"), "/ranks/0-2 1: a rank stands twice in \"0-2 1\""},
       {ranks("\"0-4\": []"), "rank 4 does not exist: the world has 4 ranks"},
       {ranks("\"dp=2\": []"), "dp=2 is past the axis"},
       {ranks("\"dq=0\": []"), "unknown axis dq; did you mean \"dp\"?"},
@@ -182,6 +191,22 @@ TEST(Load, ProgramsAreWhole) {
       {file("\"tensors\": {}, \"ranks\": {\"all\": []}, \"truth\": []"),
        "/truth: needs \"outputs\""},
       {file("\"tensors\": {}, \"program\": [], \"truth\": []"), "/truth: belongs to \"ranks\""},
+      {bound("\"values\": {\"yy\": [1]}"),
+       "/expect/values/yy: expected the name of a value, found \"yy\", which no line binds; did "
+       "you "
+       "mean \"y\"?"},
+      {bound("\"local\": {\"h\": {\"all\": [1]}}"),
+       "/expect/local/h: expected the name of a value"},
+      {bound("\"local\": {\"y\": {\"7\": [1]}}"), "/expect/local/y"},
+      {bound("\"placements\": {\"ya\": \"tp:R\"}"), "/expect/placements/ya: expected the name"},
+      {bound("\"placements\": {\"y\": \"tq:R\"}"),
+       "/expect/placements/y: unknown axis tq; did you mean \"tp\"?"},
+      {bound("\"verdict\": \"wrong values\", \"name\": \"Y\""), "/expect/name: expected the name"},
+      {bound("\"verdict\": \"wrong values\", \"line\": 9"),
+       "/expect/line: expected a line from 1 to 3, found 9"},
+      {bound("\"line\": 2"), "/expect/line: \"line\" says where a finding is"},
+      {bound("\"verdict\": \"wrong values\", \"line\": \"> 3\""), "/expect/line: expected a line"},
+      {bound("\"collectives\": {\"all_gatter\": 1}"), "unknown kind of call"},
       {file("\"tensors\": {}, \"program\": [], \"expect\": {\"time\": \"< 1 us\"}"),
        "/expect/time: times need a \"topology\""},
   });

@@ -43,6 +43,10 @@ TEST(Expect, WhatHoldsIsSilent) {
   EXPECT_EQ(missed_text("\"verdict\": \"clean\", \"collectives\": {}, \"bytes\": {\"dp\": 0}"), "");
   EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 4, \"2 * 3\"]}"), "");
   EXPECT_EQ(missed_text("\"values\": {\"y\": \">= 0\"}"), "");
+  // One number is met as one in a list is: rounded to the dtype, truth and nan included.
+  EXPECT_EQ(missed_text("\"values\": {\"y\": 0.1, \"z\": true, \"n\": \"nan\"}",
+                        "\"y = x * 0 + 0.1\", \"z = all(x >= 0)\", \"n = y * inf * 0\""),
+            "");
   EXPECT_EQ(missed_text("\"local\": {\"y\": {\"all\": [2]}}, \"placements\": {\"y\": \"S(0)\"}"),
             "");
 }
@@ -57,7 +61,11 @@ TEST(Expect, WhatIsMissedIsSaid) {
   EXPECT_EQ(missed_text("\"bytes\": {\"dp\": \"< 8\"}", gather),
             "bytes sent over dp of ranks 0 1: < 8, 8\n");
   EXPECT_EQ(missed_text("\"values\": {\"y\": [0, 2, 5, 6]}"), "y[2]: 5, 4\n");
-  EXPECT_EQ(missed_text("\"values\": {\"z\": [0]}"), "values of z: a value of this name, none\n");
+  EXPECT_EQ(missed_text("\"values\": {\"y\": 0.1}", "\"y = x * 0 + 0.10001\""),
+            "y[0]: 0.1, 0.10001000016927719\n");
+  EXPECT_EQ(missed_text("\"values\": {\"y\": false}", "\"y = all(x >= 0)\""), "y: false, 1\n");
+  EXPECT_EQ(missed_text("\"values\": {\"h7\": [0]}", "\"for i in range(1):\", \"  h{i} = x\""),
+            "values of h7: a value of this name, none; did you mean \"h0\"?\n");
   EXPECT_EQ(missed_text("\"local\": {\"y\": {\"1\": [3]}}"),
             "local shape of y on ranks 1: [3], [2] on ranks 1\n");
   EXPECT_EQ(missed_text("\"placements\": {\"y\": \"dp:R\"}"), "placements of y: R, dp:S(0)\n");
@@ -104,6 +112,10 @@ TEST(WholeFile, IsThereWholeOrNotAtAll) {
       EXPECT_EQ(error.where().file, bad);
     }
   }
+  for (const std::string& bad : {(folder / "none" / "x").string(), folder.string()})
+    EXPECT_THROW(check_writable(bad), Error) << bad;
+  for (const std::string& good : {path, (folder / "new.json").string(), std::string("/dev/null")})
+    EXPECT_NO_THROW(check_writable(good)) << good;
   int64_t files = 0;
   for (const auto& entry : fs::directory_iterator(folder)) files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(files, 1);

@@ -49,6 +49,22 @@ TEST(LineTimes, AddsUpALineByRankAndKeepsItsCallsApart) {
   EXPECT_EQ(lines[2].ranks.at(0).bus_bytes, 600);
 }
 
+// What the library says of some of a line's calls is no time of the line.
+TEST(LineTimes, KnowsTheClockAndWhatTheLibraryExpectsWhenAllCallsHaveIt) {
+  Record told = call("all_reduce", 1, Lanes::one(0), 0, 10, 8);
+  told.clock = TimedBy::device;
+  told.expected = us(4);
+  Record untold = told;
+  untold.expected = {};
+  const auto first = [](const std::vector<Record>& records) {
+    return line_times(records)[0].ranks.at(0);
+  };
+  EXPECT_EQ(first({told, told}).expected, us(8));
+  EXPECT_EQ(first({told, told}).by_device, 2);
+  for (const auto& records : {std::vector{told, untold, told}, {untold, told}, {told, untold}})
+    EXPECT_EQ(first(records).expected, us(0));
+}
+
 TEST(LineTimes, ACallIsToldByTheRankThatCameLast) {
   const std::vector<LineTime> lines = line_times({call("all_gather", 1, Lanes::one(0), 0, 10, 8),
                                                   call("all_gather", 1, Lanes::one(1), 8, 10, 8)});

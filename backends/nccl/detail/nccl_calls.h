@@ -10,7 +10,13 @@ namespace shardproof {
 NcclComm comm_of(const NcclSession& session, const Exchange& exchange);
 // `self`: index of this process in the team. Gives NCCL's code; what it says later is to be asked
 // for. A barrier needs room for a byte in `recv`.
-int issue_exchange(const NcclSession& session, const Exchange& exchange, size_t self,
-                   NcclStream stream);
+struct NcclPlace {
+  NcclComm comm = nullptr;
+  NcclStream stream = nullptr;
+  size_t self = 0;
+};
+int issue_exchange(const NcclApi& api, const Exchange& exchange, const NcclPlace& place);
+// Whether it is one collective of NCCL, whose time NCCL can estimate.
+bool is_one_collective(const Exchange& exchange);
 
 }  // namespace shardproof

@@ -4,31 +4,11 @@
 #include <deque>
 
 #include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/detail/group_book.h"
 #include "shardproof/backends/remote/worker.h"
-#include "shardproof/sim/gate.h"
+#include "shardproof/sim/deadlock.h"
 
 namespace shardproof {
-
-// A part of a call in the coordinator's own numbers.
-struct EventPart {
-  Ticket ticket = kDone;
-  int64_t party = 0, lane = 0;
-  int32_t rank = 0;
-  CallSite site;
-};
-
-// What the gate let through, until all who are in it have carried it out.
-struct GateEvent {
-  Order kind = Order::end_part;
-  std::vector<EventPart> parts;
-  Collective collective;  // without counts
-  std::string text;       // of the first part's call
-  int64_t call = 0;       // number in the group
-  int32_t target = -1;    // of a put
-  int64_t bytes = 0;
-  int process = -1;  // of work: whose, and its ticket there
-  Ticket work = kDone;
-};
 
 class JudgingWorld : public World, public Assembly, private GateWitness {
  public:
@@ -80,10 +60,18 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void take_in(std::chrono::milliseconds time);
   void listen();
   void send_events();
+  // What waits for the rest of its group goes without it; false when nothing does.
+  bool break_groups();
   void send_event(const std::shared_ptr<const GateEvent>& event);
+  void send_together(const GroupBook::Together& events);
   void form_teams(const GateEvent& event);
-  void send_parts(const std::shared_ptr<const GateEvent>& event);
-  void send_message(const std::shared_ptr<const GateEvent>& event);
+  // Where in its target's window a put goes; -1: there is no room.
+  int64_t window_offset(const GateEvent& event);
+  // What each process that is in it is told.
+  using Orders = std::map<int, WireWriter>;
+  Orders orders_of(const GateEvent& event);
+  Orders orders_to_parts(const GateEvent& event);
+  Orders orders_to_ends(const GateEvent& event);
   void order(int process, const WireWriter& message, std::shared_ptr<const GateEvent> event);
   bool tell_failures();
   bool quiet();
@@ -92,6 +80,8 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void wait_for_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<Finding> calls_under_way();
+  std::string last_flight() const;
+  bool describe_waiting(const GateEvent& event, Standstill& still) const;
 
   Coordinator& crew_;
   WorldOptions options_;
@@ -101,10 +91,16 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::vector<Origin> origins_;  // by the coordinator's ticket
   std::vector<std::pair<Ticket, Door*>> open_;
   std::deque<GateEvent> events_;
+  GroupBook groups_;
   Reader reader_;
   std::vector<Record> measured_;
   std::vector<std::pair<int, Conclusion>> conclusions_;
   int64_t numbers_ = 0;
+  struct Slot {
+    int64_t offset = 0, bytes = 0;
+  };
+  std::map<std::pair<int32_t, int64_t>, Slot> slots_;  // by rank and number
+  int64_t window_used_ = 0;
   std::optional<Loss> loss_;
   Clock::time_point moved_ = Clock::now(), looked_ = Clock::now();
   bool closed_ = false;

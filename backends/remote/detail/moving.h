@@ -27,6 +27,7 @@ struct Moving {
   bool on_device = false;         // `out` and `in` lie in the transport's memory
   bool unfolded = false;          // of a reduction that the transport does not make
   int64_t target = -1, slot = 0;  // of a put that lands here
+  int64_t begun = 0;              // event of the device, where it is measured
 };
 // A meeting of `parts` and `members`, in the way that its transport likes best; false when no other
 // process has a part, and all is done already.

@@ -60,10 +60,24 @@ void Arena::give(void* memory) {
     const auto before = std::prev(next);
     if (before->first + before->second == start) {
       before->second += size;
-      return;
+      return trim(before->first);
     }
   }
   free_.emplace(start, size);
+  trim(start);
+}
+
+// What opening takes grows with the pages that were ever touched: a large end that is free is
+// forgotten, and closed for good.
+void Arena::trim(int64_t free_from) {
+  constexpr int64_t kWorthwhile = int64_t{1} << 20;
+  const int64_t start = rounded(free_from, kPage), end = rounded(reached_, kPage);
+  if (free_from + free_.at(free_from) < reached_ || end - start < kWorthwhile) return;
+  const size_t size = static_cast<size_t>(end - start);
+  SP_CHECK(mprotect(base_ + start, size, PROT_NONE) == 0 &&
+               madvise(base_ + start, size, MADV_DONTNEED) == 0,
+           "the arena cannot be closed");
+  reached_ = start;
 }
 
 bool Arena::holds(const void* memory, int64_t bytes) const {

@@ -39,35 +39,46 @@ class Arena {
 
  private:
   void protect(int protection);
+  void trim(int64_t free_from);
   std::byte* base_ = nullptr;
   int64_t bytes_, reached_ = 0, in_use_ = 0;
   int open_ = 0;
   std::map<int64_t, int64_t> free_, taken_;  // offset -> bytes
 };
 
+struct StandInStream;
 struct StandInEvent {
   // Whoever waits for an event waits for its last record so far, on whatever stream that is: a
   // later one on another stream may come up first.
   int64_t asked = 0;  // how often it was recorded
   std::set<int64_t> reached;
-  double time = 0;  // of the last time, in milliseconds
+  int number = 0;                   // of those of the machine
+  StandInStream* stream = nullptr;  // of the last record
+  double time = 0;                  // of the last time, in milliseconds
+};
+
+// One or both of them: what touches no memory and has to be true, then what may touch it.
+struct StandInWork {
+  StandIn::Work until, touch;
 };
 
 struct StandInStream {
   StandIn::Machine* machine = nullptr;
-  int device = 0;
-  std::deque<StandIn::Work> queue;
+  int device = 0, number = 0;  // in order of making
+  std::deque<StandInWork> queue;
   bool running = false;
 };
 
 struct StandIn::Machine {
   explicit Machine(const StandInOptions& options);
-  void enqueue(StandInStream& stream, StandIn::Work work);
+  void enqueue(StandInStream& stream, StandInWork work);
   // Runs what a stream holds, at most `most` pieces; true when anything moved.
   bool advance(StandInStream& stream, int64_t most);
   // Until the stream is empty. When nothing moves any more, the program would hang: it ends.
   void drain(StandInStream& stream);
-  void stir();  // somebody polls: streams come on by chance
+  // Somebody polls for what is in this stream: it comes on by chance, or what it waits for does.
+  void stir(StandInStream* stream);
+  void tell(const StandInStream& stream, const std::string& what);  // to the trace
 
   std::recursive_mutex lock;
   StandInOptions options;
@@ -76,8 +87,12 @@ struct StandIn::Machine {
   uint64_t draws = 0;
   double clock = 0;                                     // milliseconds
   std::vector<std::unique_ptr<StandInStream>> streams;  // in order of making
+  int made_streams = 0;
   std::set<std::unique_ptr<StandInEvent>> events;
   std::map<std::thread::id, int> selected;  // device of each thread
+  int64_t products = 0;                     // of matrices, asked of its library
 };
+
+void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine);
 
 }  // namespace shardproof

@@ -123,16 +123,16 @@ void Bundle::finish(NcclCall& call) {
   std::memcpy(call.recv, mine.data(), static_cast<size_t>(mine.elements() * size_of(mine.dtype)));
 }
 
-bool Bundle::advance() {
-  if (!begun_) begin();
-  begun_ = true;
+bool Bundle::heard() {
   peers_.pump();
   bool complete = !stuck_;
   for (int peer = 0; peer < peers_.size(); ++peer)
     if (peer != peers_.rank()) complete = hear(peer) && complete;
-  if (!complete || stuck_ || !peers_.all_sent()) return false;
+  return complete && !stuck_ && peers_.all_sent();
+}
+
+void Bundle::finish() {
   for (NcclCall& call : calls_) finish(call);
-  return true;
 }
 
 }  // namespace shardproof::stand_in

@@ -1,8 +1,10 @@
 // A stand-in for NCCL: its functions over host memory, between processes of this machine, for tests
 // on machines without a GPU. Calls become work of a stream and move contents when the stream gets
-// there and the peers do; they end late. Reductions have the bits of `reference`. Misuse is
-// answered as NCCL answers it: calls that do not match never end, a peer that is gone is an
-// asynchronous error, a communicator that was aborted is no argument any more.
+// there and the peers do; they end late. Reductions have the bits of `reference`. A communicator
+// that does not wait has its calls in no stream before it says so. Misuse is answered as NCCL
+// answers it: calls that do not match never end, a peer that is gone is an asynchronous error, a
+// communicator that was aborted, or has calls on their way, is no argument; what is simulated on
+// one that does not wait is made.
 //
 // Like NCCL's, its state belongs to the process.
 #pragma once
@@ -14,19 +16,25 @@
 
 namespace shardproof::stand_in {
 
-// Puts work into a stream: it is tried, in the stream's turn, until it says that it is done.
-using Enqueue = std::function<void(void* stream, std::function<bool()> attempt)>;
+// Puts work into a stream, in whose turn it is done when `until` is true; only then it may touch
+// device memory.
+using Enqueue =
+    std::function<void(void* stream, std::function<bool()> until, std::function<bool()> work)>;
 
 struct NcclOptions {
   int version = 22809;
   ReductionSchedule order;       // in which it adds
   bool ranks_are_nodes = false;  // of its tree: each rank is a machine of its own
+  std::string trace;  // a file for a line on each group: who makes which calls in it; empty: none
+  bool symmetric = true;  // peers reach each other's memory
   Enqueue enqueue;
+  CudaApi memory;  // where ncclMemAlloc takes it
 };
 NcclApi nccl_api(const NcclOptions& options);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, NCCL_ALGO and NCCL_MAX_CTAS are NCCL's own.
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO and NCCL_MAX_CTAS
+// are NCCL's own.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in

@@ -39,13 +39,13 @@ struct NcclCall {
 class Bundle {
  public:
   Bundle(Peers& peers, std::vector<NcclCall> calls, ReductionSchedule order);
-  // One step; true when everything is done. Contents are read at the first.
-  bool advance();
+  void begin();  // contents are read here
+  bool heard();  // whether all has come, and gone
+  void finish();
   bool stuck() const { return stuck_; }  // a peer brings another call
   bool lost() const { return lost_; }    // a peer that is needed is gone
 
  private:
-  void begin();
   bool hear(int peer);
   void finish(NcclCall& call);
 
@@ -53,7 +53,7 @@ class Bundle {
   std::vector<NcclCall> calls_;
   ReductionSchedule order_;
   std::vector<size_t> heard_;  // of each peer, how many of the calls it takes part in
-  bool begun_ = false, stuck_ = false, lost_ = false;
+  bool stuck_ = false, lost_ = false;
 };
 
 }  // namespace shardproof::stand_in

@@ -27,18 +27,24 @@ StandInOptions machine_in_environment() {
   options.devices = number_in("STAND_IN_GPUS", 8);
   options.driver_version = number_in("STAND_IN_DRIVER", 13000);
   options.patience_seconds = 60;
+  options.seed = static_cast<uint64_t>(number_in("STAND_IN_SEED", 1));
+  options.waits = number_in("STAND_IN_WAITS", 1) != 0;
+  if (const char* const trace = std::getenv("STAND_IN_STREAMS")) options.trace = trace;
   return options;
 }
 
 NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
   NcclParts parts;
   parts.cuda = cuda;
-  parts.load = [](const NcclPlaces&) {
+  parts.load = [cuda](const NcclPlaces&) {
     stand_in::NcclOptions options;
     options.version = number_in("STAND_IN_NCCL", 22809);
+    if (const char* const trace = std::getenv("STAND_IN_TRACE")) options.trace = trace;
     options.order = pinned_order();
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
-    options.enqueue = StandIn::enqueue;
+    options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
+    options.memory = cuda;
+    options.enqueue = StandIn::enqueue_when;
     return stand_in::nccl_api(options);
   };
   return parts;

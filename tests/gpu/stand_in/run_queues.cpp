@@ -1,6 +1,9 @@
-#include <algorithm>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "shardproof/localtensor/error.h"
@@ -17,17 +20,24 @@ constexpr size_t kLongest = 512;
 StandIn::Machine::Machine(const StandInOptions& given)
     : options(given), arena(given.device_bytes * std::max(given.devices, 1)), rng(given.seed, 0) {}
 
-void StandIn::Machine::enqueue(StandInStream& stream, StandIn::Work work) {
+void StandIn::Machine::enqueue(StandInStream& stream, StandInWork work) {
   stream.queue.push_back(std::move(work));
   if (stream.queue.size() > kLongest) advance(stream, kLongest / 2);
+  if (options.runs_ahead == 0 || rng.integer(draws++, 0, options.runs_ahead) != 0) return;
+  const auto ahead = rng.integer(draws++, 0, static_cast<int64_t>(streams.size()));
+  advance(*streams[static_cast<size_t>(ahead)], kLongest);
 }
 
 bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
   if (stream.running) return false;  // work that polls does not start itself again
   stream.running = true;
-  const Arena::Open open(arena);
+  std::optional<Arena::Open> open;  // which takes longer than most work
   int64_t done = 0;
-  while (done < most && !stream.queue.empty() && stream.queue.front()()) {
+  while (done < most && !stream.queue.empty()) {
+    const StandInWork& next = stream.queue.front();
+    if (next.until && !next.until()) break;
+    if (next.touch && !open) open.emplace(arena);
+    if (next.touch && !next.touch()) break;
     stream.queue.pop_front();
     clock += 0.001;
     ++done;
@@ -56,14 +66,35 @@ void StandIn::Machine::drain(StandInStream& stream) {
   }
 }
 
-void StandIn::Machine::stir() {
+void StandIn::Machine::stir(StandInStream* stream) {
+  if (stream == nullptr || stream->queue.empty()) return;
+  const int64_t most = rng.integer(draws++, 0, 3);
+  if (most == 0 || advance(*stream, most)) return;
   for (size_t i = 0; i < streams.size(); ++i) advance(*streams[i], rng.integer(draws++, 0, 3));
+}
+
+void StandIn::Machine::tell(const StandInStream& stream, const std::string& what) {
+  if (options.trace.empty()) return;
+  const std::string line =
+      fmt::format("gpu {} stream {}: {}\n", stream.device, stream.number, what);
+  const int file = ::open(options.trace.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+  SP_CHECK(::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()),
+           "no trace is written");
+  ::close(file);
 }
 
 void StandIn::enqueue(void* stream, Work work) {
   auto& its = *static_cast<StandInStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
-  its.machine->enqueue(its, std::move(work));
+  its.machine->tell(its, "kernel");
+  its.machine->enqueue(its, {{}, std::move(work)});
+}
+
+void StandIn::enqueue_when(void* stream, Work until, Work work) {
+  auto& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  its.machine->tell(its, "nccl");
+  its.machine->enqueue(its, {std::move(until), std::move(work)});
 }
 
 int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }

@@ -13,6 +13,8 @@ using Machine = StandIn::Machine;
 using MachinePointer = std::shared_ptr<Machine>;
 
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35;
+constexpr int kPoison = 0xAB;
+constexpr size_t kMostPoison = 64 << 10;  // pages that are touched make every opening take longer
 
 StandInStream& stream_of(void* stream) { return *static_cast<StandInStream*>(stream); }
 StandInEvent& event_of(void* event) { return *static_cast<StandInEvent*>(event); }
@@ -47,13 +49,14 @@ int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, Cuda
   if (way == CudaCopy::to_device)
     staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   const auto size = static_cast<int64_t>(bytes);
-  m->enqueue(stream_of(stream), [=, arena = &m->arena, staged = std::move(staged)] {
+  const auto touch = [=, arena = &m->arena, staged = std::move(staged)] {
     SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size), "a copy to what is no memory");
     SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
              "a copy from what is no memory");
     std::memcpy(to, way == CudaCopy::to_device ? staged.data() : from, bytes);
     return true;
-  });
+  };
+  m->enqueue(stream_of(stream), {{}, touch});
   return 0;
 }
 
@@ -68,11 +71,19 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     }
     SP_CHECK(stream_of(stream).device == m->selected[std::this_thread::get_id()],
              "memory is asked of the stream of another device");
-    return *memory == nullptr ? kOutOfMemory : 0;
+    if (*memory == nullptr) return kOutOfMemory;
+    // Nobody may use it who does not come behind this.
+    const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
+      std::memset(memory, kPoison, bytes);
+      return true;
+    };
+    m->enqueue(stream_of(stream), {{}, poison});
+    return 0;
   };
   api.release = [m](void* memory, void* stream) {
     const std::lock_guard guard(m->lock);
-    m->enqueue(stream_of(stream), [m = m.get(), memory] { return m->arena.give(memory), true; });
+    const auto touch = [m = m.get(), memory] { return m->arena.give(memory), true; };
+    m->enqueue(stream_of(stream), {{}, touch});
     return 0;
   };
   api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
@@ -86,12 +97,15 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
     auto made = std::make_unique<StandInStream>();
     made->machine = m.get();
     made->device = m->selected[std::this_thread::get_id()];
+    made->number = m->made_streams++;
     *stream = m->streams.emplace_back(std::move(made)).get();
     return 0;
   };
   api.drop_stream = [m](void* stream) {
     const std::lock_guard guard(m->lock);
     m->drain(stream_of(stream));
+    for (const auto& event : m->events)
+      if (event->stream == stream) event->stream = nullptr;
     std::erase_if(m->streams, [&](const auto& each) { return each.get() == stream; });
     return 0;
   };
@@ -105,7 +119,9 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
 void record_events(CudaApi& api, const MachinePointer& m) {
   api.make_event = [m](void** event) {
     const std::lock_guard guard(m->lock);
-    *event = m->events.insert(std::make_unique<StandInEvent>()).first->get();
+    auto made = std::make_unique<StandInEvent>();
+    made->number = static_cast<int>(m->events.size()) + 1;
+    *event = m->events.insert(std::move(made)).first->get();
     return 0;
   };
   // Work that still names the event runs on; the machine keeps it.
@@ -114,23 +130,30 @@ void record_events(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     StandInEvent& its = event_of(event);
     const int64_t number = ++its.asked;
-    m->enqueue(stream_of(stream), [&its, number, m = m.get()] {
+    its.stream = &stream_of(stream);
+    m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
+    const auto reach = [&its, number, m = m.get()] {
       its.reached.insert(number);
       its.time = m->clock;
       return true;
-    });
+    };
+    m->enqueue(stream_of(stream), {reach, {}});
     return 0;
   };
   api.wait_event = [m](void* stream, void* event) {
     const std::lock_guard guard(m->lock);
     StandInEvent& its = event_of(event);
-    m->enqueue(stream_of(stream),
-               [&its, number = its.asked] { return number == 0 || its.reached.contains(number); });
+    m->tell(stream_of(stream), fmt::format("wait {}.{}", its.number, its.asked));
+    if (!m->options.waits) return 0;
+    const auto reached = [&its, number = its.asked] {
+      return number == 0 || its.reached.contains(number);
+    };
+    m->enqueue(stream_of(stream), {reached, {}});
     return 0;
   };
   api.query_event = [m](void* event, bool* reached) {
     const std::lock_guard guard(m->lock);
-    m->stir();
+    m->stir(event_of(event).stream);
     *reached =
         event_of(event).asked == 0 || event_of(event).reached.contains(event_of(event).asked);
     return 0;
@@ -153,7 +176,13 @@ CudaApi StandIn::api() const {
   hold_memory(api, machine_);
   order_streams(api, machine_);
   record_events(api, machine_);
+  multiply_matrices(api, machine_);
   return api;
+}
+
+int64_t StandIn::products() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->products;
 }
 
 int64_t StandIn::bytes_in_use() const {

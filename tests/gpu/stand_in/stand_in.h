@@ -1,8 +1,10 @@
 // StandIn: GPUs made of host memory, behind CudaApi. What is asked of a stream is queued and runs
-// as late as CUDA allows: when somebody synchronizes, waits or polls; so a wait that was forgotten
-// shows as wrong contents on a machine without a GPU. Device memory cannot be touched but by queued
-// work: host code that follows a device address dies at once. Released memory is poisoned. Any
-// number of threads may use one StandIn.
+// as late as CUDA allows: when somebody synchronizes, waits or polls for it, and of other streams
+// only what that depends on; now and then one runs ahead of all others. So a wait that was
+// forgotten shows as wrong contents on a machine without a GPU. Device memory cannot be touched but
+// by queued work: host code that follows a device address dies at once. Memory is poisoned when a
+// stream comes to where it is allocated, and to where it is released. Any number of threads may use
+// one StandIn.
 #pragma once
 
 #include <functional>
@@ -17,11 +19,16 @@ struct StandInOptions {
   int driver_version = 13000;  // 0: no driver
   int capability = 90;
   int64_t device_bytes = int64_t{1} << 30;
-  uint64_t seed = 1;         // of how far streams come when somebody polls
+  uint64_t seed = 1;         // of how far streams come when somebody polls, and which run ahead
+  int runs_ahead = 8;        // each so many times that something is asked for, one does; 0: none
   int patience_seconds = 0;  // work may wait for other processes so long
+  bool waits = true;         // streams for events; a machine on which they do not is a broken one
+  // A file for a line on each thing that streams are asked for, as profilers show it; empty: none.
+  std::string trace;
 };
 
-// What the environment says of it: STAND_IN_GPUS, STAND_IN_DRIVER.
+// What the environment says of it: STAND_IN_GPUS, STAND_IN_DRIVER, STAND_IN_SEED, STAND_IN_WAITS,
+// and STAND_IN_STREAMS, the file of the trace.
 StandInOptions machine_in_environment();
 
 class StandIn {
@@ -33,10 +40,13 @@ class StandIn {
   // device memory. False: it cannot go on yet and is tried again, nothing behind it runs.
   using Work = std::function<bool()>;
   static void enqueue(void* stream, Work work);
+  // The same of NCCL, once `until` is true, which touches nothing; asking that costs less.
+  static void enqueue_when(void* stream, Work until, Work work);
   // The ordinal of the device that a stream belongs to.
   static int device_of(void* stream);
 
   int64_t bytes_in_use() const;  // not released, all devices
+  int64_t products() const;      // of matrices that its library was asked for
 
   struct Machine;
 

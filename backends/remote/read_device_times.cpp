@@ -1,0 +1,73 @@
+#include <algorithm>
+
+#include "shardproof/backends/remote/detail/device_times.h"
+
+namespace shardproof {
+namespace {
+
+constexpr size_t kMostUnread = 1024;
+
+Duration of_microseconds(double microseconds) { return duration_of_seconds(microseconds * 1e-6); }
+
+}  // namespace
+
+DeviceTimes::~DeviceTimes() {
+  for (const Marks& marks : unread_)
+    for (const int64_t event : {marks.from, marks.to}) device_->forget(event);
+}
+
+void DeviceTimes::start(std::shared_ptr<Device> device, Duration now) {
+  device_ = std::move(device);
+  started_ = now;
+  if (device_ != nullptr) device_->start_clock();
+}
+
+void DeviceTimes::watch(Ticket ticket, const std::function<void()>& body) {
+  if (device_ == nullptr) return body();
+  const int64_t launches = device_->launches(), from = begin();
+  body();
+  if (device_->launches() == launches) return device_->forget(from);
+  end(ticket, from);
+}
+
+void DeviceTimes::end(Ticket ticket, int64_t begun) {
+  unread_.push_back({ticket, begun, device_->record()});
+  while (unread_.size() > kMostUnread && device_->reached(unread_.front().to)) read_first();
+}
+
+void DeviceTimes::read_first() {
+  const Marks marks = unread_.front();
+  unread_.pop_front();
+  add(marks.ticket, device_->between(marks.from, marks.to));
+  device_->forget(marks.from);
+  device_->forget(marks.to);
+}
+
+// A call that went in pieces takes from the first to the last.
+void DeviceTimes::add(Ticket ticket, const DeviceSpan& span) {
+  const Duration start = started_ + of_microseconds(span.start);
+  const Duration end = start + of_microseconds(span.time);
+  const auto [at, first] = times_.try_emplace(ticket, start, end);
+  if (first) return;
+  at->second.first = std::min(at->second.first, start);
+  at->second.second = std::max(at->second.second, end);
+}
+
+void DeviceTimes::expect(Ticket ticket, double microseconds) {
+  expected_[ticket] += of_microseconds(microseconds);
+}
+
+TicketTimes DeviceTimes::of(Ticket ticket, const TicketTimes& host) {
+  if (!unread_.empty()) device_->synchronize();
+  while (!unread_.empty()) read_first();
+  TicketTimes times = host;
+  if (const auto own = times_.find(ticket); own != times_.end()) {
+    times.start = LaneTimes(own->second.first);
+    times.end = LaneTimes(own->second.second);
+    times.clock = TimedBy::device;
+  }
+  if (const auto own = expected_.find(ticket); own != expected_.end()) times.expected = own->second;
+  return times;
+}
+
+}  // namespace shardproof

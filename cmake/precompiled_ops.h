@@ -1,0 +1,8 @@
+// What nearly every source of ops includes; read once (cmake/rooms.cmake).
+#pragma once
+
+#include <any>
+
+#include "shardproof/cmake/precompiled_nouns.h"
+#include "shardproof/ops/builder.h"
+#include "shardproof/ops/op.h"

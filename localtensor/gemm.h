@@ -1,0 +1,40 @@
+// Gemm: matrix products on a device by a library of its maker, in that library's terms:
+// matrices are column-major, and a product is result = alpha * a b, plus a bias for each row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shardproof/localtensor/dtype.h"
+
+namespace shardproof {
+
+class DeviceMemory;
+
+// Element (i, j) lies at i + j * leading, in elements; `transposed`: it is read as (j, i).
+struct GemmMatrix {
+  const std::byte* start = nullptr;
+  bool transposed = false;
+  int64_t leading = 0, batch_stride = 0;
+};
+
+struct GemmCall {
+  int64_t rows = 0, columns = 0, depth = 0, batch = 1;
+  GemmMatrix a, b;              // rows x depth and depth x columns, as they are read
+  std::byte* result = nullptr;  // rows x columns
+  int64_t leading = 0, batch_stride = 0;
+  DType dtype = DType::f32;    // of a, b, bias and result
+  DType compute = DType::f32;  // sums are kept so, and rounded once at the end: f32 or f64
+  double alpha = 1;
+  const std::byte* bias = nullptr;  // `rows` elements, dense; null: none
+};
+
+class Gemm {
+ public:
+  virtual ~Gemm() = default;
+  // In the stream, with memory that is given back behind it. False: the library has nothing for
+  // this call, and nothing was asked of the stream.
+  virtual bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,16 @@
+// A contraction as a matrix product of a library: where its letters are one range of rows, of
+// columns, of terms and of products each, and strides are those of matrices.
+#pragma once
+
+#include <optional>
+
+#include "shardproof/localtensor/gemm.h"
+#include "shardproof/ops/contraction.h"
+
+namespace shardproof {
+
+// Nothing: it is none, or the library has no such dtypes. The views of `call` lie on a device.
+std::optional<GemmCall> plan_gemm(const ContractionPlan& plan, const KernelCall& call,
+                                  int64_t lane);
+
+}  // namespace shardproof

@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/scenarios/detail/setting.h"
+#include "shardproof/scenarios/detail/visit_listing.h"
+
+namespace shardproof {
+namespace {
+
+// Whether the holes of h{i} can be filled to make the name.
+bool can_be(const NameTemplate& bound, const std::string& name) {
+  size_t at = 0, least = bound.holes.size();  // no hole is filled with nothing
+  for (const std::string& text : bound.texts) least += text.size();
+  if (name.size() < least) return false;
+  for (const std::string& text : bound.texts) {
+    const size_t found = name.find(text, at);
+    if (found == std::string::npos || (at == 0 && found > 0)) return false;
+    at = found + text.size();
+  }
+  return !bound.plain() ? name.ends_with(bound.texts.back()) : at == name.size();
+}
+
+class KnownNames {
+ public:
+  explicit KnownNames(const Job& job) {
+    for (const JobInput& input : job.inputs) plain_.push_back(input.name);
+    for (const JobOutput& output : job.outputs) plain_.push_back(output.name);
+    if (job.program) add(*job.program);
+    if (job.truth) add(*job.truth);
+    for (const JobListing& listing : job.ranks) add(listing.listing);
+  }
+  void check(const std::string& name, const JsonReader& reader) const {
+    if (std::find(plain_.begin(), plain_.end(), name) != plain_.end()) return;
+    for (const NameTemplate& bound : with_holes_)
+      if (can_be(bound, name)) return;
+    NearestName nearest(name);
+    for (const std::string& known : plain_) nearest.offer(known);
+    reader.refuse(fmt::format("expected the name of a value, found \"{}\", which no line binds{}",
+                              name, nearest.hint()));
+  }
+
+ private:
+  void add(const Listing& listing) {
+    for (const NameTemplate& name : names_bound(listing))
+      if (name.plain())
+        plain_.push_back(name.texts[0]);
+      else
+        with_holes_.push_back(name);
+  }
+
+  std::vector<std::string> plain_;
+  std::vector<NameTemplate> with_holes_;
+};
+
+void check_axes(const JsonReader& placements, const Job& job) {
+  for (const PlacementText& one : parse_placements(placements.text())) {
+    if (one.axis.empty()) continue;  // R, of all axes
+    NearestName nearest(one.axis);
+    bool known = false;
+    for (const auto& [key, mesh] : job.meshes)
+      for (const MeshAxis& axis : mesh.axes()) {
+        known = known || axis.name == one.axis;
+        nearest.offer(axis.name);
+      }
+    if (!known) placements.refuse(fmt::format("unknown axis {}{}", one.axis, nearest.hint()));
+  }
+}
+
+int64_t most_lines(const Job& job) {
+  size_t most = job.program ? job.program->lines.size() : 0;
+  for (const JobListing& listing : job.ranks) most = std::max(most, listing.listing.lines.size());
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
+
+void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job) {
+  // What is refused has neither values nor, perhaps, lines.
+  if (expect.verdict == Verdict::bad_input) return;
+  const KnownNames known(job);
+  if (reader.has("name")) known.check(expect.name, reader.at("name"));
+  for (const char* key : {"values", "local", "placements"}) {
+    if (!reader.has(key)) continue;
+    for (const auto& [name, entry] : reader.at(key).members()) {
+      known.check(name, entry);
+      if (std::string_view(key) == "placements") check_axes(entry, job);
+    }
+  }
+  if (!expect.line) return;
+  const int64_t lines = most_lines(job);
+  bool met = false;
+  for (int64_t line = 1; line <= lines; ++line) met = met || expect.line->holds(line);
+  if (!met)
+    reader.at("line").refuse(
+        fmt::format("expected a line from 1 to {}, found {}", lines, to_string(*expect.line)));
+}
+
+}  // namespace shardproof

@@ -1,0 +1,203 @@
+// Runs whose processes somebody else has started: by mpirun, as srun does, or by hand. Each test
+// runs the binary; a script below mpirun plays the other starters, since MPI has to know its
+// processes.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "shardproof/tests/cli/run_tool.h"
+#include "shardproof/tests/cli/running_crew.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMpirun = "mpirun --allow-run-as-root --oversubscribe -q -n ";
+constexpr const char* kClean =
+    R"json({"version": 1, "mesh": "tp=4", "tensors": {"x": {"shape": [8]}},
+  "ranks": {"all": ["y = all_reduce(x, sum)"]}})json";
+constexpr const char* kMismatch = R"json({"version": 1, "mesh": "tp=4",
+  "tensors": {"x": {"shape": [8]}},
+  "ranks": {"0": ["y = all_reduce(x, sum)"], "rest": ["y = all_reduce(x, max)"]}})json";
+// R is the number of a process, N how many there are; mpirun's own words are forgotten.
+constexpr const char* kScript = R"(R=$OMPI_COMM_WORLD_RANK N=$OMPI_COMM_WORLD_SIZE
+unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK
+)";
+
+size_t count_of(const std::string& text, const std::string& words) {
+  size_t count = 0;
+  for (size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1))
+    ++count;
+  return count;
+}
+
+class Join : public testing::Test {
+ protected:
+  Join() : clean_(folder_.write("clean.json", kClean)) {}
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  static Ran mpirun(int processes, const std::string& words) {
+    return shell(kMpirun + std::to_string(processes) + " '" SHARDPROOF_PROGRAM "' " + words +
+                 " </dev/null");
+  }
+  // Three processes, each by a line of the shell.
+  Ran played(const std::string& line, const std::string& more = "") const {
+    const std::string script = folder_.write("script.sh", kScript + line + "\n");
+    return shell(std::string(kMpirun) + "3 sh '" + script + "' '" SHARDPROOF_PROGRAM "' run " +
+                 clean_ + " --backend mpi " + more + " </dev/null");
+  }
+  static void expect_clean(const Ran& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_EQ(count_of(ran.out, "0 surprises"), 1u) << ran.out;
+    EXPECT_EQ(count_of(ran.out, "\033"), 0u) << ran.out;  // a colour
+  }
+  static void expect_refused(const Ran& ran, const std::string& message) {
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_EQ(count_of(ran.out, message), 1u) << message << "\n" << ran.out;
+  }
+  ScenarioFolder folder_;
+  std::string clean_;
+};
+
+TEST_F(Join, ProcessesOfMpirunAreTheWorkers) {
+  for (const int processes : {2, 4, 6})  // 6: more than ranks
+    expect_clean(mpirun(processes, "run " + clean_ + " --backend mpi"));
+  const std::string report = path("report.json");
+  expect_clean(mpirun(3, "run scenarios/corpus/collectives --backend mpi --json " + report));
+  const std::string simulated = path("simulated.json");
+  EXPECT_EQ(tool("run scenarios/corpus/collectives --json " + simulated).code, 0);
+  EXPECT_EQ(report_without_backend(report), report_without_backend(simulated));
+}
+
+TEST_F(Join, OneOfThemTellsTheVerdict) {
+  const Ran ran = mpirun(4, "run " + folder_.write("mismatch.json", kMismatch) + " --backend mpi");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_EQ(count_of(ran.out, "mismatch in group world"), 1u) << ran.out;
+}
+
+TEST_F(Join, OneOfThemTellsWhatIsWrong) {
+  const std::string bad = folder_.write("bad.json", "{");
+  expect_refused(mpirun(4, "run " + bad + " --backend mpi"), "bad.json: line 1, column 2");
+  const std::string run = "run " + clean_ + " --backend mpi ";
+  expect_refused(mpirun(3, run + "--processes 2"), "--processes 2, but mpirun has started 3");
+  expect_refused(mpirun(3, run + "--json /dev/null/x"), "/dev/null/x: cannot be written");
+  expect_refused(mpirun(2, run + "--hosts x"), "--hosts: the processes of this run");
+}
+
+TEST_F(Join, BenchMeasuresThem) {
+  const Ran ran = mpirun(3, "bench --backend mpi -b 8 -e 64 -f 8");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(count_of(ran.out, "3 ranks in 3 processes"), 1u) << ran.out;
+}
+
+TEST_F(Join, ProcessesOfSrunKnowEachOtherByTheirJob) {
+  const std::string srun =
+      "SLURM_PROCID=$R SLURM_NTASKS=$N SLURM_LOCALID=$R SLURM_JOB_ID=" + std::to_string(getpid()) +
+      " SLURM_STEP_ID=3 SLURM_STEP_NUM_NODES=";
+  expect_clean(played(srun + "1 exec \"$@\""));
+  expect_refused(played(srun + "2 exec \"$@\""), "srun has started 3 processes");
+  expect_clean(played(srun + "2 exec \"$@\"", "--rendezvous file:" + path("meet")));
+}
+
+TEST_F(Join, AFileSaysWhereTheyMeetAndGoes) {
+  const std::string exec = "exec \"$@\" --process $R --processes $N";
+  const std::string meet = "--rendezvous file:" + path("meet");
+  expect_clean(played(exec, meet));
+  EXPECT_FALSE(fs::exists(path("meet")));
+  // Of a run that was killed while it waited.
+  folder_.write("meet", "shardproof rendezvous 1\ntcp:127.0.0.1:1:" + std::string(32, '0') + "\n");
+  expect_clean(played(exec, meet));
+  EXPECT_FALSE(fs::exists(path("meet")));
+  folder_.write("meet", "something of somebody");
+  expect_refused(played(exec, meet), "no rendezvous of shardproof, but another file");
+  EXPECT_EQ(read_whole(path("meet")), "something of somebody");
+  expect_refused(played(exec, "--rendezvous file:/dev/null/meet"), "/dev/null/meet: cannot be");
+}
+
+TEST_F(Join, TheyMeetAtAPort) {
+  const int other = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(other, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(other, 1), 0);
+  ASSERT_EQ(getsockname(other, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string exec = "exec \"$@\" --process $R --processes $N",
+                    meet = "--rendezvous tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  expect_refused(played(exec, meet), " is taken: Address already in use");
+  close(other);
+  expect_clean(played(exec, meet));
+}
+
+TEST_F(Join, AllOfThemRunTheSame) {
+  const std::string numbered = "exec \"$@\" --process $R --processes $N ";
+  const std::string meet = "--rendezvous file:" + path("meet");
+  const Ran seeds = played(numbered + "--seed $((R / 2 * 7))", meet);
+  expect_refused(seeds, "process 2 runs with --seed 7, process 0 with --seed 0");
+  const std::string other = path("other");
+  fs::create_directories(other);
+  std::ofstream(other + "/clean.json") << kMismatch;
+  const Ran files =
+      played("[ $R = 2 ] && exec '" SHARDPROOF_PROGRAM "' run " + other +
+                 "/clean.json --backend mpi " + meet + " --process 2 --processes 3\n" + numbered,
+             meet);
+  expect_refused(files, "process 2 reads another clean.json than process 0");
+  const Ran twice = played("[ $R = 2 ] && R=1\n" + numbered, meet);
+  expect_refused(twice, "two processes came as number 1");
+  const Ran broken = played("[ $R = 2 ] && set -- '" SHARDPROOF_PROGRAM "' run " + path("none") +
+                                " --backend mpi " + meet + "\n" + numbered,
+                            meet);
+  expect_refused(broken, "process 2: none: no such file or folder");
+}
+
+TEST_F(Join, WordsThatSayNothingAreRefused) {
+  const std::string run = "run " + clean_ + " --backend mpi ";
+  expect_refused(tool(run + "--rendezvous tcp:here"), "expected file:PATH or tcp:HOST:PORT");
+  expect_refused(tool(run + "--rendezvous tcp:here:70000"), "expected file:PATH or tcp:HOST:PORT");
+  expect_refused(tool(run + "--rendezvous file:x"), "--process I --processes N say which");
+  expect_refused(tool(run + "--process 1 --processes 2"), "--rendezvous says where they meet");
+  expect_refused(tool(run + "--rendezvous file:x --process 2 --processes 2"), "expected 0 to 1");
+  expect_refused(tool("run " + clean_ + " --rendezvous file:x"),
+                 "--rendezvous is for backends of several processes");
+}
+
+// The worker, not its keeper: it ends by a signal and the verdict says so.
+TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+  const std::string endless = folder_.endless();
+  for (const char* process : {"0", "2"}) {
+    std::string out;
+    std::thread run([&] {
+      const Ran ran = mpirun(3, "run " + endless + " --backend mpi --timeout 3s");
+      EXPECT_EQ(ran.code, 1) << ran.out;
+      out = ran.out;
+    });
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    std::vector<pid_t> workers;
+    while (workers.size() < 3 && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      workers = mpi_processes_of(endless);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const std::string number = std::string("OMPI_COMM_WORLD_RANK=") + process + '\0';
+    for (const pid_t pid : workers) {
+      const fs::path own = fs::path("/proc") / std::to_string(pid);
+      if (read_whole(own / "environ").find(number) == std::string::npos) continue;
+      EXPECT_EQ(kill(pid, SIGKILL), 0);
+    }
+    run.join();
+    EXPECT_EQ(count_of(out, "missing rank"), 1u) << out;
+    EXPECT_NE(out.find("was killed by signal 9 (SIGKILL)"), std::string::npos) << out;
+    EXPECT_TRUE(mpi_processes_of(endless).empty());
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

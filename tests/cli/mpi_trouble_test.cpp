@@ -1,0 +1,73 @@
+// `shardproof run --backend mpi` when processes are killed or stopped, and what is left of them.
+// Each test runs the binary.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "shardproof/tests/cli/running_crew.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+class MpiTrouble : public testing::Test {
+ protected:
+  ScenarioFolder folder_;
+  Running run(const std::string& file) const {
+    return Running(SHARDPROOF_PROGRAM, "mpi", file, (folder_.path() / "out.txt").string());
+  }
+  // Files of a run, which puts them where its output goes.
+  bool files_are_there() const {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
+      if (entry.path().filename().string().starts_with("shardproof-")) return true;
+    return false;
+  }
+};
+
+TEST_F(MpiTrouble, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 3);
+}
+
+TEST_F(MpiTrouble, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
+  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)"}, 3);
+}
+
+TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    Running run = this->run(folder_.endless());
+    ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+    EXPECT_TRUE(files_are_there());
+    kill(run.pid(), signal);
+    EXPECT_EQ(run.code(), -1);
+    EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (files_are_there() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_FALSE(files_are_there()) << "signal " << signal;
+  }
+}
+
+TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
+  fs::create_directories(folder_.path() / "both");
+  fs::rename(folder_.endless(), folder_.path() / "both" / "a_endless.json");
+  folder_.write("both/b_good.json", R"json({"version": 1, "mesh": "tp=2",
+    "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
+  Running run = this->run((folder_.path() / "both").string());
+  ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+  std::this_thread::sleep_for(milliseconds(1000));
+  const std::vector<pid_t> workers = run.workers();
+  ASSERT_EQ(workers.size(), 3u);
+  ASSERT_EQ(kill(workers.back(), SIGKILL), 0);
+  EXPECT_EQ(run.code(), 1);
+  EXPECT_NE(run.text().find("2 cases"), std::string::npos) << run.text();
+  EXPECT_NE(run.text().find("1 surprise"), std::string::npos) << run.text();
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,127 @@
+// Laws of what is launched on a device: a ticket has ended when its own work has, a stream that
+// waits for it waits for nothing else, and orders end in their order.
+#include <gtest/gtest.h>
+
+#include "shardproof/backends/remote/detail/launched_work.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+namespace {
+
+constexpr TicketBook::Place kMain{0, 0}, kComm{0, 1};
+
+class Launched : public testing::Test {
+ protected:
+  Launched() : stand_in_(lazy()), device_(open_device(stand_in_.api(), 0)), launched_(device_) {}
+
+  // Work that is done when its gate is open.
+  void launch(TicketBook::Place place, Ticket ticket, const bool& gate) {
+    launched_.enter(place);
+    StandIn::enqueue_when(
+        device_->native_stream(), [&gate] { return gate; }, [] { return true; });
+    launched_.add(ticket, place);
+  }
+  // As often as it takes to be sure.
+  void look() {
+    for (int i = 0; i < 50; ++i) launched_.look();
+  }
+
+  static StandInOptions lazy() {
+    StandInOptions options;
+    options.runs_ahead = 0;
+    return options;
+  }
+  StandIn stand_in_;
+  std::shared_ptr<Device> device_;
+  LaunchedWork launched_;
+  bool open_ = true, first_ = false, second_ = false;
+};
+
+TEST_F(Launched, ATicketEndsWithItsOwnWork) {
+  launch(kMain, 1, first_);
+  launch(kComm, 2, open_);
+  launch(kMain, 3, second_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(1, kMain));
+  EXPECT_TRUE(launched_.has_ended(2, kComm));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(1, kMain));
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  EXPECT_FALSE(launched_.all_ended());
+  second_ = true;
+  look();
+  EXPECT_TRUE(launched_.all_ended());
+}
+
+TEST_F(Launched, WhoFollowsATicketWaitsForItAlone) {
+  launch(kComm, 1, first_);
+  launch(kComm, 2, second_);
+  launched_.follow(kMain, 1, kComm);
+  launch(kMain, 3, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(3, kMain));
+  EXPECT_FALSE(launched_.has_ended(2, kComm));
+  second_ = true;
+  device_->synchronize();
+}
+
+TEST_F(Launched, WorkOfTheHostEndsBehindWhatItsStreamWasAskedForBefore) {
+  launch(kComm, 1, first_);
+  launched_.add(2, kComm);
+  launched_.follow(kMain, 2, kComm);
+  launch(kMain, 3, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(2, kComm));
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(2, kComm));
+  EXPECT_TRUE(launched_.all_ended());
+  launched_.add(4, kComm);
+  EXPECT_TRUE(launched_.has_ended(4, kComm));
+}
+
+TEST_F(Launched, ACallInPiecesEndsWithTheLastOne) {
+  launch(kComm, 1, open_);
+  launch(kComm, 1, first_);
+  launched_.follow(kMain, 1, kComm);
+  launch(kMain, 2, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(1, kComm));
+  EXPECT_FALSE(launched_.has_ended(2, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.all_ended());
+}
+
+TEST_F(Launched, OrdersEndInTheirOrder) {
+  launch(kMain, 1, first_);
+  launched_.end_order({kMain});
+  launch(kComm, 2, open_);
+  launched_.end_order({kComm});
+  launched_.end_order({});
+  look();
+  EXPECT_EQ(launched_.orders_carried_out(), 3);
+  EXPECT_EQ(launched_.orders_ended(), 0);
+  first_ = true;
+  look();
+  EXPECT_EQ(launched_.orders_ended(), 3);
+}
+
+TEST(LaunchedNowhere, AllHasEnded) {
+  LaunchedWork launched(nullptr);
+  launched.enter(kMain);
+  launched.add(1, kMain);
+  launched.follow(kComm, 1, kMain);
+  launched.end_order({kMain});
+  EXPECT_TRUE(launched.has_ended(1, kMain));
+  EXPECT_TRUE(launched.all_ended());
+  EXPECT_EQ(launched.orders_ended(), 1);
+}
+
+}  // namespace
+}  // namespace shardproof
