@@ -1,6 +1,7 @@
 // `shardproof bench` from outside: its table, what it refuses, and every collective in real
 // processes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -87,7 +88,8 @@ TEST(Bench, WhatMakesNoSenseIsRefusedInOneLine) {
 }
 
 TEST(Bench, TheTableIsWrittenForProgramsToo) {
-  const std::string path = testing::TempDir() + "/shardproof_bench.json";
+  const std::string path =
+      testing::TempDir() + "/shardproof_bench_" + std::to_string(getpid()) + ".json";
   const Ran ran = tool("bench -b 8 -e 32 -f 2 -n 2 --json " + path);
   EXPECT_EQ(ran.code, 0) << ran.out;
   std::ifstream in(path);

@@ -1,6 +1,7 @@
 // The program from outside: exit codes, messages, files written. Each test runs the binary.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 class Cli : public testing::Test {
  protected:
-  Cli() : folder_(fs::path(testing::TempDir()) / "shardproof_cli") {
+  Cli() : folder_(fs::path(testing::TempDir()) / ("shardproof_cli_" + std::to_string(getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -179,7 +179,7 @@ TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
       EXPECT_EQ(ran.code, 1) << ran.out;
       out = ran.out;
     });
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> workers;
     while (workers.size() < 3 && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -1,6 +1,7 @@
 // `shardproof run --backend mpi` from outside: real processes say what simulated ranks say. Each
 // test runs the binary.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -20,7 +21,8 @@ class MpiRun : public testing::Test {
 // --------------------------------------------------------------------
 
 std::string report_of(const std::string& words) {
-  const std::string path = testing::TempDir() + "/shardproof_mpi_report.json";
+  const std::string path =
+      testing::TempDir() + "/shardproof_mpi_report_" + std::to_string(getpid()) + ".json";
   const Ran ran = tool("run scenarios/corpus --json " + path + " " + words);
   EXPECT_EQ(ran.code, 0) << ran.out;
   return report_without_backend(path);

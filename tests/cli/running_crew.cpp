@@ -33,6 +33,9 @@ std::string read_whole(const fs::path& path) {
 
 namespace {
 
+// For what a moment does on a quiet machine: a busy one may take many.
+constexpr std::chrono::seconds kPatience{60};
+
 // Processes, zombies left out, one of whose words holds the text.
 std::vector<pid_t> processes_with(const std::string& text) {
   std::vector<pid_t> found;
@@ -83,7 +86,7 @@ std::vector<pid_t> Running::processes() const {
 }
 
 std::vector<pid_t> Running::wait_for_processes() const {
-  const auto limit = Clock::now() + std::chrono::seconds(30);
+  const auto limit = Clock::now() + kPatience;
   std::vector<pid_t> found = processes();
   for (; found.size() < 6 && Clock::now() < limit; found = processes())
     std::this_thread::sleep_for(milliseconds(5));
@@ -102,7 +105,7 @@ std::vector<pid_t> Running::workers() const {
 }
 
 int Running::code() {
-  const auto limit = Clock::now() + std::chrono::seconds(120);
+  const auto limit = Clock::now() + 2 * kPatience;
   int status = 0;
   while (waitpid(pid_, &status, WNOHANG) != pid_) {
     if (Clock::now() > limit) {
@@ -116,7 +119,7 @@ int Running::code() {
 }
 
 bool Running::all_gone() const {
-  const auto limit = Clock::now() + std::chrono::seconds(5);
+  const auto limit = Clock::now() + kPatience;
   while (!processes_with(file_).empty() && Clock::now() < limit)
     std::this_thread::sleep_for(milliseconds(5));
   return processes_with(file_).empty();
@@ -138,7 +141,14 @@ ScenarioFolder::ScenarioFolder()
   fs::create_directories(path_);
 }
 
-ScenarioFolder::~ScenarioFolder() { fs::remove_all(path_); }
+// A run that was killed has its temporary files removed by a process of its own, half a second
+// later: what both see may be gone when its turn comes.
+ScenarioFolder::~ScenarioFolder() {
+  const auto limit = Clock::now() + kPatience;
+  std::error_code failed;
+  while (fs::remove_all(path_, failed), fs::exists(path_) && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(20));
+}
 
 std::string ScenarioFolder::write(const std::string& name, const std::string& text) const {
   std::ofstream(path_ / name, std::ios::binary) << text;

@@ -2,6 +2,7 @@
 #include "shardproof/backends/nccl/nccl_api.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -42,7 +43,8 @@ TEST(NcclApi, WhatIsTooOldOrNoNcclIsRefusedByName) {
 TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
   if (refusal({}).find("was not found") == std::string::npos)
     GTEST_SKIP() << "the system's own search finds an NCCL here";
-  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_nccl_folder";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("shardproof_nccl_folder_" + std::to_string(getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);
   EXPECT_NE(refusal({"", {folder.string()}}).find("nvidia-nccl-cu13"), std::string::npos);

@@ -22,7 +22,8 @@ Ran stand_in(const std::string& words, const std::string& environment = "") {
 }
 
 std::string report_of(const std::string& words, const std::string& environment = "") {
-  const std::string path = testing::TempDir() + "/shardproof_nccl_report.json";
+  const std::string path =
+      testing::TempDir() + "/shardproof_nccl_report_" + std::to_string(getpid()) + ".json";
   const Ran ran = stand_in("run scenarios/corpus --json " + path + " " + words, environment);
   EXPECT_EQ(ran.code, 0) << ran.out;
   return report_without_backend(path);

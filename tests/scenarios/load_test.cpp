@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -347,8 +348,12 @@ TEST(Fill, DefaultsStayInTheirRange) {
   }
 }
 
+fs::path own_folder() {
+  return fs::path(testing::TempDir()) / ("shardproof_files_" + std::to_string(getpid()));
+}
+
 TEST(Files, WhatCannotBeReadIsNamed) {
-  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_files";
+  const fs::path folder = own_folder();
   fs::create_directories(folder / "empty");
   for (const std::string& path :
        {(folder / "missing.json").string(), (folder / "empty").string()}) {
@@ -365,7 +370,7 @@ TEST(Files, WhatCannotBeReadIsNamed) {
 }
 
 TEST(Files, AFolderIsReadInOrderAndShownWithoutItsRoot) {
-  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_order";
+  const fs::path folder = own_folder() / "order";
   fs::create_directories(folder / "b");
   for (const char* name : {"z.json", "b/a.json", "a.json", "notes.txt"})
     std::ofstream(folder / name) << "{}";
@@ -374,9 +379,8 @@ TEST(Files, AFolderIsReadInOrderAndShownWithoutItsRoot) {
     files.push_back(path.file);
     EXPECT_FALSE(path.file.starts_with("/"));
   }
-  EXPECT_EQ(files, (std::vector<std::string>{"shardproof_order/a.json", "shardproof_order/b/a.json",
-                                             "shardproof_order/z.json"}));
-  fs::remove_all(folder);
+  EXPECT_EQ(files, (std::vector<std::string>{"order/a.json", "order/b/a.json", "order/z.json"}));
+  fs::remove_all(own_folder());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -95,7 +96,8 @@ TEST(Report, JsonAndJunit) {
 }
 
 TEST(WholeFile, IsThereWholeOrNotAtAll) {
-  const fs::path folder = fs::path(testing::TempDir()) / "shardproof_write";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("shardproof_write_" + std::to_string(getpid()));
   fs::create_directories(folder);
   const std::string path = (folder / "out.json").string();
   write_whole_file(path, "first");

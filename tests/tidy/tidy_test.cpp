@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -176,7 +177,7 @@ TEST(BuildLists, AreNotGlobbed) {
 class TreeOnDisk : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / "shardproof_tidy_test";
+    root_ = fs::path(testing::TempDir()) / ("shardproof_tidy_test_" + std::to_string(getpid()));
     fs::remove_all(root_);
     fs::create_directories(root_ / "sim");
     fs::create_directories(root_ / "build" / "sim");
