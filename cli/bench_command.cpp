@@ -108,15 +108,18 @@ BenchHead head_of(const Launcher& launcher, const BenchPlan& plan, int processes
   return head;
 }
 
-std::vector<BenchRow> measure_all(Launcher& launcher, const BenchPlan& plan,
-                                  const BenchHead& head) {
-  print_out(bench_head_text(head));
+std::vector<BenchRow> measure_all(Launcher& launcher, const BenchPlan& plan, const BenchHead& head,
+                                  bool told) {
+  const auto tell = [&](const std::string& text) {
+    if (told) print_out(text);
+  };
+  tell(bench_head_text(head));
   std::vector<BenchRow> rows;
   for (size_t row = 0; row < plan.sizes.size(); ++row) {
     rows.push_back(measure_row(launcher, plan, static_cast<int64_t>(row)));
-    print_out(bench_row_text(head, rows.back()));
+    tell(bench_row_text(head, rows.back()));
   }
-  print_out(bench_foot_text(rows));
+  tell(bench_foot_text(rows));
   return rows;
 }
 
@@ -153,11 +156,10 @@ int bench_from_seat(const Words& words, const po::variables_map& given, Registri
   }
   if (options.processes > ranks)
     throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
-  if (given.count("json")) check_writable(given["json"].as<std::string>());
+  check_reports(given);
   const BenchHead head = head_of(launcher, plan, options.processes);
-  const std::vector<BenchRow> rows = measure_all(launcher, plan, head);
-  if (given.count("json"))
-    write_whole_file(given["json"].as<std::string>(), bench_json(head, rows));
+  const std::vector<BenchRow> rows = measure_all(launcher, plan, head, tells_people(given));
+  write_report(given, "json", [&] { return bench_json(head, rows); });
   return std::any_of(rows.begin(), rows.end(), is_wrong) ? 1 : 0;
 }
 
@@ -199,7 +201,7 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   -r, --root N           of broadcast, reduce, gather, scatter (default 0)
   -a, --average N        time of process 0 (0), average (1, default), least (2) or most (3) of processes
   --topology TEXT        a machine as in scenarios: adds the time it should take there, and the ratio
-  --json FILE            write the table for programs, as nccl-tests does
+  --json FILE            write the table for programs, as nccl-tests does; "-": to standard output
   --max-bytes SIZE       refuse more memory, such as 8GB (default: half of the machine's)
 
 Exit code: 0 all values right; 1 some wrong; 2 bad input, or something that was refused.

@@ -145,7 +145,7 @@ int compare_command(const Words& words, const Registries&) {
   const Recording a = read_recording(paths.front());
   const std::optional<Recording> second =
       paths.size() == 1 ? std::nullopt : std::optional(read_recording(paths.back()));
-  if (given.count("json")) check_writable(given["json"].as<std::string>());
+  check_reports(given);
   const LaidBeside result = compare_all(given, a, second ? *second : a);
   TextStyle style;
   style.color = stdout_is_terminal();
@@ -156,10 +156,9 @@ int compare_command(const Words& words, const Registries&) {
     out += (out.empty() ? "" : "\n") + comparison_text(comparison, style);
   }
   for (const std::string& line : result.alone) out += line + "\n";
-  print_out(out);
-  if (given.count("json"))
-    write_whole_file(given["json"].as<std::string>(),
-                     comparison_json(result.comparisons, SHARDPROOF_VERSION));
+  if (tells_people(given)) print_out(out);
+  write_report(given, "json",
+               [&] { return comparison_json(result.comparisons, SHARDPROOF_VERSION); });
   return agrees ? 0 : 1;
 }
 
@@ -176,7 +175,8 @@ hides.
 
   --backend A,B      which runs of the records, when there are several: --backend local,mpi
   --case NAME        only this case of a sweep
-  --json FILE        write the comparison for programs, with the times of every rank
+  --json FILE        write the comparison for programs, with the times of every
+                     rank; "-": to standard output, and nothing else there
 
 Exit code: 0 nothing is wrong: what differs is a reduction order, or of values whose bound nobody knows;
 1 a bug, other precision, or verdicts that differ; 2 bad input: no whole record, or runs of different

@@ -132,10 +132,8 @@ class ProgressLine {
 void write_reports(const po::variables_map& given, const RunResult& result,
                    const RunOptions& options) {
   const ReportHead head{SHARDPROOF_VERSION, options};
-  if (given.count("json"))
-    write_whole_file(given["json"].as<std::string>(), json_report(result, head));
-  if (given.count("junit"))
-    write_whole_file(given["junit"].as<std::string>(), junit_report(result, head));
+  write_report(given, "json", [&] { return json_report(result, head); });
+  write_report(given, "junit", [&] { return junit_report(result, head); });
 }
 
 // Bad input writes nothing; a report of other cases is worth having all the same.
@@ -242,12 +240,13 @@ class Keeping {
 };
 
 RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<ScenarioPath>& paths,
-                  const RunOptions& options, const Registries& registries, Keeping& keeping) {
+                  const RunOptions& options, const Registries& registries, Keeping& keeping,
+                  bool told) {
   ProgressLine line;
   std::vector<std::string> groups;
   for (const ScenarioPath& path : paths) groups.push_back(path.group);
   RunWatch watch;
-  watch.progress = [&](const Progress& progress) { line.show(progress); };
+  if (told) watch.progress = [&](const Progress& progress) { line.show(progress); };
   if (options.sees)
     watch.done = [&](CaseResult& result) { keeping.take(result, scenarios.size()); };
   RunResult result = run_scenarios(scenarios, groups, options, registries, watch);
@@ -300,9 +299,9 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
                     fmt::join(options.backends, ","));
 
   Keeping keeping(given, options);
-  for (const char* report : {"json", "junit"})
-    if (given.count(report)) check_writable(given[report].as<std::string>());
-  const RunResult result = run_all(scenarios, paths, options, registries, keeping);
+  check_reports(given);
+  const RunResult result =
+      run_all(scenarios, paths, options, registries, keeping, tells_people(given));
   if (all_refused(result)) {
     print_refusals(result);
     return 2;
@@ -313,7 +312,8 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
   style.table = paths.size() > 1;
   style.here = true;
   style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
+  if (tells_people(given))
+    print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
   write_reports(given, result, options);
   return result.exit_code();
 }
@@ -362,8 +362,8 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --warmup W, --iters N
                      repetitions in real processes, timed without looking at values; medians of N
                      are told (default 0 and 1 with --record or several backends)
-  --json FILE        write a report for programs
-  --junit FILE       write a JUnit XML report for CI
+  --json FILE        write a report for programs; "-": to standard output, and nothing else there
+  --junit FILE       write a JUnit XML report for CI; "-" as above
   --max-ranks N      refuse more ranks (default 1048576)
   --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
 

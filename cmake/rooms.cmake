@@ -138,9 +138,10 @@ function(shardproof_test_part name)
 endfunction()
 
 # A GoogleTest executable at build/<preset>/bin/<name>, and the one ctest entry that runs all its
-# cases. ARGS are passed to it. A test that takes long says its TIMEOUT, and starts before others.
+# cases, or SHARDS entries that share them. ARGS are passed to it. A test that takes long says its
+# TIMEOUT, and starts before others.
 function(shardproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINK;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;SHARDS" "SOURCES;LINK;ARGS")
   set(cost ${arg_TIMEOUT})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 900)
@@ -151,8 +152,23 @@ function(shardproof_test name)
   target_link_libraries(${name} PRIVATE ${links} GTest::gtest GTest::gtest_main)
   shardproof_compile_test(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
-  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${cost})
+  set(entries ${name})
+  if(arg_SHARDS)
+    set(entries "")
+    foreach(number RANGE 1 ${arg_SHARDS})
+      list(APPEND entries ${name}_${number})
+    endforeach()
+  endif()
+  set(index 0)
+  foreach(entry IN LISTS entries)
+    add_test(NAME ${entry} COMMAND ${name} ${arg_ARGS} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    set_tests_properties(${entry} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${cost})
+    if(arg_SHARDS)
+      set_tests_properties(${entry} PROPERTIES
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endif()
+    math(EXPR index "${index} + 1")
+  endforeach()
 endfunction()
 
 # A libFuzzer target at build/fuzz/fuzzers/<name>; its seeds are the files of tests/fuzz/corpus/<name>/.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,15 @@ std::vector<std::string> read_backends(const std::string& text, const Registries
 enum class Refusal : uint8_t { told, thrown };
 std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
                                Refusal refusal = Refusal::told);
+
+// --json and --junit name a file, or with "-" standard output, which then holds that report and
+// nothing for people. Throws before there is anything to write: Error(io) where a file cannot be,
+// Error(bad_input) where both are "-".
+void check_reports(const boost::program_options::variables_map& given);
+bool tells_people(const boost::program_options::variables_map& given);
+// Nothing when the option is not given. Throws as write_whole_file does.
+void write_report(const boost::program_options::variables_map& given, const char* option,
+                  const std::function<std::string()>& text);
 
 // Standard output; Error(io) when it cannot be written.
 void print_out(std::string_view text);

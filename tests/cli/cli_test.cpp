@@ -56,6 +56,18 @@ const char kHang[] =
 const char kBad[] =
     R"json({"version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}}, "program": ["y = x @@ 2"]})json";
 
+TEST_F(Cli, AReportOnStandardOutputIsAlone) {
+  const std::string clean = write("a.json", kClean), out = path("report");
+  for (const std::string report : {"--json", "--junit"}) {
+    EXPECT_EQ(tool("run " + clean + " " + report + " " + out).code, 0);
+    const Ran ran = tool("run " + clean + " " + report + " -");
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_EQ(ran.out, read(out));
+    EXPECT_FALSE(fs::exists(fs::path(SHARDPROOF_SOURCE_DIR) / "-"));
+  }
+  expect_refused("run " + clean + " --json - --junit -", "standard output holds one report");
+}
+
 TEST_F(Cli, ExitCodesAreTheGreatestOfAllCases) {
   const std::string clean = write("a.json", kClean), hang = write("b.json", kHang),
                     bad = write("c.json", kBad);

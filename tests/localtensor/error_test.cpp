@@ -79,7 +79,9 @@ TEST(InternalFailure, SaysHowToRepeatAndEndsWith3) {
         SP_CHECK(1 + 1 == 3, "sum is {}", 2);
       },
       testing::ExitedWithCode(3),
-      "internal error at tests/localtensor/error_test.cpp:[0-9]+: 1 \\+ 1 == 3\n  sum is 2\n"
+      // A compiler cache may have named the file from the build folder.
+      "internal error at (\\.\\./)*tests/localtensor/error_test.cpp:[0-9]+: "
+      "1 \\+ 1 == 3\n  sum is 2\n"
       "(.|\n)*repeat  shardproof run a.json --seed 7");
 }
 
