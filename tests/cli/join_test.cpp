@@ -175,7 +175,7 @@ TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
   for (const char* process : {"0", "2"}) {
     std::string out;
     std::thread run([&] {
-      const Ran ran = mpirun(3, "run " + endless + " --backend mpi --timeout 3s");
+      const Ran ran = mpirun(3, "run " + endless + " --backend mpi --timeout 20s");
       EXPECT_EQ(ran.code, 1) << ran.out;
       out = ran.out;
     });
@@ -185,7 +185,7 @@ TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       workers = mpi_processes_of(endless);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    wait_for_work(workers, 0.5);
     const std::string number = std::string("OMPI_COMM_WORLD_RANK=") + process + '\0';
     for (const pid_t pid : workers) {
       const fs::path own = fs::path("/proc") / std::to_string(pid);

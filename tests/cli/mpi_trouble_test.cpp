@@ -35,7 +35,8 @@ TEST_F(MpiTrouble, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
 }
 
 TEST_F(MpiTrouble, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
-  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)"}, 3);
+  hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
+                   3);
 }
 
 TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {

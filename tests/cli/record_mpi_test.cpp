@@ -84,8 +84,10 @@ TEST_F(RecordRun, RepetitionsOfOneBackendTellItsTimes) {
 }
 
 TEST_F(RecordRun, AKilledRunIsNoRecord) {
-  const Ran ran = shell("timeout -s KILL 0.3 '" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
-                        " --backend mpi --iters 1000000 --record " + path("a"));
+  const Ran ran = shell("'" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
+                        " --backend mpi --iters 1000000 --record " + path("a") +
+                        " & for i in $(seq 600); do sleep 0.1; [ ! -e " + path("a") +
+                        " ] || break; done; sleep 0.2; kill -9 $!; wait $!");
   EXPECT_NE(ran.code, 0);
   expect_refused(tool("compare " + path("a") + " " + path("a")),
                  "the recording did not come to its end");

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <thread>
 
 namespace shardproof {
@@ -64,15 +65,39 @@ std::vector<pid_t> mpi_processes_of(const std::string& file) {
   return found;
 }
 
+namespace {
+
+// Fields 14 and 15 of its stat: ticks of user and system time.
+double cpu_seconds_of(pid_t pid) {
+  const std::string stat = read_whole(fs::path("/proc") / std::to_string(pid) / "stat");
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string skipped;
+  for (int i = 3; i < 14; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds) {
+  const auto limit = Clock::now() + kPatience;
+  for (const pid_t pid : processes)
+    while (cpu_seconds_of(pid) < cpu_seconds && Clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(5));
+}
+
 Running::Running(const char* program, const char* backend, const std::string& file,
-                 const std::string& out)
+                 const std::string& out, const char* timeout)
     : file_(file), out_(out) {
   pid_ = fork();
   if (pid_ != 0) return;
+  // Whoever started this in the background may have it ignored.
+  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
   if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
   execl(program, program, "run", file.c_str(), "--backend", backend, "--processes", "3",
-        "--timeout", "2s", static_cast<char*>(nullptr));
+        "--timeout", timeout, static_cast<char*>(nullptr));
   _exit(9);
 }
 
@@ -166,12 +191,13 @@ namespace {
 void hurt_one(const Hurt& hurt, int seed) {
   const ScenarioFolder folder;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
-  Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string());
+  Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string(),
+              hurt.timeout);
   const std::vector<pid_t> crew = run.wait_for_processes();
   ASSERT_EQ(crew.size(), 6u) << run.text();
   std::this_thread::sleep_for(milliseconds(700 + random() % 500));
   const std::vector<pid_t> workers = run.workers();
-  ASSERT_EQ(workers.size(), 3u);
+  ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();
   ASSERT_EQ(kill(workers[random() % 3], hurt.signal), 0);
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();
   EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();

@@ -16,12 +16,16 @@ std::string read_whole(const std::filesystem::path& path);
 // Processes of a run of that file that have joined MPI, whoever started them.
 std::vector<pid_t> mpi_processes_of(const std::string& file);
 
+// Each of them has computed for so long, whatever the machine does beside them; or a minute is
+// over.
+void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds);
+
 // A run of a scenario file with a crew of three, started beside this process. Its files are where
 // its output goes.
 class Running {
  public:
-  Running(const char* program, const char* backend, const std::string& file,
-          const std::string& out);
+  Running(const char* program, const char* backend, const std::string& file, const std::string& out,
+          const char* timeout = "30s");
   pid_t pid() const { return pid_; }
   // Workers and their keepers, when they are there.
   std::vector<pid_t> processes() const;
@@ -61,6 +65,8 @@ struct Hurt {
   const char* backend = nullptr;
   int signal = 0;
   const char* word = nullptr;  // that tells of it
+  // Long enough for an honest crew on a busy machine; who ends is told at once, who stops after it.
+  const char* timeout = "30s";
 };
 // It is told as a missing rank, and nobody is left; at so many moments. What takes long is waiting
 // for a sign of life, so that two runs go at a time.

@@ -230,7 +230,8 @@ TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
 }
 
 TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
-  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)"}, 4);
+  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
+                   4);
 }
 
 TEST(NcclRun, NobodyOutlivesTheCommand) {
