@@ -4,10 +4,8 @@
 // A door serves one cohort (some lanes, one host program), never blocks the OS thread and never
 // throws through it. The host issues work in program order on named streams; the door decides when
 // it runs. Buffers exist from issue on (their identity); their contents appear when the work has
-// run. A submission of which a call is found wrong ends as failed, and its stream never gets past
-// it: what is behind it there, and what waits for it, stays pending. Other streams go on, and so
-// does the host, so that what happens does not depend on when it was found. Threading: one OS
-// thread. Tickets are per world and grow with issue order; kDone is done at once.
+// run. Threading: one OS thread. Tickets are per world and grow with issue order; kDone is done at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +39,7 @@ class Door {
   virtual void order(StreamId stream,
                      Ticket ticket) = 0;     // later work of `stream` waits for the ticket
   virtual Ticket last(StreamId stream) = 0;  // of all that was issued on a stream so far
-  // The host waits for the ticket on the clock too (sync), said when it begins to wait or when it
-  // has waited; data waiting is poll.
+  // The host waits for the ticket on the clock too (sync); data waiting is poll.
   virtual void host_wait(Ticket ticket) = 0;
   virtual TicketState poll(Ticket ticket) = 0;
   virtual CohortState state() = 0;

@@ -133,21 +133,23 @@ void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
   }
 }
 
+// The call at which a host was stopped is told like any other: it is part of what the rank did.
 Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
-  if (!goes_on()) return refuse();
   if (!calls.empty())
     world_.link_.flight().line.store(calls.front().site.line, std::memory_order_relaxed);
-  auto flight = std::make_unique<Flight>();
-  flight->cohort = index_;
-  flight->lanes = lanes_;
-  flight->stream = stream;
-  const Ticket ticket = flight->ticket = open_ticket(stream);
+  const Ticket ticket = goes_on() ? open_ticket(stream) : refuse();
   WireWriter message = announcement(Announce::submit);
   message.add(int64_t{stream});
   message.add(ticket);
   message.add(static_cast<int64_t>(calls.size()));
   for (const Call& call : calls) write_call(message, world_.book_, call);
   world_.announce(message);
+  if (!goes_on()) return ticket;
+  auto flight = std::make_unique<Flight>();
+  flight->cohort = index_;
+  flight->lanes = lanes_;
+  flight->stream = stream;
+  flight->ticket = ticket;
   keep(*flight, calls);
   Flight* const kept = flight.get();
   world_.flights_.emplace(ticket, std::move(flight));
