@@ -3,9 +3,9 @@
 //
 // A door serves one cohort (some lanes, one host program), never blocks the OS thread and never
 // throws through it. The host issues work in program order on named streams; the door decides when
-// it runs. Buffers exist from issue on (their identity); their contents appear when the work has
-// run. Threading: one OS thread. Tickets are per world and grow with issue order; kDone is done at
-// once.
+// it runs. Buffers exist from issue on, their contents once the work has run. A submission that is
+// found wrong fails: its stream never gets past it, others do. Threading: one OS thread. Tickets
+// are per world and grow with issue order; kDone is done at once.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class Door {
   virtual void order(StreamId stream,
                      Ticket ticket) = 0;     // later work of `stream` waits for the ticket
   virtual Ticket last(StreamId stream) = 0;  // of all that was issued on a stream so far
-  // The host waits for the ticket on the clock too (sync); data waiting is poll.
+  // The host waits for the ticket on the clock too, or is going to (sync); data waiting is poll.
   virtual void host_wait(Ticket ticket) = 0;
   virtual TicketState poll(Ticket ticket) = 0;
   virtual CohortState state() = 0;

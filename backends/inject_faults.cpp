@@ -94,17 +94,16 @@ class FaultyDoor : public DoorDecorator {
 
   Ticket submit(std::span<Call> calls, StreamId stream) override {
     if (faults_.empty()) return inner().submit(calls, stream);
+    const std::vector<std::vector<Fault>> due = fire(calls);
+    // Who stops at one call of a group has started none of it.
+    if (stopped_ != CohortState::running) return inner().submit(calls, stream);
     std::vector<Call> kept;
     std::vector<std::pair<LocalTensor, Fault>> arriving;
     Ticket ticket = kDone;
-    for (Call& call : calls) {
-      const std::vector<Fault> due = faults_of(call);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      Call& call = calls[i];
       bool skipped = false;
-      for (const Fault& fault : due) {
-        if (lanes_.size() > 1 || fault.kind == FaultKind::hang) halt(CohortState::hung);
-        if (fault.kind == FaultKind::die) halt(CohortState::dead);
-        if (stopped_ != CohortState::running) return inner().submit(calls, stream);
-        if (fault.kind == FaultKind::delay) inner().elapse(fault.by);
+      for (const Fault& fault : due[i]) {
         if (fault.kind == FaultKind::skip) skipped = true;
         if (fault.kind != FaultKind::corrupt) continue;
         if (call.collective.kind != CollectiveKind::recv) {
@@ -125,6 +124,19 @@ class FaultyDoor : public DoorDecorator {
   }
 
  private:
+  // Of each call what befalls it. What stops the rank or lets time pass does so here.
+  std::vector<std::vector<Fault>> fire(std::span<const Call> calls) {
+    std::vector<std::vector<Fault>> due;
+    for (const Call& call : calls)
+      for (const Fault& fault : due.emplace_back(faults_of(call))) {
+        if (lanes_.size() > 1 || fault.kind == FaultKind::hang) halt(CohortState::hung);
+        if (fault.kind == FaultKind::die) halt(CohortState::dead);
+        if (stopped_ != CohortState::running) return due;
+        if (fault.kind == FaultKind::delay) inner().elapse(fault.by);
+      }
+    return due;
+  }
+
   void halt(CohortState how) {
     if (stopped_ != CohortState::running) return;
     stopped_ = how;

@@ -213,9 +213,10 @@ class Outcomes {
   RecordState of(const Entry& entry) {
     const TicketState state = entry.door->poll(entry.ticket);
     if (state == TicketState::done) return RecordState::done;
-    if (state == TicketState::failed) return RecordState::failed;
     bool& behind = blocked_[{entry.door, entry.stream}];
-    return std::exchange(behind, true) ? RecordState::issued : RecordState::started;
+    const bool was_behind = std::exchange(behind, true);
+    if (state == TicketState::failed) return RecordState::failed;
+    return was_behind ? RecordState::issued : RecordState::started;
   }
 
  private:

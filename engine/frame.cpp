@@ -24,8 +24,7 @@ bool Executor::Frame::advance() {
   drop_ended_calls();
   if (ended || stopped) return false;
   if (host_waits != kDone) {
-    if (door.poll(host_waits) == TicketState::pending) return false;
-    door.host_wait(host_waits);
+    if (door.poll(host_waits) != TicketState::done) return false;
     host_waits = kDone;
   }
   while (pc < listing.instrs.size()) {
@@ -232,17 +231,15 @@ void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
   if (!wait.stream.empty()) {
     if (const StreamId* id = find_stream(wait.stream)) ticket = issued_on(*id, instr);
   }
+  if (ticket == kDone) return;
   if (wait.who == Wait::Who::host) {
-    host_waits = ticket;
-  } else if (ticket != kDone) {
-    const StreamId stream = stream_of(instr);
-    door.order(stream, ticket);
-    waits[stream] = door.last(stream);
-  }
-  if (wait.who == Wait::Who::host && ticket != kDone && door.poll(ticket) == TicketState::done) {
     door.host_wait(ticket);
-    host_waits = kDone;
+    if (door.poll(ticket) != TicketState::done) host_waits = ticket;
+    return;
   }
+  const StreamId stream = stream_of(instr);
+  door.order(stream, ticket);
+  waits[stream] = door.last(stream);
 }
 
 }  // namespace shardproof

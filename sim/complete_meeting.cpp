@@ -50,6 +50,15 @@ LocalTensor answer_of(const Meeting& meeting) {
   return inputs ? reference(collective, *inputs) : LocalTensor();
 }
 
+// Members come in the order of the schedule, and nothing may be told or priced by it.
+Meeting in_order_of_members(Meeting meeting) {
+  const auto earlier = [](const Arrival& a, const Arrival& b) { return a.member < b.member; };
+  std::vector<Arrival>& arrivals = meeting.arrivals;
+  if (!std::is_sorted(arrivals.begin(), arrivals.end(), earlier))
+    std::sort(arrivals.begin(), arrivals.end(), earlier);
+  return meeting;
+}
+
 // all_to_all_v: each member cuts its input by its send counts; what comes is laid in order of the
 // senders.
 void exchange_uneven(const Meeting& meeting) {
@@ -108,8 +117,18 @@ void Gate::join(Communicator& comm, Party& party) {
   }
 }
 
+// Members of an uneven exchange bring as much as each says.
+Duration Gate::price(const Meeting& meeting) const {
+  const Call& call = meeting.arrivals.front().party->call;
+  if (call.collective.kind != CollectiveKind::all_to_all_v) return price(call);
+  int64_t elements = 0;
+  for (const Arrival& arrival : meeting.arrivals)
+    for (const int64_t count : send_counts(arrival)) elements += count;
+  return cost_->collective(call.collective, elements * size_of(call.collective.dtype));
+}
+
 void Gate::complete(Communicator& comm, Meeting& open) {
-  const Meeting meeting = std::move(open);
+  const Meeting meeting = in_order_of_members(std::move(open));
   comm.close(meeting.number, meeting.sibling);
   const Collective& collective = meeting.arrivals.front().party->call.collective;
   // Members that all fit the first one have nothing to disagree on, except in their tables.
@@ -126,7 +145,7 @@ void Gate::complete(Communicator& comm, Meeting& open) {
   if (uneven && brought_by_members(meeting)) exchange_uneven(meeting);
   const LocalTensor answer = uneven ? LocalTensor() : answer_of(meeting);
   Duration end = meeting.latest;
-  if (cost_) end += price(meeting.arrivals.front().party->call);
+  if (cost_) end += price(meeting);
   // One pass, for members are many: what a member's part touches is touched once.
   for (const Arrival& arrival : meeting.arrivals) {
     deliver_part(answer, arrival);
@@ -138,7 +157,8 @@ void Gate::find_open_mismatches() {
   for (auto& [key, comm] : comms_)
     for (const auto& [at, meeting] : comm->meetings()) {
       if (!meeting->differs) continue;
-      if (std::optional<Finding> finding = find_mismatch(*meeting, comm->text(meeting->sibling)))
+      const Meeting ordered = in_order_of_members(*meeting);
+      if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(meeting->sibling)))
         report(std::move(*finding));
     }
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/sim/deadlock.h"
@@ -281,6 +282,27 @@ std::string missing_fix(const Standstill& s, const Finding& finding, const Await
              : "let every send have its receive, and every receive its send";
 }
 
+// These calls and all that come to wait for one of them, from call to call. Others may stand for
+// another reason: a call that was found wrong is told by itself.
+std::vector<size_t> in_turn(const Standstill& s, std::vector<size_t> calls) {
+  std::vector<std::vector<size_t>> held(s.blocked.size()), waiting(s.awaiting.size());
+  for (size_t i = 0; i < s.awaiting.size(); ++i)
+    for (int32_t holder : s.awaiting[i].holders) held[static_cast<size_t>(holder)].push_back(i);
+  for (size_t i = 0; i < s.blocked.size(); ++i)
+    if (s.blocked[i].awaiting >= 0)
+      waiting[static_cast<size_t>(s.blocked[i].awaiting)].push_back(i);
+  std::vector<bool> known(s.blocked.size(), false);
+  for (size_t call : calls) known[call] = true;
+  for (size_t head = 0; head < calls.size(); ++head)
+    for (size_t awaiting : std::exchange(held[calls[head]], {}))
+      for (size_t next : std::exchange(waiting[awaiting], {})) {
+        if (known[next]) continue;
+        known[next] = true;
+        calls.push_back(next);
+      }
+  return calls;
+}
+
 std::optional<Finding> find_missing(const Standstill& s) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
@@ -308,7 +330,8 @@ std::optional<Finding> find_missing(const Standstill& s) {
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
                               (ranks.size() == 1 ? reason : plural(reason)));
-  if (const Lanes others = blocked.minus(ranks_of(s, waiters)); !others.empty())
+  if (const Lanes others = ranks_of(s, in_turn(s, waiters)).minus(ranks_of(s, waiters));
+      !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
   finding.fix = missing_fix(s, finding, awaiting);

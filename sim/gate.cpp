@@ -143,7 +143,7 @@ void Gate::start(Flight& flight) {
       begin(party);
     }
   }
-  if (flight.parties.empty() && !flight.ended) {
+  if ((flight.parties.empty() || flight.failed) && !flight.ended) {
     flight.ended = true;
     ended_.push_back(&flight);
   }

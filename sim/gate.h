@@ -46,7 +46,8 @@ class Gate {
   void admit(Call& call);
   // Gives each lane's call its number; in issue order.
   void number(Party& party);
-  // All calls of the flight start together, at flight.start. Flights that ended are in ended().
+  // All calls of the flight start together, at flight.start. Flights that ended are in ended(); one
+  // that is found wrong ends as failed, and so does one that comes as failed.
   void start(Flight& flight);
   std::vector<Flight*>& ended() { return ended_; }
   // In the order in which they were made; siblings each have their own (merge_finding).
@@ -97,6 +98,7 @@ class Gate {
   void fail(Party& party);
   Duration arrival(const Party& party, int64_t lane) const;
   Duration price(const Call& call) const;
+  Duration price(const Meeting& meeting) const;
   void report(Finding finding);
 
   std::shared_ptr<const CostModel> cost_;

@@ -1,4 +1,5 @@
-// A stream of one cohort: items run in order, one at a time; nothing is implied between streams.
+// A stream of one cohort: items run in order, one at a time; nothing is implied between streams. A
+// submission that was found wrong never ends: its stream stays in it, and no other.
 #pragma once
 
 #include <span>
@@ -26,6 +27,7 @@ struct Stream {
 
   bool idle() const { return flying == nullptr && head_ == items_.size(); }
   bool has_items() const { return head_ != items_.size(); }
+  bool stuck() const { return flying != nullptr && flying->failed; }
   StreamItem& front() { return items_[head_]; }
   void push(StreamItem item) { items_.push_back(std::move(item)); }
   void pop() {

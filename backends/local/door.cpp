@@ -26,12 +26,8 @@ Ticket LocalDoor::open_ticket(StreamId stream) {
   return at(stream).last = world_.book().open({index_, stream});
 }
 
-// A stopped host issues nothing more; what it asks for never ends, or has failed.
-Ticket LocalDoor::refuse() {
-  const Ticket ticket = world_.book().open({index_, kMainStream});
-  if (failed_) world_.book().end(ticket, TicketState::failed);
-  return ticket;
-}
+// A stopped host issues nothing more; what it asks for never ends.
+Ticket LocalDoor::refuse() { return world_.book().open({index_, kMainStream}); }
 
 Ticket LocalDoor::last(StreamId stream) { return at(stream).last; }
 
@@ -43,10 +39,9 @@ std::optional<TicketTimes> LocalDoor::times(Ticket ticket) {
 }
 
 void LocalDoor::host_wait(Ticket ticket) {
-  if (!world_.timed() || ticket == kDone) return;
-  if (world_.book().state(ticket) == TicketState::pending) {
+  if (world_.book().state(ticket) != TicketState::done) {
     host_waits_.push_back(ticket);
-  } else {
+  } else if (world_.timed()) {
     world_.book().raise(host_time_, ticket);
   }
 }
@@ -55,8 +50,8 @@ void LocalDoor::host_wait(Ticket ticket) {
 void LocalDoor::observe_host_waits() {
   if (host_waits_.empty()) return;
   std::erase_if(host_waits_, [&](Ticket ticket) {
-    if (world_.book().state(ticket) == TicketState::pending) return false;
-    world_.book().raise(host_time_, ticket);
+    if (world_.book().state(ticket) != TicketState::done) return false;
+    if (world_.timed()) world_.book().raise(host_time_, ticket);
     return true;
   });
 }
@@ -175,12 +170,10 @@ Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
   if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
     if (const std::optional<Ticket> ticket = pass(calls[0], id)) return *ticket;
   const int64_t lanes_before = lanes_of(calls);
-  if (!admit(calls)) {
-    fail();
-    return refuse();
-  }
+  const bool admitted = admit(calls);
   const bool any_outside = lanes_of(calls) != lanes_before;
   Flight& flight = world_.new_flight();
+  flight.failed = !admitted;
   flight.cohort = index_;
   flight.lanes = lanes_;
   flight.stream = id;
@@ -228,12 +221,10 @@ void LocalDoor::take_off(Flight& flight) {
 // --- ends
 // -----------------------------------------------------------------------------------------
 
-// What a failed cohort has queued is dropped; its host learns it from its tickets.
-void LocalDoor::fail() {
-  failed_ = true;
+bool LocalDoor::is_stuck() const {
   for (StreamId id = 0; id < stream_count(); ++id)
-    for (; at(id).has_items(); at(id).pop())
-      world_.book().end(at(id).front().ticket, TicketState::failed);
+    if (at(id).stuck()) return true;
+  return false;
 }
 
 // A fault happens at its call: what was issued before goes on, whatever the schedule.

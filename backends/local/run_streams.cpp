@@ -35,15 +35,10 @@ void LocalWorld::list(TicketBook::Place place) {
 }
 
 void LocalWorld::land(Flight& flight) {
-  LocalDoor& owner = door(flight.cohort);
-  Stream& stream = owner.at(flight.stream);
+  // The gate may still point at its other parties, and its stream stays in it.
+  if (flight.failed) return book_.end(flight.ticket, TicketState::failed);
+  Stream& stream = door(flight.cohort).at(flight.stream);
   stream.flying = nullptr;
-  if (flight.failed) {
-    // The gate may still point at its other parties: it is not used again.
-    book_.end(flight.ticket, TicketState::failed);
-    owner.fail();
-    return;
-  }
   if (timed()) {
     stream.time.raise_to(flight.end);
     book_.end(flight.ticket, TicketState::done, flight.start, flight.end);
@@ -69,7 +64,7 @@ bool LocalWorld::run_head(TicketBook::Place place) {
   Stream& stream = owner.at(place.stream);
   StreamItem item = std::move(stream.front());
   if (const Ticket* ticket = std::get_if<Ticket>(&item.what)) {
-    if (book_.state(*ticket) == TicketState::pending) {
+    if (book_.state(*ticket) != TicketState::done) {
       book_.wait(*ticket, place);
       stream.front() = std::move(item);
       return false;

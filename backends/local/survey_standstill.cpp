@@ -17,9 +17,7 @@ struct StandstillSurvey {
   std::vector<int32_t> owner;         // of each rank
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
 
-  static bool lives(const LocalDoor& door) {
-    return !door.failed_ && door.state_ == CohortState::running;
-  }
+  static bool lives(const LocalDoor& door) { return door.state_ == CohortState::running; }
 
   void add_call(LocalDoor& door, StreamId stream, const Party& party) {
     Blocked call;
@@ -56,6 +54,7 @@ struct StandstillSurvey {
       if (!lives(door)) continue;
       for (StreamId id = 0; id < door.stream_count(); ++id) {
         const Stream& stream = door.at(id);
+        if (stream.stuck()) continue;  // that it was found wrong is told
         if (stream.flying != nullptr) {
           for (const Party& party : stream.flying->parties)
             if (party.open > 0) add_call(door, id, party);
@@ -85,6 +84,20 @@ struct StandstillSurvey {
     awaiting.holders.insert(awaiting.holders.end(), found->second.begin(), found->second.end());
   }
 
+  // The streams whose end the host waits for; all of them where it has not said which.
+  void hold_by_host(Awaiting& awaiting, int32_t rank, LocalDoor& door) {
+    const size_t before = awaiting.holders.size();
+    bool known = false;
+    for (const Ticket ticket : door.host_waits_) {
+      if (world.book_.state(ticket) == TicketState::done) continue;
+      const TicketBook::Place place = world.book_.place(ticket);
+      hold(awaiting, place.cohort, place.stream);
+      known = true;
+    }
+    for (StreamId id = 0; !known && id < door.stream_count(); ++id) hold(awaiting, door.index_, id);
+    if (awaiting.holders.size() == before && !door.is_stuck()) miss(awaiting, rank, "has stopped");
+  }
+
   void miss(Awaiting& awaiting, int32_t rank, const char* reason) {
     awaiting.missing.push_back(rank);
     still.gone.emplace(rank, reason);
@@ -94,15 +107,16 @@ struct StandstillSurvey {
     const int32_t cohort = owner[static_cast<size_t>(rank)];
     if (cohort < 0) return miss(awaiting, rank, "was never started");
     LocalDoor& door = world.door(cohort);
-    if (door.failed_) return;
+    if (lives(door)) {
+      if (const StreamId stream = queued_on(door, rank, waiting); stream >= 0)
+        return hold(awaiting, cohort, stream);
+      if (!door.finished_) return hold_by_host(awaiting, rank, door);
+    }
+    // Of a rank with a call that was found wrong nothing else is told: what it lacks may follow.
+    if (door.is_stuck()) return;
     if (door.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
     if (door.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
-    if (const StreamId stream = queued_on(door, rank, waiting); stream >= 0)
-      return hold(awaiting, cohort, stream);
-    if (door.finished_) return miss(awaiting, rank, "has ended");
-    const size_t before = awaiting.holders.size();
-    for (StreamId id = 0; id < door.stream_count(); ++id) hold(awaiting, cohort, id);
-    if (awaiting.holders.size() == before) miss(awaiting, rank, "has stopped");
+    miss(awaiting, rank, "has ended");
   }
 
   void connect(size_t index) {

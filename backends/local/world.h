@@ -38,7 +38,7 @@ class LocalDoor : public Door {
  private:
   friend class LocalWorld;
   friend struct StandstillSurvey;
-  bool goes_on() const { return state_ == CohortState::running && !failed_; }
+  bool goes_on() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) {
     return stream == kMainStream ? main_ : *others_[static_cast<size_t>(stream - 1)];
   }
@@ -55,14 +55,14 @@ class LocalDoor : public Door {
   std::optional<Ticket> pass(Call& call, StreamId stream);
   bool admit(std::span<Call> calls);
   void take_off(Flight& flight);
-  void fail();
+  bool is_stuck() const;
   LaneTimes through() const;
 
   // In order of use: doors are many, and a call touches only the first lines of its own.
   LocalWorld& world_;
   int32_t index_;
   CohortState state_ = CohortState::running;
-  bool failed_ = false, finished_ = false;
+  bool finished_ = false;
   Lanes lanes_;
   LaneTimes host_time_;
   std::vector<Ticket> host_waits_;  // asked for before their end was known

@@ -33,12 +33,8 @@ Ticket WorkerDoor::open_ticket(StreamId stream) {
   return at(stream).last = world_.tickets_.open({index_, stream});
 }
 
-// A stopped host issues nothing more; what it asks for never ends, or has failed.
-Ticket WorkerDoor::refuse() {
-  const Ticket ticket = world_.tickets_.open({index_, kMainStream});
-  if (failed_) world_.tickets_.end(ticket, TicketState::failed);
-  return ticket;
-}
+// A stopped host issues nothing more; what it asks for never ends.
+Ticket WorkerDoor::refuse() { return world_.tickets_.open({index_, kMainStream}); }
 
 TicketState WorkerDoor::poll(Ticket ticket) { return world_.state_of(ticket); }
 
@@ -132,37 +128,34 @@ void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
     }
     party.open = party.call.lanes.size();
     if (party.open != 0) ++flight.open;
+    // A rank that has no business with one of its calls never comes to the end of them.
+    flight.failed = flight.failed || (party.open == 0 && lanes_.size() == 1);
   }
 }
 
+// The call at which a host was stopped is told like any other: it is part of what the rank did.
 Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
-  if (!goes_on()) return refuse();
   if (!calls.empty())
     world_.link_.flight().line.store(calls.front().site.line, std::memory_order_relaxed);
-  auto flight = std::make_unique<Flight>();
-  flight->cohort = index_;
-  flight->lanes = lanes_;
-  flight->stream = stream;
-  const Ticket ticket = flight->ticket = open_ticket(stream);
+  const Ticket ticket = goes_on() ? open_ticket(stream) : refuse();
   WireWriter message = announcement(Announce::submit);
   message.add(int64_t{stream});
   message.add(ticket);
   message.add(static_cast<int64_t>(calls.size()));
   for (const Call& call : calls) write_call(message, world_.book_, call);
   world_.announce(message);
+  if (!goes_on()) return ticket;
+  auto flight = std::make_unique<Flight>();
+  flight->cohort = index_;
+  flight->lanes = lanes_;
+  flight->stream = stream;
+  flight->ticket = ticket;
   keep(*flight, calls);
   Flight* const kept = flight.get();
   world_.flights_.emplace(ticket, std::move(flight));
   push(stream, ticket, kept);
   world_.pump_now_and_then();
   return ticket;
-}
-
-void WorkerDoor::fail() {
-  failed_ = true;
-  for (Stream& stream : streams_)
-    for (; stream.has_items(); stream.pop())
-      world_.tickets_.end(stream.front().ticket, TicketState::failed);
 }
 
 // --- told and forgotten
@@ -182,7 +175,8 @@ void WorkerDoor::allocate(const Allocation& allocation) {
 void WorkerDoor::release(const Allocation& allocation) { announce(allocation, Announce::release); }
 
 void WorkerDoor::host_wait(Ticket ticket) {
-  if (!world_.timed_ || ticket == kDone) return;
+  const bool ended = world_.tickets_.state(ticket) == TicketState::done;
+  if (ticket == kDone || (ended && !world_.timed_)) return;
   WireWriter message = announcement(Announce::host_wait);
   message.add(ticket);
   world_.announce(message);

@@ -87,7 +87,7 @@ void WorkerWorld::wake() {
 void WorkerWorld::take_off(Flight& flight) {
   door(flight.cohort).at(flight.stream).flying = &flight;
   flight.started = true;
-  if (flight.open == 0 && door(flight.cohort).lanes_.size() > 1) land(flight);
+  if (flight.open == 0 && !flight.failed) land(flight);
 }
 
 Duration WorkerWorld::now() const {
@@ -113,7 +113,7 @@ void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
 bool WorkerWorld::run_head(Place place) {
   Stream& stream = door(place.cohort).at(place.stream);
   if (const Ticket* ticket = std::get_if<Ticket>(&stream.front().what)) {
-    if (tickets_.state(*ticket) == TicketState::pending) {
+    if (tickets_.state(*ticket) != TicketState::done) {
       tickets_.wait(*ticket, place);
       return false;
     }
@@ -173,17 +173,13 @@ void WorkerWorld::land(Flight& flight) {
 }
 
 void WorkerWorld::end_part(Party& party) {
-  if (--party.open == 0 && --party.flight->open == 0) land(*party.flight);
+  if (--party.open == 0 && --party.flight->open == 0 && !party.flight->failed) land(*party.flight);
 }
 
-// What a failed cohort has queued is dropped; its host learns it from its tickets.
+// Its stream stays in what was found wrong; its host learns it from the ticket.
 void WorkerWorld::fail_ticket(Ticket ticket) {
-  const Place place = tickets_.place(ticket);
   if (tickets_.state(ticket) != TicketState::pending) return;
-  Stream& stream = door(place.cohort).at(place.stream);
-  if (stream.flying != nullptr && stream.flying->ticket == ticket) stream.flying = nullptr;
   tickets_.end(ticket, TicketState::failed);
-  door(place.cohort).fail();
   settle();
 }
 

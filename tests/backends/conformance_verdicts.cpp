@@ -151,6 +151,31 @@ TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
   EXPECT_LT(at("1 starts"), at("0 behind"));
 }
 
+// Cohorts of one issue in turn, so that the first rank issues all before the call is found wrong,
+// the last one after: both get equally far.
+TEST_P(Conformance, a_call_that_is_found_wrong_stops_its_stream_and_what_waits_for_it) {
+  const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
+    const StreamId comm = host.door.stream("comm"), side = host.door.stream("side");
+    Collective wrong = collective(CollectiveKind::all_reduce, Group::world(2));
+    if (host.lanes[0] == 1) wrong.reduction.op = ReduceOp::max;
+    const Collective right = collective(CollectiveKind::all_gather, Group::of_ranks("two", {0, 1}));
+    host.submit({host.call(wrong, ones(host), answer(host), 1)}, comm);
+    host.tickets.push_back(host.door.launch(work(host, comm, [] {})));
+    host.door.order(side, host.tickets[0]);
+    host.tickets.push_back(host.door.launch(work(host, side, [] {})));
+    host.submit({host.call(right, ones(host), answer(host, "y", 4), 2)});
+  });
+  ASSERT_EQ(run.report.findings.size(), 1u) << verdict_text(run.report);
+  EXPECT_EQ(run.report.findings[0].verdict, Verdict::mismatch);
+  for (const Host& host : run.hosts) {
+    std::vector<TicketState> states;
+    for (Ticket ticket : host.tickets) states.push_back(host.door.poll(ticket));
+    EXPECT_EQ(states, (std::vector<TicketState>{TicketState::failed, TicketState::pending,
+                                                TicketState::pending, TicketState::done}));
+    EXPECT_EQ(run.values("y", host.lanes[0]), (std::vector<double>{1, 1, 1, 1}));
+  }
+}
+
 // An input is read when the call starts, not when it is issued.
 TEST_P(Conformance, a_call_reads_what_its_stream_has_written_before) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {

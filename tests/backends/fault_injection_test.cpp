@@ -98,6 +98,27 @@ TEST(Faults, hang_and_die_make_a_missing_rank) {
   }
 }
 
+TEST(Faults, who_stops_at_a_later_call_of_a_group_has_started_none_of_it) {
+  for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
+    RanksOptions options;
+    options.world.faults = {fault};
+    const WorldReport report = run_ranks(
+        2,
+        [](RankContext& me) {
+          CallGroup both = me.group();
+          both.send(number(1), 1 - me.rank(), me.world(), 1);
+          both.recv(DType::f32, {2}, 1 - me.rank(), me.world(), 2);
+          me.run(both);
+        },
+        options);
+    ASSERT_EQ(report.findings.size(), 1u) << fault;
+    EXPECT_EQ(report.findings[0].verdict, Verdict::missing_rank);
+    EXPECT_EQ(report.findings[0].ranks, Lanes::one(0));
+    EXPECT_EQ(report.findings[0].line, 1);
+    EXPECT_EQ(report.findings[0].details.size(), 3u);  // both calls of rank 1, and why
+  }
+}
+
 Duration time_with(std::vector<std::string> faults) {
   RanksOptions options;
   options.world.faults = std::move(faults);

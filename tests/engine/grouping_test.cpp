@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/rng.h"
 #include "shardproof/scenarios/load.h"
+#include "shardproof/sim/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {
@@ -64,17 +68,17 @@ std::string run(const Job& job) {
   }
 }
 
-void expect_one_outcome(Job job, const std::string& what) {
+// Gives the outcome as text.
+std::string expect_one_outcome(Job job, const std::string& what) {
   job.grouping = Grouping::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};
   const std::string first = run(job);
   for (const Way& way : ways()) {
-    // A rank that dies takes with it what it had issued: how much, the schedule decides.
-    if (!job.faults.empty() && way.schedule.kind != ScheduleKind::fifo) continue;
     job.grouping = way.grouping;
     job.schedule = way.schedule;
     EXPECT_EQ(run(job), first) << what << ", " << way.name;
   }
+  return first;
 }
 
 std::vector<ScenarioPath> files() {
@@ -150,6 +154,162 @@ TEST(Grouping, RankPrograms) {
     job.keep = {"x", "y", "z", "u"};
     expect_one_outcome(job, lines[0]);
   }
+}
+
+// --- random programs of several streams
+// ------------------------------------------------------------------------------------------
+
+struct Step {
+  enum Kind : uint8_t { compute, call, barrier, wait, sync, record } kind = compute;
+  int64_t stream = 0;
+  std::string made, from;  // names; `from` of a wait: what it waits for
+  std::string how = "sum", group = "dp";
+};
+
+std::string line_of(const Step& step) {
+  switch (step.kind) {
+    case Step::compute: return fmt::format("{} = {} * 2", step.made, step.from);
+    case Step::call:
+      return fmt::format("{} = all_reduce({}, {}, group={})", step.made, step.from, step.how,
+                         step.group);
+    case Step::barrier: return fmt::format("barrier(group={})", step.group);
+    case Step::wait: return fmt::format("wait({})", step.from);
+    case Step::sync: return fmt::format("sync({})", step.from);
+    case Step::record: return step.made + " = record()";
+  }
+  return "";
+}
+
+// What all ranks do is right and does not race: a stream waits for what it reads of another. Then
+// some ranks do something else, once or more.
+class RandomStreams {
+ public:
+  explicit RandomStreams(uint64_t seed) : rng_(seed, hash_text("streams")), known_(2 + draw(3)) {
+    for (std::set<std::string>& names : known_) names.insert("x");
+    for (int64_t left = 6 + draw(10); left > 0; --left) add_step();
+    ranks_.assign(kRanks, steps_);
+    for (int64_t left = draw(4); left > 0; --left) spoil(ranks_[at(draw(kRanks))]);
+  }
+
+  Job job() {
+    Job job = job_of("dp=2, tp=2", {});
+    add_input(job, "x", Dims{4});
+    job.groups = {{"pair", {0, 1}}};
+    job.cost = flat_machine({Duration{10'000'000}, 1e9});
+    for (int64_t rank = 0; rank < kRanks; ++rank)
+      add_ranks(job, std::to_string(rank), Lanes::one(rank), lines_of(ranks_[at(rank)]));
+    static constexpr const char* kFaults[] = {"die(rank={}, call={})", "hang(rank={}, call={})",
+                                              "skip(rank={}, call={})",
+                                              "delay(rank={}, call={}, by='1 ms')"};
+    if (draw(3) == 0)
+      job.faults = {fmt::format(fmt::runtime(kFaults[draw(4)]), draw(kRanks), 1 + draw(4))};
+    return job;
+  }
+
+ private:
+  static constexpr int64_t kRanks = 4;
+  static size_t at(int64_t index) { return static_cast<size_t>(index); }
+  int64_t draw(int64_t below) { return rng_.integer(draws_++, 0, below); }
+  std::string fresh(const char* letter) { return fmt::format("{}{}", letter, ++names_); }
+  int64_t any_stream() { return draw(static_cast<int64_t>(known_.size())); }
+  const char* any_group() {
+    static constexpr const char* kGroups[] = {"dp", "tp", "[dp, tp]"};
+    return kGroups[draw(3)];
+  }
+
+  // One of the last values, behind a wait where the stream needs one.
+  std::string value_on(int64_t stream) {
+    const int64_t count = static_cast<int64_t>(values_.size());
+    const std::string name = values_[at(count - 1 - draw(std::min<int64_t>(count, 4)))];
+    if (known_[at(stream)].insert(name).second)
+      steps_.push_back({Step::wait, stream, "", name, "", ""});
+    return name;
+  }
+
+  void add_value(Step step, const char* letter) {
+    step.from = value_on(step.stream);
+    step.made = fresh(letter);
+    values_.push_back(step.made);
+    known_[at(step.stream)].insert(step.made);
+    steps_.push_back(std::move(step));
+  }
+
+  void add_wait(Step::Kind kind) {
+    const int64_t stream = any_stream();
+    if (events_.empty()) return;
+    const auto& [event, seen] = events_[at(draw(static_cast<int64_t>(events_.size())))];
+    steps_.push_back({kind, stream, "", event, "", ""});
+    for (int64_t s = 0; s < static_cast<int64_t>(known_.size()); ++s)
+      if (kind == Step::sync || s == stream) known_[at(s)].insert(seen.begin(), seen.end());
+  }
+
+  void add_step() {
+    const int64_t stream = any_stream(), kind = draw(10);
+    if (kind == 0) return add_value({Step::compute, stream, "", "", "", ""}, "c");
+    if (kind <= 5)
+      return add_value({Step::call, stream, "", "", draw(2) == 0 ? "sum" : "max", any_group()},
+                       "v");
+    if (kind == 6) return steps_.push_back({Step::barrier, stream, "", "", "", any_group()});
+    if (kind == 7) return add_wait(Step::wait);
+    if (kind == 8) return add_wait(Step::sync);
+    events_.emplace_back(fresh("e"), known_[at(stream)]);
+    steps_.push_back({Step::record, stream, events_.back().first, "", "", ""});
+  }
+
+  void spoil(std::vector<Step>& steps) {
+    std::vector<size_t> calls;
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].kind == Step::call) calls.push_back(i);
+    if (calls.empty()) return;
+    const size_t index = calls[at(draw(static_cast<int64_t>(calls.size())))];
+    Step& step = steps[index];
+    const auto place = steps.begin() + static_cast<std::ptrdiff_t>(index);
+    switch (draw(6)) {
+      case 0: step.kind = Step::compute; return;
+      case 1: step.group = step.group == "dp" ? "tp" : "dp"; return;
+      case 2: steps.erase(place, steps.end()); return;
+      case 3: steps.insert(place, {Step::barrier, any_stream(), "", "", "", any_group()}); return;
+      case 4:
+        steps.insert(place, {Step::call, any_stream(), fresh("q"), "x", "sum", "pair"});
+        return;
+      default: step.how = step.how == "sum" ? "max" : "sum";
+    }
+  }
+
+  static std::vector<std::string> lines_of(const std::vector<Step>& steps) {
+    std::vector<std::string> lines;
+    for (const Step& step : steps)
+      lines.push_back((step.stream == 0 ? "" : fmt::format("on s{}: ", step.stream)) +
+                      line_of(step));
+    return lines;
+  }
+
+  Rng rng_;
+  uint64_t draws_ = 0;
+  int64_t names_ = 0;
+  std::vector<std::set<std::string>> known_;  // what each stream may read
+  std::vector<std::string> values_ = {"x"};
+  std::vector<std::pair<std::string, std::set<std::string>>> events_;
+  std::vector<Step> steps_;
+  std::vector<std::vector<Step>> ranks_;
+};
+
+TEST(Grouping, WhatIsFoundWrongOnOneStreamDoesNotHangOnWhenItIsFound) {
+  constexpr uint64_t kPrograms = 400;
+  std::map<std::string, int64_t> told;
+  for (uint64_t seed = 0; seed < kPrograms; ++seed) {
+    const std::string text =
+        expect_one_outcome(RandomStreams(seed).job(), fmt::format("seed {}", seed));
+    for (const char* word : {"mismatch", "deadlock", "missing rank", "not a member"})
+      told[word] += text.find(word) != std::string::npos ? 1 : 0;
+    told["clean"] += text.starts_with("all_reduce") ? 1 : 0;
+    told["refused"] += text.starts_with("error") ? 1 : 0;
+  }
+  for (const auto& [word, count] : told)
+    std::printf("%s: %lld programs\n", word.c_str(), static_cast<long long>(count));
+  for (const char* word : {"mismatch", "deadlock", "missing rank", "not a member", "clean"})
+    EXPECT_GT(told[word], static_cast<int64_t>(kPrograms) / 50) << word;
+  EXPECT_EQ(told["refused"], 0);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class WorkerDoor : public Door {
 
  private:
   friend class WorkerWorld;
-  bool goes_on() const { return state_ == CohortState::running && !failed_; }
+  bool goes_on() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
   bool runs_at_issue(Stream& stream) const;
   WireWriter announcement(Announce kind) const;
@@ -41,14 +41,12 @@ class WorkerDoor : public Door {
   void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
   void announce(const Allocation& allocation, Announce kind);
   void keep(Flight& flight, std::span<Call> calls);
-  void fail();
 
   WorkerWorld& world_;
   int32_t index_;
   Lanes lanes_;
   std::deque<Stream> streams_;
   CohortState state_ = CohortState::running;
-  bool failed_ = false;
 };
 
 }  // namespace shardproof
