@@ -395,14 +395,14 @@ const Mesh& Partitioner::default_mesh() const { return job_.meshes.at(0).second;
 const Mesh& Partitioner::mesh_of(const std::vector<Placed>& inputs) const {
   const Placed* first = nullptr;
   for (const Placed& input : inputs) {
-    if (!input.spec) continue;
+    if (!input.mesh()) continue;
     if (!first) first = &input;
-    if (!(first->spec->mesh() == input.spec->mesh()))
+    if (!(*first->mesh() == *input.mesh()))
       throw_bad_input("{} and {} lie on two meshes; bring one over with redistribute(x, mesh=..)",
                       first->name.empty() ? "the inputs" : first->name,
                       input.name.empty() ? "another input" : input.name);
   }
-  return first ? first->spec->mesh() : default_mesh();
+  return first ? *first->mesh() : default_mesh();
 }
 
 }  // namespace shardproof

@@ -142,7 +142,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
 // The claimed placements: axes not named are R, except that an axis which still cuts the shards
 // stays so (an R that the local shapes deny is never meant).
 Spec Partitioner::claimed_spec(const GlobalInstr& instr, const Placed& value) {
-  const Mesh& mesh = value.spec ? value.spec->mesh() : default_mesh();
+  const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
   const std::string text = text_of(instr.placements);
   const std::vector<LocalShape>& actual =
       result_.program.values[static_cast<size_t>(value.id)].shapes;
@@ -203,15 +203,15 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   Compute compute;
   compute.op = op.name;
   std::vector<Placed> inputs;
-  Lanes lanes = default_mesh().ranks();
   for (ValueId id : instr.inputs) {
     inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
     Placed& input = inputs.back();
     input.meta.absent = id == kNoValue;
     if (input.number) input.id = materialize(input);
     compute.inputs.push_back(id == kNoValue ? kNoValue : input.id);
-    if (input.spec) lanes = input.spec->mesh().ranks();
   }
+  const Mesh& mesh = mesh_of(inputs);
+  const Lanes lanes = mesh.ranks();
   compute.attrs = {{lanes, instr.attrs}};
   std::vector<Lanes> classes{lanes};
   for (ValueId id : compute.inputs) {
@@ -243,19 +243,18 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   if (placed && reads_global_indices(op, instr.attrs, inputs))
     for (const Placed& input : inputs)
       compute.input_specs.push_back(
-          input.spec ? *input.spec
-                     : Spec::replicated(default_mesh(), input.meta.shape, input.meta.dtype));
+          input.spec ? *input.spec : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
     const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
-    const ValueId id =
-        add_value(value.dtype, Spec::replicated(default_mesh(), value.shape, value.dtype),
-                  Category::activations);
+    const ValueId id = add_value(value.dtype, Spec::replicated(mesh, value.shape, value.dtype),
+                                 Category::activations);
     SpmdValue& made = result_.program.values[static_cast<size_t>(id)];
     made.shapes = shapes[o];
     made.spec.reset();
     compute.outputs.push_back(id);
     values_[static_cast<size_t>(instr.outputs[o])] = Placed{
-        id, {value.dtype, value.shape, value.weak, false}, std::nullopt, std::nullopt, value.name};
+        id,  {value.dtype, value.shape, value.weak, false}, std::nullopt, std::nullopt, value.name,
+        mesh};
   }
   add(std::move(compute), lanes);
 }

@@ -16,6 +16,9 @@ struct Placed {
   std::optional<Spec> spec;  // none: a number, or computed on shards as they lie
   std::optional<Number> number;
   std::string name;
+  std::optional<Mesh> shards_on{};  // of what was computed on shards as they lie
+
+  const Mesh* mesh() const { return spec ? &spec->mesh() : shards_on ? &*shards_on : nullptr; }
 };
 
 // One legal way to run an op: where its inputs must lie and what comes out.

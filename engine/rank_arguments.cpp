@@ -61,6 +61,12 @@ Group RankLowering::axes_group(const std::vector<std::string>& names, const Plac
   return Group::of_axes(*mesh, axes);
 }
 
+std::optional<LaneNumber> RankLowering::factor_of(const Expr* expr) {
+  const bool scaled = expr && expr->kind == ExprKind::call && expr->symbol == "premul_sum";
+  if (!scaled || expr->args.size() != 1) return std::nullopt;
+  return lane_number(expr->args[0]);
+}
+
 Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64_t rank) {
   if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
   if (expr->kind == ExprKind::name) {
@@ -72,8 +78,8 @@ Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64
     }
     fail(expr->place, fmt::format("unknown reduction {}{}", word, nearest.hint()));
   }
-  if (expr->kind == ExprKind::call && expr->symbol == "premul_sum" && expr->args.size() == 1)
-    return {ReduceOp::premul_sum, lane_number(expr->args[0]).on(rank).real()};
+  if (const std::optional<LaneNumber> factor = factor_of(expr))
+    return {ReduceOp::premul_sum, factor->on(rank).real()};
   fail(expr->place, fmt::format("expected a reduction, found {}", to_string(*expr)));
 }
 

@@ -154,8 +154,7 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
   const Group group = group_of(args.take(9, "group"), input);
   const auto number = [&](const char* key) -> std::optional<LaneNumber> {
     const Expr* expr = args.take(9, key);
-    if (!expr) return std::nullopt;
-    return lane_number(*expr);
+    return expr ? std::optional(lane_number(*expr)) : std::nullopt;
   };
   std::optional<LaneNumber> dim = number("dim"), split = number("split"), concat = number("concat"),
                             root = number("root");
@@ -163,11 +162,12 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
   if (has_root(kind) && !root) root = LaneNumber{lanes_, {Number(int64_t{0})}};
   if (kind == CollectiveKind::all_to_all && (!split || !concat))
     fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
+  const std::optional<LaneNumber> factor = factor_of(args.take(1, "op"));
   const auto pointer = [](const std::optional<LaneNumber>& n) { return n ? &*n : nullptr; };
   std::vector<CallItem> items;
   std::vector<LocalShape> shapes;
-  for (const Lanes& lanes :
-       classes_of({input}, {pointer(dim), pointer(split), pointer(concat), pointer(root)})) {
+  for (const Lanes& lanes : classes_of({input}, {pointer(dim), pointer(split), pointer(concat),
+                                                 pointer(root), pointer(factor)})) {
     CallItem item;
     item.lanes = lanes;
     item.input = input;

@@ -238,8 +238,8 @@ ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& p
   const DType dtype = value(parts[0].second).dtype;
   for (const auto& [lanes, id] : parts) {
     if (value(id).dtype != dtype)
-      fail(place_, fmt::format("a name is {} on some ranks and {} on others", name(dtype),
-                               name(value(id).dtype)));
+      fail(place_, fmt::format("a name is {} on rank {} and {} on rank {}; cast one", name(dtype),
+                               parts[0].first[0], name(value(id).dtype), lanes[0]));
     for (const LocalShape& shape : value(id).shapes) {
       const Lanes cut = shape.lanes.intersect(lanes);
       if (!cut.empty()) shapes.push_back({cut, shape.shape});

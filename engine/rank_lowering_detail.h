@@ -62,6 +62,7 @@ class RankLowering : public Lowering {
 
   Group group_of(const Expr* expr, ValueId value);
   Group axes_group(const std::vector<std::string>& names, const Place& place, ValueId value);
+  std::optional<LaneNumber> factor_of(const Expr* expr);  // of premul_sum(factor)
   Reduction reduction_of(const Expr* expr, const Place& place, int64_t rank);
   // An index in the group per lane: a number, `next` or `prev`.
   LaneNumber peer_of(const Expr* expr, const Group& group, const char* what, const Place& place);

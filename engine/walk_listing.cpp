@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "shardproof/engine/lowering.h"
 #include "shardproof/localtensor/error.h"
@@ -13,6 +15,25 @@ Error at(const Error& error, const Place& place) {
   where.line = place.line;
   where.column = place.column;
   return error.inside(where);
+}
+
+// The least number from `from` on that is in the range of any rank.
+std::optional<int64_t> next_pass(const LaneNumber& low, const LaneNumber& high, int64_t from) {
+  std::optional<int64_t> next;
+  for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
+    const int64_t at = std::max(from, low.values[low.uniform() ? 0 : i].integer());
+    if (at < high.values[high.uniform() ? 0 : i].integer()) next = std::min(next.value_or(at), at);
+  }
+  return next;
+}
+
+Lanes lanes_in_range(const Lanes& all, const LaneNumber& low, const LaneNumber& high, int64_t i) {
+  if (low.uniform() && high.uniform()) return all;
+  std::vector<int32_t> taken;
+  for (int64_t lane = 0; lane < all.size(); ++lane)
+    if (low.on(all[lane]).integer() <= i && i < high.on(all[lane]).integer())
+      taken.push_back(all[lane]);
+  return Lanes::of(std::move(taken));
 }
 
 }  // namespace
@@ -63,18 +84,23 @@ void Lowering::walk_one(const Statement& statement) {
   }
 }
 
+// A range may differ by rank, as that of the stages behind mine: the others sit a pass out.
 void Lowering::walk_for(const Statement& statement) {
-  Number low(int64_t{0}), high;
-  if (statement.range.size() == 2) low = uniform_number(statement.range[0]);
-  high = uniform_number(statement.range.back());
+  LaneNumber low{lanes_, {Number(int64_t{0})}};
+  if (statement.range.size() == 2) low = lane_number(statement.range[0]);
+  const LaneNumber high = lane_number(statement.range.back());
   const std::string name = name_of(statement.targets.at(0));
   const std::string outer = instance_;
-  for (int64_t i = low.integer(); i < high.integer(); ++i) {
-    instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, i);
+  const Lanes all = lanes_;
+  std::optional<int64_t> pass = next_pass(low, high, std::numeric_limits<int64_t>::min());
+  for (; pass; pass = next_pass(low, high, *pass + 1)) {
+    lanes_ = lanes_in_range(all, low, high, *pass);
+    instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, *pass);
     place_ = statement.place;
-    bind(name, LaneNumber{lanes_, {Number(i)}});
+    bind(name, LaneNumber{lanes_, {Number(*pass)}});
     walk(statement.body);
   }
+  lanes_ = all;
   instance_ = outer;
 }
 

@@ -98,6 +98,15 @@ double by_truth(const Interval& a, const Interval& b, double) {
   return stable(a) && stable(b) ? 0 : kInfinity;
 }
 
+bool surely_zero(const Interval& x) { return x.value == 0 && x.error == 0; }
+// One that is surely false, or surely true, decides alone.
+double by_both(const Interval& a, const Interval& b, double result) {
+  return surely_zero(a) || surely_zero(b) ? 0 : by_truth(a, b, result);
+}
+double by_either(const Interval& a, const Interval& b, double result) {
+  return nearest_to_zero(a) > 0 || nearest_to_zero(b) > 0 ? 0 : by_truth(a, b, result);
+}
+
 double by_copied_sign(const Interval& a, const Interval& b, double) {
   if (b.error == 0 || nearest_to_zero(b) > 0) return a.error;
   return 2 * a.size();
@@ -277,9 +286,9 @@ const Row kRows[] = {
     {"ge", ">=", "x >= y", binary<functor::Ge>, Result::boolean, Accepts::reals, 0, by_order,
      nullptr, nullptr, no_passes, ""},
     {"logical_and", "", "x != 0 and y != 0", binary<functor::LogicalAnd>, Result::boolean,
-     Accepts::all, 0, by_truth, nullptr, nullptr, and_passes, ""},
+     Accepts::all, 0, by_both, nullptr, nullptr, and_passes, ""},
     {"logical_or", "", "x != 0 or y != 0", binary<functor::LogicalOr>, Result::boolean,
-     Accepts::all, 0, by_truth, nullptr, nullptr, or_passes, ""},
+     Accepts::all, 0, by_either, nullptr, nullptr, or_passes, ""},
     {"logical_xor", "", "one of x, y is not 0", binary<functor::LogicalXor>, Result::boolean,
      Accepts::all, 0, by_truth, nullptr, nullptr, no_passes, ""},
     {"bitwise_and", "", "bits of both", binary<functor::BitAnd>, Result::same, Accepts::integers, 0,
@@ -332,6 +341,8 @@ std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {
     if (row.ulps == 0) return certain ? 0 : moved;
     if (certain && row.exact && !complex && row.exact(x[0].value, x[1].value, result, dtype))
       return 0.0;
+    // 0 times anything is 0, and no rounding of it.
+    if (result == 0 && moved == 0 && (surely_zero(x[0]) || surely_zero(x[1]))) return 0.0;
     // Complex products take four real ones.
     const double ulps = complex ? 4 * row.ulps : row.ulps;
     return moved + rounding_error(std::fabs(result) + 2 * moved, dtype, ulps);

@@ -13,6 +13,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/order_bound.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -99,25 +100,55 @@ std::vector<Strategy> order_strategies(const OpCall& call, int dim) {
   return factor_strategies(names + "->" + names + "," + names, {});
 }
 
+// The numbers of one row in order, the first `kept` of which are given. NaN counts as larger than
+// all.
+std::vector<Uncertain> row_in_order(const BoundCall& call, const Ordering& order, int64_t first,
+                                    const std::vector<double>& values) {
+  std::vector<int64_t> place(static_cast<size_t>(order.size));
+  const auto value = [&](int64_t at) {
+    return values[static_cast<size_t>(first + at * order.inner)];
+  };
+  order_places(place.data(), order.size, order.descending, value, [](int64_t at) { return at; });
+  std::vector<Uncertain> row;
+  for (const int64_t at : place) {
+    const double x = value(at);
+    row.push_back({std::isnan(x) ? std::numeric_limits<double>::infinity() : x,
+                   error_of(*call.input_bounds[0], first + at * order.inner)});
+  }
+  return row;
+}
+
+// Whether each of these stands at its place in every honest run.
+std::vector<bool> sure_in_order(std::vector<Uncertain> row, bool descending) {
+  if (descending)
+    for (Uncertain& x : row) x.value = -x.value;
+  return sure_places(row);
+}
+
 // Sorting moves the k-th value by no more than the largest error of its row; which index stands
-// there is then unknown where anything is.
-std::vector<Bound> order_bound(const BoundCall& call, int dim) {
+// there is known where no other value comes near.
+std::vector<Bound> order_bound(const BoundCall& call, int dim, bool descending) {
   if (all_exact(call))
     return {Bound::exact_of(*call.outputs[0]), Bound::exact_of(*call.outputs[1])};
   const Tensor& out = *call.outputs[0];
-  Ordering in = ordering_of(call.inputs[0]->shape, dim, out.shape[dim], false);
+  const Ordering in = ordering_of(call.inputs[0]->shape, dim, out.shape[dim], descending);
+  const std::vector<double> values = values_of(*call.inputs[0]);
   std::vector<double> errors(static_cast<size_t>(out.elements()));
+  std::vector<double> index_errors = errors;
   for (int64_t o = 0; o < in.outer; ++o) {
     for (int64_t i = 0; i < in.inner; ++i) {
+      const auto row = row_in_order(call, in, o * in.size * in.inner + i, values);
+      const std::vector<bool> sure = sure_in_order(row, descending);
       double largest = 0;
-      for (int64_t at = 0; at < in.size; ++at)
-        largest =
-            std::max(largest, error_of(*call.input_bounds[0], (o * in.size + at) * in.inner + i));
-      for (int64_t at = 0; at < in.kept; ++at)
-        errors[static_cast<size_t>((o * in.kept + at) * in.inner + i)] = largest;
+      for (const Uncertain& x : row) largest = std::max(largest, x.error);
+      for (int64_t at = 0; at < in.kept; ++at) {
+        const auto place = static_cast<size_t>((o * in.kept + at) * in.inner + i);
+        errors[place] = largest;
+        index_errors[place] = sure[static_cast<size_t>(at)] ? 0 : largest;
+      }
     }
   }
-  return {bound_from_errors(out, errors), bound_from_errors(*call.outputs[1], errors)};
+  return {bound_from_errors(out, errors), bound_from_errors(*call.outputs[1], index_errors)};
 }
 
 // ---- topk over a cut dim ----
@@ -415,7 +446,9 @@ void add_order_ops(OpRegistry& ops) {
   sort.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return order_strategies(call, sort_dim(call));
   };
-  sort.bound = [](const BoundCall& call) { return order_bound(call, sort_dim(*call.call)); };
+  sort.bound = [](const BoundCall& call) {
+    return order_bound(call, sort_dim(*call.call), call.call->attrs->flag("descending"));
+  };
   sort.samples = [] {
     Attrs rows{{"dim", int64_t{0}}, {"descending", false}};
     Attrs last{{"dim", int64_t{-1}}, {"descending", true}};
@@ -447,7 +480,9 @@ void add_order_ops(OpRegistry& ops) {
     return strategies;
   };
   topk.rule.lower = lower_topk;
-  topk.bound = [](const BoundCall& call) { return order_bound(call, topk_dim(*call.call)); };
+  topk.bound = [](const BoundCall& call) {
+    return order_bound(call, topk_dim(*call.call), call.call->attrs->flag("largest"));
+  };
   topk.samples = [] {
     Attrs two{{"k", int64_t{2}}, {"dim", int64_t{-1}}, {"largest", true}};
     Attrs least{{"k", int64_t{3}}, {"dim", int64_t{0}}, {"largest", false}};

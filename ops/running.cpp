@@ -1,5 +1,6 @@
 // cumprod, cummax, cummin: running products and extremes along a dim, extremes with the index where
 // they stand (the last of equal ones, as in torch). The dim stays whole on each rank.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +10,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/order_bound.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -136,22 +138,53 @@ std::vector<double> product_errors(const BoundCall& call, const Line& line, DTyp
   return errors;
 }
 
-// An extreme moves by no more than the largest error before it; its index is then unknown.
-std::vector<Bound> extreme_bound(const BoundCall& call, const Line& line) {
-  std::vector<double> errors(static_cast<size_t>(call.outputs[0]->elements()));
-  for (size_t i = 0; i < errors.size(); ++i) {
-    const auto place = static_cast<int64_t>(i);
-    const bool first = place / line.inner % line.size == 0;
-    const double before = first ? 0 : errors[static_cast<size_t>(place - line.inner)];
-    errors[i] = std::max(before, error_of(*call.input_bounds[0], place));
+// Whether the places of one line's running extremes are so in every honest run: where nothing
+// before comes near the extreme. NaN beats all.
+std::vector<bool> sure_extremes(const BoundCall& call, const Line& line, Kind kind, int64_t first,
+                                const std::vector<double>& values) {
+  const std::vector<double> best = values_of(*call.outputs[1]);
+  std::vector<bool> sure;
+  Reached beaten;
+  Uncertain extreme;
+  for (int64_t at = 0; at < line.size; ++at) {
+    const int64_t place = first + at * line.inner;
+    const double value = values[static_cast<size_t>(place)];
+    const double turned = kind == Kind::largest ? value : -value;
+    const Uncertain now{std::isnan(value) ? kInfinity : turned,
+                        error_of(*call.input_bounds[0], place)};
+    const bool is_best = static_cast<int64_t>(best[static_cast<size_t>(place)]) == at;
+    if (!is_best || at > 0) beaten.take(is_best ? extreme : now);
+    if (is_best) extreme = now;
+    sure.push_back(beaten.stays_under(extreme));
   }
-  return {bound_from_errors(*call.outputs[0], errors), bound_from_errors(*call.outputs[1], errors)};
+  return sure;
+}
+
+// An extreme moves by no more than the largest error before it.
+std::vector<Bound> extreme_bound(const BoundCall& call, const Line& line, Kind kind) {
+  const std::vector<double> values = values_of(*call.inputs[0]);
+  std::vector<double> errors(values.size()), index_errors(values.size());
+  for (int64_t o = 0; o < line.outer; ++o) {
+    for (int64_t i = 0; i < line.inner; ++i) {
+      const int64_t first = o * line.size * line.inner + i;
+      const std::vector<bool> sure = sure_extremes(call, line, kind, first, values);
+      double largest = 0;
+      for (int64_t at = 0; at < line.size; ++at) {
+        const auto place = static_cast<size_t>(first + at * line.inner);
+        largest = std::max(largest, error_of(*call.input_bounds[0], first + at * line.inner));
+        errors[place] = largest;
+        index_errors[place] = sure[static_cast<size_t>(at)] ? 0 : largest;
+      }
+    }
+  }
+  return {bound_from_errors(*call.outputs[0], errors),
+          bound_from_errors(*call.outputs[1], index_errors)};
 }
 
 std::vector<Bound> bound(const Row& row, const BoundCall& call) {
   const Tensor& out = *call.outputs[0];
   const Line line = line_of(out.shape, dim_of_call(row, *call.call));
-  if (row.kind != Kind::product) return extreme_bound(call, line);
+  if (row.kind != Kind::product) return extreme_bound(call, line, row.kind);
   std::vector<double> errors = product_errors(call, line, out.dtype);
   const std::vector<double> results = values_of(out);
   for (size_t i = 0; i < errors.size(); ++i)
