@@ -20,9 +20,9 @@ Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int
 // What a report has to say about times of such a run; empty: nothing.
 std::string sharing_note(const CrewOptions& options, GpuSharing sharing);
 
-// Of those that this process sees. Where whoever started it shows it but one, that is its own.
-// Throws Error(unsupported) when there are too few.
-int own_gpu(const CrewOptions& options, int gpus);
+// Of those that this process sees, the first of its own. Where whoever started it shows it but as
+// many as it is to have, these are its own. Throws Error(unsupported) when there are too few.
+int first_own_gpu(const CrewOptions& options, int gpus);
 
 // Throws Error(unsupported) when the machine has too few.
 void check_gpu_count(const CrewOptions& options, int gpus);
