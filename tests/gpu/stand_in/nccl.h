@@ -4,7 +4,9 @@
 // that does not wait has its calls in no stream before it says so. Misuse is answered as NCCL
 // answers it: calls that do not match never end, a peer that is gone is an asynchronous error, a
 // communicator that was aborted, or has calls on their way, is no argument; what is simulated on
-// one that does not wait is made.
+// one that does not wait is made. What a thread with several communicators asks of them one by one,
+// so that NCCL would wait for what comes next, and what it asks while another GPU is its own, is
+// refused.
 //
 // Like NCCL's, its state belongs to the process.
 #pragma once
@@ -25,7 +27,9 @@ struct NcclOptions {
   int version = 22809;
   ReductionSchedule order;       // in which it adds
   bool ranks_are_nodes = false;  // of its tree: each rank is a machine of its own
-  std::string trace;  // a file for a line on each group: who makes which calls in it; empty: none
+  // A file for a line on each group: who makes which calls in it, and which of a thread's
+  // communicators makes which one where it has several; empty: none.
+  std::string trace;
   bool symmetric = true;  // peers reach each other's memory
   Enqueue enqueue;
   CudaApi memory;  // where ncclMemAlloc takes it
