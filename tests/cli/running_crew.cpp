@@ -65,14 +65,19 @@ std::vector<pid_t> mpi_processes_of(const std::string& file) {
 }
 
 Running::Running(const char* program, const char* backend, const std::string& file,
-                 const std::string& out)
+                 const std::string& out, const std::vector<std::string>& more)
     : file_(file), out_(out) {
+  std::vector<std::string> words{program,       "run", file,        "--backend", backend,
+                                 "--processes", "3",   "--timeout", "2s"};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_ = fork();
   if (pid_ != 0) return;
   setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
   if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
-  execl(program, program, "run", file.c_str(), "--backend", backend, "--processes", "3",
-        "--timeout", "2s", static_cast<char*>(nullptr));
+  execv(program, arguments.data());
   _exit(9);
 }
 
@@ -166,7 +171,8 @@ namespace {
 void hurt_one(const Hurt& hurt, int seed) {
   const ScenarioFolder folder;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
-  Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string());
+  Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string(),
+              hurt.options);
   const std::vector<pid_t> crew = run.wait_for_processes();
   ASSERT_EQ(crew.size(), 6u) << run.text();
   std::this_thread::sleep_for(milliseconds(700 + random() % 500));

@@ -20,8 +20,9 @@ std::vector<pid_t> mpi_processes_of(const std::string& file);
 // its output goes.
 class Running {
  public:
-  Running(const char* program, const char* backend, const std::string& file,
-          const std::string& out);
+  // `more`: words behind those of every run.
+  Running(const char* program, const char* backend, const std::string& file, const std::string& out,
+          const std::vector<std::string>& more = {});
   pid_t pid() const { return pid_; }
   // Workers and their keepers, when they are there.
   std::vector<pid_t> processes() const;
@@ -60,7 +61,8 @@ struct Hurt {
   const char* program = nullptr;
   const char* backend = nullptr;
   int signal = 0;
-  const char* word = nullptr;  // that tells of it
+  const char* word = nullptr;             // that tells of it
+  std::vector<std::string> options = {};  // of the run
 };
 // It is told as a missing rank, and nobody is left; at so many moments. What takes long is waiting
 // for a sign of life, so that two runs go at a time.
