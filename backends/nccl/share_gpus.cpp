@@ -34,6 +34,8 @@ GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {
   Environment out;
   add_settings(out, nccl_pins(options.order));
+  // NCCL takes what GPUs of one process hold for open to each other; memory of their pools is not.
+  if (options.gpus_per_process > 1) add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1");
   switch (sharing) {
     case GpuSharing::none: break;
     case GpuSharing::as_hosts:

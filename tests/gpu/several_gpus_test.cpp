@@ -22,10 +22,9 @@ StandInOptions two_gpus() {
 class SeveralGpus : public testing::Test {
  protected:
   SeveralGpus() : machine_(two_gpus()) {
-    stand_in::NcclOptions options;
-    options.memory = machine_.api();
-    options.enqueue = StandIn::enqueue_when;
-    api_ = stand_in::nccl_api(options);
+    options_.memory = machine_.api();
+    options_.enqueue = StandIn::enqueue_when;
+    api_ = stand_in::nccl_api(options_);
     for (int i = 0; i < kGpus; ++i) {
       devices_[i] = open_device(machine_.api(), i);
       memory_[i] = devices_[i]->allocate(kBytes);
@@ -67,6 +66,7 @@ class SeveralGpus : public testing::Test {
 
   static constexpr const char* kOneByOne = "asked one by one wait for each other";
   StandIn machine_;
+  stand_in::NcclOptions options_;
   NcclApi api_;
   NcclId id_{};
   std::shared_ptr<Device> devices_[kGpus];
@@ -77,6 +77,15 @@ class SeveralGpus : public testing::Test {
 TEST_F(SeveralGpus, CommunicatorsOfAThreadAreMadeInOneGroup) {
   EXPECT_EQ(init(0), nccl::kInProgress);
   expect_misuse(init(1), kOneByOne);
+}
+
+TEST_F(SeveralGpus, WhoFollowsAddressesOfAnotherGpuDies) {
+  options_.reads_directly = true;
+  api_ = stand_in::nccl_api(options_);
+  api_.group_start();
+  EXPECT_EQ(init(0), nccl::kInProgress);
+  expect_misuse(init(1), "illegal memory access");
+  api_.group_end();
 }
 
 TEST_F(SeveralGpus, TheyAreSplitInOneGroup) {

@@ -14,7 +14,7 @@ enum class GpuSharing : uint8_t {
 };
 GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version);
 
-// Of one process: how GPUs are shared, and the order in which it is to add.
+// Of one process: how GPUs are shared or go together, and the order in which it is to add.
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process);
 
 // What a report has to say about times of such a run; empty: nothing.

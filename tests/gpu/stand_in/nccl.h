@@ -31,14 +31,16 @@ struct NcclOptions {
   // communicators makes which one where it has several; empty: none.
   std::string trace;
   bool symmetric = true;  // peers reach each other's memory
+  // GPUs of one process follow each other's addresses, which their pools do not allow.
+  bool reads_directly = false;
   Enqueue enqueue;
   CudaApi memory;  // where ncclMemAlloc takes it
 };
 NcclApi nccl_api(const NcclOptions& options);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO and NCCL_MAX_CTAS
-// are NCCL's own.
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO, NCCL_MAX_CTAS and
+// NCCL_P2P_DIRECT_DISABLE are NCCL's own.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in
