@@ -32,6 +32,8 @@ class Assembly {
  public:
   virtual ~Assembly() = default;
   virtual Lanes here() const = 0;  // lanes whose hosts run in this process
+  // The same by the device whose they are: a cohort has one device at most.
+  virtual std::vector<Lanes> here_by_device() const { return {here()}; }
   // From hosts to the process that judges, where `reader` is called with it. Lanes' contents that
   // do not exist yet stay so.
   virtual void publish(Publication kind, int64_t value, const LocalTensor& contents) = 0;
@@ -64,7 +66,8 @@ struct CrewOptions {
   int number_here = 0;  // and among those on its machine
   FlightPage* flight = nullptr;  // where it writes down how far it has come; null: nowhere
   // Of the nccl backend.
-  int ranks_per_gpu = 1;
+  int ranks_per_gpu = 1;  // processes that share one
+  int gpus_per_process = 1;
   ReductionSchedule order;  // in which it is to add
 };
 

@@ -154,6 +154,10 @@ int bench_from_seat(const Words& words, const po::variables_map& given, Registri
     follow(launcher, plan);
     return 0;
   }
+  const int gpus = gpus_per_process(given);
+  if (options.processes * gpus > ranks && gpus > 1)
+    throw_bad_input("--processes {} with {} GPUs each are more than --ranks {}", options.processes,
+                    gpus, ranks);
   if (options.processes > ranks)
     throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
   check_reports(given);
@@ -185,9 +189,9 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   --backend NAME         local (default), or another of shardproof list backends
   --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
                          gather, scatter, sendrecv (each rank to the next one)
-  --ranks N              default: one a process, or 2
-  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --nccl-library PATH,
-  --rendezvous WHERE, --process I
+  --ranks N              default: one a process (one a GPU where processes have several), or 2
+  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --gpus-per-process G,
+  --nccl-library PATH, --rendezvous WHERE, --process I
                          as of shardproof run
   -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets
   -e, --maxbytes SIZE    last size (default 32M)

@@ -90,8 +90,17 @@ po::options_description crew_options() {
       ("timeout", po::value<std::string>()->default_value("30s"))  //
       ("hosts", po::value<std::string>())                          //
       ("ranks-per-gpu", po::value<int>())                          //
+      ("gpus-per-process", po::value<int>())                       //
       ("nccl-library", po::value<std::string>());
   return options;
+}
+
+int gpus_per_process(const po::variables_map& given) {
+  if (!given.count("gpus-per-process")) return 1;
+  const int gpus = given["gpus-per-process"].as<int>();
+  if (gpus < 1 || gpus > kMost)
+    throw_bad_input("--gpus-per-process must be between 1 and {}", kMost);
+  return gpus;
 }
 
 void use_library(Registries& registries, const po::variables_map& given) {
@@ -113,26 +122,38 @@ std::string text_of(const boost::any& value) {
   SP_UNREACHABLE("an option of a type that none has");
 }
 
-int read_processes(const CrewRequest& request) {
+// By default as many GPUs, or processes that have none, as there are ranks.
+int read_processes(const CrewRequest& request, int gpus_each) {
   const auto& given = request.given;
   if (request.seat.processes > 0) return request.seat.processes;
   if (given.count("processes")) return given["processes"].as<int>();
-  return static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
+  const int seats = static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
+  return (seats + gpus_each - 1) / gpus_each;
+}
+
+void read_gpus(CrewOptions& crew, const po::variables_map& given) {
+  if (given.count("ranks-per-gpu")) crew.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
+  if (crew.ranks_per_gpu < 1 || crew.ranks_per_gpu > kMost)
+    throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
+  crew.gpus_per_process = gpus_per_process(given);
+  if (crew.gpus_per_process > 1 && crew.ranks_per_gpu > 1)
+    throw_bad_input(
+        "--gpus-per-process {} and --ranks-per-gpu {}: a process has several GPUs, or "
+        "several processes share one",
+        crew.gpus_per_process, crew.ranks_per_gpu);
 }
 
 CrewOptions read_crew(const CrewRequest& request) {
   const auto& given = request.given;
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
-  crew.processes = read_processes(request);
+  read_gpus(crew, given);
+  crew.processes = read_processes(request, crew.gpus_per_process);
   if (crew.processes < 1 || crew.processes > kMost)
     throw_bad_input("--processes must be between 1 and {}", kMost);
   if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
   crew.order = request.order;
   crew.terms = request.terms;
-  if (given.count("ranks-per-gpu")) crew.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
-  if (crew.ranks_per_gpu < 1 || crew.ranks_per_gpu > kMost)
-    throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
   crew.place = request.seat.place;
   if (crew.place && crew.host_file)
     throw_bad_input("--hosts: the processes of this run have been started already");
@@ -178,7 +199,7 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
     manned = true;
   }
   if (!manned) {
-    for (const char* option : {"processes", "hosts", "ranks-per-gpu"})
+    for (const char* option : {"processes", "hosts", "ranks-per-gpu", "gpus-per-process"})
       if (request.given.count(option))
         throw_bad_input("--{} is for backends of several processes; {} has none", option,
                         options.backends.front());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -84,8 +85,10 @@ Reduction read_reduction(const po::variables_map& given, const Collective& c) {
 
 int64_t read_ranks(const po::variables_map& given) {
   constexpr int kByDefault = 2;
-  if (!given.count("ranks") && given.count("processes")) return given["processes"].as<int>();
-  if (!given.count("ranks")) return processes_beside() > 0 ? processes_beside() : kByDefault;
+  const int gpus = gpus_per_process(given);
+  if (!given.count("ranks") && given.count("processes")) return given["processes"].as<int>() * gpus;
+  if (!given.count("ranks"))
+    return processes_beside() > 0 ? processes_beside() * gpus : std::max(kByDefault, gpus);
   return read_number(given, "ranks", 1, 1 << 20);
 }
 

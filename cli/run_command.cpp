@@ -353,6 +353,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      they meet. Not needed below mpirun, or srun on one machine
   --process I        the number of this process there, of --processes N, where no mpirun or srun says so
   --ranks-per-gpu N  of the nccl backend: so many processes share a GPU (default 1)
+  --gpus-per-process G
+                     of the nccl backend: each process drives so many GPUs, which share its ranks
+                     (default 1)
   --nccl-library PATH  the NCCL to open (default: the system's, then those of Python's packages)
   --jobs N           cases at the same time (default: one a core)
   --record DIR       keep programs, values, times and environment in a new folder, for compare

@@ -37,14 +37,16 @@ std::vector<LocalTensor> split_inputs(const Job& job) {
   return inputs;
 }
 
-std::vector<Lanes> cohorts(const SpmdProgram& program, const Lanes& here, bool coarse) {
+std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>& by_device,
+                           bool coarse) {
   std::vector<Lanes> result;
-  for (const SpmdListing& listing : program.listings) {
-    const Lanes lanes = listing.lanes.intersect(here);
-    if (coarse && !lanes.empty()) result.push_back(lanes);
-    if (!coarse)
-      for (int64_t i = 0; i < lanes.size(); ++i) result.push_back(Lanes::one(lanes[i]));
-  }
+  for (const SpmdListing& listing : program.listings)
+    for (const Lanes& here : by_device) {
+      const Lanes lanes = listing.lanes.intersect(here);
+      if (coarse && !lanes.empty()) result.push_back(lanes);
+      if (!coarse)
+        for (int64_t i = 0; i < lanes.size(); ++i) result.push_back(Lanes::one(lanes[i]));
+    }
   return result;
 }
 
@@ -118,7 +120,9 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& 
   result.run.executor =
       std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);
   const Lanes here = assembly == nullptr ? Lanes::range(0, job.world) : assembly->here();
-  result.run.executor->start(cohorts(stage.program, here, grouping == Cohorts::coarse),
+  const std::vector<Lanes> by_device =
+      assembly == nullptr ? std::vector<Lanes>{here} : assembly->here_by_device();
+  result.run.executor->start(cohorts(stage.program, by_device, grouping == Cohorts::coarse),
                              stage.inputs);
   std::optional<RankFunctions> functions;
   std::function<bool()> beside;

@@ -27,6 +27,7 @@ class Device final : public DeviceMemory {
 
   std::string description() const;  // "NVIDIA H200, 141 GB, sm_90"
   int ordinal() const { return ordinal_; }
+  void select() const;  // as the device of this thread
 
   void use(int stream);
   int current() const override { return current_; }
@@ -63,7 +64,6 @@ class Device final : public DeviceMemory {
     int64_t asked = 0;
   };
   void check(int status, std::string_view doing) const;
-  void select() const;  // as the device of this thread
   OneStream& stream_numbered(int stream);
   void* ask();  // the current stream, for something
   std::byte* allocate_in(void* stream, int64_t bytes);

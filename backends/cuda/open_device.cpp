@@ -64,7 +64,10 @@ std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal) {
 }
 
 Gemm* Device::gemm() {
-  if (gemm_ == nullptr && api_.open_gemm) gemm_ = api_.open_gemm();
+  if (gemm_ == nullptr && api_.open_gemm) {
+    select();
+    gemm_ = api_.open_gemm();
+  }
   return gemm_.get();
 }
 

@@ -65,6 +65,9 @@ class MpiWorker : public MpiBackend {
 };
 
 std::shared_ptr<Launcher> MpiBackend::manned(const CrewOptions& options) const {
+  if (options.gpus_per_process > 1)
+    throw Error(ErrorKind::bad_input,
+                "--gpus-per-process is of the nccl backend; processes of mpi have no GPUs");
   if (options.join.empty()) return std::make_shared<MpiCoordination>(options);
   return std::make_shared<MpiWorker>(options);
 }

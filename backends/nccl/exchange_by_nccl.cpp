@@ -30,7 +30,7 @@ bool is_one_sided(const Exchange& e) {
   return e.kind == CollectiveKind::put || e.kind == CollectiveKind::wait_signal;
 }
 
-// Elements on each side of an exchange, of process `self` of the team.
+// Elements on each side of an exchange, of the `self`th of the team.
 struct Sides {
   int64_t sent = 0, received = 0;
 };
@@ -82,12 +82,35 @@ class Room {
   std::byte* start_ = nullptr;
 };
 
+// One of this process's, with room for what a barrier moves.
+struct OwnGpu {
+  std::shared_ptr<Device> device;
+  Room scratch;
+};
+
 // One exchange between its start and its end.
 struct UnderWay {
   Exchange exchange;
+  OwnGpu* gpu = nullptr;
   NcclPlace place;
   std::byte* host = nullptr;  // where the answer goes when it is staged
   Room sent, received;
+};
+
+// While it lives, GPUs may use other streams.
+class StreamsBefore {
+ public:
+  explicit StreamsBefore(const std::vector<OwnGpu>& gpus) {
+    for (const OwnGpu& own : gpus) before_.emplace_back(own.device.get(), own.device->current());
+  }
+  StreamsBefore(const StreamsBefore&) = delete;
+  StreamsBefore& operator=(const StreamsBefore&) = delete;
+  ~StreamsBefore() {
+    for (const auto& [device, stream] : before_) device->use(stream);
+  }
+
+ private:
+  std::vector<std::pair<Device*, int>> before_;
 };
 
 class Exchanges : public Transport {
@@ -95,12 +118,13 @@ class Exchanges : public Transport {
   Exchanges(const NcclMachine& machine, const NcclSeat& seat) : machine_(machine), seat_(seat) {}
   int processes() const override { return seat_.processes; }
   int self() const override { return seat_.process; }
+  int endpoints_each() const override { return seat_.gpus; }
 
   std::string invitation() override;
   void join(std::string_view invitation) override;
   void form(const std::vector<std::vector<int>>& teams) override;
   void abort() noexcept override;
-  std::shared_ptr<DeviceMemory> memory() override { return device_; }
+  std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool reduces_by(const Reduction& reduction, DType dtype) const override {
     return nccl_reduces(reduction, dtype);
   }
@@ -115,19 +139,22 @@ class Exchanges : public Transport {
 
  private:
   std::optional<double> simulate(const Exchange& exchange);
-  size_t index_in(const std::vector<int>& team) const;
+  OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
+  void synchronize();
   void add(const Exchange& exchange);
   void stage(UnderWay& it);
   int issue(const UnderWay& it);
   int issue_all();
+  void mark_begins();
   void mark_ends();
+  void time_it();
   bool heed(NcclSession::State state);
   void finish();
   void forget_events();
 
   NcclMachine machine_;
   NcclSeat seat_;
-  std::shared_ptr<Device> device_;
+  std::vector<OwnGpu> gpus_;
   std::mutex opening_;  // of the session, which another thread may abort
   std::unique_ptr<NcclSession> session_;
 
@@ -135,9 +162,12 @@ class Exchanges : public Transport {
 
   std::vector<UnderWay> under_way_;  // the group that was started last
   std::vector<NcclComm> comms_;      // its own, each once
-  Room scratch_;
-  int64_t begun_ = 0;           // event in the first one's stream; 0: not yet
-  std::vector<int64_t> ended_;  // one in the stream of each; none: not launched
+  struct Mark {
+    OwnGpu* gpu = nullptr;
+    int64_t event = 0;
+  };
+  std::vector<Mark> begun_;  // of each GPU, in the stream of its first one
+  std::vector<Mark> ended_;  // one in the stream of each; none: not launched
   bool lost_ = false;
   Clock::time_point next_look_;  // at all communicators
   std::optional<DeviceSpan> span_;
@@ -160,11 +190,15 @@ void Exchanges::join(std::string_view invitation) {
     throw Error(ErrorKind::io, fmt::format("an NCCL id has {} bytes, {} came", sizeof(id.bytes),
                                            invitation.size()));
   std::memcpy(id.bytes, invitation.data(), sizeof(id.bytes));
-  device_ = machine_.open_device();
-  device_->start_clock();
-  scratch_ = Room(device_, kScratchBytes);
-  auto session =
-      std::make_unique<NcclSession>(machine_.open_nccl(), id, seat_.process, seat_.processes);
+  for (int i = 0; i < seat_.gpus; ++i) {
+    OwnGpu& own = gpus_.emplace_back();
+    own.device = machine_.open_device(i);
+    own.device->start_clock();
+    own.scratch = Room(own.device, kScratchBytes);
+  }
+  const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
+  auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
+                                               [this](int rank) { gpu(rank).device->select(); });
   const std::lock_guard<std::mutex> lock(opening_);
   session_ = std::move(session);
 }
@@ -179,28 +213,31 @@ void Exchanges::stage(UnderWay& it) {
   Exchange& e = it.exchange;
   const Sides sides = sides_of(e, it.place.self);
   const int64_t size = size_of(e.dtype);
-  it.sent = Room(device_, sides.sent * size);
-  it.received = Room(device_, sides.received * size);
+  const std::shared_ptr<Device>& device = it.gpu->device;
+  it.sent = Room(device, sides.sent * size);
+  it.received = Room(device, sides.received * size);
   it.host = e.recv;
   // A broadcast's root finds its contents where the others get them.
   const std::byte* const from = e.kind == CollectiveKind::broadcast ? e.recv : e.send;
-  if (it.sent.bytes() != 0) device_->to_device(it.sent.start(), from, it.sent.bytes());
+  if (it.sent.bytes() != 0) device->to_device(it.sent.start(), from, it.sent.bytes());
   e.send = it.sent.start();
   e.recv = it.received.start();
 }
 
-size_t Exchanges::index_in(const std::vector<int>& team) const {
-  const auto own = std::find(team.begin(), team.end(), seat_.process);
-  SP_CHECK(own != team.end(), "process {} is not of the team", seat_.process);
+size_t index_in(const std::vector<int>& team, int self) {
+  const auto own = std::find(team.begin(), team.end(), self);
+  SP_CHECK(own != team.end(), "endpoint {} is not of the team", self);
   return static_cast<size_t>(own - team.begin());
 }
 
 void Exchanges::add(const Exchange& exchange) {
   UnderWay& it = under_way_.emplace_back();
   it.exchange = exchange;
-  it.place.self = index_in(exchange.team);
+  it.gpu = &gpu(exchange.self);
+  it.gpu->device->use(exchange.stream);
+  it.place.self = index_in(exchange.team, exchange.self);
   if (exchange.kind == CollectiveKind::barrier)
-    it.exchange.recv = scratch_.start();
+    it.exchange.recv = it.gpu->scratch.start();
   else if (exchange.side == Side::host)
     stage(it);
   it.place.comm = is_one_sided(exchange) ? window_->comm() : comm_of(*session_, exchange);
@@ -214,22 +251,27 @@ void Exchanges::start(std::span<const Exchange> exchanges) {
   forget_events();
   under_way_.clear();
   comms_.clear();
-  const int before = device_->current();
-  for (const Exchange& exchange : exchanges) {
-    device_->use(exchange.stream);
-    add(exchange);
-  }
-  device_->use(exchanges.front().stream);
-  begun_ = device_->record();
+  const StreamsBefore streams(gpus_);
+  for (const Exchange& exchange : exchanges) add(exchange);
+  mark_begins();
   if (heed(session_->look_at(comms_, issue_all()))) mark_ends();
-  device_->use(before);
+}
+
+void Exchanges::mark_begins() {
+  for (const UnderWay& it : under_way_) {
+    const auto same = [&it](const Mark& mark) { return mark.gpu == it.gpu; };
+    if (std::any_of(begun_.begin(), begun_.end(), same)) continue;
+    it.gpu->device->use(it.exchange.stream);
+    begun_.push_back({it.gpu, it.gpu->device->record()});
+  }
 }
 
 // What is put goes through one window, which streams have in turn.
 int Exchanges::issue(const UnderWay& it) {
+  it.gpu->device->select();
   if (!is_one_sided(it.exchange)) return issue_exchange(session_->api(), it.exchange, it.place);
-  device_->use(kWindowStream);
-  device_->follow({&it.exchange.stream, 1});
+  it.gpu->device->use(kWindowStream);
+  it.gpu->device->follow({&it.exchange.stream, 1});
   return window_->issue(it.exchange);
 }
 
@@ -238,8 +280,8 @@ int Exchanges::issue(const UnderWay& it) {
 int Exchanges::issue_all() {
   const NcclApi& api = session_->api();
   for (UnderWay& it : under_way_) {
-    device_->use(it.exchange.stream);
-    it.place.stream = device_->native_stream();
+    it.gpu->device->use(it.exchange.stream);
+    it.place.stream = it.gpu->device->native_stream();
   }
   if (under_way_.size() == 1) return issue(under_way_.front());
   int code = api.group_start();
@@ -270,18 +312,18 @@ bool Exchanges::goes_on() {
 }
 
 void Exchanges::mark_ends() {
-  const int before = device_->current();
+  const StreamsBefore streams(gpus_);
   const int window[] = {kWindowStream};
   for (const UnderWay& it : under_way_) {
+    Device& device = *it.gpu->device;
     if (is_one_sided(it.exchange)) {
-      device_->use(kWindowStream);
+      device.use(kWindowStream);
       window_->take_out(it.exchange);
     }
-    device_->use(it.exchange.stream);
-    if (is_one_sided(it.exchange)) device_->follow(window);
-    ended_.push_back(device_->record());
+    device.use(it.exchange.stream);
+    if (is_one_sided(it.exchange)) device.follow(window);
+    ended_.push_back({it.gpu, device.record()});
   }
-  device_->use(before);
 }
 
 bool Exchanges::launched() {
@@ -295,7 +337,7 @@ bool Exchanges::launched() {
 }
 
 bool Exchanges::done() {
-  const auto reached = [this](int64_t event) { return device_->reached(event); };
+  const auto reached = [](const Mark& mark) { return mark.gpu->device->reached(mark.event); };
   if (!launched()) return false;
   if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess)) ||
       !std::all_of(ended_.begin(), ended_.end(), reached)) {
@@ -306,28 +348,42 @@ bool Exchanges::done() {
   return true;
 }
 
+// Of each GPU the first of its exchanges.
+void Exchanges::time_it() {
+  span_.reset();
+  for (const Mark& begun : begun_) {
+    const auto end = std::find_if(ended_.begin(), ended_.end(),
+                                  [&begun](const Mark& mark) { return mark.gpu == begun.gpu; });
+    const DeviceSpan own = begun.gpu->device->between(begun.event, end->event);
+    if (!span_ || own.time > span_->time) span_ = own;
+  }
+}
+
 void Exchanges::finish() {
-  const int before = device_->current();
-  span_ = device_->between(begun_, ended_.front());
+  const StreamsBefore streams(gpus_);
+  time_it();
   for (const UnderWay& it : under_way_)
     if (it.host != nullptr && it.received.bytes() != 0) {
-      device_->use(it.exchange.stream);
-      device_->to_host(it.host, it.received.start(), it.received.bytes());
+      it.gpu->device->use(it.exchange.stream);
+      it.gpu->device->to_host(it.host, it.received.start(), it.received.bytes());
     }
-  device_->use(before);
   under_way_.clear();
 }
 
 void Exchanges::forget_events() {
-  if (begun_ != 0) device_->forget(begun_);
-  for (const int64_t event : ended_) device_->forget(event);
-  begun_ = 0;
+  for (const std::vector<Mark>* marks : {&begun_, &ended_})
+    for (const Mark& mark : *marks) mark.gpu->device->forget(mark.event);
+  begun_.clear();
   ended_.clear();
+}
+
+void Exchanges::synchronize() {
+  for (const OwnGpu& own : gpus_) own.device->synchronize();
 }
 
 // A communicator is split while nothing is under way on it.
 void Exchanges::form(const std::vector<std::vector<int>>& teams) {
-  device_->synchronize();
+  synchronize();
   session_->form(teams);
 }
 
@@ -342,11 +398,12 @@ std::optional<double> Exchanges::estimate(const Exchange& e) {
 }
 
 std::string Exchanges::open_window(int64_t bytes) {
-  device_->synchronize();
-  const int before = device_->current();
-  device_->use(kWindowStream);
-  auto window = std::make_unique<PutWindow>(*session_, device_, bytes);
-  device_->use(before);
+  if (gpus_.size() > 1) return "puts by ncclSend and ncclRecv (a process has several GPUs)";
+  synchronize();
+  const StreamsBefore streams(gpus_);
+  const std::shared_ptr<Device>& device = gpus_.front().device;
+  device->use(kWindowStream);
+  auto window = std::make_unique<PutWindow>(*session_, device, bytes);
   const std::string& trouble = window->trouble();
   if (!trouble.empty()) return "puts by ncclSend and ncclRecv (" + trouble + ")";
   window_ = std::move(window);
@@ -356,9 +413,10 @@ std::string Exchanges::open_window(int64_t bytes) {
 std::optional<double> Exchanges::simulate(const Exchange& exchange) {
   const NcclApi& api = session_->api();
   if (api.group_simulate_end == nullptr || !is_one_collective(exchange)) return std::nullopt;
-  device_->synchronize();
-  const NcclPlace place{session_->to_simulate(exchange.team), device_->native_stream(),
-                        index_in(exchange.team)};
+  if (gpus_.size() > 1) return std::nullopt;
+  synchronize();
+  const NcclPlace place{session_->to_simulate(exchange.team), gpus_.front().device->native_stream(),
+                        index_in(exchange.team, exchange.self)};
   NcclSimulation simulation;
   api.group_start();
   const int code = issue_exchange(api, exchange, place);

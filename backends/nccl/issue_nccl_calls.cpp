@@ -164,7 +164,7 @@ class Calls {
 }  // namespace
 
 NcclComm comm_of(const NcclSession& session, const Exchange& e) {
-  return is_message(e) ? session.world() : session.team(e.team);
+  return is_message(e) ? session.world(e.self) : session.team(e.team, e.self);
 }
 
 int issue_exchange(const NcclApi& api, const Exchange& e, const NcclPlace& place) {

@@ -8,8 +8,6 @@
 namespace shardproof {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
 constexpr int kSystemError = 2, kRemoteError = 6;
@@ -25,21 +23,56 @@ constexpr int kWaits = 1, kGoesOn = 0;
 
 std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(api.version); }
 
-NcclSession::NcclSession(const NcclApi& api, const NcclId& id, int rank, int ranks)
-    : api_(api), rank_(rank), ranks_(ranks) {
-  NcclConfig config = config_of(kGoesOn);
-  await(nullptr, api_.comm_init(&world_, ranks_, id, rank_, &config));
-  await(world_, nccl::kInProgress);
+// One for each rank here, in a group when they are several.
+template <typename Ask>
+int NcclSession::ask_all(Ask ask) {
+  const bool grouped = ranks_.here > 1;
+  if (grouped) api_.group_start();
+  int code = nccl::kSuccess;
+  for (int i = 0; i < ranks_.here; ++i) {
+    select(ranks_.first + i);
+    const int said = ask(i);
+    if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
+  }
+  const int end = grouped ? api_.group_end() : code;
+  return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 
-// Peers that are gone must not hold this one up.
-NcclSession::~NcclSession() {
-  const std::lock_guard<std::mutex> lock(aborting_);
-  if (aborted_) return;
-  const Clock::time_point limit = Clock::now() + kLastLook;
-  const auto end = [&](NcclComm comm) {
+NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, Select select)
+    : api_(api),
+      ranks_(ranks),
+      select_(std::move(select)),
+      worlds_(static_cast<size_t>(ranks.here), nullptr) {
+  NcclConfig config = config_of(kGoesOn);
+  await(nullptr, ask_all([&](int i) {
+          return api_.comm_init(&worlds_[static_cast<size_t>(i)], ranks_.all, id, ranks_.first + i,
+                                &config);
+        }));
+  for (const NcclComm world : worlds_) await(world, nccl::kInProgress);
+}
+
+// In the order of their end: what was split off goes before what it was split from. Those of one
+// entry end together.
+std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
+  std::vector<std::vector<NcclComm>> all;
+  if (one_sided_ != nullptr) all.push_back({one_sided_});
+  for (const auto& [team, comm] : simulated_) all.push_back({comm});
+  std::vector<NcclComm> teams;
+  for (const auto& [team, comm] : teams_) teams.push_back(comm);
+  if (ranks_.here > 1) all.push_back(std::move(teams));
+  if (ranks_.here == 1)
+    for (const NcclComm comm : teams) all.push_back({comm});
+  all.push_back(worlds_);
+  return all;
+}
+
+void NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limit) {
+  const bool grouped = comms.size() > 1;
+  if (grouped) api_.group_start();
+  for (const NcclComm comm : comms) api_.comm_finalize(comm);
+  if (grouped) api_.group_end();
+  for (const NcclComm comm : comms) {
     int state = nccl::kInProgress;
-    api_.comm_finalize(comm);
     while (api_.async_error(comm, &state) == nccl::kSuccess && state == nccl::kInProgress &&
            Clock::now() < limit)
       std::this_thread::sleep_for(kBetweenLooks);
@@ -47,11 +80,15 @@ NcclSession::~NcclSession() {
       api_.comm_destroy(comm);
     else
       api_.comm_abort(comm);
-  };
-  if (one_sided_ != nullptr) end(one_sided_);
-  for (const auto& [processes, comm] : simulated_) end(comm);
-  for (const auto& [processes, comm] : teams_) end(comm);
-  if (world_ != nullptr) end(world_);
+  }
+}
+
+// Peers that are gone must not hold this one up.
+NcclSession::~NcclSession() {
+  const std::lock_guard<std::mutex> lock(aborting_);
+  if (aborted_) return;
+  const Clock::time_point limit = Clock::now() + kLastLook;
+  for (const std::vector<NcclComm>& comms : by_end()) end(comms, limit);
 }
 
 std::string NcclSession::words_for(int code) const {
@@ -76,44 +113,59 @@ void NcclSession::await(NcclComm comm, int code) {
     throw Error(ErrorKind::unsupported, words_for(code));
 }
 
-void NcclSession::form(const std::vector<std::vector<int>>& teams) {
-  int color = nccl::kNoColor;
+int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) const {
   for (size_t i = 0; i < teams.size(); ++i)
-    if (std::find(teams[i].begin(), teams[i].end(), rank_) != teams[i].end())
-      color = static_cast<int>(i);
-  NcclConfig config = config_of(kGoesOn);
-  NcclComm comm = nullptr;
-  await(world_, api_.comm_split(world_, color, rank_, &comm, &config));
-  if (color == nccl::kNoColor) return;
-  await(comm, nccl::kInProgress);
-  const std::lock_guard<std::mutex> lock(aborting_);
-  teams_[teams[static_cast<size_t>(color)]] = comm;
+    if (std::find(teams[i].begin(), teams[i].end(), rank) != teams[i].end())
+      return static_cast<int>(i);
+  return nccl::kNoColor;
 }
 
-NcclComm NcclSession::team(const std::vector<int>& processes) const {
-  if (static_cast<int>(processes.size()) == ranks_) return world_;
-  const auto found = teams_.find(processes);
-  SP_CHECK(found != teams_.end(), "no communicator was formed for these {} processes",
-           processes.size());
+void NcclSession::form(const std::vector<std::vector<int>>& teams) {
+  NcclConfig config = config_of(kGoesOn);
+  std::vector<NcclComm> comms(worlds_.size(), nullptr);
+  const int code = ask_all([&](int i) {
+    const int rank = ranks_.first + i;
+    return api_.comm_split(world(rank), color_of(teams, rank), rank, &comms[static_cast<size_t>(i)],
+                           &config);
+  });
+  for (const NcclComm world : worlds_) await(world, code);
+  for (int i = 0; i < ranks_.here; ++i) {
+    const int rank = ranks_.first + i, color = color_of(teams, rank);
+    if (color == nccl::kNoColor) continue;
+    const NcclComm comm = comms[static_cast<size_t>(i)];
+    await(comm, nccl::kInProgress);
+    const std::lock_guard<std::mutex> lock(aborting_);
+    teams_[{teams[static_cast<size_t>(color)], rank}] = comm;
+  }
+}
+
+NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
+  if (static_cast<int>(ranks.size()) == ranks_.all) return world(own);
+  const auto found = teams_.find({ranks, own});
+  SP_CHECK(found != teams_.end(), "no communicator was formed for these {} ranks", ranks.size());
   return found->second;
 }
 
-NcclComm NcclSession::to_simulate(const std::vector<int>& processes) {
-  if (const auto found = simulated_.find(processes); found != simulated_.end())
-    return found->second;
-  const NcclComm parent = team(processes);
+NcclComm NcclSession::to_simulate(const std::vector<int>& ranks) {
+  if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
+  SP_CHECK(ranks_.here == 1, "a process with {} GPUs simulates", ranks_.here);
+  select(rank());
+  const NcclComm parent = team(ranks, rank());
   NcclConfig config = config_of(kWaits);
   NcclComm comm = nullptr;
-  await(parent, api_.comm_split(parent, 0, rank_, &comm, &config));
+  await(parent, api_.comm_split(parent, 0, rank(), &comm, &config));
   await(comm, nccl::kInProgress);
   const std::lock_guard<std::mutex> lock(aborting_);
-  return simulated_[processes] = comm;
+  return simulated_[ranks] = comm;
 }
 
 NcclComm NcclSession::to_put() {
+  SP_CHECK(ranks_.here == 1, "a process with {} GPUs puts", ranks_.here);
+  select(rank());
   NcclConfig config = config_of(kGoesOn);
   NcclComm comm = nullptr;
-  await(world_, api_.comm_split(world_, 0, rank_, &comm, &config));
+  const NcclComm parent = world(rank());
+  await(parent, api_.comm_split(parent, 0, rank(), &comm, &config));
   await(comm, nccl::kInProgress);
   const std::lock_guard<std::mutex> lock(aborting_);
   return one_sided_ = comm;
@@ -143,8 +195,8 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
 }
 
 NcclSession::State NcclSession::look_at_all() {
-  std::vector<NcclComm> comms{world_};
-  for (const auto& [processes, comm] : teams_) comms.push_back(comm);
+  std::vector<NcclComm> comms = worlds_;
+  for (const auto& [team, comm] : teams_) comms.push_back(comm);
   if (one_sided_ != nullptr) comms.push_back(one_sided_);
   return look_at(comms, nccl::kSuccess);
 }
@@ -152,10 +204,11 @@ NcclSession::State NcclSession::look_at_all() {
 void NcclSession::abort() noexcept {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (aborted_.exchange(true)) return;
-  if (one_sided_ != nullptr) api_.comm_abort(one_sided_);
-  for (const auto& [processes, comm] : simulated_) api_.comm_abort(comm);
-  for (const auto& [processes, comm] : teams_) api_.comm_abort(comm);
-  if (world_ != nullptr) api_.comm_abort(world_);
+  const bool grouped = ranks_.here > 1;
+  if (grouped) api_.group_start();
+  for (const std::vector<NcclComm>& comms : by_end())
+    for (const NcclComm comm : comms) api_.comm_abort(comm);
+  if (grouped) api_.group_end();
 }
 
 }  // namespace shardproof

@@ -92,27 +92,30 @@ class NcclCoordination : public NcclBackend {
   Coordinator coordinator_;
 };
 
-NcclMachine machine_of(const NcclParts& parts, int gpu) {
+NcclMachine machine_of(const NcclParts& parts, int first_gpu) {
   NcclMachine machine;
   machine.open_nccl = [parts] { return parts.load(parts.places); };
-  machine.open_device = [parts, gpu] { return open_device(parts.cuda, gpu); };
+  machine.open_device = [parts, first_gpu](int own) {
+    return open_device(parts.cuda, first_gpu + own);
+  };
   return machine;
 }
 
 // Before NCCL reads its environment: who started this process may know nothing of it.
-int gpu_of(const NcclParts& parts, const CrewOptions& options) {
+int first_gpu_of(const NcclParts& parts, const CrewOptions& options) {
   const GpuSharing sharing = gpu_sharing(options, parts.load(parts.places).version);
   for (const auto& [name, value] : nccl_environment(options, sharing, options.process))
     ::setenv(name.c_str(), value.c_str(), 1);
-  return own_gpu(options, gpu_count(parts.cuda));
+  return first_own_gpu(options, gpu_count(parts.cuda));
 }
 
 class NcclWorker : public NcclBackend {
  public:
   NcclWorker(const NcclParts& parts, const CrewOptions& options)
       : NcclBackend(parts),
-        link_(options, nccl_transport(machine_of(parts, gpu_of(parts, options)),
-                                      {options.process, options.processes})) {}
+        link_(options,
+              nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
+                             {options.process, options.processes, options.gpus_per_process})) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return worker_world(link_, options);

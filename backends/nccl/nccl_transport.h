@@ -1,7 +1,8 @@
-// NcclTransport: exchanges of processes that hold one GPU each, over NCCL. A call of the program is
-// a call of NCCL where every process brings one member: on device memory, in NCCL's own order and
-// with its own roundings. Where a process holds several ranks, NCCL joins what they have folded.
-// Contents on the host are staged. What starts together is one group of NCCL's.
+// NcclTransport: exchanges of processes over NCCL. Their endpoints are GPUs, one or several in
+// each, and NCCL's ranks. A call of the program is a call of NCCL where every GPU brings one
+// member: on device memory, in NCCL's own order and with its own roundings. Where a GPU holds
+// several ranks, NCCL joins what they have folded. Contents on the host are staged. What starts
+// together, on all GPUs of a process, is one group of NCCL's.
 #pragma once
 
 #include <functional>
@@ -16,10 +17,11 @@ namespace shardproof {
 // How this process gets at what it needs. Both throw Error(unsupported) with the reason.
 struct NcclMachine {
   std::function<NcclApi()> open_nccl;
-  std::function<std::shared_ptr<Device>()> open_device;
+  std::function<std::shared_ptr<Device>(int own)> open_device;  // of those of this process
 };
 struct NcclSeat {
   int process = 0, processes = 1;
+  int gpus = 1;  // in each
 };
 std::unique_ptr<Transport> nccl_transport(const NcclMachine& machine, const NcclSeat& seat);
 

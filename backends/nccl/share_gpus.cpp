@@ -34,6 +34,8 @@ GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {
   Environment out;
   add_settings(out, nccl_pins(options.order));
+  // NCCL takes what GPUs of one process hold for open to each other; memory of their pools is not.
+  if (options.gpus_per_process > 1) add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1");
   switch (sharing) {
     case GpuSharing::none: break;
     case GpuSharing::as_hosts:
@@ -62,10 +64,15 @@ std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
       options.ranks_per_gpu, times);
 }
 
-int own_gpu(const CrewOptions& options, int gpus) {
-  const int gpu = options.number_here / options.ranks_per_gpu;
-  if (gpu < gpus) return gpu;
-  if (gpus == 1) return 0;
+int first_own_gpu(const CrewOptions& options, int gpus) {
+  const int each = options.gpus_per_process;
+  const int first = options.number_here / options.ranks_per_gpu * each;
+  if (first + each <= gpus) return first;
+  if (gpus == each) return 0;
+  if (each > 1)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("number {} on its machine has no {} GPUs: {} are visible",
+                            options.number_here, each, gpus));
   throw Error(ErrorKind::unsupported,
               fmt::format("number {} on its machine has no GPU: {} are visible; --ranks-per-gpu N "
                           "puts N processes on one",
@@ -73,12 +80,21 @@ int own_gpu(const CrewOptions& options, int gpus) {
 }
 
 void check_gpu_count(const CrewOptions& options, int gpus) {
-  const int needed = (options.processes + options.ranks_per_gpu - 1) / options.ranks_per_gpu;
+  const int each = options.gpus_per_process;
+  const int share = options.ranks_per_gpu;
+  const int needed = each > 1 ? options.processes * each : (options.processes + share - 1) / share;
   if (needed <= gpus) return;
+  const char* const are = gpus == 1 ? "is" : "are";
+  if (each > 1)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("backend nccl: {} process{} with {} GPUs each need{} {}, and {} {} "
+                            "visible",
+                            options.processes, options.processes == 1 ? "" : "es", each,
+                            options.processes == 1 ? "s" : "", needed, gpus, are));
   throw Error(ErrorKind::unsupported,
               fmt::format("backend nccl: {} processes need {} GPUs, and {} {} visible; "
                           "--ranks-per-gpu {} puts them on {}",
-                          options.processes, needed, gpus, gpus == 1 ? "is" : "are",
+                          options.processes, needed, gpus, are,
                           (options.processes + gpus - 1) / gpus, gpus == 1 ? "it" : "these"));
 }
 

@@ -72,6 +72,7 @@ class Coordinator : public Crew {
   // For its worlds.
   std::vector<CrewMember>& members() { return members_; }
   int processes() const { return options_.processes; }
+  int endpoints_each() const { return options_.gpus_per_process; }
   // Takes what has come, waiting at most so long for the first message; beats are kept here.
   using Hear = std::function<void(int process, WireReader& message)>;
   void listen(std::chrono::milliseconds time, const Hear& hear);

@@ -1,4 +1,4 @@
-// Collectives over several processes: what lies together is folded or packed in group order, then
+// Collectives over several endpoints: what lies together is folded or packed in group order, then
 // exchanged, then finished and unpacked, with the meaning of `reference`.
 #include <algorithm>
 #include <cstring>
@@ -58,12 +58,13 @@ void deliver_reference(const Moving& moving, const Collective& c,
   }
 }
 
-// The meeting as its processes see it.
+// The meeting as its endpoints see it.
 class Pieces {
  public:
-  Pieces(Moving& moving, int self) : m_(moving), c_(moving.parts.front().party->call.collective) {
+  explicit Pieces(Moving& moving) : m_(moving), c_(moving.parts.front().party->call.collective) {
     const std::vector<int>& team = m_.exchange.team;
-    self_ = static_cast<size_t>(std::lower_bound(team.begin(), team.end(), self) - team.begin());
+    const auto own = std::lower_bound(team.begin(), team.end(), m_.exchange.self);
+    self_ = static_cast<size_t>(own - team.begin());
     size_ = size_of(c_.dtype);
     n_ = static_cast<int64_t>(m_.members.size());
     int64_t next = 0;
@@ -113,7 +114,7 @@ class Pieces {
 
  private:
   int64_t mine() const { return static_cast<int64_t>(m_.parts.size()); }
-  const std::vector<int64_t>& held(size_t process) const { return m_.held[process]; }
+  const std::vector<int64_t>& held(size_t endpoint) const { return m_.held[endpoint]; }
   bool is_root() const { return static_cast<size_t>(m_.exchange.root) == self_; }
   void send(Bytes bytes) {
     m_.out = std::move(bytes);
@@ -147,7 +148,7 @@ class Pieces {
     receive(c_.count);
   }
 
-  // Members' pieces, in the order in which processes hold them.
+  // Members' pieces, in the order in which endpoints hold them.
   void fold_scattered() {
     const Brought sum = folded(c_.count * n_);
     for (const std::vector<int64_t>& members : m_.held)
@@ -165,7 +166,7 @@ class Pieces {
     send(std::move(ordered));
   }
 
-  // An order that is not the processes' own needs what every member brings, unfolded.
+  // An order that is not the endpoints' own needs what every member brings, unfolded.
   void gather_inputs() {
     const int64_t each = c_.kind == CollectiveKind::reduce_scatter ? c_.count * n_ : c_.count;
     m_.exchange.kind = CollectiveKind::all_gather;
@@ -322,7 +323,7 @@ class Pieces {
     receive(expected);
   }
 
-  // By process, there by its part here, there by its member there.
+  // By endpoint, there by its part here, there by its member there.
   Bytes packed_pairs(const std::vector<Brought>& own) const {
     std::vector<std::vector<int64_t>> starts;  // of each member's piece, by member here
     int64_t all = 0;
@@ -373,7 +374,7 @@ class Pieces {
   size_t self_ = 0;
   int64_t size_ = 0, n_ = 0;
   bool pinned_ = false;
-  bool in_order_ = true;  // processes hold members as the group names them: pieces lie as they are
+  bool in_order_ = true;  // endpoints hold members as the group names them: pieces lie as they are
 };
 
 // All members are here: the collective is its reference, whole.
@@ -403,27 +404,27 @@ void seat(Moving& moving, const RankBlocks& blocks) {
   const int64_t root = has_root(c.kind) ? c.root : 0;
   std::map<int, std::vector<int64_t>> held;
   for (size_t i = 0; i < moving.members.size(); ++i)
-    held[blocks.process_of(moving.members[i])].push_back(static_cast<int64_t>(i));
-  const int at = blocks.process_of(moving.members[static_cast<size_t>(root)]);
-  for (auto& [process, members] : held) {
-    if (process == at) moving.exchange.root = static_cast<int>(moving.exchange.team.size());
-    moving.exchange.team.push_back(process);
+    held[blocks.endpoint_of(moving.members[i])].push_back(static_cast<int64_t>(i));
+  const int at = blocks.endpoint_of(moving.members[static_cast<size_t>(root)]);
+  for (auto& [endpoint, members] : held) {
+    if (endpoint == at) moving.exchange.root = static_cast<int>(moving.exchange.team.size());
+    moving.exchange.team.push_back(endpoint);
     moving.held.push_back(std::move(members));
   }
 }
 
-bool start_collective(Moving& moving, int self) {
+bool start_collective(Moving& moving) {
   if (moving.exchange.team.size() == 1) {
     run_here(moving);
     return false;
   }
-  Pieces(moving, self).pack();
+  Pieces(moving).pack();
   return true;
 }
 
-void finish_collective(Moving& moving, int self) {
+void finish_collective(Moving& moving) {
   moving.out = Bytes();  // an answer into the same buffer need not keep what was sent
-  Pieces(moving, self).unpack();
+  Pieces(moving).unpack();
 }
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Exchanges whose contents stay in the transport's memory: each process brings one member, so a
+// Exchanges whose contents stay in the transport's memory: each endpoint brings one member, so a
 // call of the program is one call of the transport, with its own order and roundings.
 #include <algorithm>
 
@@ -35,7 +35,7 @@ Piece piece_of(const CallPart& part) {
   return piece;
 }
 
-// Of kinds whose pieces lie one after another, in group order and in that of the processes.
+// Of kinds whose pieces lie one after another, in group order and in that of the endpoints.
 bool lies_in_order(const Moving& moving) {
   switch (moving.parts.front().party->call.collective.kind) {
     case CollectiveKind::all_reduce:

@@ -1,4 +1,4 @@
-// Before processes exchange something for the first time, a transport that keeps communicators
+// Before endpoints exchange something for the first time, a transport that keeps communicators
 // makes one for them; that takes all processes of the run, so all are told.
 #include <algorithm>
 #include <set>
@@ -13,11 +13,11 @@ constexpr int64_t kMostRanks = 1 << 12;  // of a group whose siblings are all lo
 
 std::vector<int> team_of(const std::vector<int32_t>& members, const RankBlocks& blocks) {
   std::set<int> team;
-  for (const int32_t rank : members) team.insert(blocks.process_of(rank));
+  for (const int32_t rank : members) team.insert(blocks.endpoint_of(rank));
   return {team.begin(), team.end()};
 }
 
-// The teams of all groups along the same axes, this one first; only this one where processes are in
+// The teams of all groups along the same axes, this one first; only this one where endpoints are in
 // several of them.
 std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
                                             const RankBlocks& blocks) {
@@ -27,8 +27,8 @@ std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
     if (sibling != own) teams.push_back(team_of(group.members(sibling), blocks));
   std::set<int> taken;
   for (const std::vector<int>& team : teams)
-    for (const int process : team)
-      if (!taken.insert(process).second) {
+    for (const int endpoint : team)
+      if (!taken.insert(endpoint).second) {
         teams.resize(1);
         return teams;
       }

@@ -32,7 +32,7 @@ JudgingWorld::JudgingWorld(Coordinator& crew, const WorldOptions& options,
                            std::optional<Loss> early)
     : crew_(crew),
       options_(options),
-      blocks_(options.ranks, crew.processes()),
+      blocks_(options.ranks, crew.processes(), crew.endpoints_each()),
       physics_(recorded(local_world(options, this), options.max_records)),
       hosts_(crew.members().size()),
       loss_(std::move(early)) {

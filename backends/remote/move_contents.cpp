@@ -1,43 +1,59 @@
 // Orders that move contents: a collective, a send with its receive, a put.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "shardproof/backends/remote/detail/worker_world.h"
 #include "shardproof/sim/deliver.h"
 
 namespace shardproof {
 
+std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t> members,
+                                const RankBlocks& blocks) {
+  std::map<int, Moving> found;
+  for (CallPart& part : parts)
+    found[blocks.endpoint_of(part.rank())].parts.push_back(std::move(part));
+  std::vector<Moving> all;
+  for (auto& [endpoint, moving] : found) {
+    moving.members = members;
+    moving.exchange.self = endpoint;
+    all.push_back(std::move(moving));
+  }
+  return all;
+}
+
 bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport) {
   seat(moving, blocks);
   const Collective& c = moving.parts.front().party->call.collective;
   moving.unfolded = reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype);
-  if (transport.memory() == nullptr || !can_stay_on_device(moving))
-    return start_collective(moving, transport.self());
-  start_on_device(moving, transport.memory());
+  const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
+  if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
+  start_on_device(moving, memory);
   return true;
 }
 
-void finish_meeting(Moving& moving, int self) {
+void finish_meeting(Moving& moving) {
   if (moving.on_device) return finish_on_device(moving);
-  finish_collective(moving, self);
+  finish_collective(moving);
 }
 
 void WorkerWorld::meet(WireReader& in) {
-  Moving moving;
-  const int64_t count = in.number();
-  for (int64_t i = 0; i < count; ++i) moving.parts.push_back(read_part(in));
-  const CallPart& first = moving.parts.front();
+  std::vector<CallPart> parts;
+  for (int64_t count = in.number(); count > 0; --count) parts.push_back(read_part(in));
+  const CallPart& first = parts.front();
   const Group& group = first.party->call.collective.group;
-  moving.members = group.members(group.sibling_of(first.rank()));
-  for (CallPart& part : moving.parts) part.member = group.index_of(part.rank());
-  std::sort(moving.parts.begin(), moving.parts.end(),
+  const std::vector<int32_t> members = group.members(group.sibling_of(first.rank()));
+  for (CallPart& part : parts) part.member = group.index_of(part.rank());
+  std::sort(parts.begin(), parts.end(),
             [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
-  moving.exchange.stream = enter(moving.parts);
-  if (!start_meeting(moving, blocks_, link_.transport())) {
+  for (Moving& moving : by_endpoint(std::move(parts), members, blocks_)) {
+    moving.exchange.stream = enter(moving.parts);
+    if (start_meeting(moving, blocks_, link_.transport())) {
+      moving_.push_back(std::move(moving));
+      continue;
+    }
     for (const CallPart& part : moving.parts) end_part(*part.party);
-    return;
   }
-  moving_.push_back(std::move(moving));
 }
 
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number) {
@@ -45,19 +61,46 @@ Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t numb
   exchange.kind = kind;
   exchange.dtype = DType::u8;
   exchange.team = {std::min(self, other), std::max(self, other)};
+  exchange.self = self;
   exchange.root = other > self ? 1 : 0;
   exchange.number = number;
   return exchange;
 }
 
-// number, other process, whether the sender is here and its part, the same of the receiver.
+void WorkerWorld::send(const CallPart& part, Exchange exchange) {
+  Moving moving;
+  moving.message = true;
+  moving.parts = {part};
+  moving.exchange = std::move(exchange);
+  moving.exchange.stream = enter({part});
+  send_piece(moving, part, link_.transport().memory(moving.exchange.self));
+  moving.exchange.count = brought_bytes(*part.party, part.rank());
+  moving_.push_back(std::move(moving));
+}
+
+void WorkerWorld::receive(const CallPart& part, Exchange exchange) {
+  Moving moving;
+  moving.message = true;
+  moving.parts = {part};
+  moving.exchange = std::move(exchange);
+  moving.exchange.stream = enter({part});
+  const Collective& c = part.party->call.collective;
+  receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory(moving.exchange.self));
+  moving.exchange.count = moving.in.size();
+  moving_.push_back(std::move(moving));
+}
+
+// number, other endpoint if one end is elsewhere, whether the sender is here and its part, the same
+// of the receiver.
 void WorkerWorld::pair(WireReader& in) {
   const int64_t number = in.number();
-  const int other = static_cast<int>(in.number()), self = link_.transport().self();
+  const int other = static_cast<int>(in.number());
   CallPart sender, receiver;
   if (in.number() != 0) sender = read_part(in);
   if (in.number() != 0) receiver = read_part(in);
-  if (sender.party != nullptr && receiver.party != nullptr) {
+  const int from = sender.party != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
+  const int to = receiver.party != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
+  if (from == to) {
     enter({sender, receiver});
     const Brought own = brought(sender);
     deliver(*receiver.party, receiver.rank(), own.data, own.size);
@@ -65,70 +108,57 @@ void WorkerWorld::pair(WireReader& in) {
     end_part(*receiver.party);
     return;
   }
-  Moving moving;
-  moving.message = true;
-  const bool sends = sender.party != nullptr;
-  moving.exchange =
-      message_exchange(sends ? CollectiveKind::send : CollectiveKind::recv, self, other, number);
-  moving.exchange.stream = enter({sends ? sender : receiver});
-  if (sends) {
-    moving.parts = {sender};
-    send_piece(moving, sender, link_.transport().memory());
-    moving.exchange.count = brought_bytes(*sender.party, sender.rank());
-  } else {
-    moving.parts = {receiver};
-    const Collective& c = receiver.party->call.collective;
-    receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory());
-    moving.exchange.count = moving.in.size();
-  }
-  moving_.push_back(std::move(moving));
+  if (sender.party != nullptr)
+    send(sender, message_exchange(CollectiveKind::send, from, to, number));
+  if (receiver.party != nullptr)
+    receive(receiver, message_exchange(CollectiveKind::recv, to, from, number));
 }
 
-namespace {
-
 // What is put here lands in no stream of the program.
-constexpr TicketBook::Place kLanding{-1, 0};
+TicketBook::Place WorkerWorld::landing_at(int endpoint) const {
+  return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
+}
 
-}  // namespace
+void WorkerWorld::put_here(const CallPart& source, std::pair<int64_t, int64_t> window) {
+  enter({source});
+  const Brought own = brought(source);
+  Bytes contents = Bytes::uninitialized(own.size);
+  if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
+  windows_[window] = std::move(contents);
+  end_part(*source.party);
+}
 
-// number, other process, whether the source is here and its part, whether the target is here, its
-// rank, slot and bytes, and where in its window; -1: nowhere.
+// number, other endpoint if one end is elsewhere, whether the source is here and its part, whether
+// the target is here, its rank, slot and bytes, and where in its window; -1: nowhere.
 void WorkerWorld::put(WireReader& in) {
   const int64_t number = in.number();
-  const int other = static_cast<int>(in.number()), self = link_.transport().self();
+  const int other = static_cast<int>(in.number());
   CallPart source;
   if (in.number() != 0) source = read_part(in);
   const bool lands_here = in.number() != 0;
   const int64_t target = in.number(), slot = in.number(), bytes = in.number();
   const int64_t offset = in.number();
   const bool one_sided = offset >= 0 && link_.transport().has_window();
+  const int from = source.party != nullptr ? blocks_.endpoint_of(source.rank()) : other;
+  const int to = blocks_.endpoint_of(target);
+  if (from == to) return put_here(source, {target, slot});
+  if (source.party != nullptr) {
+    Exchange exchange =
+        message_exchange(one_sided ? CollectiveKind::put : CollectiveKind::send, from, to, number);
+    exchange.offset = offset;
+    send(source, std::move(exchange));
+  }
+  if (!lands_here) return;
   Moving moving;
   moving.message = true;
-  const int stream = source.party != nullptr ? enter({source}) : launched_.enter(kLanding);
-  if (source.party != nullptr) {
-    moving.parts = {source};
-    if (lands_here) {
-      const Brought own = brought(source);
-      Bytes contents = Bytes::uninitialized(own.size);
-      if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
-      windows_[{target, slot}] = std::move(contents);
-      end_part(*source.party);
-      return;
-    }
-    moving.exchange = message_exchange(one_sided ? CollectiveKind::put : CollectiveKind::send, self,
-                                       other, number);
-    send_piece(moving, source, link_.transport().memory());
-    moving.exchange.count = brought_bytes(*source.party, source.rank());
-  } else {
-    moving.exchange = message_exchange(
-        one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv, self, other, number);
-    moving.target = target;
-    moving.slot = slot;
-    receive_bytes(moving, bytes, link_.transport().memory());
-    moving.exchange.count = bytes;
-  }
+  moving.exchange = message_exchange(one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv,
+                                     to, from, number);
+  moving.exchange.stream = launched_.enter(landing_at(to));
   moving.exchange.offset = offset;
-  moving.exchange.stream = stream;
+  moving.target = target;
+  moving.slot = slot;
+  receive_bytes(moving, bytes, link_.transport().memory(to));
+  moving.exchange.count = bytes;
   moving_.push_back(std::move(moving));
 }
 
@@ -145,11 +175,10 @@ std::chrono::nanoseconds eager_time(const std::vector<Moving>& moving) {
 }  // namespace
 
 void WorkerWorld::start_moving() {
-  if (measures_ && moving_.size() == 1) ask_for_estimate();
   for (Moving& one : moving_) {
     if (!measures_ || one.exchange.side != Side::device || one.parts.empty()) continue;
     launched_.enter(place_of(one.parts.front()));
-    one.begun = device_times_.begin();
+    one.begun = times_at(one.exchange.self).begin();
   }
   eager_until_ = std::chrono::steady_clock::now() + eager_time(moving_);
   if (moving_.size() == 1) return link_.transport().start({&moving_.front().exchange, 1});
@@ -158,12 +187,13 @@ void WorkerWorld::start_moving() {
   link_.transport().start(exchanges);
 }
 
-// Every member of the call asks here, before it starts.
+// Every member of a call that goes by itself asks here, before it starts.
 void WorkerWorld::ask_for_estimate() {
+  if (!measures_ || moving_.size() != 1) return;
   const Moving& moving = moving_.front();
   if (moving.exchange.side != Side::device || moving.parts.empty()) return;
   if (const std::optional<double> expected = link_.transport().estimate(moving.exchange))
-    device_times_.expect(moving.parts.front().party->flight->ticket, *expected);
+    times_at(moving.exchange.self).expect(moving.parts.front().party->flight->ticket, *expected);
 }
 
 // What stays on the device has moved when it is in its stream. What a put leaves here is looked at
@@ -179,11 +209,12 @@ void WorkerWorld::finish_moving() {
   std::vector<Moving> moved = std::exchange(moving_, {});
   std::vector<Place> places;
   for (Moving& one : moved) {
-    const Place place = one.parts.empty() ? kLanding : place_of(one.parts.front());
+    const Place place =
+        one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
     launched_.enter(place);
     if (one.exchange.side == Side::device && !one.parts.empty()) {
       const Ticket ticket = one.parts.front().party->flight->ticket;
-      if (measures_) device_times_.end(ticket, one.begun);
+      if (measures_) times_at(one.exchange.self).end(ticket, one.begun);
       launched_.add(ticket, place);
       places.push_back(place);
     }
@@ -197,7 +228,7 @@ void WorkerWorld::finish(Moving& moved) {
   if (moved.target >= 0) {
     windows_[{moved.target, moved.slot}] = std::move(moved.in);
   } else if (!moved.message) {
-    finish_meeting(moved, link_.transport().self());
+    finish_meeting(moved);
   } else if (moved.exchange.kind == CollectiveKind::recv) {
     const CallPart& part = moved.parts.front();
     deliver(*part.party, part.rank(), moved.in);

@@ -225,7 +225,7 @@ void Coordinator::give_up() {
 std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int>> teams) {
   if (invitation_.empty()) return {};
   std::erase_if(teams, [this](const std::vector<int>& team) {
-    const size_t all = static_cast<size_t>(options_.processes);
+    const size_t all = static_cast<size_t>(processes() * endpoints_each());
     return team.size() < 2 || team.size() == all || !teams_.insert(team).second;
   });
   return teams;

@@ -141,17 +141,18 @@ JudgingWorld::Orders JudgingWorld::orders_to_parts(const GateEvent& event) {
 // A send and its receive, or a put and its target: to both ends, or once when they are one process.
 JudgingWorld::Orders JudgingWorld::orders_to_ends(const GateEvent& event) {
   const bool puts = event.kind == Order::put;
-  const int from = blocks_.process_of(event.parts[0].rank);
-  const int to = blocks_.process_of(puts ? event.target : event.parts[1].rank);
+  const int32_t source = event.parts[0].rank, sink = puts ? event.target : event.parts[1].rank;
+  const int from = blocks_.process_of(source), to = blocks_.process_of(sink);
   const int64_t number = ++numbers_;
-  const int64_t offset = puts && from != to ? window_offset(event) : -1;
+  const bool travels = blocks_.endpoint_of(source) != blocks_.endpoint_of(sink);
+  const int64_t offset = puts && travels ? window_offset(event) : -1;
   Orders orders;
   for (const int process : {from, to}) {
     WireWriter& message = orders[process];
     message = {};
     message.add(static_cast<int64_t>(event.kind));
     message.add(number);
-    message.add(int64_t{process == to ? from : to});
+    message.add(int64_t{blocks_.endpoint_of(process == to ? source : sink)});
     for (size_t end = 0; end < event.parts.size(); ++end) {
       const bool here = process == (end == 0 ? from : to);
       message.add(int64_t{here});

@@ -1,6 +1,7 @@
-// Transport: moves contents between the processes of a run. It never decides whether: every
-// process is told by the coordinator to start the same exchanges in the same order, so that
-// starting one and testing it until it is done can never wait for one that comes later.
+// Transport: moves contents between the endpoints of a run: its processes, or the devices of each
+// of them. It never decides whether: every process is told by the coordinator to start the same
+// exchanges in the same order, so that starting one and testing it until it is done can never wait
+// for one that comes later.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ namespace shardproof {
 
 enum class Side : uint8_t { host, device };
 
-// One collective over some processes. Pieces are counted in elements of `dtype`, one a process of
-// the team in its order, and lie one after another.
+// One collective over some endpoints, as one of them takes part in it. Pieces are counted in
+// elements of `dtype`, one an endpoint of the team in its order, and lie one after another.
 //   all_reduce, reduce     `count` partial results are combined        (reduce: only on `root`)
-//   reduce_scatter         combined; piece i of `recv_counts` to process i
-//   all_gather, gather     my `count`; piece i of `recv_counts` from process i
+//   reduce_scatter         combined; piece i of `recv_counts` to endpoint i
+//   all_gather, gather     my `count`; piece i of `recv_counts` from endpoint i
 //   scatter                piece i of `send_counts` from `root`; my `count`
 //   broadcast              `count` from `root`, in `recv` on all; on a device from `send` there
 //   all_to_all             pieces of `send_counts` out, of `recv_counts` in
@@ -36,11 +37,12 @@ struct Exchange {
   // Of the reduction, what is done here: partial results are joined, or it is all done.
   FoldPart part = FoldPart::joining;
   DType dtype = DType::f32;
-  std::vector<int> team;  // processes, ascending
+  std::vector<int> team;  // endpoints, ascending
+  int self = 0;           // whose part this is: one of the team, of this process
   int root = 0;           // index in the team
   int64_t count = 0;
   std::vector<int64_t> send_counts, recv_counts;
-  const std::byte* send = nullptr;  // both on the host, or both in the transport's memory
+  const std::byte* send = nullptr;  // both on the host, or both in the memory of `self`
   std::byte* recv = nullptr;
   Side side = Side::host;
   int stream = 0;      // of the device whose memory that is: where it has its turn
@@ -53,12 +55,15 @@ class Transport {
   virtual ~Transport() = default;
   virtual int processes() const = 0;
   virtual int self() const = 0;
+  // Endpoints in each process, counted in the order of processes: rank `e` of a library's.
+  virtual int endpoints_each() const { return 1; }
+  int first_endpoint() const { return self() * endpoints_each(); }
 
   // How its processes come together, before the first exchange: one of them says what all have to
   // know (empty: nothing), then each joins. Both throw Error when this process is of no use.
   virtual std::string invitation() { return {}; }
   virtual void join(std::string_view) {}
-  // Teams without a process in common that will exchange something. Every process is told.
+  // Teams without an endpoint in common that will exchange something. Every process is told.
   virtual void form(const std::vector<std::vector<int>>&) {}
   // Room for so many bytes in every process, for one-sided exchanges; every process is told. In
   // words, how what is put travels from then on.
@@ -67,8 +72,9 @@ class Transport {
   // From another thread: nobody waits for this process any more, and it ends.
   virtual void abort() noexcept {}
 
-  // Where contents may lie beside the host; null: exchanges name the host's only.
-  virtual std::shared_ptr<DeviceMemory> memory() { return nullptr; }
+  // Where contents of an endpoint here may lie beside the host; null: exchanges name the host's
+  // only.
+  virtual std::shared_ptr<DeviceMemory> memory(int /*endpoint*/) { return nullptr; }
   // Whether it reduces so. If not, contents travel as they are.
   virtual bool reduces_by(const Reduction&, DType) const { return true; }
 
@@ -83,7 +89,8 @@ class Transport {
   // Whether what is launched comes to its end, as far as is known here: else it never does.
   virtual bool goes_on() { return true; }
 
-  // Of those that were done last, on the clock of the device that made them.
+  // Of those that were done last, on the clock of the device that made them; of several devices,
+  // of the one that took longest.
   virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
   // How many microseconds the library itself expects an exchange to take; nothing is moved. Every
   // process of the team asks, in the same order among their exchanges.

@@ -14,24 +14,32 @@
 
 namespace shardproof {
 
-// Ranks lie on processes in contiguous blocks; the first ones are longer when it does not divide.
+// Ranks lie on endpoints of processes (transport.h) in contiguous blocks, so many endpoints in each
+// process; the first blocks are longer when it does not divide.
 class RankBlocks {
  public:
-  RankBlocks(int64_t ranks, int processes) : ranks_(ranks), processes_(processes) {}
-  Lanes of(int process) const { return Lanes::range(first(process), first(process + 1)); }
-  int process_of(int64_t rank) const {
-    const int64_t less = ranks_ / processes_, longer = ranks_ % processes_;
+  RankBlocks(int64_t ranks, int processes, int endpoints_each = 1)
+      : ranks_(ranks), endpoints_(processes * endpoints_each), each_(endpoints_each) {}
+  Lanes of(int process) const {
+    return Lanes::range(first(process * each_), first((process + 1) * each_));
+  }
+  Lanes of_endpoint(int endpoint) const {
+    return Lanes::range(first(endpoint), first(endpoint + 1));
+  }
+  int process_of(int64_t rank) const { return endpoint_of(rank) / each_; }
+  int endpoint_of(int64_t rank) const {
+    const int64_t less = ranks_ / endpoints_, longer = ranks_ % endpoints_;
     const int64_t split = longer * (less + 1);
     return static_cast<int>(rank < split ? rank / (less + 1) : longer + (rank - split) / less);
   }
 
  private:
-  int64_t first(int process) const {
-    const int64_t less = ranks_ / processes_, longer = ranks_ % processes_;
-    return process * less + std::min<int64_t>(process, longer);
+  int64_t first(int endpoint) const {
+    const int64_t less = ranks_ / endpoints_, longer = ranks_ % endpoints_;
+    return endpoint * less + std::min<int64_t>(endpoint, longer);
   }
   int64_t ranks_;
-  int processes_;
+  int endpoints_, each_;
 };
 
 // What a worker holds over all worlds. While it lives, a thread tells the coordinator that this

@@ -4,8 +4,8 @@
 
 namespace shardproof {
 
-WorkerDoor::WorkerDoor(WorkerWorld& world, int32_t index, Lanes lanes)
-    : world_(world), index_(index), lanes_(std::move(lanes)) {
+WorkerDoor::WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes)
+    : world_(world), index_(index), endpoint_(endpoint), lanes_(std::move(lanes)) {
   streams_.emplace_back().name = "main";
 }
 
@@ -185,7 +185,7 @@ void WorkerDoor::host_wait(Ticket ticket) {
 std::optional<TicketTimes> WorkerDoor::times(Ticket ticket) {
   if (!world_.measures_) return std::nullopt;
   const std::optional<TicketTimes> times = world_.tickets_.times(ticket);
-  return times ? world_.device_times_.of(ticket, *times) : times;
+  return times ? world_.times_at(endpoint_).of(ticket, *times) : times;
 }
 
 void WorkerDoor::elapse(Duration time) {
@@ -201,7 +201,7 @@ void WorkerDoor::stop(CohortState state) {
   world_.announce(message);
 }
 
-std::shared_ptr<Device> WorkerDoor::device() { return world_.launched_.device(); }
+std::shared_ptr<Device> WorkerDoor::device() { return world_.launched_.device_of(index_); }
 
 void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
 

@@ -18,8 +18,15 @@ constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
 constexpr microseconds kBetweenTests{10};
 
-std::shared_ptr<Device> device_of(WorkerLink& link) {
-  return std::dynamic_pointer_cast<Device>(link.transport().memory());
+// Of the endpoints here, in their order; none: contents lie on the host.
+std::vector<std::shared_ptr<Device>> devices_of(WorkerLink& link) {
+  Transport& transport = link.transport();
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int i = 0; i < transport.endpoints_each(); ++i)
+    if (auto device =
+            std::dynamic_pointer_cast<Device>(transport.memory(transport.first_endpoint() + i)))
+      devices.push_back(std::move(device));
+  return devices;
 }
 
 }  // namespace
@@ -33,11 +40,12 @@ std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& option
 
 WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
     : link_(link),
-      blocks_(options.ranks, link.transport().processes()),
+      blocks_(options.ranks, link.transport().processes(), link.transport().endpoints_each()),
       defers_(options.schedule.kind != ScheduleKind::fifo),
       timed_(options.cost != nullptr),
       measures_(options.measures),
-      launched_(device_of(link)) {
+      launched_(devices_of(link)),
+      device_times_(static_cast<size_t>(link.transport().endpoints_each())) {
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::want));
   write_options(message, options);
@@ -46,27 +54,48 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
   link_.flight().begun = link_.flight().done = 0;
   link_.flight().line = 0;
   began_ = std::chrono::steady_clock::now();
-  if (launched_.device() != nullptr)
-    launched_.device()->while_waiting([this] { wait_on_device(); });
-  if (measures_) device_times_.start(launched_.device(), now());
+  for (size_t i = 0; i < device_times_.size(); ++i) {
+    const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
+    const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
+    if (device != nullptr) device->while_waiting([this] { wait_on_device(); });
+    if (measures_) device_times_[i].start(device, now());
+  }
   link_.is_about(Activity::computes);
 }
 
 WorkerWorld::~WorkerWorld() {
-  if (launched_.device() != nullptr) launched_.device()->while_waiting({});
+  for (const std::shared_ptr<Device>& device : launched_.devices()) device->while_waiting({});
 }
 
 Lanes WorkerWorld::here() const { return blocks_.of(link_.transport().self()); }
 
+std::vector<Lanes> WorkerWorld::here_by_device() const {
+  const Transport& transport = link_.transport();
+  std::vector<Lanes> all;
+  for (int i = 0; i < transport.endpoints_each(); ++i)
+    all.push_back(blocks_.of_endpoint(transport.first_endpoint() + i));
+  return all;
+}
+
+DeviceTimes& WorkerWorld::times_at(int endpoint) {
+  return device_times_[static_cast<size_t>(endpoint - link_.transport().first_endpoint())];
+}
+
 Door& WorkerWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && here().contains(cohort), "cohort {} in a process of {}",
            to_string(cohort), to_string(here()));
+  const int endpoint = blocks_.endpoint_of(cohort[0]);
+  SP_CHECK(blocks_.of_endpoint(endpoint).contains(cohort), "cohort {} on several devices",
+           to_string(cohort));
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::open));
   message.add(static_cast<int64_t>(doors_.size()));
   write_lanes(message, cohort);
   announce(message);
-  return doors_.emplace_back(*this, static_cast<int32_t>(doors_.size()), cohort);
+  const int32_t index = static_cast<int32_t>(doors_.size());
+  const int device = endpoint - link_.transport().first_endpoint();
+  launched_.settle_at(static_cast<size_t>(device), index);
+  return doors_.emplace_back(*this, index, endpoint, cohort);
 }
 
 // --- streams
@@ -99,7 +128,7 @@ void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
   launched_.enter(place);
   if (work.body && measures_)
-    device_times_.watch(ticket, work.body);
+    times_at(door(place.cohort).endpoint_).watch(ticket, work.body);
   else if (work.body)
     work.body();
   launched_.add(ticket, place);
@@ -244,6 +273,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     default: take_part(kind, in);
   }
   if (!moving_.empty()) {
+    if (kind == Order::meet) ask_for_estimate();
     start_moving();
     return true;  // is carried out when it has moved
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <utility>
 
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/repeat/detail/crafted.h"
@@ -16,7 +17,7 @@ class OwnParts {
   OwnParts(Transport& transport, const Repetition& repetition)
       : transport_(transport),
         c_(repetition.collective),
-        blocks_(c_.group.size(), transport.processes()) {
+        blocks_(c_.group.size(), transport.processes(), transport.endpoints_each()) {
     const Lanes here = blocks_.of(transport.self());
     for (int64_t i = 0; i < here.size(); ++i) add(repetition, here[i]);
   }
@@ -29,27 +30,25 @@ class OwnParts {
   void once() {
     if (c_.kind == CollectiveKind::send) return pass_on();
     if (parts_.empty()) return;
-    Moving moving;
-    moving.parts = parts_;
-    moving.members = c_.group.members(0);
-    if (!start_meeting(moving, blocks_, transport_)) {
-      device_seconds_.reset();
-      return;
-    }
-    if (moving.exchange.side == Side::device && !asked_) {
-      asked_ = true;
-      if (const std::optional<double> expected = transport_.estimate(moving.exchange))
-        expected_seconds_ = *expected * 1e-6;
-    }
-    carry({&moving.exchange, 1});
-    finish_meeting(moving, transport_.self());
+    std::vector<Moving> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
+    for (Moving& one : moving)
+      if (!start_meeting(one, blocks_, transport_)) {
+        device_seconds_.reset();
+        return;
+      }
+    if (moving.size() == 1) ask_for_estimate(moving.front().exchange);
+    carry(exchanges_of(moving));
+    for (Moving& one : moving) finish_meeting(one);
   }
 
   void meet() {
     Exchange barrier;
-    for (int process = 0; process < transport_.processes(); ++process)
-      barrier.team.push_back(process);
-    carry({&barrier, 1});
+    const int each = transport_.endpoints_each(), first = transport_.first_endpoint();
+    for (int endpoint = 0; endpoint < transport_.processes() * each; ++endpoint)
+      barrier.team.push_back(endpoint);
+    std::vector<Exchange> all(static_cast<size_t>(each), barrier);
+    for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = first + i;
+    carry(all);
   }
 
   int64_t count_wrong() const {
@@ -74,6 +73,18 @@ class OwnParts {
     parts_.push_back({&party, 0, rank});
   }
 
+  void ask_for_estimate(const Exchange& exchange) {
+    if (exchange.side != Side::device || std::exchange(asked_, true)) return;
+    if (const std::optional<double> expected = transport_.estimate(exchange))
+      expected_seconds_ = *expected * 1e-6;
+  }
+
+  static std::vector<Exchange> exchanges_of(const std::vector<Moving>& moving) {
+    std::vector<Exchange> exchanges;
+    for (const Moving& one : moving) exchanges.push_back(one.exchange);
+    return exchanges;
+  }
+
   void carry(std::span<const Exchange> exchanges) {
     transport_.start(exchanges);
     while (!transport_.done()) {
@@ -90,25 +101,29 @@ class OwnParts {
   void pass_on() {
     ++round_;
     std::vector<Moving> moving;
-    std::vector<const CallPart*> takers;
     for (int64_t from = 0; from < c_.group.size(); ++from) {
+      const int64_t to = (from + 1) % c_.group.size();
       const CallPart* const sender = part_of(from);
-      const CallPart* const taker = part_of((from + 1) % c_.group.size());
-      if (sender == nullptr && taker == nullptr) continue;
-      if (sender != nullptr && taker != nullptr) {
+      const CallPart* const taker = part_of(to);
+      const int source = blocks_.endpoint_of(from), sink = blocks_.endpoint_of(to);
+      const int64_t number = round_ * c_.group.size() + from;
+      if (sender != nullptr && source == sink) {
         const Brought own = brought(*sender);
         deliver(*taker->party, taker->rank(), own.data, own.size);
         continue;
       }
-      moving.push_back(message(sender, taker, from));
-      takers.push_back(taker);
+      if (sender != nullptr)
+        moving.push_back(
+            message(*sender, message_exchange(CollectiveKind::send, source, sink, number)));
+      if (taker != nullptr)
+        moving.push_back(
+            message(*taker, message_exchange(CollectiveKind::recv, sink, source, number)));
     }
     if (moving.empty()) return;
-    std::vector<Exchange> exchanges;
-    for (const Moving& one : moving) exchanges.push_back(one.exchange);
-    carry(exchanges);
-    for (size_t i = 0; i < moving.size(); ++i)
-      if (takers[i] != nullptr) deliver(*takers[i]->party, takers[i]->rank(), moving[i].in);
+    carry(exchanges_of(moving));
+    for (const Moving& one : moving)
+      if (one.exchange.kind == CollectiveKind::recv)
+        deliver(*one.parts.front().party, one.parts.front().rank(), one.in);
   }
 
   const CallPart* part_of(int64_t rank) const {
@@ -117,19 +132,17 @@ class OwnParts {
     return nullptr;
   }
 
-  // Of which one end is here.
-  Moving message(const CallPart* sender, const CallPart* taker, int64_t from) {
-    const int64_t to = (from + 1) % c_.group.size();
-    const int other = blocks_.process_of(sender != nullptr ? to : from);
+  // What one end does.
+  Moving message(const CallPart& part, Exchange exchange) {
     Moving moving;
-    moving.exchange =
-        message_exchange(taker == nullptr ? CollectiveKind::send : CollectiveKind::recv,
-                         transport_.self(), other, round_ * c_.group.size() + from);
+    moving.parts = {part};
+    moving.exchange = std::move(exchange);
     moving.exchange.count = c_.count * size_of(c_.dtype);
-    if (sender != nullptr)
-      send_piece(moving, *sender, transport_.memory());
+    const std::shared_ptr<DeviceMemory> memory = transport_.memory(moving.exchange.self);
+    if (moving.exchange.kind == CollectiveKind::send)
+      send_piece(moving, part, memory);
     else
-      receive_bytes(moving, moving.exchange.count, transport_.memory());
+      receive_bytes(moving, moving.exchange.count, memory);
     return moving;
   }
 

@@ -12,8 +12,9 @@
 namespace shardproof {
 
 // Options of every command with a crew: --processes, --timeout, --hosts, --ranks-per-gpu,
-// --nccl-library, and those of a seat.
+// --gpus-per-process, --nccl-library, and those of a seat.
 boost::program_options::options_description crew_options();
+int gpus_per_process(const boost::program_options::variables_map& given);
 // Backends that open a library open the one that was given, if one was.
 void use_library(Registries& registries, const boost::program_options::variables_map& given);
 

@@ -91,6 +91,7 @@ TEST_F(MpiRun, WhatCannotBeStartedIsRefusedInOneLine) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend mpi ";
   expect_refused(tool(run + "--processes 0"), "--processes must be between 1 and 4096");
   expect_refused(tool(run + "--processes many"), "--processes");
+  expect_refused(tool(run + "--gpus-per-process 2"), "--gpus-per-process is of the nccl backend");
   expect_refused(tool(run + "--timeout soon"), "--timeout: expected a time such as 30s");
   expect_refused(tool("run scenarios/corpus/collectives --processes 2"),
                  "--processes is for backends of several processes; local has none");

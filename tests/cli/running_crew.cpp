@@ -88,16 +88,21 @@ void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds) {
 }
 
 Running::Running(const char* program, const char* backend, const std::string& file,
-                 const std::string& out, const char* timeout)
+                 const std::string& out, const char* timeout, const std::vector<std::string>& more)
     : file_(file), out_(out) {
+  std::vector<std::string> words{program,       "run", file,        "--backend", backend,
+                                 "--processes", "3",   "--timeout", timeout};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_ = fork();
   if (pid_ != 0) return;
   // Whoever started this in the background may have it ignored.
   for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   setenv("TMPDIR", fs::path(out).parent_path().c_str(), 1);
   if (freopen(out_.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(9);
-  execl(program, program, "run", file.c_str(), "--backend", backend, "--processes", "3",
-        "--timeout", timeout, static_cast<char*>(nullptr));
+  execv(program, arguments.data());
   _exit(9);
 }
 
@@ -192,7 +197,7 @@ void hurt_one(const Hurt& hurt, int seed) {
   const ScenarioFolder folder;
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string(),
-              hurt.timeout);
+              hurt.timeout, hurt.options);
   const std::vector<pid_t> crew = run.wait_for_processes();
   ASSERT_EQ(crew.size(), 6u) << run.text();
   std::this_thread::sleep_for(milliseconds(700 + random() % 500));

@@ -24,8 +24,9 @@ void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds);
 // its output goes.
 class Running {
  public:
+  // `more`: words behind those of every run.
   Running(const char* program, const char* backend, const std::string& file, const std::string& out,
-          const char* timeout = "30s");
+          const char* timeout = "30s", const std::vector<std::string>& more = {});
   pid_t pid() const { return pid_; }
   // Workers and their keepers, when they are there.
   std::vector<pid_t> processes() const;
@@ -67,6 +68,7 @@ struct Hurt {
   const char* word = nullptr;  // that tells of it
   // Long enough for an honest crew on a busy machine; who ends is told at once, who stops after it.
   const char* timeout = "30s";
+  std::vector<std::string> options = {};  // more of the run
 };
 // It is told as a missing rank, and nobody is left; at so many moments. What takes long is waiting
 // for a sign of life, so that two runs go at a time.

@@ -12,7 +12,12 @@ constexpr TicketBook::Place kMain{0, 0}, kComm{0, 1};
 
 class Launched : public testing::Test {
  protected:
-  Launched() : stand_in_(lazy()), device_(open_device(stand_in_.api(), 0)), launched_(device_) {}
+  Launched()
+      : stand_in_(lazy()),
+        device_(open_device(stand_in_.api(), 0)),
+        launched_(std::vector{device_}) {
+    launched_.settle_at(0, kMain.cohort);
+  }
 
   // Work that is done when its gate is open.
   void launch(TicketBook::Place place, Ticket ticket, const bool& gate) {
@@ -112,8 +117,42 @@ TEST_F(Launched, OrdersEndInTheirOrder) {
   EXPECT_EQ(launched_.orders_ended(), 3);
 }
 
+// A ticket is asked of the device of its cohort, and of no other one.
+TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
+  StandInOptions options;
+  options.devices = 2;
+  options.runs_ahead = 0;
+  const StandIn machine(options);
+  LaunchedWork launched({open_device(machine.api(), 0), open_device(machine.api(), 1)});
+  constexpr TicketBook::Place kPlaces[] = {{0, 0}, {1, 0}};
+  bool gates[] = {false, false};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto cohort = static_cast<int32_t>(i);
+    EXPECT_EQ(launched.settle_at(i, cohort)->ordinal(), cohort);
+    EXPECT_EQ(launched.device_of(cohort), launched.devices()[i]);
+    launched.enter(kPlaces[i]);
+    StandIn::enqueue_when(
+        launched.device_of(cohort)->native_stream(), [gate = &gates[i]] { return *gate; },
+        [] { return true; });
+    launched.add(cohort + 1, kPlaces[i]);
+  }
+  launched.end_order({kPlaces[0], kPlaces[1]});
+  const auto look = [&launched] {
+    for (int i = 0; i < 50; ++i) launched.look();
+  };
+  gates[1] = true;
+  look();
+  EXPECT_FALSE(launched.has_ended(1, kPlaces[0]));
+  EXPECT_TRUE(launched.has_ended(2, kPlaces[1]));
+  EXPECT_EQ(launched.orders_ended(), 0);
+  gates[0] = true;
+  look();
+  EXPECT_TRUE(launched.all_ended());
+  EXPECT_EQ(launched.orders_ended(), 1);
+}
+
 TEST(LaunchedNowhere, AllHasEnded) {
-  LaunchedWork launched(nullptr);
+  LaunchedWork launched(std::vector<std::shared_ptr<Device>>{});
   launched.enter(kMain);
   launched.add(1, kMain);
   launched.follow(kComm, 1, kMain);

@@ -80,7 +80,7 @@ class Rank {
   Rank(const Options& options, const NcclParts& parts) : options_(options), parts_(parts) {
     NcclMachine machine;
     machine.open_nccl = [this] { return parts_.load(parts_.places); };
-    machine.open_device = [this] {
+    machine.open_device = [this](int) {
       device_ = open_device(parts_.cuda, options_.rank / options_.ranks_per_gpu);
       return device_;
     };
@@ -129,6 +129,7 @@ class Rank {
     e.part = FoldPart::whole;
     e.dtype = dtype;
     e.team = team_;
+    e.self = options_.rank;
     e.count = count;
     e.side = Side::device;
     return e;

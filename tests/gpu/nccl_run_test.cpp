@@ -36,6 +36,43 @@ TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {
         << processes << " processes";
 }
 
+constexpr const char* kSeveralGpus[] = {"--processes 1 --gpus-per-process 2",
+                                        "--processes 1 --gpus-per-process 4",
+                                        "--processes 2 --gpus-per-process 2"};
+
+TEST(NcclRun, TheCorpusSaysTheSameWithSeveralGpusInAProcess) {
+  const std::string simulated = report_of("");
+  for (const std::string seats : kSeveralGpus)
+    EXPECT_EQ(report_of("--backend nccl " + seats), simulated) << seats;
+  const Ran ran = stand_in(
+      "run scenarios/corpus --backend nccl --processes 2 --gpus-per-process 2 --schedule "
+      "adversarial");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+}
+
+// Two ranks a GPU, which are folded there, and sums over GPUs of one process or of several: the
+// order in which is added is that of NCCL's ranks, whoever drives them.
+TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("sums.json", R"json({
+    "version": 1, "mesh": "dp=2, tp=4",
+    "tensors": {"x": {"shape": [16, 24], "placements": "dp:S(0) tp:S(1)"},
+                "w": {"shape": [24, 40], "placements": "tp:S(0)"}},
+    "program": ["y = gelu(x @ w)", "z = softmax(y, dim=1)", "s = sum(z * y)"]})json");
+  const auto values_of_run = [&](const std::string& name, const std::string& seats) {
+    const std::filesystem::path record = folder.path() / name;
+    const Ran ran =
+        stand_in("run " + file + " --backend nccl " + seats + " --record " + record.string());
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    std::ifstream in(record / "0001-sums-nccl" / "values.safetensors", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string expected = values_of_run("one_each", "--processes 4");
+  EXPECT_GT(expected.size(), 1000u);
+  EXPECT_EQ(values_of_run("all_four", "--processes 1 --gpus-per-process 4"), expected);
+  EXPECT_EQ(values_of_run("two_of_two", "--processes 2 --gpus-per-process 2"), expected);
+}
+
 TEST(NcclRun, TheCorpusIsAsExpectedUnderAnotherSchedule) {
   const Ran ran =
       stand_in("run scenarios/corpus --backend nccl --processes 3 --schedule adversarial");
@@ -74,6 +111,26 @@ TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
         fmt::format("rank {}: all_reduce recv({}) send({})", rank, (rank + 3) % 4, (rank + 1) % 4));
   }
   EXPECT_EQ(sorted_lines_of(trace), expected);
+}
+
+// What all GPUs of a process have in a call is one group, each by its own communicator.
+TEST(NcclRun, ACallOfSeveralGpusIsOneGroupOfTheirProcess) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("ring.json", R"json({
+    "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
+    "ranks": {"all": [
+      "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)",
+      "s = all_reduce(y, sum)"]},
+    "truth": ["s = sum(reshape(x, [4, 4]), dim=0)"], "outputs": {}})json");
+  const std::filesystem::path trace = folder.path() / "trace";
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2",
+                           "STAND_IN_TRACE=" + trace.string());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(sorted_lines_of(trace),
+            (std::vector<std::string>{"ranks 0 1: 0.all_reduce 1.all_reduce",
+                                      "ranks 0 1: 0.recv(3) 0.send(1) 1.recv(0) 1.send(2)",
+                                      "ranks 2 3: 2.all_reduce 3.all_reduce",
+                                      "ranks 2 3: 2.recv(1) 2.send(3) 3.recv(2) 3.send(0)"}));
 }
 
 // Two buckets of a gradient: while one is reduced on a stream of its own, the next one is computed.
@@ -225,6 +282,42 @@ TEST(NcclRun, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
 }
 
+TEST(NcclRun, EachGpuOfAProcessHasTimesOfItsOwn) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("timed.json", R"json({
+    "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}},
+    "ranks": {"all": ["y = gelu(x @ x)", "s = all_reduce(y, sum)"]}})json");
+  const std::filesystem::path record = folder.path() / "record";
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2 " +
+                           "--iters 1 --record " + record.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  std::set<int64_t> timed;
+  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-1.txt")) {
+    const Record one = parse_record(line);
+    if (one.kind != "all_reduce" && one.kind != "matmul") continue;
+    EXPECT_EQ(one.clock, TimedBy::device) << line;
+    if (one.kind == "all_reduce") timed.insert(one.ranks[0]);
+  }
+  EXPECT_EQ(timed, (std::set<int64_t>{0, 1, 2, 3}));
+  const std::string bench = "bench --backend nccl --processes 2 --gpus-per-process 2 -b 1K -e 1K ";
+  for (const std::string collective : {"all_reduce", "all_to_all", "sendrecv"}) {
+    const Ran told = stand_in(bench + "--collective " + collective);
+    EXPECT_EQ(told.code, 0) << told.out;
+    EXPECT_NE(told.out.find("# Times by the devices' own events\n"), std::string::npos) << told.out;
+  }
+}
+
+TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
+  hurt_one_of_each({STAND_IN_PROGRAM,
+                    "nccl",
+                    SIGKILL,
+                    "was killed by signal 9 (SIGKILL)",
+                    "30s",
+                    {"--gpus-per-process", "2"}},
+                   2);
+}
+
 TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
   hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
 }
@@ -268,6 +361,22 @@ TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
                  "--ranks-per-gpu is for backends of several processes; local has none");
 }
 
+TEST(NcclRun, GpusOfAProcessThatAreNotThereOrNotItsOwnAreRefused) {
+  const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
+  expect_refused(stand_in(run + "--processes 2 --gpus-per-process 4", "STAND_IN_GPUS=6"),
+                 "backend nccl: 2 processes with 4 GPUs each need 8, and 6 are visible");
+  expect_refused(stand_in(run + "--processes 1 --gpus-per-process 2", "STAND_IN_GPUS=1"),
+                 "backend nccl: 1 process with 2 GPUs each needs 2, and 1 is visible");
+  expect_refused(stand_in(run + "--gpus-per-process 2 --ranks-per-gpu 2"),
+                 "--gpus-per-process 2 and --ranks-per-gpu 2: a process has several GPUs, or "
+                 "several processes share one");
+  expect_refused(stand_in(run + "--gpus-per-process 0"), "--gpus-per-process must be between 1");
+  expect_refused(stand_in("run scenarios/corpus/collectives --gpus-per-process 2"),
+                 "--gpus-per-process is for backends of several processes; local has none");
+  expect_refused(stand_in("bench --backend nccl --processes 2 --gpus-per-process 2 --ranks 3"),
+                 "--processes 2 with 2 GPUs each are more than --ranks 3");
+}
+
 // Three processes by hand, the first of them in the foreground.
 Ran by_hand(const std::string& words, const std::string& environment = "") {
   const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
@@ -286,6 +395,10 @@ TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
   EXPECT_EQ(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=1").code, 0);
   expect_refused(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=2"),
                  "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");
+  const std::string two_each = "scenarios/corpus/collectives --gpus-per-process 2";
+  EXPECT_EQ(by_hand(two_each, "STAND_IN_GPUS=2").code, 0);
+  expect_refused(by_hand(two_each, "STAND_IN_GPUS=5"),
+                 "number 2 on its machine has no 2 GPUs: 5 are visible");
 }
 
 TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {

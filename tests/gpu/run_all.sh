@@ -96,6 +96,21 @@ for ranks in 1 2 4; do
     --json "$results/corpus_nccl_$ranks.json"
 done
 
+# One process that drives several GPUs, then two of them.
+if [ "$gpus" -gt 1 ]; then
+  [ "$gpus" -gt 4 ] && several=4 || several=$gpus
+  step several_gpus 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
+    --gpus-per-process "$several" --timeout 60s --json "$results/corpus_several_gpus.json"
+  step several_gpus_bench 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 1 \
+    --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
+  if [ "$gpus" -ge 4 ]; then
+    step several_gpus_2x2 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
+      --processes 2 --gpus-per-process 2 --timeout 60s --json "$results/corpus_several_2x2.json"
+  fi
+else
+  skip several_gpus "one GPU is visible"
+fi
+
 # What NCCL adds in its ring and its tree, beside what --order ring|tree says, to the bit.
 for ranks in 2 4; do
   step "bits_$ranks" 90 "$PROGRAMS/nccl_probe" bits --ranks "$ranks" \

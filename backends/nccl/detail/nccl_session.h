@@ -1,9 +1,12 @@
-// NcclSession: the communicators of one process, made without waiting for each other and looked
-// after: what NCCL reports late is told, and a hang can be ended from another thread. Internal to
-// the nccl backend.
+// NcclSession: the communicators of one process, one for each of its GPUs, made without waiting for
+// each other and looked after: what NCCL reports late is told, and a hang can be ended from another
+// thread. What several GPUs are asked for together is one group of NCCL's: one thread that asked
+// them one by one would wait for itself. Internal to the nccl backend.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -13,28 +16,38 @@
 
 namespace shardproof {
 
+// Of NCCL's ranks, those that this process has.
+struct NcclRanks {
+  int first = 0, here = 1, all = 1;
+};
+
 class NcclSession {
  public:
+  // Makes the GPU of a rank here the device of this thread.
+  using Select = std::function<void(int rank)>;
   // With all others of the id; returns when it has come together. Throws Error(unsupported).
-  NcclSession(const NcclApi& api, const NcclId& id, int rank, int ranks);
+  NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, Select select);
   ~NcclSession();
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
 
   const NcclApi& api() const { return api_; }
-  NcclComm world() const { return world_; }
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  void select(int rank) const { select_(rank); }
+  NcclComm world(int rank) const { return worlds_[static_cast<size_t>(rank - ranks_.first)]; }
+  // Of a process that has one.
+  int rank() const { return ranks_.first; }
+  int ranks() const { return ranks_.all; }
   bool is_aborted() const { return aborted_; }
-  // Splits the world; every process of it takes part.
+  // Splits the world into teams of ranks; every process of it takes part.
   void form(const std::vector<std::vector<int>>& teams);
-  NcclComm team(const std::vector<int>& processes) const;
-  // One of all processes, for what is one-sided; it may fail without harm to the others.
+  NcclComm team(const std::vector<int>& ranks, int own) const;
+  // One of all ranks, one in each process, for what is one-sided; it may fail without harm to the
+  // others.
   NcclComm to_put();
   void give_up_putting() noexcept;
-  // A communicator of these processes on which nothing is ever done: NCCL simulates only where
-  // calls wait, and makes what it is to simulate elsewhere. All of them ask.
-  NcclComm to_simulate(const std::vector<int>& processes);
+  // A communicator of these ranks, one in each process, on which nothing is ever done: NCCL
+  // simulates only where calls wait, and makes what it is to simulate elsewhere. All of them ask.
+  NcclComm to_simulate(const std::vector<int>& ranks);
 
   enum class State { ready, under_way, lost };
   // After a call on these communicators. Lost: a peer is gone, or the network; all communicators
@@ -46,14 +59,23 @@ class NcclSession {
   const std::string& trouble() const { return trouble_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Team = std::pair<std::vector<int>, int>;  // and whose communicator of it this is
+  template <typename Ask>
+  int ask_all(Ask ask);
+  int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
+  std::vector<std::vector<NcclComm>> by_end() const;
+  void end(const std::vector<NcclComm>& comms, Clock::time_point limit);
   std::string words_for(int code) const;
   void await(NcclComm comm, int code);
   int state_of(NcclComm comm) const;
 
   NcclApi api_;
-  int rank_, ranks_;
-  NcclComm world_ = nullptr;
-  std::map<std::vector<int>, NcclComm> teams_, simulated_;
+  NcclRanks ranks_;
+  Select select_;
+  std::vector<NcclComm> worlds_;  // of each rank here
+  std::map<Team, NcclComm> teams_;
+  std::map<std::vector<int>, NcclComm> simulated_;
   NcclComm one_sided_ = nullptr;
   std::string trouble_;
   std::mutex aborting_;

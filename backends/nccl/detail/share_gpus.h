@@ -14,15 +14,15 @@ enum class GpuSharing : uint8_t {
 };
 GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version);
 
-// Of one process: how GPUs are shared, and the order in which it is to add.
+// Of one process: how GPUs are shared or go together, and the order in which it is to add.
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process);
 
 // What a report has to say about times of such a run; empty: nothing.
 std::string sharing_note(const CrewOptions& options, GpuSharing sharing);
 
-// Of those that this process sees. Where whoever started it shows it but one, that is its own.
-// Throws Error(unsupported) when there are too few.
-int own_gpu(const CrewOptions& options, int gpus);
+// Of those that this process sees, the first of its own. Where whoever started it shows it but as
+// many as it is to have, these are its own. Throws Error(unsupported) when there are too few.
+int first_own_gpu(const CrewOptions& options, int gpus);
 
 // Throws Error(unsupported) when the machine has too few.
 void check_gpu_count(const CrewOptions& options, int gpus);

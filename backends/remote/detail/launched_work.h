@@ -1,7 +1,7 @@
-// LaunchedWork: the streams of a program as streams of a worker's device, and what was launched in
-// them: each stream of each cohort is one of the device, there is an event behind the work of each
-// ticket, and an order of the coordinator has ended when all that it launched has. Without a device
-// nothing is launched, and all has ended. Internal to the remote layer.
+// LaunchedWork: the streams of a program as streams of a worker's devices, and what was launched in
+// them: each stream of each cohort is one of the cohort's device, there is an event behind the work
+// of each ticket, and an order of the coordinator has ended when all that it launched has. Without
+// devices nothing is launched, and all has ended. Internal to the remote layer.
 #pragma once
 
 #include <deque>
@@ -18,16 +18,21 @@ namespace shardproof {
 class LaunchedWork {
  public:
   using Place = TicketBook::Place;
-  // Null: there is no device.
-  explicit LaunchedWork(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  explicit LaunchedWork(std::vector<std::shared_ptr<Device>> devices)
+      : devices_(std::move(devices)) {}
   LaunchedWork(const LaunchedWork&) = delete;
   LaunchedWork& operator=(const LaunchedWork&) = delete;
   ~LaunchedWork();
 
-  const std::shared_ptr<Device>& device() const { return device_; }
-  // Makes the device's stream for this one of the program the current one, and says its number.
+  const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
+  // Before anything is asked of it, a cohort gets that one of the devices: this one. Null: there
+  // are none.
+  std::shared_ptr<Device> settle_at(size_t device, int32_t cohort);
+  std::shared_ptr<Device> device_of(int32_t cohort) const;
+  // Makes the device's stream for this one of the program its current one, and says its number.
   int enter(Place place);
-  // The current stream waits for what these have been asked for so far.
+  // That stream of the first one's device waits for what these, of the same device, have been asked
+  // for so far.
   void join(const std::vector<Place>& places);
   // All that was asked of the stream so far is done before the ticket has ended. In order of
   // ticket.
@@ -54,6 +59,7 @@ class LaunchedWork {
     int64_t event = 0;
   };
   struct Queue {
+    Device* device = nullptr;
     int stream = 0;
     std::deque<Mark> marks;         // not known to be reached
     int64_t covered = 0;            // of what the stream was asked for, by the last mark
@@ -65,10 +71,11 @@ class LaunchedWork {
   };
   static Key key(Place place) { return {place.cohort, place.stream}; }
   Queue& queue(Place place);
-  bool drop_ended(Queue& queue);
+  static bool drop_ended(Queue& queue);
   bool has_ended(const Order& order) const;
 
-  std::shared_ptr<Device> device_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::map<int32_t, size_t> settled_;  // cohorts -> devices
   std::map<Key, Queue> queues_;
   std::deque<Order> orders_;  // carried out, not ended
   int64_t carried_out_ = 0;

@@ -20,7 +20,7 @@ struct CallPart {
 struct Moving {
   std::vector<CallPart> parts;  // in group order
   std::vector<int32_t> members;
-  std::vector<std::vector<int64_t>> held;  // member indices of each process of the team
+  std::vector<std::vector<int64_t>> held;  // member indices of each endpoint of the team
   Exchange exchange;
   Bytes out, in;
   bool message = false;           // a send, a receive or a put
@@ -29,19 +29,22 @@ struct Moving {
   int64_t target = -1, slot = 0;  // of a put that lands here
   int64_t begun = 0;              // event of the device, where it is measured
 };
+// The parts of a meeting that are here, one for each endpoint with its parts.
+std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t> members,
+                                const RankBlocks& blocks);
 // A meeting of `parts` and `members`, in the way that its transport likes best; false when no other
-// process has a part, and all is done already.
+// endpoint has a part, and all is done already.
 bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport);
-void finish_meeting(Moving& moving, int self);
+void finish_meeting(Moving& moving);
 
 // Who of the group lies where.
 void seat(Moving& moving, const RankBlocks& blocks);
-// Packs what the parts bring; false when no other process has a part, and all is done already.
-bool start_collective(Moving& moving, int self);
-void finish_collective(Moving& moving, int self);
-// Between this process and another; contents and their count are the caller's.
+// Packs what the parts bring; false when no other endpoint has a part, and all is done already.
+bool start_collective(Moving& moving);
+void finish_collective(Moving& moving);
+// Between this endpoint and another; contents and their count are the caller's.
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number);
-// The same in the transport's memory, for a meeting to which each process brings one member.
+// The same in the transport's memory, for a meeting to which each endpoint brings one member.
 bool can_stay_on_device(const Moving& moving);
 void start_on_device(Moving& moving, const std::shared_ptr<DeviceMemory>& memory);
 void finish_on_device(Moving& moving);

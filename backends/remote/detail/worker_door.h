@@ -12,7 +12,7 @@ namespace shardproof {
 class WorkerWorld;
 class WorkerDoor : public Door {
  public:
-  WorkerDoor(WorkerWorld& world, int32_t index, Lanes lanes);
+  WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes);
   StreamId stream(std::string_view name) override;
   Ticket submit(std::span<Call> calls, StreamId stream) override;
   Ticket launch(Work work) override;
@@ -44,6 +44,7 @@ class WorkerDoor : public Door {
 
   WorkerWorld& world_;
   int32_t index_;
+  int endpoint_;  // where its lanes lie
   Lanes lanes_;
   std::deque<Stream> streams_;
   CohortState state_ = CohortState::running;

@@ -23,6 +23,7 @@ class WorkerWorld : public World, public Assembly {
   Assembly* assembly() override { return this; }
 
   Lanes here() const override;
+  std::vector<Lanes> here_by_device() const override;
   void publish(Publication kind, int64_t value, const LocalTensor& contents) override;
   void publish(const std::vector<Record>& measured) override;
   void read(Reader) override {}
@@ -53,6 +54,7 @@ class WorkerWorld : public World, public Assembly {
   void end_order(const std::vector<Place>& places);
   void perform(const Work& work, Ticket ticket, Place place);
 
+  DeviceTimes& times_at(int endpoint);
   // On the device work ends after it was launched, and its ticket with it.
   TicketState state_of(Ticket ticket) const;
   bool look_at_device();
@@ -67,6 +69,10 @@ class WorkerWorld : public World, public Assembly {
   void meet(WireReader& in);
   void pair(WireReader& in);
   void put(WireReader& in);
+  void put_here(const CallPart& source, std::pair<int64_t, int64_t> window);
+  void send(const CallPart& part, Exchange exchange);
+  void receive(const CallPart& part, Exchange exchange);
+  Place landing_at(int endpoint) const;
   void fail_ticket(Ticket ticket);
   CallPart read_part(WireReader& in);
   void start_moving();
@@ -82,7 +88,7 @@ class WorkerWorld : public World, public Assembly {
   bool defers_, timed_, measures_;
   std::chrono::steady_clock::time_point began_;
   LaunchedWork launched_;
-  DeviceTimes device_times_;
+  std::deque<DeviceTimes> device_times_;  // of each endpoint here
   WireBook book_;
   TicketBook tickets_;
   std::deque<WorkerDoor> doors_;

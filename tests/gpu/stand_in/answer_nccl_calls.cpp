@@ -2,17 +2,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
-#include <thread>
+#include <set>
 #include <utility>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/stand_in/nccl_state.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof::stand_in {
-
-using std::chrono::milliseconds;
 
 State& state() {
   static State the_state;
@@ -37,31 +35,9 @@ int refusal(NcclComm comm) {
   return comm->error;
 }
 
-std::vector<std::string> tell_all(NcclCommunicator& comm, const std::string& own) {
-  Peers& peers = *comm.peers;
-  for (int peer = 0; peer < peers.size(); ++peer)
-    if (peer != peers.rank()) peers.send(peer, own.data(), own.size());
-  // What the others say may be here already: they still have to hear this.
-  peers.pump();
-  while (!peers.all_sent()) {
-    for (int peer = 0; peer < peers.size(); ++peer)
-      if (peers.gone(peer)) return {};
-    peers.pump();
-  }
-  std::vector<std::string> said;
-  for (int peer = 0; peer < peers.size(); ++peer) {
-    if (peer == peers.rank()) {
-      said.push_back(own);
-      continue;
-    }
-    while (peers.received(peer).size() < own.size()) {
-      peers.pump();
-      if (peers.gone(peer)) return {};
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-    said.push_back(peers.take(peer, own.size()));
-  }
-  return said;
+OpenGroup& open_group() {
+  thread_local OpenGroup the_group;
+  return the_group;
 }
 
 namespace {
@@ -71,91 +47,6 @@ DType dtype_of(int type) {
                               DType::i64, DType::i64,  DType::f16,    DType::f32,
                               DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
   return kTypes[type];
-}
-
-// --- communicators
-
-int get_version(int* version) {
-  *version = state().options.version;
-  return nccl::kSuccess;
-}
-
-int get_unique_id(NcclId* id) {
-  std::random_device random;
-  const std::string name = fmt::format("sp-stand-in-{:08x}{:08x}", random(), random());
-  std::memset(id, 0, sizeof(*id));
-  std::memcpy(id->bytes, name.data(), name.size());
-  return nccl::kSuccess;
-}
-
-void progress(NcclCommunicator& comm) {
-  if (!comm.connected) comm.connected = comm.peers->connect();
-}
-
-NcclComm make(const std::string& name, int rank, int ranks, bool blocking) {
-  auto comm = std::make_unique<NcclCommunicator>();
-  comm->name = name;
-  comm->peers = std::make_unique<Peers>(name, rank, ranks);
-  comm->blocking = blocking;
-  comm->random.seed(static_cast<uint64_t>(rank) + 1);
-  while (blocking && !comm->connected) {
-    progress(*comm);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return state().comms.emplace_back(std::move(comm)).get();
-}
-
-int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config) {
-  if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks)
-    return fail(nccl::kInvalidArgument, "Invalid rank requested");
-  if (config->magic != 0xcafebeef) return fail(nccl::kInvalidArgument, "no ncclConfig_t");
-  *comm = make(std::string(id.bytes, ::strnlen(id.bytes, sizeof(id.bytes))), rank, ranks,
-               config->blocking == 1);
-  return config->blocking == 1 ? nccl::kSuccess : nccl::kInProgress;
-}
-
-// All ranks say their color and key, then each color connects.
-int comm_split(NcclComm parent, int color, int key, NcclComm* child, NcclConfig* config) {
-  if (const int code = refusal(parent); code != nccl::kSuccess) return code;
-  SP_CHECK(parent->issued == parent->ended, "a communicator is split with calls under way on it");
-  const int64_t own[2] = {color, key};
-  const std::vector<std::string> all =
-      tell_all(*parent, std::string(reinterpret_cast<const char*>(own), sizeof(own)));
-  if (all.empty()) return parent->error = 6;
-  std::vector<std::pair<int64_t, int>> members;  // key, rank
-  for (size_t peer = 0; peer < all.size(); ++peer) {
-    int64_t said[2];
-    std::memcpy(said, all[peer].data(), sizeof(said));
-    if (color >= 0 && said[0] == color) members.emplace_back(said[1], static_cast<int>(peer));
-  }
-  const int number = parent->children++;
-  *child = nullptr;
-  if (color < 0) return nccl::kSuccess;
-  std::sort(members.begin(), members.end());
-  int rank = 0;
-  while (members[static_cast<size_t>(rank)].second != parent->peers->rank()) ++rank;
-  const bool blocking = config != nullptr ? config->blocking == 1 : parent->blocking;
-  *child = make(fmt::format("{}.{}.{}", parent->name, number, color), rank,
-                static_cast<int>(members.size()), blocking);
-  return blocking ? nccl::kSuccess : nccl::kInProgress;
-}
-
-int comm_finalize(NcclComm comm) {
-  return known(comm) ? nccl::kSuccess : fail(nccl::kInvalidArgument, "comm is not valid");
-}
-
-// What is under way ends at once, and nothing more begins.
-int comm_abort(NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
-  comm->aborted = true;
-  return nccl::kSuccess;
-}
-
-int comm_destroy(NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
-  comm->aborted = true;
-  comm->peers.reset();
-  return nccl::kSuccess;
 }
 
 // True when its calls are in their streams.
@@ -186,7 +77,7 @@ const char* last_error(NcclComm) { return state().last_error.c_str(); }
 // --- calls
 
 int group_start() {
-  ++state().depth;
+  ++open_group().depth;
   return nccl::kSuccess;
 }
 
@@ -263,16 +154,23 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
 }
 
 // What profilers show of a group; in no order, since it has none.
-void trace(const std::vector<State::Pending>& pending) {
+void trace(const std::vector<OpenGroup::Call>& pending) {
   if (state().options.trace.empty() || pending.empty()) return;
+  const bool several = !siblings_of(pending.front().comm).empty();
+  std::set<int> ranks;
   std::vector<std::string> calls;
-  for (const State::Pending& one : pending) {
-    const bool message = is_point_to_point(one.call.kind);
-    calls.push_back(fmt::format(" {}{}", name(one.call.kind),
-                                message ? fmt::format("({})", one.call.peer) : std::string()));
+  for (const OpenGroup::Call& one : pending) {
+    const std::string rank = std::to_string(one.comm->peers->rank());
+    ranks.insert(one.comm->peers->rank());
+    std::string call = several ? " " + rank + "." : " ";
+    call += name(one.call.kind);
+    if (is_point_to_point(one.call.kind)) call += "(" + std::to_string(one.call.peer) + ")";
+    calls.push_back(std::move(call));
   }
   std::sort(calls.begin(), calls.end());
-  std::string line = fmt::format("rank {}:", pending.front().comm->peers->rank());
+  std::string line = several ? "ranks" : "rank";
+  for (const int rank : ranks) line += " " + std::to_string(rank);
+  line += ":";
   for (const std::string& call : calls) line += call;
   line += "\n";
   const int file = ::open(state().options.trace.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
@@ -281,20 +179,47 @@ void trace(const std::vector<State::Pending>& pending) {
   ::close(file);
 }
 
-std::vector<NcclComm> comms_of(const std::vector<State::Pending>& pending) {
+std::vector<NcclComm> comms_of(const std::vector<OpenGroup::Call>& pending) {
   std::vector<NcclComm> comms;
-  for (const State::Pending& one : pending)
+  for (const OpenGroup::Call& one : pending)
     if (std::find(comms.begin(), comms.end(), one.comm) == comms.end()) comms.push_back(one.comm);
   return comms;
 }
 
+// Whether the other end of a call, or another member of it, is asked by this very thread.
+bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm sibling) {
+  if (other.comm != sibling) return false;
+  if (!is_point_to_point(one.call.kind)) return other.call.kind == one.call.kind;
+  return is_point_to_point(other.call.kind) && other.call.kind != one.call.kind &&
+         other.call.peer == one.comm->peers->rank();
+}
+
+// Every call waits for what other communicators of the thread have to say, and they are not asked
+// before the group ends.
+bool waits_for_itself(const std::vector<OpenGroup::Call>& pending) {
+  for (const OpenGroup::Call& one : pending)
+    for (const NcclComm sibling : siblings_of(one.comm)) {
+      const bool concerned =
+          !is_point_to_point(one.call.kind) || one.call.peer == sibling->peers->rank();
+      if (concerned && std::none_of(pending.begin(), pending.end(), [&](const auto& other) {
+            return answers(one, other, sibling);
+          }))
+        return true;
+    }
+  return false;
+}
+
 // The last communicator of a group decides whether the group waits.
 int end_group(NcclSimulation* simulation) {
-  if (state().depth == 0) return fail(nccl::kInvalidUsage, "ncclGroupEnd: not in a group call.");
-  if (--state().depth > 0) return nccl::kSuccess;
-  std::vector<State::Pending> pending;
-  pending.swap(state().pending);
+  OpenGroup& open = open_group();
+  if (open.depth == 0) return fail(nccl::kInvalidUsage, "ncclGroupEnd: not in a group call.");
+  if (--open.depth > 0) return nccl::kSuccess;
+  const std::vector<OpenGroup::Call> pending = std::exchange(open.calls, {});
+  const std::vector<OpenGroup::Split> splits = std::exchange(open.splits, {});
+  SP_CHECK(pending.empty() || splits.empty(), "one group makes communicators and calls");
+  if (!splits.empty()) return end_splits(splits);
   if (pending.empty()) return nccl::kSuccess;
+  if (waits_for_itself(pending)) return fail_alone();
   const bool waits = pending.back().comm->blocking;
   if (simulation != nullptr && waits) {
     if (simulation->magic != NcclSimulation().magic)
@@ -307,15 +232,15 @@ int end_group(NcclSimulation* simulation) {
   for (const NcclComm comm : comms_of(pending)) {
     std::vector<NcclCall> calls;
     Streams streams;
-    for (State::Pending& one : pending) {
+    for (const OpenGroup::Call& one : pending) {
       if (one.comm != comm) continue;
       if (one.one_sided) {
-        group->calls.push_back(std::move(one.one_sided));
+        group->calls.push_back(one.one_sided);
         continue;
       }
       if (std::find(streams.begin(), streams.end(), one.stream) == streams.end())
         streams.push_back(one.stream);
-      calls.push_back(std::move(one.call));
+      calls.push_back(one.call);
     }
     if (!serves_itself(calls, comm->peers->rank()))
       return fail(nccl::kInvalidUsage, "Trying to send to self without a matching recv");
@@ -334,10 +259,10 @@ int group_simulate_end(NcclSimulation* simulation) { return end_group(simulation
 
 }  // namespace
 
-int add_call(State::Pending pending) {
-  state().pending.push_back(std::move(pending));
-  if (state().depth > 0) return nccl::kSuccess;
-  ++state().depth;
+int add_call(OpenGroup::Call call) {
+  open_group().calls.push_back(std::move(call));
+  if (open_group().depth > 0) return nccl::kSuccess;
+  ++open_group().depth;
   return group_end();
 }
 
@@ -367,6 +292,13 @@ struct Raw {
 
 int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
   if (const int code = refusal(comm); code != nccl::kSuccess) return code;
+  if (StandIn::device_of(stream) != comm->device)
+    return fail(nccl::kInvalidUsage, fmt::format("a stream of GPU {} on a communicator of GPU {}",
+                                                 StandIn::device_of(stream), comm->device));
+  if (const int selected = StandIn::selected_beside(stream); selected != comm->device)
+    return fail(
+        nccl::kInvalidUsage,
+        fmt::format("the thread is at GPU {}, its communicator at GPU {}", selected, comm->device));
   if (raw.type < 0 || raw.type > nccl::f8e5m2) return fail(nccl::kInvalidArgument, "unknown type");
   if (raw.peer < 0 || raw.peer >= comm->peers->size())
     return fail(nccl::kInvalidArgument, "invalid root or peer");
@@ -429,13 +361,7 @@ NcclApi nccl_api(const NcclOptions& options) {
   NcclApi api;
   api.path = "the stand-in";
   api.version = options.version;
-  api.get_version = get_version;
-  api.get_unique_id = get_unique_id;
-  api.comm_init = comm_init;
-  api.comm_split = comm_split;
-  api.comm_finalize = comm_finalize;
-  api.comm_destroy = comm_destroy;
-  api.comm_abort = comm_abort;
+  add_communicators(api);
   api.async_error = async_error;
   api.error_text = error_text;
   api.last_error = last_error;

@@ -39,7 +39,7 @@ int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* windo
   if (!state().options.symmetric) return nccl::kSuccess;
   const auto own = static_cast<int64_t>(bytes);
   const std::string said(reinterpret_cast<const char*>(&own), sizeof(own));
-  const std::vector<std::string> all = tell_all(*comm, said);
+  const std::vector<std::string> all = tell_all({{comm, said}}).front();
   if (all.empty()) return comm->error = 6;
   for (const std::string& other : all)
     SP_CHECK(flags != nccl::kSymmetric || other == said, "windows of ranks differ in size");

@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// Device memory of all devices: one range of addresses, closed to everybody but running work.
+// Memory of one device: a range of addresses, closed to everybody but running work of its streams.
 class Arena {
  public:
   explicit Arena(int64_t bytes);
@@ -52,7 +52,8 @@ struct StandInEvent {
   // later one on another stream may come up first.
   int64_t asked = 0;  // how often it was recorded
   std::set<int64_t> reached;
-  int number = 0;                   // of those of the machine
+  int number = 0;  // of those of the machine
+  int device = 0;
   StandInStream* stream = nullptr;  // of the last record
   double time = 0;                  // of the last time, in milliseconds
 };
@@ -79,10 +80,14 @@ struct StandIn::Machine {
   // Somebody polls for what is in this stream: it comes on by chance, or what it waits for does.
   void stir(StandInStream* stream);
   void tell(const StandInStream& stream, const std::string& what);  // to the trace
+  Arena& arena_of(const StandInStream& stream) {
+    return *arenas[static_cast<size_t>(stream.device)];
+  }
+  int selected_here() const;  // the device of this thread
 
   std::recursive_mutex lock;
   StandInOptions options;
-  Arena arena;
+  std::vector<std::unique_ptr<Arena>> arenas;  // of each device
   Rng rng;
   uint64_t draws = 0;
   double clock = 0;                                     // milliseconds

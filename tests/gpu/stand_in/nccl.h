@@ -4,7 +4,9 @@
 // that does not wait has its calls in no stream before it says so. Misuse is answered as NCCL
 // answers it: calls that do not match never end, a peer that is gone is an asynchronous error, a
 // communicator that was aborted, or has calls on their way, is no argument; what is simulated on
-// one that does not wait is made.
+// one that does not wait is made. What a thread with several communicators asks of them one by one,
+// so that NCCL would wait for what comes next, and what it asks while another GPU is its own, is
+// refused.
 //
 // Like NCCL's, its state belongs to the process.
 #pragma once
@@ -25,16 +27,20 @@ struct NcclOptions {
   int version = 22809;
   ReductionSchedule order;       // in which it adds
   bool ranks_are_nodes = false;  // of its tree: each rank is a machine of its own
-  std::string trace;  // a file for a line on each group: who makes which calls in it; empty: none
+  // A file for a line on each group: who makes which calls in it, and which of a thread's
+  // communicators makes which one where it has several; empty: none.
+  std::string trace;
   bool symmetric = true;  // peers reach each other's memory
+  // GPUs of one process follow each other's addresses, which their pools do not allow.
+  bool reads_directly = false;
   Enqueue enqueue;
   CudaApi memory;  // where ncclMemAlloc takes it
 };
 NcclApi nccl_api(const NcclOptions& options);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO and NCCL_MAX_CTAS
-// are NCCL's own.
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO, NCCL_MAX_CTAS and
+// NCCL_P2P_DIRECT_DISABLE are NCCL's own.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in

@@ -30,6 +30,7 @@ struct NcclWindowHandle {
 struct NcclCommunicator {
   std::string name;
   std::unique_ptr<stand_in::Peers> peers;
+  int device = 0;  // the thread's when it was made
   bool connected = false, aborted = false, blocking = false;
   int error = nccl::kSuccess;      // asynchronous
   int children = 0;                // splits so far
@@ -48,28 +49,53 @@ struct State {
   std::deque<std::unique_ptr<NcclCommunicator>> comms;  // the dead ones too: their use is told
   std::map<int, std::pair<double, DType>> premuls;
   int next_op = nccl::kOps;
-  int depth = 0;
-  // A call between ncclGroupStart and ncclGroupEnd; one-sided: what brings it into its stream.
-  struct Pending {
+  std::string last_error;
+};
+State& state();
+
+// What lies between ncclGroupStart and ncclGroupEnd.
+struct OpenGroup {
+  // A call; one-sided: what brings it into its stream.
+  struct Call {
     NcclComm comm;
     NcclStream stream;
     NcclCall call;
     std::function<void()> one_sided;
   };
-  std::vector<Pending> pending;
-  std::string last_error;
+  struct Split {
+    NcclComm parent;
+    int color, key;
+    NcclComm* child;
+    bool blocking;
+  };
+  int depth = 0;
+  std::vector<Call> calls;
+  std::vector<Split> splits;
 };
-State& state();
+OpenGroup& open_group();  // of this thread
 
 int fail(int code, const std::string& text);
 bool known(NcclComm comm);
 // Why a call on it is refused; success: it is not.
 int refusal(NcclComm comm);
 // Of one more call; ends the group that this call is when there is none.
-int add_call(State::Pending pending);
-// Says something of the same length to all others of the communicator and hears theirs, in their
-// order; empty when one is gone.
-std::vector<std::string> tell_all(NcclCommunicator& comm, const std::string& own);
+int add_call(OpenGroup::Call call);
+// Other living communicators of this process for the same set of ranks: a thread that has several
+// and asks them one by one would wait for itself.
+std::vector<NcclComm> siblings_of(NcclComm comm);
+// Each says something of the same length to all others of its communicator and hears theirs, in
+// their order; empty when one is gone.
+struct Saying {
+  NcclCommunicator* comm = nullptr;
+  std::string own;
+};
+std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& sayings);
+// Towards being connected.
+void progress(NcclCommunicator& comm);
+// Of a group that splits: all of the thread's communicators for those ranks are to be in it.
+int end_splits(const std::vector<OpenGroup::Split>& splits);
+int fail_alone();
+void add_communicators(NcclApi& api);
 void add_one_sided_calls(NcclApi& api);
 
 }  // namespace stand_in

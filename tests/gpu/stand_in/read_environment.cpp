@@ -42,6 +42,7 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     if (const char* const trace = std::getenv("STAND_IN_TRACE")) options.trace = trace;
     options.order = pinned_order();
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
+    options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
     options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
     options.memory = cuda;
     options.enqueue = StandIn::enqueue_when;

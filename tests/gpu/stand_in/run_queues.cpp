@@ -17,8 +17,15 @@ constexpr size_t kLongest = 512;
 
 }  // namespace
 
-StandIn::Machine::Machine(const StandInOptions& given)
-    : options(given), arena(given.device_bytes * std::max(given.devices, 1)), rng(given.seed, 0) {}
+StandIn::Machine::Machine(const StandInOptions& given) : options(given), rng(given.seed, 0) {
+  for (int device = 0; device < std::max(given.devices, 1); ++device)
+    arenas.push_back(std::make_unique<Arena>(given.device_bytes));
+}
+
+int StandIn::Machine::selected_here() const {
+  const auto found = selected.find(std::this_thread::get_id());
+  return found == selected.end() ? 0 : found->second;
+}
 
 void StandIn::Machine::enqueue(StandInStream& stream, StandInWork work) {
   stream.queue.push_back(std::move(work));
@@ -36,7 +43,7 @@ bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
   while (done < most && !stream.queue.empty()) {
     const StandInWork& next = stream.queue.front();
     if (next.until && !next.until()) break;
-    if (next.touch && !open) open.emplace(arena);
+    if (next.touch && !open) open.emplace(arena_of(stream));
     if (next.touch && !next.touch()) break;
     stream.queue.pop_front();
     clock += 0.001;
@@ -86,6 +93,9 @@ void StandIn::Machine::tell(const StandInStream& stream, const std::string& what
 void StandIn::enqueue(void* stream, Work work) {
   auto& its = *static_cast<StandInStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
+  SP_CHECK(its.device == its.machine->selected_here(),
+           "a kernel is started in a stream of GPU {} while GPU {} is the thread's", its.device,
+           its.machine->selected_here());
   its.machine->tell(its, "kernel");
   its.machine->enqueue(its, {{}, std::move(work)});
 }
@@ -98,5 +108,11 @@ void StandIn::enqueue_when(void* stream, Work until, Work work) {
 }
 
 int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }
+
+int StandIn::selected_beside(void* stream) {
+  const StandInStream& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  return its.machine->selected_here();
+}
 
 }  // namespace shardproof

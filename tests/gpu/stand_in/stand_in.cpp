@@ -49,7 +49,7 @@ int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, Cuda
   if (way == CudaCopy::to_device)
     staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   const auto size = static_cast<int64_t>(bytes);
-  const auto touch = [=, arena = &m->arena, staged = std::move(staged)] {
+  const auto touch = [=, arena = &m->arena_of(stream_of(stream)), staged = std::move(staged)] {
     SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size), "a copy to what is no memory");
     SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
              "a copy from what is no memory");
@@ -63,13 +63,14 @@ int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, Cuda
 void hold_memory(CudaApi& api, const MachinePointer& m) {
   api.allocate = [m](void** memory, size_t bytes, void* stream) {
     const std::lock_guard guard(m->lock);
-    *memory = m->arena.take(static_cast<int64_t>(bytes));
+    Arena& arena = m->arena_of(stream_of(stream));
+    *memory = arena.take(static_cast<int64_t>(bytes));
     // What was given back may still wait in a queue.
     if (*memory == nullptr) {
       for (const auto& other : m->streams) m->drain(*other);
-      *memory = m->arena.take(static_cast<int64_t>(bytes));
+      *memory = arena.take(static_cast<int64_t>(bytes));
     }
-    SP_CHECK(stream_of(stream).device == m->selected[std::this_thread::get_id()],
+    SP_CHECK(stream_of(stream).device == m->selected_here(),
              "memory is asked of the stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
     // Nobody may use it who does not come behind this.
@@ -82,7 +83,9 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
   };
   api.release = [m](void* memory, void* stream) {
     const std::lock_guard guard(m->lock);
-    const auto touch = [m = m.get(), memory] { return m->arena.give(memory), true; };
+    const auto touch = [arena = &m->arena_of(stream_of(stream)), memory] {
+      return arena->give(memory), true;
+    };
     m->enqueue(stream_of(stream), {{}, touch});
     return 0;
   };
@@ -96,7 +99,7 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     auto made = std::make_unique<StandInStream>();
     made->machine = m.get();
-    made->device = m->selected[std::this_thread::get_id()];
+    made->device = m->selected_here();
     made->number = m->made_streams++;
     *stream = m->streams.emplace_back(std::move(made)).get();
     return 0;
@@ -121,6 +124,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     auto made = std::make_unique<StandInEvent>();
     made->number = static_cast<int>(m->events.size()) + 1;
+    made->device = m->selected_here();
     *event = m->events.insert(std::move(made)).first->get();
     return 0;
   };
@@ -129,6 +133,9 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   api.record_event = [m](void* event, void* stream) {
     const std::lock_guard guard(m->lock);
     StandInEvent& its = event_of(event);
+    SP_CHECK(its.device == stream_of(stream).device,
+             "an event of GPU {} is recorded in a stream of GPU {}", its.device,
+             stream_of(stream).device);
     const int64_t number = ++its.asked;
     its.stream = &stream_of(stream);
     m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
@@ -160,6 +167,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   };
   api.elapsed = [m](float* milliseconds, void* from, void* to) {
     const std::lock_guard guard(m->lock);
+    SP_CHECK(event_of(from).device == event_of(to).device, "a time between events of two GPUs");
     *milliseconds = static_cast<float>(event_of(to).time - event_of(from).time);
     return 0;
   };
@@ -187,7 +195,9 @@ int64_t StandIn::products() const {
 
 int64_t StandIn::bytes_in_use() const {
   const std::lock_guard guard(machine_->lock);
-  return machine_->arena.in_use();
+  int64_t bytes = 0;
+  for (const auto& arena : machine_->arenas) bytes += arena->in_use();
+  return bytes;
 }
 
 }  // namespace shardproof

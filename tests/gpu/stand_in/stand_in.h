@@ -2,7 +2,8 @@
 // as late as CUDA allows: when somebody synchronizes, waits or polls for it, and of other streams
 // only what that depends on; now and then one runs ahead of all others. So a wait that was
 // forgotten shows as wrong contents on a machine without a GPU. Device memory cannot be touched but
-// by queued work: host code that follows a device address dies at once. Memory is poisoned when a
+// by queued work of its own device: host code that follows a device address, or a kernel that
+// follows one of another GPU, dies at once. Memory is poisoned when a
 // stream comes to where it is allocated, and to where it is released. Any number of threads may use
 // one StandIn.
 #pragma once
@@ -42,8 +43,10 @@ class StandIn {
   static void enqueue(void* stream, Work work);
   // The same of NCCL, once `until` is true, which touches nothing; asking that costs less.
   static void enqueue_when(void* stream, Work until, Work work);
-  // The ordinal of the device that a stream belongs to.
+  // The ordinal of the device that a stream belongs to, and of the one that this thread has
+  // selected of the same machine.
   static int device_of(void* stream);
+  static int selected_beside(void* stream);
 
   int64_t bytes_in_use() const;  // not released, all devices
   int64_t products() const;      // of matrices that its library was asked for
