@@ -33,6 +33,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
 // Known before anything can fail and read once, by a process that is about to end.
 std::string& repeat_command() {
   static thread_local std::string command;  // each worker has its own case
@@ -67,9 +74,10 @@ Error Error::inside(const Where& outer) const {
   return Error(kind_, message_, std::move(place));
 }
 
+// Upper and lower case of a letter are as good as the same.
 void NearestName::offer(std::string_view candidate) {
   const size_t allowed = std::max<size_t>(2, word_.size() / 3);
-  const size_t distance = edit_distance(word_, candidate);
+  const size_t distance = edit_distance(in_lower_case(word_), in_lower_case(candidate));
   // A candidate as far away as the word is long has no letter in common with it.
   if (distance > allowed || distance >= word_.size() || distance >= distance_) return;
   distance_ = distance;

@@ -41,6 +41,7 @@ class LineParser {
   Statement on_stream();
   Statement group();
   NameTemplate bound_name(std::string_view expected);
+  void refuse_pythons(const Token& first);
   void after_colon(Statement& header, int depth);
   std::vector<Statement> inline_block(int depth);
   void end_line(std::string_view expected);
@@ -67,8 +68,28 @@ void LineParser::end_line(std::string_view expected) {
   if (peek().kind != TokenKind::end) fail_expected(expected, peek());
 }
 
+// What Python has at the start of a line and this language says in other words.
+struct Pythons {
+  std::string_view word, here;
+};
+constexpr Pythons kPythons[] = {{"elif", "\"else:\" with an \"if\" below it"},
+                                {"while", "\"for i in range(n):\""},
+                                {"with", "\"on STREAM:\" or \"group:\""}};
+
+// Of a line whose first word is followed by what no name is followed by.
+void LineParser::refuse_pythons(const Token& first) {
+  for (const Pythons& other : kPythons)
+    if (first.is(other.word) && !peek().is("=") && !peek().is(","))
+      fail(first.place,
+           fmt::format("{} is not of this language: write {}", other.word, other.here));
+  for (const char* sign : {"+", "-", "*", "/"})
+    if (peek().is(sign) && lexer_.second_is('='))
+      fail(peek().place, fmt::format("expected \"=\", found \"{}=\"", sign));
+}
+
 Statement LineParser::assignment() {
-  Statement statement = begin(StatementKind::assign, peek().place);
+  const Token first = peek();
+  Statement statement = begin(StatementKind::assign, first.place);
   statement.targets.push_back(bound_name("a statement"));
   if (lexer_.accept("[")) {
     statement.kind = StatementKind::assign_index;
@@ -76,6 +97,7 @@ Statement LineParser::assignment() {
   }
   const bool indexed = statement.kind == StatementKind::assign_index;
   while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
+  refuse_pythons(first);
   lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\"");
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {

@@ -60,6 +60,11 @@ TEST(NearestName, FindsTypingErrors) {
   EXPECT_EQ(nearest("redistribution", {"redistribute"}), "redistribute");
 }
 
+TEST(NearestName, CaseDoesNotCount) {
+  EXPECT_EQ(nearest("SUM", {"sub", "sum", "max"}), "sum");
+  EXPECT_EQ(nearest("LayerNorm", {"layer_norm", "rms_norm"}), "layer_norm");
+}
+
 TEST(NearestName, OffersNothingFar) {
   EXPECT_EQ(nearest("softmax", {"matmul", "sum"}), "");
   EXPECT_EQ(nearest("x", {"y", "tp"}), "");

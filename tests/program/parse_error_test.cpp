@@ -106,7 +106,7 @@ TEST(ParseError, NamesAndTexts) {
       {{"x"}, "line 1, column 2: expected \"=\", \",\" or \"(\", found the end of the line"},
       {{"a, = x"}, "line 1, column 4: expected a name, found \"=\""},
       {{"a, b[0] = x"}, "line 1, column 5: expected \"=\", \",\" or \"(\", found \"[\""},
-      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+\""},
+      {{"x[0] += 1"}, "line 1, column 6: expected \"=\", found \"+=\""},
       {{"x[0] = y as tp:R"},
        "line 1, column 10: expected an operator or the end of the line, found \"as\""},
       {{"h{ = x"}, "line 1, column 4: expected a value, found \"=\""},
@@ -151,6 +151,23 @@ TEST(ParseError, Blocks) {
       {{"for i in range(): f(x)"}, "line 1, column 16: expected a value, found \")\""},
       {{"for h{i} in range(3): f(x)"},
        "line 1, column 5: expected a name without holes, found one with holes"},
+  });
+}
+
+TEST(ParseError, WordsOfPythonAreAnsweredWithTheOnesHere) {
+  expect_refusals({
+      {{"if a: f(x)", "elif b: f(x)"},
+       "line 2, column 1: elif is not of this language: write \"else:\" with an \"if\" below it"},
+      {{"while a > 1:", "  f(x)"},
+       "line 1, column 1: while is not of this language: write \"for i in range(n):\""},
+      {{"with comm:", "  f(x)"},
+       "line 1, column 1: with is not of this language: write \"on STREAM:\" or \"group:\""},
+      {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\""},
+      {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\""},
+      {{"with + 1"},
+       "line 1, column 1: with is not of this language: write \"on STREAM:\" or "
+       "\"group:\""},
+      {{"x + 1"}, "line 1, column 3: expected \"=\", \",\" or \"(\", found \"+\""},
   });
 }
 
