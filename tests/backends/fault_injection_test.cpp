@@ -101,6 +101,7 @@ TEST(Faults, hang_and_die_make_a_missing_rank) {
 TEST(Faults, who_stops_at_a_later_call_of_a_group_has_started_none_of_it) {
   for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
     RanksOptions options;
+    options.on_stop = OnStop::tell;  // sanitizers know nothing of what is unwound on a fiber
     options.world.faults = {fault};
     const WorldReport report = run_ranks(
         2,
