@@ -26,6 +26,7 @@ enum class Publication : uint8_t { made, at_end };  // a value when it was made;
 struct Conclusion {
   bool finished = true;
   std::vector<Error> errors;  // of kernels
+  std::vector<std::string> unfired_faults;
 };
 
 class Assembly {

@@ -76,6 +76,8 @@ class World {
   // Ends the run: what is still blocked becomes findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
   virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
+  // Faults of ranks of this process that came to their end without meeting them, with the reason.
+  virtual std::vector<std::string> unfired_faults() const { return {}; }
 };
 
 struct WorldOptions {

@@ -79,7 +79,18 @@ class FaultyDoor : public DoorDecorator {
   }
 
   void finish() override {
-    if (state() == CohortState::running) inner().finish();
+    if (state() != CohortState::running) return;
+    finished_ = true;
+    inner().finish();
+  }
+
+  // What did not befall ranks that came to their end.
+  void tell_unfired(std::vector<std::string>& texts) const {
+    for (size_t i = 0; i < faults_.size() && finished_; ++i) {
+      const Fault& fault = faults_[i];
+      if (fired_[i] || fault.kind == FaultKind::slow) continue;
+      texts.push_back(to_string(fault) + ": " + place_missed(fault));
+    }
   }
 
   Ticket launch(Work work) override {
@@ -135,6 +146,13 @@ class FaultyDoor : public DoorDecorator {
         if (fault.kind == FaultKind::delay) inner().elapse(fault.by);
       }
     return due;
+  }
+
+  std::string place_missed(const Fault& fault) const {
+    if (fault.call == 0)
+      return fmt::format("rank {} makes no call at line {}", fault.rank, fault.line);
+    const int64_t made = calls_[lanes_.index_of(fault.rank)];
+    return fmt::format("rank {} makes {} call{}", fault.rank, made, made == 1 ? "" : "s");
   }
 
   void halt(CohortState how) {
@@ -221,6 +239,7 @@ class FaultyDoor : public DoorDecorator {
   PerLane<int64_t> calls_;
   std::deque<LocalTensor> copies_;
   CohortState stopped_ = CohortState::running;
+  bool finished_ = false;
 };
 
 class FaultyWorld : public World {
@@ -237,6 +256,11 @@ class FaultyWorld : public World {
   std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
   WorldReport close() override { return inner_->close(); }
   Assembly* assembly() override { return inner_->assembly(); }
+  std::vector<std::string> unfired_faults() const override {
+    std::vector<std::string> texts;
+    for (const FaultyDoor& door : doors_) door.tell_unfired(texts);
+    return texts;
+  }
 
  private:
   std::unique_ptr<World> inner_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "shardproof/engine/lane_number.h"
 #include "shardproof/engine/lower_op.h"
 #include "shardproof/engine/partitioner.h"
 #include "shardproof/localtensor/error.h"
@@ -63,8 +64,7 @@ ValueId Partitioner::add_value(DType dtype, const Spec& spec, Category category)
 ValueId Partitioner::materialize(const Placed& number) {
   const Number& n = *number.number;
   NumberValue made;
-  const Spec spec =
-      Spec::replicated(default_mesh(), Dims{}, n.is_double() ? DType::f64 : DType::i64);
+  const Spec spec = Spec::replicated(default_mesh(), Dims{}, dtype_of(n));
   made.output = add_value(spec.dtype(), spec, Category::activations);
   SpmdValue& value = result_.program.values[static_cast<size_t>(made.output)];
   value.weak = true;
@@ -81,7 +81,7 @@ ValueId Partitioner::materialize(const Placed& number) {
 
 Placed Partitioner::number(Number value) {
   Placed placed;
-  placed.meta = {value.is_double() ? DType::f64 : DType::i64, Dims{}, true, false};
+  placed.meta = {dtype_of(value), Dims{}, true, false};
   placed.number = std::move(value);
   return placed;
 }

@@ -50,7 +50,7 @@ class GlobalLowering : public Lowering {
   ValueId emit_number(const LaneNumber& number) override {
     const Number& n = number.values.at(0);
     if (n.is_list() || n.is_text()) fail(place_, "expected a number, found a list or a text");
-    const ValueId id = add({n.is_double() ? DType::f64 : DType::i64, Dims{}, true, false});
+    const ValueId id = add({dtype_of(n), Dims{}, true, false});
     into_.values[static_cast<size_t>(id)].number = n;
     return id;
   }

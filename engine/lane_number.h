@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "shardproof/localtensor/dtype.h"
 #include "shardproof/localtensor/lanes.h"
 #include "shardproof/program/number.h"
 
@@ -17,5 +18,11 @@ struct LaneNumber {
     return uniform() ? values[0] : values[static_cast<size_t>(lanes.index_of(rank))];
   }
 };
+
+// Of the 0-d tensor that a number is where a tensor is due: f64, i64 or bool.
+inline DType dtype_of(const Number& number) {
+  if (number.is_bool()) return DType::boolean;
+  return number.is_double() ? DType::f64 : DType::i64;
+}
 
 }  // namespace shardproof

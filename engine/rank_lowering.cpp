@@ -212,11 +212,12 @@ std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneA
 }
 
 ValueId RankLowering::emit_number(const LaneNumber& number) {
-  bool integers = true;
+  DType dtype = DType::boolean;
   for (const Number& v : number.values) {
     if (v.is_list() || v.is_text()) fail(place_, "expected a number, found a list or a text");
-    integers = integers && !v.is_double();
+    dtype = promote(dtype, dtype_of(v));
   }
+  const bool integers = dtype != DType::f64;
   NumberValue result;
   for (int64_t i = 0; i < (number.uniform() ? 1 : lanes_.size()); ++i) {
     const Number& v = number.uniform() ? number.values[0] : number.on(lanes_[i]);
@@ -225,8 +226,7 @@ ValueId RankLowering::emit_number(const LaneNumber& number) {
     else
       result.values.push_back(v.real());
   }
-  result.output =
-      add_value(integers ? DType::i64 : DType::f64, {{lanes_, Dims{}}}, Category::activations);
+  result.output = add_value(dtype, {{lanes_, Dims{}}}, Category::activations);
   into_.program.values.back().weak = true;
   const ValueId output = result.output;
   add(std::move(result));

@@ -1,5 +1,7 @@
 #include "shardproof/engine/run_program.h"
 
+#include <algorithm>
+
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/rank_functions.h"
 #include "shardproof/engine/count_calls.h"
@@ -75,10 +77,13 @@ ProbeFunction probe_between(Assembly& assembly, const Watched& watched, ProbeFun
 
 // What a kernel said ends the run, on whichever process it happened.
 void agree(Assembly* assembly, const Watched& watched, Attempt& attempt) {
-  Conclusion conclusion{attempt.finished, attempt.run.executor->kernel_errors()};
+  Conclusion conclusion{attempt.finished, attempt.run.executor->kernel_errors(),
+                        attempt.run.world->unfired_faults()};
   if (assembly != nullptr) conclusion = assembly->conclude(std::move(conclusion));
   if (!conclusion.errors.empty()) throw conclusion.errors.front();
   attempt.finished = conclusion.finished;
+  attempt.run.outcome.unfired_faults = std::move(conclusion.unfired_faults);
+  std::sort(attempt.run.outcome.unfired_faults.begin(), attempt.run.outcome.unfired_faults.end());
   if (assembly == nullptr) return;
   for (ValueId id : watched.at_end)
     if (const LocalTensor value = attempt.run.executor->value(id); !value.empty())

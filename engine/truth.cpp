@@ -29,7 +29,7 @@ Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Te
       for (ValueId output : instr.outputs) made = made || output == static_cast<ValueId>(id);
     if (made) continue;
     Tensor number = Tensor::empty(value.dtype, Dims{});
-    if (value.dtype == DType::i64)
+    if (value.dtype != DType::f64)
       store_i64(number.mutate(), value.dtype,
                 value.number.is_bool() ? value.number.truth() : value.number.integer());
     else

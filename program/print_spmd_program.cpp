@@ -107,7 +107,10 @@ Line InstrPrinter::operator()(const NumberValue& number) const {
   const std::string list = integers ? list_text(number.integers) : list_text(number.values);
   if (!one) return {fmt::format("{} = {}", name(number.output), list), {"one for each rank"}};
   SP_CHECK(integers || !number.values.empty(), "number {} has no value", name(number.output));
-  const Number first = integers ? Number(number.integers[0]) : Number(number.values[0]);
+  const Number first = value(number.output).dtype == DType::boolean
+                           ? Number(number.integers[0] != 0)
+                       : integers ? Number(number.integers[0])
+                                  : Number(number.values[0]);
   return {fmt::format("{} = {}", name(number.output), to_string(first)), {}};
 }
 

@@ -63,6 +63,7 @@ Json phase_json(const PhaseResult& phase) {
   if (world.timed) out["time"] = to_string(world.time);
   out["peak_bytes"] = world.peak_bytes;
   if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
+  if (!phase.outcome.unfired_faults.empty()) out["unfired_faults"] = phase.outcome.unfired_faults;
   return out;
 }
 

@@ -17,6 +17,8 @@ std::string green(const TextStyle& style, const std::string& text) {
   return paint(style, "32", text);
 }
 
+constexpr int64_t kShownFaults = 8;
+
 std::string title(const CaseResult& result) {
   std::string text = result.file;
   if (!result.name.empty()) text += fmt::format(" [{}]", result.name);
@@ -169,6 +171,23 @@ std::string host_text(const RunResult& result) {
   return ops.empty() ? "" : fmt::format("  on the host: {}\n", fmt::join(ops, ", "));
 }
 
+// Faults that ranks never came to: a run without them shows less than its author thinks.
+std::string unfired_text(const RunResult& result) {
+  std::string out;
+  int64_t more = 0;
+  for (const ScenarioResult& scenario : result.scenarios)
+    for (const CaseResult& one : scenario.cases)
+      for (const PhaseResult& phase : one.phases)
+        for (const std::string& fault : phase.outcome.unfired_faults) {
+          if (std::count(out.begin(), out.end(), '\n') >= kShownFaults)
+            ++more;
+          else
+            out += fmt::format("  never happened: {}   {}\n", fault, title(one));
+        }
+  if (more > 0) out += fmt::format("  and {} more faults\n", more);
+  return out;
+}
+
 std::string summary_text(const RunResult& result, const TextStyle& style) {
   const int64_t surprises = result.surprises();
   const std::string words = counted(surprises, "surprise");
@@ -216,7 +235,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
   }
   out += "  " + std::string(60, '-') + "\n";
   for (const std::string& note : result.notes) out += "  " + note + "\n";
-  return out + host_text(result) + summary_text(result, style);
+  return out + host_text(result) + unfired_text(result) + summary_text(result, style);
 }
 
 std::string grouped_number(int64_t number) {

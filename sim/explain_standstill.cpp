@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kShownRows = 16;
 constexpr size_t kShownCycles = 4;
-constexpr std::string_view kEnded = "has ended";  // in Standstill::gone
+constexpr std::string_view kEnded = "has ended";     // in Standstill::gone
+constexpr std::string_view kToSignal = "to signal";  // in Awaiting::what
 
 // Tarjan's strongly connected components without recursion. Nodes 0..n-1 are the blocked calls, n..
 // what they await; each blocked call points at one awaiting, each awaiting at its holders. Two
@@ -217,11 +218,18 @@ Finding finding_at(const Standstill& s, Verdict verdict, const Blocked& call) {
   return finding;
 }
 
+// A signal waits for nobody, so that moving it up opens a circle that it has a part in.
 std::string circle_fix(const Standstill& s, const std::vector<size_t>& calls) {
-  const bool pairs = std::all_of(calls.begin(), calls.end(),
-                                 [&](size_t call) { return s.blocked[call].pairwise; });
-  return pairs ? "group the send and the receive of each rank"
-               : "make these calls in the same order on all ranks";
+  const auto all = [&](const auto& holds) {
+    return std::all_of(calls.begin(), calls.end(), [&](size_t call) { return holds(call); });
+  };
+  if (all([&](size_t call) { return s.blocked[call].pairwise; }))
+    return "group the send and the receive of each rank";
+  const auto waits_for_call = [&](size_t call) {
+    return awaiting_of(s, s.blocked[call])->what != kToSignal;
+  };
+  if (all(waits_for_call)) return "make these calls in the same order on all ranks";
+  return "let a rank of the cycle signal before the call that it waits at";
 }
 
 std::optional<Finding> find_circles(const Standstill& s) {
@@ -277,9 +285,8 @@ std::string missing_fix(const Standstill& s, const Finding& finding, const Await
     ended = ended || s.gone.at(finding.ranks[i]) == kEnded;
   if (!ended) return "";
   if (awaiting.what.empty()) return "let every member of a group make every call on it";
-  return awaiting.what == "to signal"
-             ? "signal a slot as often as it is waited for"
-             : "let every send have its receive, and every receive its send";
+  return awaiting.what == kToSignal ? "signal a slot as often as it is waited for"
+                                    : "let every send have its receive, and every receive its send";
 }
 
 // These calls and all that come to wait for one of them, from call to call. Others may stand for

@@ -314,6 +314,8 @@ WorldOptions read_options(WireReader& in) {
   return options;
 }
 
+namespace {
+
 void write_error(WireWriter& out, const Error& error) {
   out.add(static_cast<int64_t>(error.kind()));
   out.add(error.message());
@@ -332,6 +334,26 @@ Error read_error(WireReader& in) {
   where.line = static_cast<int>(in.number());
   where.column = static_cast<int>(in.number());
   return {kind, std::move(message), std::move(where)};
+}
+
+}  // namespace
+
+void write_conclusion(WireWriter& out, const Conclusion& conclusion) {
+  out.add(int64_t{conclusion.finished});
+  out.add(static_cast<int64_t>(conclusion.errors.size()));
+  for (const Error& error : conclusion.errors) write_error(out, error);
+  out.add(static_cast<int64_t>(conclusion.unfired_faults.size()));
+  for (const std::string& fault : conclusion.unfired_faults) out.add(fault);
+}
+
+Conclusion read_conclusion(WireReader& in) {
+  Conclusion conclusion;
+  conclusion.finished = in.number() != 0;
+  for (int64_t count = in.number(); count > 0; --count)
+    conclusion.errors.push_back(read_error(in));
+  for (int64_t count = in.number(); count > 0; --count)
+    conclusion.unfired_faults.emplace_back(in.text());
+  return conclusion;
 }
 
 void write_report(WireWriter& out, const WorldReport& report) {

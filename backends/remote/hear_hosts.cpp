@@ -81,10 +81,7 @@ void JudgingWorld::hear_of_progress(Announce kind, int process, WireReader& in) 
   if (kind == Announce::idle && host.phase == Phase::running) host.phase = Phase::idle;
   if (kind == Announce::at && host.phase == Phase::idle) host.phase = Phase::running;
   if (kind != Announce::conclude) return;
-  Conclusion own;
-  own.finished = in.number() != 0;
-  for (int64_t count = in.number(); count > 0; --count) own.errors.push_back(read_error(in));
-  conclusions_.emplace_back(process, std::move(own));
+  conclusions_.emplace_back(process, read_conclusion(in));
   host.phase = Phase::concluding;
 }
 

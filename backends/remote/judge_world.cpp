@@ -155,15 +155,14 @@ Conclusion JudgingWorld::conclude(Conclusion) {
   for (const auto& [process, own] : conclusions_) {
     agreed.finished = agreed.finished && own.finished;
     for (const Error& error : own.errors) agreed.errors.push_back(error);
+    for (const std::string& fault : own.unfired_faults) agreed.unfired_faults.push_back(fault);
   }
   std::stable_sort(agreed.errors.begin(), agreed.errors.end(), [](const Error& a, const Error& b) {
     return std::pair(a.where().line, a.where().column) <
            std::pair(b.where().line, b.where().column);
   });
   WireWriter message = message_of(Order::concluded);
-  message.add(int64_t{agreed.finished});
-  message.add(static_cast<int64_t>(agreed.errors.size()));
-  for (const Error& error : agreed.errors) write_error(message, error);
+  write_conclusion(message, agreed);
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].phase = Phase::running;
     crew_.send(static_cast<int>(i), message);

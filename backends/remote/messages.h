@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
 #include "shardproof/backends/remote/wire.h"
 #include "shardproof/backends/repetition.h"
@@ -102,8 +103,8 @@ Repeated read_repeated(WireReader& in);
 void write_options(WireWriter& out, const WorldOptions& options);
 WorldOptions read_options(WireReader& in);
 
-void write_error(WireWriter& out, const Error& error);
-Error read_error(WireReader& in);
+void write_conclusion(WireWriter& out, const Conclusion& conclusion);
+Conclusion read_conclusion(WireReader& in);
 
 // Without records, which stay where they were made or are sent apart.
 void write_report(WireWriter& out, const WorldReport& report);

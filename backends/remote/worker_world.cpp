@@ -252,9 +252,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
   switch (kind) {
     case Order::still: still_ = true; return false;
     case Order::concluded:
-      conclusion_.finished = in.number() != 0;
-      for (int64_t count = in.number(); count > 0; --count)
-        conclusion_.errors.push_back(read_error(in));
+      conclusion_ = read_conclusion(in);
       concluded_ = true;
       return false;
     case Order::report:
@@ -429,9 +427,7 @@ Conclusion WorkerWorld::conclude(Conclusion own) {
   WireWriter message;
   message.add(static_cast<int64_t>(Announce::conclude));
   message.add(told_ = launched_.orders_ended());
-  message.add(int64_t{own.finished});
-  message.add(static_cast<int64_t>(own.errors.size()));
-  for (const Error& error : own.errors) write_error(message, error);
+  write_conclusion(message, own);
   announce(message);
   wait_until([this] { return concluded_; });
   return conclusion_;

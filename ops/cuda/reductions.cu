@@ -37,7 +37,8 @@ struct Axes {
   explicit Axes(const std::vector<ReduceAxis>& given) : count(static_cast<int>(given.size())) {
     for (int i = 0; i < count; ++i) axes[i] = given[static_cast<size_t>(i)];
   }
-  constexpr int64_t offset(int64_t index) const {
+  // Not inline: divisions of 64 bits are much code, and every kernel has this twice.
+  [[gnu::noinline]] constexpr int64_t offset(int64_t index) const {
     int64_t offset = 0;
     for (int i = count - 1; i >= 0; --i) {
       offset += index % axes[i].size * axes[i].stride;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "shardproof/tests/cli/run_tool.h"
@@ -25,7 +26,9 @@ std::string report_of(const std::string& words) {
       testing::TempDir() + "/shardproof_mpi_report_" + std::to_string(getpid()) + ".json";
   const Ran ran = tool("run scenarios/corpus --json " + path + " " + words);
   EXPECT_EQ(ran.code, 0) << ran.out;
-  return report_without_backend(path);
+  const std::string report = report_without_backend(path);
+  std::filesystem::remove(path);
+  return report;
 }
 
 TEST_F(MpiRun, TheCorpusSaysTheSameInRealProcesses) {
@@ -33,6 +36,18 @@ TEST_F(MpiRun, TheCorpusSaysTheSameInRealProcesses) {
   for (const char* processes : {"1", "3", "8"})
     EXPECT_EQ(report_of(std::string("--backend mpi --processes ") + processes), simulated)
         << processes << " processes";
+}
+
+TEST_F(MpiRun, FaultsThatNeverHappenAreToldByWhoeverHasTheRank) {
+  const std::string file = folder_.write("idle.json", R"json({"version": 1, "mesh": "dp=3",
+      "tensors": {"g": {"shape": [4]}}, "ranks": {"all": ["a = all_reduce(g, sum, group=dp)"]},
+      "faults": ["hang(rank=2, call=5)", "skip(rank=0, line=2)"]})json");
+  for (const char* backend : {"local", "mpi --processes 2"}) {
+    const Ran ran = tool("run " + file + " --backend " + backend);
+    for (const char* line : {"never happened: hang(rank=2, call=5): rank 2 makes 1 call",
+                             "never happened: skip(rank=0, line=2): rank 0 makes no call at line"})
+      EXPECT_NE(ran.out.find(line), std::string::npos) << ran.out;
+  }
 }
 
 TEST_F(MpiRun, TheCorpusIsAsExpectedUnderEverySchedule) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -26,7 +27,9 @@ std::string report_of(const std::string& words, const std::string& environment =
       testing::TempDir() + "/shardproof_nccl_report_" + std::to_string(getpid()) + ".json";
   const Ran ran = stand_in("run scenarios/corpus --json " + path + " " + words, environment);
   EXPECT_EQ(ran.code, 0) << ran.out;
-  return report_without_backend(path);
+  const std::string report = report_without_backend(path);
+  std::filesystem::remove(path);
+  return report;
 }
 
 TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {

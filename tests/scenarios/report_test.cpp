@@ -82,6 +82,22 @@ TEST(Report, TextOfFindings) {
   }
 }
 
+TEST(Report, TellsOfFaultsThatNeverHappen) {
+  const RunResult result = run_text(
+      R"json({"version": 1, "mesh": "dp=4", "tensors": {"g": {"shape": [4]}},
+          "program": ["a = redistribute(g * 2, S(0))", "b = redistribute(a, R)"],
+          "faults": ["hang(rank=3, call=5)", "skip(rank=1, line=1)"]})json");
+  expect_approved("report/unfired", text_report(result, {false, false, -1}));
+  const std::string json = json_report(result, {"0.0.0", {}});
+  EXPECT_NE(json.find("\"unfired_faults\": [\n"), std::string::npos);
+  EXPECT_NE(json.find("\"hang(rank=3, call=5): rank 3 makes 1 call\""), std::string::npos);
+  // Neither of a fault that happens nor of a rank that stops before it comes there.
+  const std::string hang = R"json({"version": 1, "mesh": "dp=2", "tensors": {"g": {"shape": [4]}},
+      "ranks": {"all": ["a = all_reduce(g, sum, group=dp)", "b = all_reduce(a, sum, group=dp)"]},
+      "faults": ["hang(rank=1, call=1)", "skip(rank=0, call=2)"]})json";
+  EXPECT_TRUE(run_text(hang).scenarios[0].cases[0].phases[0].outcome.unfired_faults.empty());
+}
+
 TEST(Report, JsonAndJunit) {
   const RunResult result = run_text(
       R"({"version": 1, "about": "A \"quoted\" <name> & more", "let": {"n": 1}, "tensors": {"x": {"shape": ["n"]}},
