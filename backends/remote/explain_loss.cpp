@@ -166,7 +166,9 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
     if (std::string flight = last_flight(); !flight.empty())
       finding.details.push_back(std::move(flight));
     for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
-    finding.fix = "look at why that process ended; run the case again";
+    const bool ended = loss_->words.starts_with("was ") || loss_->words.starts_with("has ");
+    finding.fix = fmt::format("look at why that process {}; run the case again",
+                              ended ? "ended" : "stands still");
   }
   return findings;
 }
