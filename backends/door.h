@@ -30,14 +30,13 @@ class Door {
  public:
   virtual ~Door() = default;
   virtual StreamId stream(std::string_view name) = 0;
-  // One span is one group: its calls start and end together (ncclGroupStart/End). `calls` are moved
-  // from.
+  // One span is one group: its calls start and end together (ncclGroupStart/End), and are moved.
   virtual Ticket submit(std::span<Call> calls, StreamId stream) = 0;
   virtual Ticket launch(Work work) = 0;
   virtual void allocate(const Allocation& allocation) = 0;
   virtual void release(const Allocation& allocation) = 0;
-  virtual void order(StreamId stream,
-                     Ticket ticket) = 0;     // later work of `stream` waits for the ticket
+  // Later work of `stream` waits for the ticket.
+  virtual void order(StreamId stream, Ticket ticket) = 0;
   virtual Ticket last(StreamId stream) = 0;  // of all that was issued on a stream so far
   // The host waits for the ticket on the clock too, or is going to (sync); data waiting is poll.
   virtual void host_wait(Ticket ticket) = 0;
@@ -49,8 +48,7 @@ class Door {
   // clock. Of simulated doors on the virtual clock; of real ones as measured, on the host for work
   // that the host does, by the device's own events for work of a device.
   virtual std::optional<TicketTimes> times(Ticket) { return std::nullopt; }
-  // For bodies of Work: what was last put into a slot of each lane's window, or zeros, into
-  // `output`
+  // For bodies of Work: what was last put into a slot of each lane's window, or zeros.
   virtual void read_slot(int64_t, LocalTensor&) {}
   // Where the kernels of this cohort run and its tensors live; null: the host.
   virtual std::shared_ptr<Device> device() { return nullptr; }
@@ -76,7 +74,7 @@ class World {
   // Ends the run: what is still blocked becomes findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
   virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
-  // Faults of ranks of this process that came to their end without meeting them, with the reason.
+  // What ranks here came to their end without meeting: "hang(rank=3, call=9): rank 3 makes 4 calls"
   virtual std::vector<std::string> unfired_faults() const { return {}; }
 };
 

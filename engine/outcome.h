@@ -44,7 +44,8 @@ struct Outcome {
   std::vector<WorldReport> timed;  // each counted repetition
   // Ops that ran on the host although the ranks had a device, in order of their names.
   std::vector<std::string> on_host;
-  // Faults that no rank met though it came to its end: "hang(rank=3, call=9): rank 3 makes 4 calls".
+  // Faults that no rank met though it came to its end: "hang(rank=3, call=9): rank 3 makes 4
+  // calls".
   std::vector<std::string> unfired_faults;
 };
 

@@ -349,8 +349,7 @@ void write_conclusion(WireWriter& out, const Conclusion& conclusion) {
 Conclusion read_conclusion(WireReader& in) {
   Conclusion conclusion;
   conclusion.finished = in.number() != 0;
-  for (int64_t count = in.number(); count > 0; --count)
-    conclusion.errors.push_back(read_error(in));
+  for (int64_t count = in.number(); count > 0; --count) conclusion.errors.push_back(read_error(in));
   for (int64_t count = in.number(); count > 0; --count)
     conclusion.unfired_faults.emplace_back(in.text());
   return conclusion;
