@@ -35,14 +35,28 @@ Condition read_condition(const JsonReader& reader, const NumberScope& scope,
   return condition;
 }
 
+// Refuses what nothing meets that is counted from `least`.
+Condition counted(Condition condition, int64_t least, const JsonReader& reader) {
+  using Form = Condition::Form;
+  const Form form = condition.form();
+  if (form == Form::greater || form == Form::at_least) return condition;
+  const Number& most = form == Form::between ? condition.high() : condition.low();
+  const double bound = most.real(), first = static_cast<double>(least);
+  if (form == Form::less ? bound <= first : bound < first)
+    reader.expected(fmt::format("what a number from {} can meet", least));
+  return condition;
+}
+
 // A condition for all ranks, or an object from selector to condition.
 std::vector<RankCondition> read_rank_conditions(const JsonReader& reader, const Setting& setting,
                                                 Unit unit = Unit::none) {
   if (reader.kind() != JsonKind::object)
-    return {{Lanes::range(0, setting.world), read_condition(reader, setting.scope(), unit)}};
+    return {{Lanes::range(0, setting.world),
+             counted(read_condition(reader, setting.scope(), unit), 0, reader)}};
   std::vector<RankCondition> out;
   for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world))
-    out.push_back({entry.lanes, read_condition(entry.reader, setting.scope(), unit)});
+    out.push_back({entry.lanes,
+                   counted(read_condition(entry.reader, setting.scope(), unit), 0, entry.reader)});
   return out;
 }
 
@@ -143,6 +157,7 @@ void read_place(const JsonReader& object, const Setting& setting, Expect& expect
   condition("line", expect.line);
   condition("ratio", expect.ratio);
   condition("call", expect.call);
+  if (expect.call) counted(*expect.call, 1, object.at("call"));
   condition("peak", expect.peak, Unit::bytes);
   condition("time", expect.time, Unit::time);
   if (expect.time && !setting.timed) object.at("time").refuse("times need a \"topology\"");
