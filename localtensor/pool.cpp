@@ -62,6 +62,7 @@ enum class Life : uint8_t { unborn, alive, over };
 // release their blocks.
 struct FreeLists {
   FreeBlock* heads[kClasses];
+  FreeBlock* tails[kExactUnits + 1];  // of blocks of slabs, where there is a head
   size_t bytes_of[kClasses];
   size_t cached_bytes;
   std::byte *slab, *slab_end;  // what is not yet cut
@@ -71,7 +72,10 @@ thread_local constinit FreeLists free_lists{};
 
 // Blocks of slabs that threads left behind when they ended.
 constinit std::mutex left_behind_guard;
-constinit FreeBlock* left_behind[kExactUnits + 1] = {};
+struct Chain {
+  FreeBlock *first, *last;
+};
+constinit Chain left_behind[kExactUnits + 1] = {};
 
 // Gives blocks back to the system, largest first, until at most `target` bytes are cached.
 void trim(FreeLists& lists, size_t target) {
@@ -85,11 +89,12 @@ void trim(FreeLists& lists, size_t target) {
   }
 }
 
-void leave_behind(size_t index, FreeBlock* first) {
-  FreeBlock* last = first;
-  while (last->next != nullptr) last = last->next;
+void leave_behind(size_t index, Chain blocks) {
   const std::lock_guard lock(left_behind_guard);
-  last->next = std::exchange(left_behind[index], first);
+  Chain& others = left_behind[index];
+  blocks.last->next = others.first;
+  if (others.first == nullptr) others.last = blocks.last;
+  others.first = blocks.first;
 }
 
 struct AtThreadEnd {
@@ -100,12 +105,13 @@ struct AtThreadEnd {
     while (lists.slab != lists.slab_end) {
       const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
       const SizeClass its = size_class(std::min(rest, kExactUnits * kPoolAlignment));
-      leave_behind(its.index, new (lists.slab) FreeBlock{nullptr});
+      FreeBlock* const block = new (lists.slab) FreeBlock{nullptr};
+      leave_behind(its.index, {block, block});
       lists.slab += its.bytes;
     }
     for (size_t c = 1; c <= kExactUnits; ++c)
       if (lists.heads[c] != nullptr && from_slab(c))
-        leave_behind(c, std::exchange(lists.heads[c], nullptr));
+        leave_behind(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
   }
 };
 
@@ -134,7 +140,9 @@ struct AtThreadEnd {
   if (lists.slab_end - lists.slab < static_cast<std::ptrdiff_t>(its.bytes)) {
     {
       const std::lock_guard lock(left_behind_guard);
-      lists.heads[its.index] = std::exchange(left_behind[its.index], nullptr);
+      const Chain found = std::exchange(left_behind[its.index], {});
+      lists.heads[its.index] = found.first;
+      lists.tails[its.index] = found.last;
     }
     if (FreeBlock* block = lists.heads[its.index]) {
       lists.heads[its.index] = block->next;
@@ -168,7 +176,8 @@ void pool_release(void* block, size_t bytes) noexcept {
       kRecycles && its.index < kClasses && (lists.life == Life::alive || begin_life(lists));
   if (from_slab(its.index)) {
     FreeBlock* freed = new (block) FreeBlock{kept ? lists.heads[its.index] : nullptr};
-    if (!kept) return leave_behind(its.index, freed);
+    if (!kept) return leave_behind(its.index, {freed, freed});
+    if (freed->next == nullptr) lists.tails[its.index] = freed;
     lists.heads[its.index] = freed;
     return;
   }
