@@ -101,7 +101,8 @@ void keep_views(Party& party) {
 }
 
 void drop_views(Party& party) {
-  party.input = party.output = LocalTensor();
+  if (!party.input.empty()) party.input = LocalTensor();
+  if (!party.output.empty()) party.output = LocalTensor();
   party.in = party.out = PartyView{};
 }
 
