@@ -6,6 +6,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/rank_functions.h"
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/localtensor/spec.h"
 
 namespace shardproof {
@@ -28,7 +29,7 @@ void view_flat(const Tensor& x, const Lanes& own, LocalTensor& view) {
   flat.tensor.shape[0] = x.elements();
   flat.tensor.offset = dense ? x.offset : 0;
   flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
-  if (flat.tensor.buffer->lanes == own) return;
+  if (flat.tensor.buffer->lanes.size() == 1) return;  // whoever's it is called: it is only read
   const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
   flat.tensor.buffer = Tensor::promised(x.dtype, flat.tensor.shape, own).buffer;
   flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
@@ -359,7 +360,7 @@ struct RankFunctions::Impl {
   World& world;
   Group all;
   Ranks shared;
-  std::deque<FiberRank> contexts;
+  PooledDeque<FiberRank> contexts;
   std::vector<FiberRank*> of_rank;
   std::deque<std::function<void(RankContext&)>> programs;
 };

@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -49,6 +51,8 @@ SizeClass size_class(size_t bytes) {
 // Blocks of up to 16 units are cut from slabs: asked for one by one, the system spends as much on
 // its own header and alignment. They stay ours until the process ends.
 constexpr size_t kSlabBytes = size_t{64} << 10;
+// Who has cut this much gets slabs of one huge page each, where the system has them.
+constexpr size_t kHugeBytes = size_t{2} << 20;
 
 bool from_slab(size_t index) { return kRecycles && index <= kExactUnits; }
 
@@ -66,6 +70,7 @@ struct FreeLists {
   size_t bytes_of[kClasses];
   size_t cached_bytes;
   std::byte *slab, *slab_end;  // what is not yet cut
+  size_t slab_bytes;           // of all slabs so far
   Life life;
 };
 thread_local constinit FreeLists free_lists{};
@@ -76,6 +81,12 @@ struct Chain {
   FreeBlock *first, *last;
 };
 constinit Chain left_behind[kExactUnits + 1] = {};
+// What was not cut of their slabs, from a kSlabBytes on.
+struct Rest {
+  Rest* next;
+  std::byte* end;
+};
+constinit Rest* rests = nullptr;
 
 // Gives blocks back to the system, largest first, until at most `target` bytes are cached.
 void trim(FreeLists& lists, size_t target) {
@@ -97,11 +108,18 @@ void leave_behind(size_t index, Chain blocks) {
   others.first = blocks.first;
 }
 
+void leave_rest(std::byte* begin, std::byte* end) {
+  const std::lock_guard lock(left_behind_guard);
+  rests = new (begin) Rest{rests, end};
+}
+
 struct AtThreadEnd {
   ~AtThreadEnd() {
     FreeLists& lists = free_lists;
     lists.life = Life::over;
     trim(lists, 0);
+    if (lists.slab_end - lists.slab >= static_cast<std::ptrdiff_t>(kSlabBytes))
+      leave_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
     while (lists.slab != lists.slab_end) {
       const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
       const SizeClass its = size_class(std::min(rest, kExactUnits * kPoolAlignment));
@@ -123,17 +141,37 @@ struct AtThreadEnd {
   return true;
 }
 
-[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes) {
+[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes,
+                                        size_t alignment = kPoolAlignment) {
   // Asked for more, sanitizers end the process instead of saying no.
   constexpr size_t kMost = size_t{1} << 39;
-  void* block = wanted <= kMost ? std::aligned_alloc(kPoolAlignment, bytes) : nullptr;
+  void* block = wanted <= kMost ? std::aligned_alloc(alignment, bytes) : nullptr;
   if (block == nullptr && wanted <= kMost && free_lists.cached_bytes > 0) {
     trim(free_lists, 0);
-    return system_allocate(wanted, bytes);
+    return system_allocate(wanted, bytes, alignment);
   }
   if (block == nullptr)
     throw Error(ErrorKind::limit, fmt::format("out of memory: {} bytes asked for", wanted));
   return block;
+}
+
+void take_slab(FreeLists& lists) {
+  {
+    const std::lock_guard lock(left_behind_guard);
+    if (Rest* rest = rests) {
+      rests = rest->next;
+      lists.slab_end = rest->end;
+      lists.slab = reinterpret_cast<std::byte*>(rest);
+      return;
+    }
+  }
+  const bool huge = lists.slab_bytes >= kHugeBytes;
+  const size_t bytes = huge ? kHugeBytes : kSlabBytes;
+  lists.slab =
+      static_cast<std::byte*>(system_allocate(bytes, bytes, huge ? kHugeBytes : kPoolAlignment));
+  lists.slab_end = lists.slab + bytes;
+  lists.slab_bytes += bytes;
+  if (huge) madvise(lists.slab, bytes, MADV_HUGEPAGE);
 }
 
 [[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& its) {
@@ -149,8 +187,7 @@ struct AtThreadEnd {
       return block;
     }
     if (lists.life == Life::unborn) begin_life(lists);
-    lists.slab = static_cast<std::byte*>(system_allocate(kSlabBytes, kSlabBytes));
-    lists.slab_end = lists.slab + kSlabBytes;
+    take_slab(lists);
   }
   return std::exchange(lists.slab, lists.slab + its.bytes);
 }
