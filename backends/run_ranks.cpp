@@ -267,6 +267,11 @@ class FiberRank : public RankContext {
     });
   }
 
+  // It is the next to issue: what it asks for lies on its own stack, which is far away and cold.
+  void approach() const {
+    const auto* asked = reinterpret_cast<const std::byte*>(issue_);
+    for (int line = 0; line < 8; ++line) __builtin_prefetch(asked + 64 * line);
+  }
   void issue() {
     waiting_ = true;
     try {
@@ -383,7 +388,10 @@ void RankFunctions::start(const Lanes& lanes, const std::function<void(RankConte
 bool RankFunctions::advance() {
   impl_->shared.pool.run();
   const std::vector<FiberRank*> asking = std::exchange(impl_->shared.asking, {});
-  for (FiberRank* rank : asking) rank->issue();
+  for (size_t i = 0; i < asking.size(); ++i) {
+    if (i + 1 < asking.size()) asking[i + 1]->approach();
+    asking[i]->issue();
+  }
   return !asking.empty() || impl_->wake_done();
 }
 

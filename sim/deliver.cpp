@@ -103,7 +103,10 @@ void keep_views(Party& party) {
 void drop_views(Party& party) {
   if (!party.input.empty()) party.input = LocalTensor();
   if (!party.output.empty()) party.output = LocalTensor();
-  party.in = party.out = PartyView{};
+  for (PartyView* view : {&party.in, &party.out}) {
+    view->buffer.reset();
+    view->bytes = 0;
+  }
 }
 
 const std::byte* brought_data(const Party& party, int64_t rank) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <list>
 
 #include "shardproof/backends/local.h"
 #include "shardproof/localtensor/pooled.h"
