@@ -43,13 +43,24 @@ class CallGroup {
 
  private:
   friend class RankContext;
-  Call& add(Collective call, int line);
+  Tensor make(const Collective& call, const Tensor& x, int line);
+  Call& add(const Collective& call, int line);
   std::span<Call> calls();  // with their tensors
   void clear();             // keeps its memory, for the next calls
 
+  // The tensors of a call as views of one block, which is kept when there is none.
+  struct Ends {
+    LocalTensor input, output;
+    bool brings = false, gets = false;
+  };
+  void bring(const Tensor& x);
+  void get(const Tensor& answer);
+
   RankContext* rank_;
+  // The first `used_` are calls; those behind are kept for what they have allocated.
   std::vector<Call> calls_;
-  std::vector<LocalTensor> inputs_, outputs_;  // of each call; empty: none
+  std::vector<Ends> ends_;
+  size_t used_ = 0;
 };
 
 class RankContext {
@@ -77,7 +88,7 @@ class RankContext {
 
  protected:
   RankContext(int64_t rank, const Group& world, Door& door)
-      : rank_(rank), world_(world), door_(door) {}
+      : rank_(rank), own_(Lanes::one(rank)), world_(world), door_(door) {}
   // Runs `issue` on the thread's own stack, for those of ranks are many and cold, and gives way
   // until its ticket is no longer pending. False when that never comes. Throws what `issue` throws.
   virtual bool wait_for(const std::function<Ticket()>& issue) = 0;
@@ -87,8 +98,12 @@ class RankContext {
 
  private:
   void submit(const std::function<void(CallGroup&)>& fill);
+  Tensor make(const Collective& call, const Tensor& x, int line);
+
+  friend class CallGroup;
 
   int64_t rank_;
+  Lanes own_;  // it alone
   Group world_;
   Door& door_;
 };

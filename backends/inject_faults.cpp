@@ -104,7 +104,6 @@ class FaultyDoor : public DoorDecorator {
   }
 
   Ticket submit(std::span<Call> calls, StreamId stream) override {
-    if (faults_.empty()) return inner().submit(calls, stream);
     const std::vector<std::vector<Fault>> due = fire(calls);
     // Who stops at one call of a group has started none of it.
     if (stopped_ != CohortState::running) return inner().submit(calls, stream);
@@ -250,6 +249,7 @@ class FaultyWorld : public World {
     std::vector<Fault> own;
     for (const Fault& fault : faults_)
       if (cohort.contains(fault.rank)) own.push_back(fault);
+    if (own.empty()) return inner_->open(cohort);  // nothing can befall it
     return doors_.emplace_back(inner_->open(cohort), cohort, std::move(own));
   }
   bool progress() override { return inner_->progress(); }

@@ -8,6 +8,7 @@
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/recorder.h"
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/sim/cost_model.h"
 #include "shardproof/sim/record_order.h"
 
@@ -95,6 +96,7 @@ struct Entry {
 // Numbers that count up on each rank of a cohort by itself.
 class Counter {
  public:
+  int64_t next_of_one() { return ++counts_.at(0, 1); }  // of a cohort of one rank
   PerLane<int64_t> next(const Lanes& lanes, const Lanes& cohort) {
     if (counts_.uniform() && lanes.size() == cohort.size()) {
       counts_.set_all(counts_[0] + 1);
@@ -133,7 +135,7 @@ class Recorder {
 
  private:
   size_t max_records_;
-  std::deque<Entry> entries_;
+  PooledDeque<Entry> entries_;
   std::deque<Shape> shapes_;
   const Shape* last_ = nullptr;
   std::unordered_map<uint64_t, std::vector<const Shape*>> known_;  // looked up, never walked
@@ -262,6 +264,7 @@ void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
 std::vector<Record> Recorder::records() const {
   std::vector<Record> records;
   std::vector<Single> singles;
+  singles.reserve(entries_.size());
   Outcomes outcomes;
   for (const Entry& entry : entries_) {
     const RecordState state = outcomes.of(entry);
@@ -346,7 +349,7 @@ class RecordedDoor : public DoorDecorator {
   }
 
  private:
-  Entry place(ShapeView shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
+  Entry place(ShapeView& shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
     shape.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
     shape.line = site.line;
     shape.instance = site.instance;
@@ -356,13 +359,12 @@ class RecordedDoor : public DoorDecorator {
     entry.rank = lanes_[0];
     entry.shape = recorder_.intern(shape);
     entry.stream = stream;
-    const PerLane<int64_t> sequence = sequence_.next(lanes, lanes_);
     if (lanes_.size() == 1) {
-      entry.sequence = sequence[0];
+      entry.sequence = lanes.empty() ? 0 : sequence_.next_of_one();
     } else {
       entry.spread = std::make_unique<Spread>();
       entry.spread->lanes = lanes;
-      entry.spread->sequence = sequence;
+      entry.spread->sequence = sequence_.next(lanes, lanes_);
     }
     return entry;
   }
@@ -373,6 +375,11 @@ class RecordedDoor : public DoorDecorator {
     shape.whole_bytes = call.whole_bytes;
     shape.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
     Entry entry = place(shape, call.lanes, stream, call.site);
+    const bool plain = call.send_counts.empty() && !is_point_to_point(call.collective.kind);
+    if (plain && !entry.spread && !call.lanes.empty()) {
+      entry.number = counter(call.collective.group).next_of_one();
+      return entry;
+    }
     PerLane<int64_t> number = number_of(call);
     if (!entry.spread) {
       entry.number = number[0];
@@ -441,7 +448,7 @@ class RecordedWorld : public World {
  private:
   std::unique_ptr<World> inner_;
   Recorder recorder_;
-  std::deque<RecordedDoor> doors_;
+  PooledDeque<RecordedDoor> doors_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/rank_functions.h"
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/localtensor/spec.h"
 
 namespace shardproof {
@@ -14,28 +15,25 @@ namespace {
 // Thrown through a rank's function that can never go on; caught at the root of its fiber.
 struct Unwind {};
 
-Tensor promised(DType dtype, const Dims& shape, int64_t rank) {
-  return Tensor::promised(dtype, shape, Lanes::one(rank));
-}
-
-// The flat view of a dense tensor as this rank's.
-LocalTensor flat_view(const Tensor& x, int64_t rank) {
+// Makes `view` the flat view of a dense tensor as this rank's.
+void view_flat(const Tensor& x, const Lanes& own, LocalTensor& view) {
+  if (view.empty()) {
+    Block& fresh = view.blocks().emplace_back();
+    fresh.tensor.shape = {0};
+    fresh.tensor.strides = {1};
+  }
   const bool dense = x.contiguous();
-  Block flat;
-  flat.lanes = Lanes::one(rank);
+  Block& flat = view.blocks().front();
+  flat.lanes = own;
   flat.tensor.dtype = x.dtype;
-  flat.tensor.shape = {x.elements()};
-  flat.tensor.strides = {1};
+  flat.tensor.shape[0] = x.elements();
   flat.tensor.offset = dense ? x.offset : 0;
   flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
-  const Lanes& holders = flat.tensor.buffer->lanes;
-  if (holders.size() != 1 || holders[0] != rank) {
-    const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
-    flat.tensor.buffer = promised(x.dtype, flat.tensor.shape, rank).buffer;
-    flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
-    flat.tensor.buffer->bytes = theirs->bytes;
-  }
-  return LocalTensor(std::move(flat));
+  if (flat.tensor.buffer->lanes.size() == 1) return;  // whoever's it is called: it is only read
+  const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
+  flat.tensor.buffer = Tensor::promised(x.dtype, flat.tensor.shape, own).buffer;
+  flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
+  flat.tensor.buffer->bytes = theirs->bytes;
 }
 
 bool brings_all(CollectiveKind kind) {
@@ -50,7 +48,7 @@ void check_peer(std::string_view what, int64_t peer, const Group& group) {
 void check_call(const Collective& c, const Tensor& x) {
   if (is_point_to_point(c.kind) || c.kind == CollectiveKind::all_to_all_v)
     throw_bad_input("{} is not a collective of the facade", name(c.kind));
-  if (reduces(c.kind)) check_reduction(c.reduction, c.dtype);
+  if (reduces(c.kind)) check_reduction(c.reduction, x.dtype);
   if (has_root(c.kind)) check_peer("root", c.root, c.group);
   const bool cuts = brings_all(c.kind) || c.kind == CollectiveKind::all_to_all;
   if (cuts && x.elements() % c.group.size() != 0)
@@ -58,13 +56,14 @@ void check_call(const Collective& c, const Tensor& x) {
                     c.group.size());
 }
 
-int64_t gets(const Collective& c, int64_t index) {
+// Elements that a rank gets; -1: nothing.
+int64_t gets(const Collective& c, int64_t rank) {
   using K = CollectiveKind;
   if (c.kind == K::barrier) return -1;
   if (c.kind == K::all_gather) return c.count * c.group.size();
-  if (c.kind == K::gather) return index == c.root ? c.count * c.group.size() : -1;
-  if (c.kind == K::reduce) return index == c.root ? c.count : -1;
-  return c.count;
+  if (c.kind != K::gather && c.kind != K::reduce) return c.count;
+  if (c.group.index_of(rank) != c.root) return -1;
+  return c.kind == K::gather ? c.count * c.group.size() : c.count;
 }
 
 }  // namespace
@@ -72,42 +71,60 @@ int64_t gets(const Collective& c, int64_t index) {
 // --- verbs
 // ------------------------------------------------------------------------------------------
 
-Call& CallGroup::add(Collective collective, int line) {
-  Call& call = calls_.emplace_back();
-  call.collective = std::move(collective);
-  call.lanes = Lanes::one(rank_->rank());
+Call& CallGroup::add(const Collective& collective, int line) {
+  if (used_ == calls_.size()) {
+    calls_.emplace_back();
+    ends_.emplace_back();
+  }
+  Call& call = calls_[used_++];
+  call.collective = collective;
+  call.lanes = rank_->own_;
   call.site.line = line;
-  inputs_.resize(calls_.size());
-  outputs_.resize(calls_.size());
   return call;
 }
 
+void CallGroup::bring(const Tensor& x) {
+  Ends& ends = ends_[used_ - 1];
+  view_flat(x, rank_->own_, ends.input);
+  ends.brings = true;
+}
+
+void CallGroup::get(const Tensor& answer) {
+  Ends& ends = ends_[used_ - 1];
+  view_flat(answer, rank_->own_, ends.output);
+  ends.gets = true;
+}
+
 std::span<Call> CallGroup::calls() {
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    calls_[i].input = inputs_[i].empty() ? nullptr : &inputs_[i];
-    calls_[i].output = outputs_[i].empty() ? nullptr : &outputs_[i];
+  for (size_t i = 0; i < used_; ++i) {
+    calls_[i].input = ends_[i].brings ? &ends_[i].input : nullptr;
+    calls_[i].output = ends_[i].gets ? &ends_[i].output : nullptr;
   }
-  return calls_;
+  return std::span(calls_).first(used_);
 }
 
 void CallGroup::clear() {
-  calls_.clear();
-  inputs_.clear();
-  outputs_.clear();
+  for (Ends& ends : std::span(ends_).first(used_)) {
+    if (std::exchange(ends.brings, false)) ends.input.blocks().front().tensor.buffer.reset();
+    if (std::exchange(ends.gets, false)) ends.output.blocks().front().tensor.buffer.reset();
+  }
+  used_ = 0;
 }
 
-Tensor CallGroup::collective(Collective c, const Tensor& x, int line) {
-  const int64_t rank = rank_->rank();
-  c.dtype = x.dtype;
+Tensor CallGroup::collective(Collective c, const Tensor& x, int line) { return make(c, x, line); }
+
+Tensor CallGroup::make(const Collective& c, const Tensor& x, int line) {
   check_call(c, x);
   const int64_t brought = x.buffer == nullptr ? 0 : x.elements();
-  c.count = brings_all(c.kind) ? brought / c.group.size() : brought;
-  const Collective& call = add(std::move(c), line).collective;
-  if (x.buffer != nullptr) inputs_.back() = flat_view(x, rank);
-  const int64_t count = gets(call, call.group.index_of(rank));
+  Collective& call = add(c, line).collective;
+  call.dtype = x.dtype;
+  call.count = brings_all(c.kind) ? brought / c.group.size() : brought;
+  if (x.buffer != nullptr) bring(x);
+  const int64_t count = gets(call, rank_->rank_);
   if (count < 0) return {};
-  Tensor answer = promised(call.dtype, count == brought ? x.shape : Dims{count}, rank);
-  outputs_.back() = flat_view(answer, rank);
+  Tensor answer =
+      Tensor::promised(call.dtype, count == brought ? x.shape : Dims{count}, rank_->own_);
+  get(answer);
   return answer;
 }
 
@@ -119,21 +136,21 @@ void CallGroup::send(const Tensor& x, int64_t to, const Group& group, int line) 
   c.peer = to;
   c.dtype = x.dtype;
   c.count = x.elements();
-  add(std::move(c), line);
-  inputs_.back() = flat_view(x, rank_->rank());
+  add(c, line);
+  bring(x);
 }
 
 Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group& group, int line) {
   check_peer("from", from, group);
-  Tensor answer = promised(dtype, shape, rank_->rank());
+  Tensor answer = Tensor::promised(dtype, shape, rank_->own_);
   Collective c;
   c.kind = CollectiveKind::recv;
   c.group = group;
   c.peer = from;
   c.dtype = dtype;
   c.count = answer.elements();
-  add(std::move(c), line);
-  outputs_.back() = flat_view(answer, rank_->rank());
+  add(c, line);
+  get(answer);
   return answer;
 }
 
@@ -160,19 +177,25 @@ void RankContext::run(CallGroup& group) {
   submit(std::ref(fill));
 }
 
-Tensor RankContext::collective(Collective call, const Tensor& x, int line) {
+Tensor RankContext::make(const Collective& call, const Tensor& x, int line) {
   Tensor answer;
-  const auto fill = [&](CallGroup& one) { answer = one.collective(std::move(call), x, line); };
+  const auto fill = [&](CallGroup& one) { answer = one.make(call, x, line); };
   submit(std::ref(fill));
   return answer;
 }
 
+Tensor RankContext::collective(Collective call, const Tensor& x, int line) {
+  return make(call, x, line);
+}
+
 Tensor RankContext::all_reduce(const Tensor& x, Reduction how, const Group& group, int line) {
-  Collective call;
-  call.kind = CollectiveKind::all_reduce;
-  call.reduction = how;
-  call.group = group;
-  return collective(std::move(call), x, line);
+  const Collective call{.kind = CollectiveKind::all_reduce,
+                        .reduction = how,
+                        .group = group,
+                        .send_counts = {},
+                        .recv_counts = {},
+                        .schedule = {}};
+  return make(call, x, line);
 }
 
 Tensor RankContext::all_reduce(const Tensor& x, Reduction how, int line) {
@@ -244,6 +267,11 @@ class FiberRank : public RankContext {
     });
   }
 
+  // It is the next to issue: what it asks for lies on its own stack, which is far away and cold.
+  void approach() const {
+    const auto* asked = reinterpret_cast<const std::byte*>(issue_);
+    for (int line = 0; line < 8; ++line) __builtin_prefetch(asked + 64 * line);
+  }
   void issue() {
     waiting_ = true;
     try {
@@ -252,8 +280,9 @@ class FiberRank : public RankContext {
       trouble_ = std::current_exception();
       return resume();
     }
-    frozen_ = door().state() == CohortState::hung;
-    if (door().state() == CohortState::dead) return give_up();
+    const CohortState state = door().state();
+    frozen_ = state == CohortState::hung;
+    if (state == CohortState::dead) return give_up();
     wake_when_done();
   }
   // Goes on when its ticket is no longer pending. False when it is, or when it waits for nothing.
@@ -336,7 +365,7 @@ struct RankFunctions::Impl {
   World& world;
   Group all;
   Ranks shared;
-  std::deque<FiberRank> contexts;
+  PooledDeque<FiberRank> contexts;
   std::vector<FiberRank*> of_rank;
   std::deque<std::function<void(RankContext&)>> programs;
 };
@@ -359,7 +388,10 @@ void RankFunctions::start(const Lanes& lanes, const std::function<void(RankConte
 bool RankFunctions::advance() {
   impl_->shared.pool.run();
   const std::vector<FiberRank*> asking = std::exchange(impl_->shared.asking, {});
-  for (FiberRank* rank : asking) rank->issue();
+  for (size_t i = 0; i < asking.size(); ++i) {
+    if (i + 1 < asking.size()) asking[i + 1]->approach();
+    asking[i]->issue();
+  }
   return !asking.empty() || impl_->wake_done();
 }
 

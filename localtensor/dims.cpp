@@ -66,6 +66,7 @@ std::string to_string(const Dims& dims) {
 }
 
 int64_t element_count(const Dims& shape) {
+  if (shape.size() == 1 && shape[0] >= 0) return shape[0];  // what calls move is flat
   // Sizes are checked before they are multiplied: [2^62, 4, 0] is empty, not too large.
   bool empty = false;
   for (const int64_t size : shape) {
@@ -81,6 +82,10 @@ int64_t element_count(const Dims& shape) {
 
 Dims contiguous_strides(const Dims& shape) {
   Dims strides = shape;
+  if (shape.size() == 1) {
+    strides[0] = 1;
+    return strides;
+  }
   int64_t stride = 1;
   for (int d = shape.size() - 1; d >= 0; --d) {
     strides[d] = stride;

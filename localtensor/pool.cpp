@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -49,6 +51,8 @@ SizeClass size_class(size_t bytes) {
 // Blocks of up to 16 units are cut from slabs: asked for one by one, the system spends as much on
 // its own header and alignment. They stay ours until the process ends.
 constexpr size_t kSlabBytes = size_t{64} << 10;
+// Who has cut this much gets slabs of one huge page each, where the system has them.
+constexpr size_t kHugeBytes = size_t{2} << 20;
 
 bool from_slab(size_t index) { return kRecycles && index <= kExactUnits; }
 
@@ -62,16 +66,27 @@ enum class Life : uint8_t { unborn, alive, over };
 // release their blocks.
 struct FreeLists {
   FreeBlock* heads[kClasses];
+  FreeBlock* tails[kExactUnits + 1];  // of blocks of slabs, where there is a head
   size_t bytes_of[kClasses];
   size_t cached_bytes;
   std::byte *slab, *slab_end;  // what is not yet cut
+  size_t slab_bytes;           // of all slabs so far
   Life life;
 };
 thread_local constinit FreeLists free_lists{};
 
 // Blocks of slabs that threads left behind when they ended.
 constinit std::mutex left_behind_guard;
-constinit FreeBlock* left_behind[kExactUnits + 1] = {};
+struct Chain {
+  FreeBlock *first, *last;
+};
+constinit Chain left_behind[kExactUnits + 1] = {};
+// What was not cut of their slabs, from a kSlabBytes on.
+struct Rest {
+  Rest* next;
+  std::byte* end;
+};
+constinit Rest* rests = nullptr;
 
 // Gives blocks back to the system, largest first, until at most `target` bytes are cached.
 void trim(FreeLists& lists, size_t target) {
@@ -85,11 +100,17 @@ void trim(FreeLists& lists, size_t target) {
   }
 }
 
-void leave_behind(size_t index, FreeBlock* first) {
-  FreeBlock* last = first;
-  while (last->next != nullptr) last = last->next;
+void leave_behind(size_t index, Chain blocks) {
   const std::lock_guard lock(left_behind_guard);
-  last->next = std::exchange(left_behind[index], first);
+  Chain& others = left_behind[index];
+  blocks.last->next = others.first;
+  if (others.first == nullptr) others.last = blocks.last;
+  others.first = blocks.first;
+}
+
+void leave_rest(std::byte* begin, std::byte* end) {
+  const std::lock_guard lock(left_behind_guard);
+  rests = new (begin) Rest{rests, end};
 }
 
 struct AtThreadEnd {
@@ -97,15 +118,18 @@ struct AtThreadEnd {
     FreeLists& lists = free_lists;
     lists.life = Life::over;
     trim(lists, 0);
+    if (lists.slab_end - lists.slab >= static_cast<std::ptrdiff_t>(kSlabBytes))
+      leave_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
     while (lists.slab != lists.slab_end) {
       const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
       const SizeClass its = size_class(std::min(rest, kExactUnits * kPoolAlignment));
-      leave_behind(its.index, new (lists.slab) FreeBlock{nullptr});
+      FreeBlock* const block = new (lists.slab) FreeBlock{nullptr};
+      leave_behind(its.index, {block, block});
       lists.slab += its.bytes;
     }
     for (size_t c = 1; c <= kExactUnits; ++c)
       if (lists.heads[c] != nullptr && from_slab(c))
-        leave_behind(c, std::exchange(lists.heads[c], nullptr));
+        leave_behind(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
   }
 };
 
@@ -117,32 +141,53 @@ struct AtThreadEnd {
   return true;
 }
 
-[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes) {
+[[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes,
+                                        size_t alignment = kPoolAlignment) {
   // Asked for more, sanitizers end the process instead of saying no.
   constexpr size_t kMost = size_t{1} << 39;
-  void* block = wanted <= kMost ? std::aligned_alloc(kPoolAlignment, bytes) : nullptr;
+  void* block = wanted <= kMost ? std::aligned_alloc(alignment, bytes) : nullptr;
   if (block == nullptr && wanted <= kMost && free_lists.cached_bytes > 0) {
     trim(free_lists, 0);
-    return system_allocate(wanted, bytes);
+    return system_allocate(wanted, bytes, alignment);
   }
   if (block == nullptr)
     throw Error(ErrorKind::limit, fmt::format("out of memory: {} bytes asked for", wanted));
   return block;
 }
 
+void take_slab(FreeLists& lists) {
+  {
+    const std::lock_guard lock(left_behind_guard);
+    if (Rest* rest = rests) {
+      rests = rest->next;
+      lists.slab_end = rest->end;
+      lists.slab = reinterpret_cast<std::byte*>(rest);
+      return;
+    }
+  }
+  const bool huge = lists.slab_bytes >= kHugeBytes;
+  const size_t bytes = huge ? kHugeBytes : kSlabBytes;
+  lists.slab =
+      static_cast<std::byte*>(system_allocate(bytes, bytes, huge ? kHugeBytes : kPoolAlignment));
+  lists.slab_end = lists.slab + bytes;
+  lists.slab_bytes += bytes;
+  if (huge) madvise(lists.slab, bytes, MADV_HUGEPAGE);
+}
+
 [[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& its) {
   if (lists.slab_end - lists.slab < static_cast<std::ptrdiff_t>(its.bytes)) {
     {
       const std::lock_guard lock(left_behind_guard);
-      lists.heads[its.index] = std::exchange(left_behind[its.index], nullptr);
+      const Chain found = std::exchange(left_behind[its.index], {});
+      lists.heads[its.index] = found.first;
+      lists.tails[its.index] = found.last;
     }
     if (FreeBlock* block = lists.heads[its.index]) {
       lists.heads[its.index] = block->next;
       return block;
     }
     if (lists.life == Life::unborn) begin_life(lists);
-    lists.slab = static_cast<std::byte*>(system_allocate(kSlabBytes, kSlabBytes));
-    lists.slab_end = lists.slab + kSlabBytes;
+    take_slab(lists);
   }
   return std::exchange(lists.slab, lists.slab + its.bytes);
 }
@@ -168,7 +213,8 @@ void pool_release(void* block, size_t bytes) noexcept {
       kRecycles && its.index < kClasses && (lists.life == Life::alive || begin_life(lists));
   if (from_slab(its.index)) {
     FreeBlock* freed = new (block) FreeBlock{kept ? lists.heads[its.index] : nullptr};
-    if (!kept) return leave_behind(its.index, freed);
+    if (!kept) return leave_behind(its.index, {freed, freed});
+    if (freed->next == nullptr) lists.tails[its.index] = freed;
     lists.heads[its.index] = freed;
     return;
   }

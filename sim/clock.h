@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/sim/call.h"
 #include "shardproof/sim/ticket_times.h"
 
@@ -48,7 +49,7 @@ class TicketBook {
   };
   static size_t index(Ticket ticket) { return static_cast<size_t>(ticket - 1); }
 
-  std::deque<Entry> entries_;
+  PooledDeque<Entry> entries_;
   std::deque<TicketTimes> spread_;
   std::unordered_map<Ticket, std::vector<Place>> waiters_;  // looked up, never walked
   std::vector<Place> woken_;

@@ -101,8 +101,12 @@ void keep_views(Party& party) {
 }
 
 void drop_views(Party& party) {
-  party.input = party.output = LocalTensor();
-  party.in = party.out = PartyView{};
+  if (!party.input.empty()) party.input = LocalTensor();
+  if (!party.output.empty()) party.output = LocalTensor();
+  for (PartyView* view : {&party.in, &party.out}) {
+    view->buffer.reset();
+    view->bytes = 0;
+  }
 }
 
 const std::byte* brought_data(const Party& party, int64_t rank) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/sim/clock.h"
 
 namespace shardproof {
@@ -40,7 +41,7 @@ struct Flight {
   Lanes lanes;  // of the cohort
   StreamId stream = 0;
   Ticket ticket = kDone;
-  std::vector<Party> parties;
+  PooledVector<Party> parties;
   LaneTimes issued, start, end;
   int64_t open = 0;  // parties that have not ended
   bool started = false, ended = false, failed = false;

@@ -1,10 +1,10 @@
 #include <boost/fiber/algo/algorithm.hpp>
 #include <boost/fiber/algo/round_robin.hpp>
 #include <boost/fiber/context.hpp>
-#include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 #include <boost/fiber/scheduler.hpp>
-#include <deque>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "shardproof/localtensor/error.h"
@@ -17,7 +17,7 @@ namespace {
 using boost::fibers::context;
 
 // Workers in order of becoming ready; the thread's own context only when no worker is. The
-// library's dispatcher comes before it, because it is what takes ended fibers' stacks back.
+// library's dispatcher comes before it: it does what the library itself has to do in between.
 class InOrder : public boost::fibers::algo::algorithm {
  public:
   void awakened(context* fiber) noexcept override {
@@ -34,6 +34,8 @@ class InOrder : public boost::fibers::algo::algorithm {
     if (!workers_.empty()) {
       context* next = &workers_.front();
       workers_.pop_front();
+      // The one after it: stacks of many are cold, and its page is far away.
+      if (!workers_.empty()) __builtin_prefetch(&workers_.front());
       return next;
     }
     return std::exchange(dispatcher_ != nullptr ? dispatcher_ : main_, nullptr);
@@ -54,12 +56,6 @@ class InOrder : public boost::fibers::algo::algorithm {
 class SlabStacks {
  public:
   explicit SlabStacks(StackSlabs& slabs) : slabs_(&slabs) {}
-  boost::context::stack_context allocate() {
-    boost::context::stack_context stack;
-    stack.size = slabs_->stack_bytes();
-    stack.sp = slabs_->take() + stack.size;
-    return stack;
-  }
   void deallocate(boost::context::stack_context& stack) noexcept {
     slabs_->give_back(static_cast<std::byte*>(stack.sp) - stack.size);
   }
@@ -68,51 +64,123 @@ class SlabStacks {
   StackSlabs* slabs_;
 };
 
-}  // namespace
+// The function a fiber of the pool runs, one at a time.
+using Body = std::function<void()>;
+using Worker = boost::fibers::worker_context<Body>;
 
-struct FiberPool::Impl {
-  explicit Impl(const FiberOptions& options) : slabs(options.stack_bytes, options.guarded_stacks) {}
+// What the fibers of a pool share.
+struct Crew {
   StackSlabs slabs;
-  std::deque<context*> suspended;  // of each fiber; null while it runs or is ready
+  InOrder* order;             // the scheduler's
+  std::vector<Worker*> idle;  // have run their body and wait for another
   int64_t alive = 0;
 };
 
-FiberPool::FiberPool(FiberOptions options) : impl_(std::make_unique<Impl>(options)) {
-  boost::fibers::use_scheduling_algorithm<InOrder>();
+}  // namespace
+}  // namespace shardproof
+
+namespace boost::fibers {
+
+// The library's own worker ends by context::terminate(), whose frame is deeper (5 KB) than what
+// most functions need: each stack would have a second page for it. This one stays when its body is
+// through, for the next body, and leaves its stack when its context is released.
+template <>
+class worker_context<shardproof::Body> final : public context {
+ public:
+  worker_context(const boost::context::preallocated& room, shardproof::Crew& crew)
+      : context(1, type::worker_context, launch::post), crew_(crew) {
+    c_ = boost::context::fiber(std::allocator_arg, room, shardproof::SlabStacks(crew.slabs),
+                               [this](boost::context::fiber&&) { return run(); });
+  }
+  void give(shardproof::Body body) { body_ = std::move(body); }
+
+ private:
+  boost::context::fiber run() {
+    for (;;) {
+      body_();
+      body_ = nullptr;
+      for (auto& [key, data] : fss_data_) data.do_cleanup();
+      fss_data_.clear();
+      --crew_.alive;
+      crew_.idle.push_back(this);
+      // Resumed by the scheduler it gets nothing back; by a release, whom to go back to.
+      if (boost::context::fiber back = crew_.order->pick_next()->suspend_with_cc()) return back;
+    }
+  }
+
+  shardproof::Crew& crew_;
+  shardproof::Body body_;
+};
+
+}  // namespace boost::fibers
+
+namespace shardproof {
+
+struct FiberPool::Impl {
+  struct Seat {
+    Worker* worker;
+    bool suspended;  // else it runs, is ready or has ended
+  };
+  Crew crew;
+  std::vector<Seat> seats;  // of each fiber
+
+  Worker* worker();
+};
+
+Worker* FiberPool::Impl::worker() {
+  if (!crew.idle.empty()) {
+    Worker* free = crew.idle.back();
+    crew.idle.pop_back();
+    return free;
+  }
+  // The context lies at the top of its stack.
+  boost::context::stack_context stack;
+  stack.size = crew.slabs.stack_bytes();
+  std::byte* const bottom = crew.slabs.take();
+  stack.sp = bottom + stack.size;
+  constexpr size_t kRoom = (sizeof(Worker) + 63) / 64 * 64;
+  void* const place = bottom + stack.size - kRoom;
+  Worker* made = new (place) Worker({place, stack.size - kRoom, stack}, crew);
+  context::active()->attach(made);
+  return made;
+}
+
+FiberPool::FiberPool(FiberOptions options) {
+  auto* order = new InOrder;
+  context::active()->get_scheduler()->set_algo(order);
+  impl_.reset(new Impl{{{options.stack_bytes, options.guarded_stacks}, order, {}, 0}, {}});
 }
 
 FiberPool::~FiberPool() {
-  SP_CHECK(impl_->alive == 0, "{} fibers have not ended", impl_->alive);
+  SP_CHECK(impl_->crew.alive == 0, "{} fibers have not ended", impl_->crew.alive);
   run();
+  for (Worker* worker : impl_->crew.idle) intrusive_ptr_release(worker);
   boost::fibers::use_scheduling_algorithm<boost::fibers::algo::round_robin>();
 }
 
 FiberId FiberPool::spawn(std::function<void()> body) {
-  const FiberId id = static_cast<FiberId>(impl_->suspended.size());
-  impl_->suspended.push_back(nullptr);
-  ++impl_->alive;
-  boost::fibers::fiber(boost::fibers::launch::post, std::allocator_arg, SlabStacks(impl_->slabs),
-                       [impl = impl_.get(), run = std::move(body)] {
-                         run();
-                         --impl->alive;
-                       })
-      .detach();
+  Worker* const worker = impl_->worker();
+  worker->give(std::move(body));
+  const FiberId id = static_cast<FiberId>(impl_->seats.size());
+  impl_->seats.push_back({worker, false});
+  ++impl_->crew.alive;
+  context::active()->schedule(worker);
   return id;
 }
 
 void FiberPool::run() { boost::this_fiber::yield(); }
 
-int64_t FiberPool::alive() const { return impl_->alive; }
+int64_t FiberPool::alive() const { return impl_->crew.alive; }
 
 void FiberPool::suspend(FiberId self) {
-  context* active = context::active();
-  impl_->suspended[static_cast<size_t>(self)] = active;
-  active->suspend();
+  Impl::Seat& seat = impl_->seats[static_cast<size_t>(self)];
+  seat.suspended = true;
+  seat.worker->suspend();
 }
 
 void FiberPool::wake(FiberId fiber) {
-  context*& waiting = impl_->suspended[static_cast<size_t>(fiber)];
-  if (waiting != nullptr) context::active()->schedule(std::exchange(waiting, nullptr));
+  Impl::Seat& seat = impl_->seats[static_cast<size_t>(fiber)];
+  if (std::exchange(seat.suspended, false)) seat.worker->get_scheduler()->schedule(seat.worker);
 }
 
 }  // namespace shardproof

@@ -50,6 +50,8 @@ PerLane<int64_t> Communicator::next_numbers(const Lanes& lanes) {
     issued_.set_all(issued_[0] + 1);
     return issued_;
   }
+  if (lanes.size() == 1)
+    return PerLane<int64_t>(++issued_.at(lanes_.index_of(lanes[0]), lanes_.size()));
   PerLane<int64_t> numbers;
   for (int64_t i = 0; i < lanes.size(); ++i) {
     const int64_t lane = lanes_.index_of(lanes[i]);

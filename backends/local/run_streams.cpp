@@ -134,11 +134,13 @@ std::optional<std::vector<int32_t>> LocalWorld::take_woken() {
   const std::optional<std::vector<int32_t>> cohorts = book_.take_ended();
   if (!cohorts) return std::nullopt;
   std::vector<int32_t> ranks;
+  ranks.reserve(cohorts->size());
   for (const int32_t cohort : *cohorts) {
     const Lanes& lanes = door(cohort).lanes_;
     for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
   }
-  std::sort(ranks.begin(), ranks.end());
+  // Those of one meeting end in order.
+  if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }

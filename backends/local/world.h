@@ -3,9 +3,9 @@
 #pragma once
 
 #include <deque>
-#include <list>
 
 #include "shardproof/backends/local.h"
+#include "shardproof/localtensor/pooled.h"
 #include "shardproof/sim/allocator.h"
 #include "shardproof/sim/gate.h"
 #include "shardproof/sim/stream.h"
@@ -110,8 +110,8 @@ class LocalWorld : public World {
   StreamPicker picker_;
   Gate gate_;
   TicketBook book_;
-  std::deque<LocalDoor> doors_;
-  std::deque<Flight> flights_;
+  PooledDeque<LocalDoor> doors_;
+  PooledDeque<Flight> flights_;
   std::vector<Flight*> free_flights_;
   std::deque<TicketBook::Place> ready_;
   bool running_ = false;

@@ -109,6 +109,30 @@ TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
   EXPECT_GT(again, 250);
 }
 
+TEST(Pool, WhatAnEndedThreadDidNotCutOfALargeSlabServesTheNext) {
+  void* block = detail::pool_allocate(100'000);
+  const size_t before = detail::pool_cached_bytes();
+  detail::pool_release(block, 100'000);
+  if (detail::pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
+  constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+  std::set<uintptr_t> first;
+  int there = 0;
+  std::thread([&] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 4000; ++i) blocks.push_back(detail::pool_allocate(900));
+    for (size_t i = 3500; i < 4000; ++i)
+      first.insert(reinterpret_cast<uintptr_t>(blocks[i]) / kLarge);
+    for (void* each : blocks) detail::pool_release(each, 900);
+  }).join();
+  std::thread([&] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1000; ++i) blocks.push_back(detail::pool_allocate(450));
+    for (void* each : blocks) there += first.contains(reinterpret_cast<uintptr_t>(each) / kLarge);
+    for (void* each : blocks) detail::pool_release(each, 450);
+  }).join();
+  EXPECT_GT(there, 500);
+}
+
 // Released when the pool of this thread is gone.
 const Tensor outlives_main = tensor_of(DType::f32, {2}, {1, 2});
 
