@@ -76,6 +76,11 @@ machine=$(printf '%s_x%s' "${gpu:-unknown gpu}" "$gpus" | tr 'A-Z ' 'a-z_' | tr 
 results=${1:-bench/results/$machine}
 mkdir -p "$results" || die "$results cannot be made"
 summary="$results/summary.md"
+# What NCCL has to say, and of the bits its rings and trees, from each process in a file.
+logs="$results/nccl"
+rm -rf "$logs"
+mkdir "$logs" || die "$logs cannot be made"
+export NCCL_DEBUG="${NCCL_DEBUG:-WARN}" NCCL_DEBUG_FILE="$logs/%p.log"
 {
   say "# $gpus x ${gpu:-unknown GPU}"
   say
@@ -119,8 +124,9 @@ fi
 
 # What NCCL adds in its ring and its tree, beside what --order ring|tree says, to the bit.
 for ranks in 2 4; do
-  step "bits_$ranks" 90 "$PROGRAMS/nccl_probe" bits --ranks "$ranks" \
-    --ranks-per-gpu "$(sharing "$ranks")"
+  step "bits_$ranks" 90 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
+    NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
+    "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
 done
 
 # Measured, and what NCCL's own model says.
@@ -153,6 +159,7 @@ fi
 # Last, since ranks that share a GPU have it in turn, and a call takes as many turns as hops.
 for ranks in 2 4; do corpus_nccl "$ranks"; done
 
+find "$logs" -type f -size -1 -delete
 took=$(($(date +%s) - began))
 say "$took s of at most $LIMIT; $summary"
 printf '\n%s s in all.\n' "$took" >>"$summary"
