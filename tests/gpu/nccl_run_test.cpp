@@ -276,6 +276,17 @@ TEST(NcclRun, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
 }
 
+// Who only sends has launched all of it before it has ended.
+TEST(NcclRun, ABenchOfAnyCollectiveComesToItsEnd) {
+  for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
+    const Ran ran =
+        stand_in("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
+  }
+}
+
 TEST(NcclRun, EachGpuOfAProcessHasTimesOfItsOwn) {
   const ScenarioFolder folder;
   const std::string file = folder.write("timed.json", R"json({
