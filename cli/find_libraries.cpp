@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPackage = "nvidia/nccl/lib";
 
-// Of a Python that is installed at PREFIX: PREFIX/lib/python3.12/site-packages.
+// Of a Python that is installed at PREFIX, or of one user in his own PREFIX:
+// PREFIX/lib/python3.12/site-packages.
 void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) {
   std::vector<std::string> found;
   std::error_code ignored;
@@ -40,6 +41,8 @@ std::vector<std::string> library_folders() {
   for (std::string folder; std::getline(in, folder, ':');)
     if (fs::exists(fs::path(folder) / "python3", ignored))
       add_packages_of(fs::path(folder).parent_path(), folders);
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr) add_packages_of(fs::path(home) / ".local", folders);
   for (const char* prefix : {"/usr/local", "/usr"}) add_packages_of(prefix, folders);
   return folders;
 }

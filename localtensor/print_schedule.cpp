@@ -119,11 +119,12 @@ std::string nccl_pins(const ReductionSchedule& schedule) {
   const std::string ctas = fmt::format("NCCL_MIN_CTAS={0} NCCL_MAX_CTAS={0}", schedule.channels);
   constexpr std::string_view kPlain = "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   switch (schedule.order) {
+    // A call whose algorithm has no other name than one that it has not is refused.
     case FoldOrder::ring:
     case FoldOrder::tree:
       return fmt::format("NCCL_ALGO={} NCCL_PROTO={} {} {}",
-                         schedule.order == FoldOrder::ring ? "Ring" : "Tree", protocol, ctas,
-                         kPlain);
+                         schedule.order == FoldOrder::ring ? "Ring" : "\"Ring;allreduce:Tree\"",
+                         protocol, ctas, kPlain);
     case FoldOrder::pat:
       return fmt::format("NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple {} {}", ctas,
                          kPlain);
@@ -133,7 +134,9 @@ std::string nccl_pins(const ReductionSchedule& schedule) {
           "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL={} NCCL_SYM_CTAS={} {}",
           schedule.protocol == NcclProtocol::ll ? "AllReduce_AGxLL_R" : "AllReduce_RSxLD_AGxST",
           schedule.channels, kPlain);
-    default: return "NCCL_ALGO=NVLS NCCL_PROTO=Simple NCCL_NVLS_ENABLE=1";
+    default:
+      return "NCCL_ALGO=\"Ring;allreduce:NVLS;reducescatter:NVLS\" NCCL_PROTO=Simple "
+             "NCCL_NVLS_ENABLE=1";
   }
 }
 

@@ -56,7 +56,10 @@ int make_event(void** event) {
 int query_event(void* event, bool* reached) {
   const cudaError_t status = cudaEventQuery(event_of(event));
   *reached = status == cudaSuccess;
-  return status == cudaErrorNotReady ? cudaSuccess : status;
+  if (status != cudaErrorNotReady) return status;
+  // It is no error, and must not be told as one of the next launch.
+  if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();
+  return cudaSuccess;
 }
 
 void fill_streams(CudaApi& api) {

@@ -193,8 +193,8 @@ void Exchanges::join(std::string_view invitation) {
   for (int i = 0; i < seat_.gpus; ++i) {
     OwnGpu& own = gpus_.emplace_back();
     own.device = machine_.open_device(i);
-    own.device->start_clock();
     own.scratch = Room(own.device, kScratchBytes);
+    own.device->start_clock();  // behind which all streams may use it
   }
   const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
@@ -251,6 +251,11 @@ void Exchanges::start(std::span<const Exchange> exchanges) {
   forget_events();
   under_way_.clear();
   comms_.clear();
+  // Of what was to be formed when a peer was lost there may be nothing.
+  if (session_->is_aborted()) {
+    heed(NcclSession::State::lost);
+    return;
+  }
   const StreamsBefore streams(gpus_);
   for (const Exchange& exchange : exchanges) add(exchange);
   mark_begins();
@@ -415,7 +420,9 @@ std::optional<double> Exchanges::simulate(const Exchange& exchange) {
   if (api.group_simulate_end == nullptr || !is_one_collective(exchange)) return std::nullopt;
   if (gpus_.size() > 1) return std::nullopt;
   synchronize();
-  const NcclPlace place{session_->to_simulate(exchange.team), gpus_.front().device->native_stream(),
+  const NcclComm comm = session_->to_simulate(exchange.team);
+  if (comm == nullptr) return std::nullopt;
+  const NcclPlace place{comm, gpus_.front().device->native_stream(),
                         index_in(exchange.team, exchange.self)};
   NcclSimulation simulation;
   api.group_start();

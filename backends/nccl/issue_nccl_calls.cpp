@@ -34,8 +34,8 @@ class Calls {
 
   int issue() {
     switch (e_.kind) {
-      case CollectiveKind::barrier:
-        return api_.all_reduce(recv_, recv_, 1, nccl::u8, nccl::sum, comm_, stream_);
+      case CollectiveKind::barrier:  // of a type that every algorithm adds
+        return api_.all_reduce(recv_, recv_, 1, nccl::f32, nccl::sum, comm_, stream_);
       case CollectiveKind::send:
         return api_.send(send_, bytes(e_.count), nccl::u8, peer(), comm_, stream_);
       case CollectiveKind::recv:

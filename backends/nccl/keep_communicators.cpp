@@ -11,6 +11,7 @@ namespace {
 constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
 constexpr int kSystemError = 2, kRemoteError = 6;
+constexpr int kAbortsTogether = 22200;  // the oldest that does so without a thread of its own
 
 NcclConfig config_of(int blocking) {
   NcclConfig config;
@@ -66,7 +67,7 @@ std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
   return all;
 }
 
-void NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limit) {
+bool NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limit) const {
   const bool grouped = comms.size() > 1;
   if (grouped) api_.group_start();
   for (const NcclComm comm : comms) api_.comm_finalize(comm);
@@ -76,11 +77,10 @@ void NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limi
     while (api_.async_error(comm, &state) == nccl::kSuccess && state == nccl::kInProgress &&
            Clock::now() < limit)
       std::this_thread::sleep_for(kBetweenLooks);
-    if (state == nccl::kSuccess)
-      api_.comm_destroy(comm);
-    else
-      api_.comm_abort(comm);
+    if (state != nccl::kSuccess) return false;
   }
+  for (const NcclComm comm : comms) api_.comm_destroy(comm);
+  return true;
 }
 
 // Peers that are gone must not hold this one up.
@@ -88,7 +88,9 @@ NcclSession::~NcclSession() {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (aborted_) return;
   const Clock::time_point limit = Clock::now() + kLastLook;
-  for (const std::vector<NcclComm>& comms : by_end()) end(comms, limit);
+  std::vector<std::vector<NcclComm>> left = by_end();
+  while (!left.empty() && end(left.front(), limit)) left.erase(left.begin());
+  abort_together(left);
 }
 
 std::string NcclSession::words_for(int code) const {
@@ -103,7 +105,7 @@ int NcclSession::state_of(NcclComm comm) const {
   return code == nccl::kSuccess ? state : code;
 }
 
-// Until a communicator is ready.
+// Until a communicator is there for the first time.
 void NcclSession::await(NcclComm comm, int code) {
   while (code == nccl::kInProgress && comm != nullptr) {
     code = state_of(comm);
@@ -111,6 +113,16 @@ void NcclSession::await(NcclComm comm, int code) {
   }
   if (code != nccl::kSuccess && code != nccl::kInProgress)
     throw Error(ErrorKind::unsupported, words_for(code));
+}
+
+// Only a communicator itself says when it is ready: ncclCommSplit gives success at once, and the
+// new one when the old one is ready again. False: lost.
+bool NcclSession::comes_ready(NcclComm comm, int code) {
+  for (;; code = nccl::kSuccess) {
+    const State state = look_at({comm}, code);
+    if (state != State::under_way) return state == State::ready;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) const {
@@ -121,6 +133,7 @@ int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) 
 }
 
 void NcclSession::form(const std::vector<std::vector<int>>& teams) {
+  if (aborted_) return;
   NcclConfig config = config_of(kGoesOn);
   std::vector<NcclComm> comms(worlds_.size(), nullptr);
   const int code = ask_all([&](int i) {
@@ -128,12 +141,13 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
     return api_.comm_split(world(rank), color_of(teams, rank), rank, &comms[static_cast<size_t>(i)],
                            &config);
   });
-  for (const NcclComm world : worlds_) await(world, code);
+  for (const NcclComm world : worlds_)
+    if (!comes_ready(world, code)) return;
   for (int i = 0; i < ranks_.here; ++i) {
     const int rank = ranks_.first + i, color = color_of(teams, rank);
     if (color == nccl::kNoColor) continue;
     const NcclComm comm = comms[static_cast<size_t>(i)];
-    await(comm, nccl::kInProgress);
+    if (!comes_ready(comm, nccl::kSuccess)) return;
     const std::lock_guard<std::mutex> lock(aborting_);
     teams_[{teams[static_cast<size_t>(color)], rank}] = comm;
   }
@@ -149,24 +163,26 @@ NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
 NcclComm NcclSession::to_simulate(const std::vector<int>& ranks) {
   if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
   SP_CHECK(ranks_.here == 1, "a process with {} GPUs simulates", ranks_.here);
+  if (aborted_) return nullptr;
   select(rank());
   const NcclComm parent = team(ranks, rank());
   NcclConfig config = config_of(kWaits);
   NcclComm comm = nullptr;
-  await(parent, api_.comm_split(parent, 0, rank(), &comm, &config));
-  await(comm, nccl::kInProgress);
+  const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
+  if (!comes_ready(parent, code) || !comes_ready(comm, nccl::kSuccess)) return nullptr;
   const std::lock_guard<std::mutex> lock(aborting_);
   return simulated_[ranks] = comm;
 }
 
 NcclComm NcclSession::to_put() {
   SP_CHECK(ranks_.here == 1, "a process with {} GPUs puts", ranks_.here);
+  if (aborted_) return nullptr;
   select(rank());
   NcclConfig config = config_of(kGoesOn);
   NcclComm comm = nullptr;
   const NcclComm parent = world(rank());
-  await(parent, api_.comm_split(parent, 0, rank(), &comm, &config));
-  await(comm, nccl::kInProgress);
+  const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
+  if (!comes_ready(parent, code) || !comes_ready(comm, nccl::kSuccess)) return nullptr;
   const std::lock_guard<std::mutex> lock(aborting_);
   return one_sided_ = comm;
 }
@@ -177,14 +193,18 @@ void NcclSession::give_up_putting() noexcept {
   one_sided_ = nullptr;
 }
 
-// The calls of one group are under way until those of each communicator are launched.
+// The calls of one group are under way until those of each communicator are launched. Who aborts
+// frees what is looked at.
 NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int code) {
-  if (aborted_) return State::lost;
   bool under_way = false;
-  for (const NcclComm comm : comms) {
-    if (code != nccl::kSuccess && code != nccl::kInProgress) break;
-    code = state_of(comm);
-    under_way = under_way || code == nccl::kInProgress;
+  {
+    const std::lock_guard<std::mutex> lock(aborting_);
+    if (aborted_) return State::lost;
+    for (const NcclComm comm : comms) {
+      if (code != nccl::kSuccess && code != nccl::kInProgress) break;
+      code = state_of(comm);
+      under_way = under_way || code == nccl::kInProgress;
+    }
   }
   if (code == nccl::kSuccess || code == nccl::kInProgress)
     return under_way ? State::under_way : State::ready;
@@ -203,10 +223,15 @@ NcclSession::State NcclSession::look_at_all() {
 
 void NcclSession::abort() noexcept {
   const std::lock_guard<std::mutex> lock(aborting_);
-  if (aborted_.exchange(true)) return;
-  const bool grouped = ranks_.here > 1;
+  if (!aborted_.exchange(true)) abort_together(by_end());
+}
+
+// An abort waits for what its communicator has in streams, and that for what other ones have there
+// before it: a group tells all of them to stop before it waits for any.
+void NcclSession::abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept {
+  const bool grouped = ranks_.here > 1 || api_.version >= kAbortsTogether;
   if (grouped) api_.group_start();
-  for (const std::vector<NcclComm>& comms : by_end())
+  for (const std::vector<NcclComm>& comms : all)
     for (const NcclComm comm : comms) api_.comm_abort(comm);
   if (grouped) api_.group_end();
 }

@@ -23,7 +23,8 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     return;
   }
   comm_ = session_.to_put();
-  if (open() && try_signals()) return;
+  if (comm_ != nullptr && open() && try_signals()) return;
+  if (session_.is_aborted()) trouble_ = session_.trouble();
   close();
   session_.give_up_putting();
   comm_ = nullptr;
@@ -84,7 +85,7 @@ bool PutWindow::await(int code) {
   for (;;) {
     switch (session_.look_at({comm_}, code)) {
       case NcclSession::State::ready: return true;
-      case NcclSession::State::lost: throw Error(ErrorKind::io, session_.trouble());
+      case NcclSession::State::lost: return false;
       case NcclSession::State::under_way: ::sched_yield();
     }
     code = nccl::kSuccess;

@@ -4,8 +4,10 @@
 #include <deque>
 #include <utility>
 
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/repeat/detail/crafted.h"
+#include "shardproof/localtensor/error.h"
 #include "shardproof/sim/deliver.h"
 
 namespace shardproof {
@@ -22,9 +24,10 @@ class OwnParts {
     for (int64_t i = 0; i < here.size(); ++i) add(repetition, here[i]);
   }
 
-  // On the device's clock, what has been made on a device so far; nothing: some of it was not.
-  std::optional<double> device_seconds() const { return device_seconds_; }
-  void start_clock() { device_seconds_ = 0; }
+  // On the device's clock, from the first call since then to the end of the last; nothing: some of
+  // it was not made on a device. Of several devices, what took longest.
+  std::optional<double> device_seconds();
+  void start_clock() { is_timed_ = true; }
   std::optional<double> expected_seconds() const { return expected_seconds_; }
 
   void once() {
@@ -33,7 +36,7 @@ class OwnParts {
     std::vector<Moving> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
     for (Moving& one : moving)
       if (!start_meeting(one, blocks_, transport_)) {
-        device_seconds_.reset();
+        all_on_device_ = false;
         return;
       }
     if (moving.size() == 1) ask_for_estimate(moving.front().exchange);
@@ -49,6 +52,13 @@ class OwnParts {
     std::vector<Exchange> all(static_cast<size_t>(each), barrier);
     for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = first + i;
     carry(all);
+  }
+
+  // Of what was launched last.
+  void await_end() {
+    while (ends_later_ && !transport_.done()) {
+    }
+    ends_later_ = false;
   }
 
   int64_t count_wrong() const {
@@ -85,16 +95,35 @@ class OwnParts {
     return exchanges;
   }
 
+  // What stays on a device need not have ended when the next one is launched, as in nccl-tests: who
+  // waits for each would time how long it takes to launch the next.
   void carry(std::span<const Exchange> exchanges) {
-    transport_.start(exchanges);
-    while (!transport_.done()) {
-    }
     const bool on_device = std::all_of(exchanges.begin(), exchanges.end(),
                                        [](const Exchange& e) { return e.side == Side::device; });
-    if (on_device && device_seconds_ && transport_.span())
-      *device_seconds_ += transport_.span()->time * 1e-6;
-    else
-      device_seconds_.reset();
+    all_on_device_ = all_on_device_ && (on_device || !is_timed_);
+    if (is_timed_ && on_device && begun_.empty()) begun_ = mark();
+    transport_.start(exchanges);
+    while (!(on_device ? transport_.launched() : transport_.done())) {
+    }
+    ends_later_ = on_device;
+  }
+
+  // A point in the stream of each device here.
+  struct Mark {
+    std::shared_ptr<Device> device;
+    int64_t event = 0;
+  };
+  std::vector<Mark> mark() {
+    std::vector<Mark> marks;
+    for (int i = 0; i < transport_.endpoints_each(); ++i) {
+      auto device =
+          std::dynamic_pointer_cast<Device>(transport_.memory(transport_.first_endpoint() + i));
+      SP_CHECK(device != nullptr, "contents on what is no device");
+      device->use(Exchange().stream);
+      const int64_t event = device->record();
+      marks.push_back({std::move(device), event});
+    }
+    return marks;
   }
 
   // All messages of the ring in one group, as nccl-tests' sendrecv.
@@ -153,9 +182,27 @@ class OwnParts {
   std::deque<Flight> flights_;
   std::vector<CallPart> parts_;
   int64_t round_ = 0;
-  std::optional<double> device_seconds_, expected_seconds_;
-  bool asked_ = false;
+  std::optional<double> expected_seconds_;
+  bool asked_ = false, is_timed_ = false, all_on_device_ = true, ends_later_ = false;
+  std::vector<Mark> begun_;
 };
+
+std::optional<double> OwnParts::device_seconds() {
+  if (!all_on_device_ || begun_.empty()) return std::nullopt;
+  const std::vector<Mark> ended = mark();
+  await_end();
+  double longest = 0;
+  for (size_t i = 0; i < ended.size(); ++i) {
+    Device& device = *ended[i].device;
+    while (!device.reached(ended[i].event)) {
+    }
+    longest = std::max(longest, device.between(begun_[i].event, ended[i].event).time * 1e-6);
+    device.forget(begun_[i].event);
+    device.forget(ended[i].event);
+  }
+  begun_.clear();
+  return longest;
+}
 
 }  // namespace
 
@@ -170,6 +217,7 @@ Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < repetition.times; ++i) parts.once();
     const std::optional<double> on_device = parts.device_seconds();
+    parts.await_end();
     result.clock = on_device ? TimedBy::device : TimedBy::world;
     result.seconds =
         on_device.value_or(std::chrono::duration<double>(Clock::now() - start).count()) /
@@ -179,6 +227,7 @@ Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
   if (repetition.checking == Checking::none) return result;
   OwnParts parts(transport, repetition);
   parts.once();
+  parts.await_end();
   result.wrong = parts.count_wrong();
   return result;
 }

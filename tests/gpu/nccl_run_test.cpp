@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/record.h"
@@ -278,6 +279,17 @@ TEST(NcclRun, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
 }
 
+// Who only sends has launched all of it before it has ended.
+TEST(NcclRun, ABenchOfAnyCollectiveComesToItsEnd) {
+  for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
+    const Ran ran =
+        stand_in("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
+  }
+}
+
 TEST(NcclRun, EachGpuOfAProcessHasTimesOfItsOwn) {
   const ScenarioFolder folder;
   const std::string file = folder.write("timed.json", R"json({
@@ -321,6 +333,36 @@ TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
 TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
   hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    4);
+}
+
+// NCCL has a tree for all_reduce only, and refuses what is to take an algorithm that it has not.
+TEST(NcclRun, TheCorpusRunsUnderEachOrderOfNccl) {
+  for (const std::string order : {"ring", "tree", "pat", "nvls"}) {
+    const Ran ran = stand_in("run scenarios/corpus --backend nccl --processes 2 --order " + order);
+    EXPECT_EQ(ran.code, 0) << order << "\n" << ran.out;
+  }
+}
+
+// No abort of NCCL's ends a stream that waits for a put.
+TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("puts.json", R"json({
+    "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [512, 512]}},
+    "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  put(h, to=next, slot=0)",
+      "  wait_signal(from=prev, slot=0)", "  h = slot(0, like=x)", "  barrier(group=tp)"]}})json");
+  for (const int milliseconds : {150, 1500}) {
+    ::setenv("STAND_IN_NCCL", "23007", 1);
+    Running run(STAND_IN_PROGRAM, "nccl", file, (folder.path() / "out.txt").string());
+    ::unsetenv("STAND_IN_NCCL");
+    ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    const std::vector<pid_t> workers = run.workers();
+    ASSERT_EQ(workers.size(), 3u) << run.text();
+    ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+    EXPECT_EQ(run.code(), 1) << run.text();
+    EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
+    EXPECT_TRUE(run.all_gone()) << run.text();
+  }
 }
 
 TEST(NcclRun, NobodyOutlivesTheCommand) {

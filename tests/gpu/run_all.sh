@@ -11,6 +11,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 
 PROGRAMS=${PROGRAMS:-bin}
+PATH=$PATH:/usr/local/cuda/bin # of compute-sanitizer
 LIMIT=480 # seconds, of everything
 began=$(date +%s)
 failed=0
@@ -67,10 +68,19 @@ esac
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | grep -c .)
 [ "$gpus" -gt 0 ] || gpus=1
+# nvidia-smi shows what programs are not shown.
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  gpus=$(printf '%s\n' "$CUDA_VISIBLE_DEVICES" | tr ',' '\n' | grep -c .)
+fi
 machine=$(printf '%s_x%s' "${gpu:-unknown gpu}" "$gpus" | tr 'A-Z ' 'a-z_' | tr -cd 'a-z0-9_.-')
 results=${1:-bench/results/$machine}
 mkdir -p "$results" || die "$results cannot be made"
 summary="$results/summary.md"
+# What NCCL has to say, and of the bits its rings and trees, from each process in a file.
+logs="$results/nccl"
+rm -rf "$logs"
+mkdir "$logs" || die "$logs cannot be made"
+export NCCL_DEBUG="${NCCL_DEBUG:-WARN}" NCCL_DEBUG_FILE="$logs/%p.log"
 {
   say "# $gpus x ${gpu:-unknown GPU}"
   say
@@ -90,11 +100,12 @@ step ops 120 "$PROGRAMS/gpu_ops_test" --gtest_brief=1
 step corpus_cuda 90 "$PROGRAMS/shardproof" run scenarios/corpus --device cuda \
   --json "$results/corpus_cuda.json"
 
-for ranks in 1 2 4; do
-  step "corpus_nccl_$ranks" 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
-    --processes "$ranks" --ranks-per-gpu "$(sharing "$ranks")" --timeout 60s \
-    --json "$results/corpus_nccl_$ranks.json"
-done
+corpus_nccl() {
+  step "corpus_nccl_$1" 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
+    --processes "$1" --ranks-per-gpu "$(sharing "$1")" --timeout 60s \
+    --json "$results/corpus_nccl_$1.json"
+}
+corpus_nccl 1
 
 # One process that drives several GPUs, then two of them.
 if [ "$gpus" -gt 1 ]; then
@@ -113,8 +124,9 @@ fi
 
 # What NCCL adds in its ring and its tree, beside what --order ring|tree says, to the bit.
 for ranks in 2 4; do
-  step "bits_$ranks" 90 "$PROGRAMS/nccl_probe" bits --ranks "$ranks" \
-    --ranks-per-gpu "$(sharing "$ranks")"
+  step "bits_$ranks" 90 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
+    NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
+    "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
 done
 
 # Measured, and what NCCL's own model says.
@@ -141,9 +153,13 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   step sanitizer 60 compute-sanitizer --error-exitcode 9 --target-processes all --require-cuda-init no \
     "$PROGRAMS/nccl_probe" bits --ranks 1
 else
-  skip sanitizer "compute-sanitizer is not on the PATH"
+  skip sanitizer "there is no compute-sanitizer"
 fi
 
+# Last, since ranks that share a GPU have it in turn, and a call takes as many turns as hops.
+for ranks in 2 4; do corpus_nccl "$ranks"; done
+
+find "$logs" -type f -size -1 -delete
 took=$(($(date +%s) - began))
 say "$took s of at most $LIMIT; $summary"
 printf '\n%s s in all.\n' "$took" >>"$summary"

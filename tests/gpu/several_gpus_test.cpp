@@ -100,6 +100,8 @@ TEST_F(SeveralGpus, TheyAreSplitInOneGroup) {
   api_.group_start();
   for (int i = 0; i < kGpus; ++i) api_.comm_split(comms_[i], 0, i, &children[i], &config);
   EXPECT_EQ(api_.group_end(), nccl::kInProgress);
+  for (const NcclComm child : children) EXPECT_EQ(child, nullptr);
+  for (const NcclComm comm : comms_) await(comm);
   for (const NcclComm child : children) await(child);
 }
 

@@ -376,6 +376,13 @@ TEST(ReductionOrder, PrintsAndParses) {
   EXPECT_EQ(nccl_pins(parse_reduction_schedule("ring(channels=2)")),
             "NCCL_ALGO=Ring NCCL_PROTO=Simple NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
             "NCCL_COLLNET_ENABLE=0");
+  // NCCL has neither a tree nor the switch's sums for all that a program calls.
+  EXPECT_EQ(nccl_pins(parse_reduction_schedule("tree")),
+            "NCCL_ALGO=\"Ring;allreduce:Tree\" NCCL_PROTO=Simple NCCL_MIN_CTAS=1 "
+            "NCCL_MAX_CTAS=1 NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
+  EXPECT_EQ(nccl_pins(parse_reduction_schedule("nvls")),
+            "NCCL_ALGO=\"Ring;allreduce:NVLS;reducescatter:NVLS\" NCCL_PROTO=Simple "
+            "NCCL_NVLS_ENABLE=1");
   EXPECT_EQ(nccl_pins(parse_reduction_schedule("pat(channels=2)")),
             "NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple NCCL_MIN_CTAS=2 "
             "NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");

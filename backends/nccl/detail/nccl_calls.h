@@ -9,7 +9,7 @@ namespace shardproof {
 // The communicator of its team; messages go over the world.
 NcclComm comm_of(const NcclSession& session, const Exchange& exchange);
 // `self`: index in the team of the GPU whose part it is, which is the thread's device. Gives NCCL's
-// code; what it says later is to be asked for. A barrier needs room for a byte in `recv`.
+// code; what it says later is to be asked for. A barrier needs room for a number in `recv`.
 struct NcclPlace {
   NcclComm comm = nullptr;
   NcclStream stream = nullptr;

@@ -38,15 +38,17 @@ class NcclSession {
   int rank() const { return ranks_.first; }
   int ranks() const { return ranks_.all; }
   bool is_aborted() const { return aborted_; }
-  // Splits the world into teams of ranks; every process of it takes part.
+  // Splits the world into teams of ranks; every process of it takes part. When a peer is lost
+  // meanwhile, the session is aborted, and nothing is formed.
   void form(const std::vector<std::vector<int>>& teams);
   NcclComm team(const std::vector<int>& ranks, int own) const;
   // One of all ranks, one in each process, for what is one-sided; it may fail without harm to the
-  // others.
+  // others. Null when a peer was lost.
   NcclComm to_put();
   void give_up_putting() noexcept;
   // A communicator of these ranks, one in each process, on which nothing is ever done: NCCL
   // simulates only where calls wait, and makes what it is to simulate elsewhere. All of them ask.
+  // Null when a peer was lost.
   NcclComm to_simulate(const std::vector<int>& ranks);
 
   enum class State { ready, under_way, lost };
@@ -65,9 +67,12 @@ class NcclSession {
   int ask_all(Ask ask);
   int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
   std::vector<std::vector<NcclComm>> by_end() const;
-  void end(const std::vector<NcclComm>& comms, Clock::time_point limit);
+  // All of them, or none: one of them does not come to its end.
+  bool end(const std::vector<NcclComm>& comms, Clock::time_point limit) const;
+  void abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept;
   std::string words_for(int code) const;
   void await(NcclComm comm, int code);
+  bool comes_ready(NcclComm comm, int code);
   int state_of(NcclComm comm) const;
 
   NcclApi api_;

@@ -30,7 +30,7 @@ bool known(NcclComm comm) {
 
 int refusal(NcclComm comm) {
   if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
-  if (!comm->connected || comm->launch != nullptr)
+  if (!comm->connected || comm->launch != nullptr || comm->splitting)
     return fail(nccl::kInvalidArgument, "comm is not ready");
   return comm->error;
 }
@@ -58,10 +58,20 @@ bool is_launched(NcclCommunicator& comm) {
   return true;
 }
 
+// True when whoever split it has the new one.
+bool is_split(NcclCommunicator& comm) {
+  if (!comm.splitting) return true;
+  if (comm.splitting->looks_left-- > 0) return false;
+  *comm.splitting->child = comm.splitting->made;
+  comm.splitting.reset();
+  return true;
+}
+
 int async_error(NcclComm comm, int* error) {
   if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   progress(*comm);
-  *error = comm->connected && is_launched(*comm) ? comm->error : nccl::kInProgress;
+  const bool ready = comm->connected && is_launched(*comm) && is_split(*comm);
+  *error = ready ? comm->error : nccl::kInProgress;
   return nccl::kSuccess;
 }
 
@@ -312,6 +322,7 @@ int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
   if (reduces(raw.kind))
     if (const int code = read_op(call, raw.op); code != nccl::kSuccess) return code;
   if (raw.count == 0 && !is_point_to_point(raw.kind)) return nccl::kSuccess;
+  if (const int code = refusal_of_algorithm(raw.kind); code != nccl::kSuccess) return code;
   return add_call({comm, stream, std::move(call), {}});
 }
 

@@ -83,16 +83,25 @@ NcclCall shown_as(CollectiveKind kind, int peer) {
   return call;
 }
 
+// A put is a copy, which has ended when all of it is there.
+bool is_gone_or_sent(NcclCommunicator& comm) {
+  if (comm.aborted) return true;
+  comm.peers->pump();
+  for (int peer = 0; peer < comm.peers->size(); ++peer)
+    if (comm.peers->gone(peer)) return true;
+  return comm.peers->all_sent();
+}
+
 int tell(const PutHead& head, const void* from, int peer, NcclComm comm, NcclStream stream) {
   const auto bring = [=] {
     state().options.enqueue(stream, turn_of(comm, comm->issued++), [=] {
-      ++comm->ended;
       if (comm->aborted) return true;
       comm->peers->send(peer, &head, sizeof(head));
       comm->peers->send(peer, from, static_cast<size_t>(head.bytes));
-      comm->peers->pump();
       return true;
     });
+    state().options.enqueue(
+        stream, [=] { return is_gone_or_sent(*comm); }, [=] { return ++comm->ended, true; });
   };
   const CollectiveKind kind = from == nullptr ? CollectiveKind::signal : CollectiveKind::put;
   return add_call({comm, stream, shown_as(kind, peer), bring});
@@ -161,8 +170,10 @@ int wait_signal(int count, NcclSignals* signals, NcclComm comm, NcclStream strea
       return code;
   const auto bring = [=] {
     const auto turn = turn_of(comm, comm->issued++);
+    ++comm->waits;
     const auto until = [=] { return turn() && (comm->aborted || has_landed(*comm, awaited)); };
     state().options.enqueue(stream, until, [=] {
+      --comm->waits;
       ++comm->ended;
       if (comm->aborted) return true;
       for (const NcclSignals& one : awaited) uncover(*comm, one);

@@ -132,6 +132,14 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
   return blocking ? nccl::kSuccess : nccl::kInProgress;
 }
 
+// At once only where calls wait.
+void hand_over(NcclComm parent, NcclComm made, NcclComm* child) {
+  if (parent->blocking)
+    *child = made;
+  else
+    parent->splitting = {made, child, 1 + static_cast<int>(parent->random() % 3)};
+}
+
 // All ranks say their color and key, then each color connects.
 int split_all(const std::vector<OpenGroup::Split>& splits) {
   std::vector<Saying> sayings;
@@ -140,10 +148,12 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
     sayings.push_back({split.parent, {reinterpret_cast<const char*>(own), sizeof(own)}});
   }
   const std::vector<std::vector<std::string>> said = tell_all(sayings);
-  int code = nccl::kSuccess;
   for (size_t i = 0; i < splits.size(); ++i) {
     const auto& [parent, color, key, child, blocking] = splits[i];
-    if (said[i].empty()) return parent->error = 6;
+    if (said[i].empty()) {
+      parent->error = 6;
+      return parent->blocking ? parent->error : nccl::kSuccess;
+    }
     std::vector<std::pair<int64_t, int>> members;  // key, rank
     for (size_t peer = 0; peer < said[i].size(); ++peer) {
       int64_t other[2];
@@ -151,16 +161,19 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
       if (color >= 0 && other[0] == color) members.emplace_back(other[1], static_cast<int>(peer));
     }
     const int number = parent->children++;
-    if (color < 0) continue;
+    if (color < 0) {
+      hand_over(parent, nullptr, child);
+      continue;
+    }
     std::sort(members.begin(), members.end());
     int rank = 0;
     while (members[static_cast<size_t>(rank)].second != parent->peers->rank()) ++rank;
-    *child = make(fmt::format("{}.{}.{}", parent->name, number, color), rank,
-                  static_cast<int>(members.size()), blocking);
-    (*child)->device = parent->device;
-    if (!blocking) code = nccl::kInProgress;
+    const NcclComm made = make(fmt::format("{}.{}.{}", parent->name, number, color), rank,
+                               static_cast<int>(members.size()), blocking);
+    made->device = parent->device;
+    hand_over(parent, made, child);
   }
-  return code;
+  return nccl::kSuccess;
 }
 
 int comm_split(NcclComm parent, int color, int key, NcclComm* child, NcclConfig* config) {
@@ -180,9 +193,26 @@ int comm_finalize(NcclComm comm) {
   return known(comm) ? nccl::kSuccess : fail(nccl::kInvalidArgument, "comm is not valid");
 }
 
-// What is under way ends at once, and nothing more begins.
+bool has_calls(const NcclCommunicator& comm) { return !comm.aborted && comm.issued != comm.ended; }
+
+// NCCL waits for what the communicator has in streams. Behind calls of another one, which nobody
+// has told to stop yet, that may be for ever.
+bool may_wait_for_ever(NcclComm comm) {
+  if (open_group().depth > 0 || !has_calls(*comm)) return false;
+  for (const auto& one : state().comms)
+    if (one.get() != comm && has_calls(*one)) return true;
+  return false;
+}
+
+// What is under way ends at once, and nothing more begins; but nobody tells a stream that waits for
+// a signal to stop, and NCCL waits for the stream.
 int comm_abort(NcclComm comm) {
   if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (may_wait_for_ever(comm))
+    return fail(nccl::kInvalidUsage,
+                "communicators with calls in streams that are aborted one by one wait for each "
+                "other");
+  while (comm->waits > 0) std::this_thread::sleep_for(milliseconds(1));
   comm->aborted = true;
   return nccl::kSuccess;
 }
@@ -203,7 +233,9 @@ int end_splits(const std::vector<OpenGroup::Split>& splits) {
       if (std::none_of(splits.begin(), splits.end(),
                        [&](const auto& other) { return other.parent == sibling; }))
         return fail_alone();
-  return split_all(splits);
+  const int code = split_all(splits);
+  const bool goes_on = !splits.front().parent->blocking;
+  return code == nccl::kSuccess && goes_on ? nccl::kInProgress : code;
 }
 
 void add_communicators(NcclApi& api) {

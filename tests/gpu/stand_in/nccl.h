@@ -4,9 +4,11 @@
 // that does not wait has its calls in no stream before it says so. Misuse is answered as NCCL
 // answers it: calls that do not match never end, a peer that is gone is an asynchronous error, a
 // communicator that was aborted, or has calls on their way, is no argument; what is simulated on
-// one that does not wait is made. What a thread with several communicators asks of them one by one,
-// so that NCCL would wait for what comes next, and what it asks while another GPU is its own, is
-// refused.
+// one that does not wait is made. Splitting one that does not wait is a success at once, and the
+// new one is there when the old one says that it is ready. What a thread with several communicators
+// asks of them one by one, so that NCCL would wait for what comes next or, in an abort, for what
+// only another one's can end, what it asks while another GPU is its own, and what has no algorithm
+// by NCCL_ALGO is refused.
 //
 // Like NCCL's, its state belongs to the process.
 #pragma once
@@ -25,6 +27,7 @@ using Enqueue =
 
 struct NcclOptions {
   int version = 22809;
+  std::string algorithms;        // NCCL_ALGO
   ReductionSchedule order;       // in which it adds
   bool ranks_are_nodes = false;  // of its tree: each rank is a machine of its own
   // A file for a line on each group: who makes which calls in it, and which of a thread's
@@ -37,6 +40,8 @@ struct NcclOptions {
   CudaApi memory;  // where ncclMemAlloc takes it
 };
 NcclApi nccl_api(const NcclOptions& options);
+// What NCCL_ALGO names for a function: "Ring" of "Ring;allreduce:Tree" for all but allreduce.
+std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
 // STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO, NCCL_MAX_CTAS and

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ struct Launch {
   std::vector<std::function<void()>> calls;
 };
 
+// Who split a communicator gets the new one when the old one says that it is ready again, and is
+// told nothing but success until then.
+struct Splitting {
+  NcclCommunicator* made = nullptr;  // null: no color
+  NcclCommunicator** child = nullptr;
+  int looks_left = 0;
+};
+
 struct NcclWindowHandle {
   std::byte* start = nullptr;
   size_t bytes = 0;
@@ -32,12 +41,15 @@ struct NcclCommunicator {
   std::unique_ptr<stand_in::Peers> peers;
   int device = 0;  // the thread's when it was made
   bool connected = false, aborted = false, blocking = false;
-  int error = nccl::kSuccess;      // asynchronous
-  int children = 0;                // splits so far
+  int error = nccl::kSuccess;  // asynchronous
+  int children = 0;            // splits so far
+  std::optional<Splitting> splitting;
+  int simulated = 0;               // calls that it counts among those of the next group
   int64_t issued = 0, ended = 0;   // calls in streams, which go one after another
   std::shared_ptr<Launch> launch;  // under way
   std::mt19937_64 random;
   std::deque<NcclWindowHandle> windows;
+  int waits = 0;  // for signals, in streams: nothing but a signal ends them
   // What peers have put and signalled here, and nobody has waited for: the first ones of each.
   std::map<int, std::deque<std::string>> landed;
 };
@@ -95,6 +107,8 @@ void progress(NcclCommunicator& comm);
 // Of a group that splits: all of the thread's communicators for those ranks are to be in it.
 int end_splits(const std::vector<OpenGroup::Split>& splits);
 int fail_alone();
+// Why NCCL_ALGO leaves a call without an algorithm; success: it does not.
+int refusal_of_algorithm(CollectiveKind kind);
 void add_communicators(NcclApi& api);
 void add_one_sided_calls(NcclApi& api);
 

@@ -13,9 +13,10 @@ int number_in(const char* name, int fallback) {
 }
 
 ReductionSchedule pinned_order() {
-  const char* const algorithm = std::getenv("NCCL_ALGO");
-  if (algorithm == nullptr) return {};
-  const std::string name = std::string(algorithm) == "Ring" ? "ring" : "tree";
+  const char* const algorithms = std::getenv("NCCL_ALGO");
+  if (algorithms == nullptr) return {};
+  const bool tree = stand_in::algorithms_for("allreduce", algorithms) == "Tree";
+  const std::string name = tree ? "tree" : "ring";
   return parse_reduction_schedule(
       fmt::format("{}(channels={})", name, number_in("NCCL_MAX_CTAS", 1)));
 }
@@ -40,6 +41,7 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     stand_in::NcclOptions options;
     options.version = number_in("STAND_IN_NCCL", 22809);
     if (const char* const trace = std::getenv("STAND_IN_TRACE")) options.trace = trace;
+    if (const char* const algorithms = std::getenv("NCCL_ALGO")) options.algorithms = algorithms;
     options.order = pinned_order();
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;

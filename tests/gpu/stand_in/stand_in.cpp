@@ -63,6 +63,7 @@ int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, Cuda
 void hold_memory(CudaApi& api, const MachinePointer& m) {
   api.allocate = [m](void** memory, size_t bytes, void* stream) {
     const std::lock_guard guard(m->lock);
+    if (bytes == 0) return kInvalidValue;
     Arena& arena = m->arena_of(stream_of(stream));
     *memory = arena.take(static_cast<int64_t>(bytes));
     // What was given back may still wait in a queue.
