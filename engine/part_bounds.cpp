@@ -57,8 +57,23 @@ Tensor rounded_up(DType dtype, const Dims& shape, std::vector<double> values) {
   return tensor_of(dtype, shape, values);
 }
 
+int grid_of(const std::vector<double>& reach) {
+  const auto count = static_cast<int64_t>(reach.size());
+  return Bound::exact_of(tensor_of(DType::f64, Dims{count}, reach)).grid;
+}
+
+// How far: a quotient may be exact because the divisor happens to divide the reach. What divides
+// two odd multiples of the last bit that are next to each other is a power of two, and divides all.
+enum class Far { reach, two_bits_less };
+
+double two_bits_less(double reach, int grid) {
+  const double less = reach - std::ldexp(2.0, grid);
+  return less > 0 ? less : reach;
+}
+
 // `sign`: of every input but the first, so that sums and differences both reach as far as they can.
-Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign) {
+Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign,
+               Far far = Far::reach) {
   Probe probe;
   probe.call = *call.call;
   probe.tensors.reserve(call.inputs.size());
@@ -70,9 +85,12 @@ Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign) {
     if (!replaced(call, i)) continue;
     const Bound& bound = *call.input_bounds[i];
     std::vector<double> values = values_of(*call.inputs[i]);
+    const bool less = far == Far::two_bits_less && bound.exact && !bound.reach.empty();
+    const int grid = less ? grid_of(bound.reach) : 0;
     for (size_t e = 0; e < values.size(); ++e) {
       values[e] = std::fabs(values[e]) + error_of(bound, static_cast<int64_t>(e));
       if (!bound.reach.empty()) values[e] = std::max(values[e], bound.reach[e]);
+      if (less) values[e] = two_bits_less(values[e], grid);
       if (!first) values[e] *= sign;
     }
     first = false;
@@ -101,16 +119,26 @@ int finest_grid(const BoundCall& call, const Bound& value, const Bound& probed) 
   int least = std::min(value.grid, probed.grid), sum = 0;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.input_bounds[i] || !call.input_bounds[i]->exact || !replaced(call, i)) continue;
-    std::vector<double> reach = call.input_bounds[i]->reach;
+    const std::vector<double>& reach = call.input_bounds[i]->reach;
     int grid = call.input_bounds[i]->grid;
-    if (!reach.empty()) {
-      const auto count = static_cast<int64_t>(reach.size());
-      grid = std::min(grid, Bound::exact_of(tensor_of(DType::f64, Dims{count}, reach)).grid);
-    }
+    if (!reach.empty()) grid = std::min(grid, grid_of(reach));
     least = std::min(least, grid);
     sum += grid;
   }
   return std::min(least, sum);
+}
+
+// Of each result the greater bound, element by element.
+void take_greater(const std::vector<Bound>& more, std::vector<Bound>& bounds) {
+  for (size_t o = 0; o < bounds.size(); ++o) {
+    bounds[o].grid = std::min(bounds[o].grid, more[o].grid);
+    std::vector<double> errors(std::max(bounds[o].error.size(), more[o].error.size()));
+    for (size_t i = 0; i < errors.size(); ++i)
+      errors[i] = std::max(error_of(bounds[o], static_cast<int64_t>(i)),
+                           error_of(more[o], static_cast<int64_t>(i)));
+    bounds[o].exact = bounds[o].exact && more[o].exact;
+    if (!bounds[o].exact) bounds[o].error = std::move(errors);
+  }
 }
 
 void widen(const BoundCall& call, const std::vector<double>& reach, const Bound& probed,
@@ -188,16 +216,8 @@ void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vecto
         reach[o][i] = std::max(reach[o][i], std::isnan(sizes[i]) ? kUnknown : std::fabs(sizes[i]));
     }
     if (!carries) continue;
-    const std::vector<Bound> at = bounds_at(op, call, probe_of(call, std::nullopt, sign));
-    for (size_t o = 0; o < bounds.size(); ++o) {
-      probed[o].exact = probed[o].exact && at[o].exact;
-      probed[o].grid = std::min(probed[o].grid, at[o].grid);
-      std::vector<double> errors(reach[o].size());
-      for (size_t i = 0; i < errors.size(); ++i)
-        errors[i] = std::max(error_of(probed[o], static_cast<int64_t>(i)),
-                             error_of(at[o], static_cast<int64_t>(i)));
-      if (!probed[o].exact) probed[o].error = std::move(errors);
-    }
+    for (const Far far : {Far::reach, Far::two_bits_less})
+      take_greater(bounds_at(op, call, probe_of(call, std::nullopt, sign, far)), probed);
   }
   for (size_t o = 0; o < bounds.size(); ++o)
     if (in_parts[o] && is_floating(call.outputs[o]->dtype))

@@ -63,7 +63,9 @@ void add_bends(OpRegistry& ops) {
       {params::required("threshold", ParamKind::number),
        params::required("value", ParamKind::number)},
       [](Formula& f) {
-        return f.where(f.op("gt", {f[0], f.number("threshold")}), f[0], f.number("value"));
+        const FormulaTerm below = f.op("le", {f[0], f.number("threshold")});  // NaN is not
+        const FormulaTerm kept = f.where(below, f.number("value"), f[0]);
+        return kept.dtype() == f[0].dtype() ? kept : f.to(f[0].dtype(), kept);
       },
       {{"threshold", 0.5}, {"value", int64_t{-1}}});
 }
@@ -116,7 +118,7 @@ void add_gates(OpRegistry& ops) {
                   shape[1] = weight.shape()[0];
                   weight = f.op("reshape", {weight}, {{"shape", shape}});
                 }
-                return Terms{max_of(f[0], 0) + weight * min_of(f[0], 0)};
+                return Terms{f.where(f.op("gt", {f[0], 0}), f[0], weight * f[0])};
               },
               {sample_of({{{5, 3, 2}, {3}}, DType::f32, {}})}));
 }

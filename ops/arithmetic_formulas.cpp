@@ -56,10 +56,12 @@ void add_products(OpRegistry& ops) {
       over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
   ops.add(formula(
       {"addcmul", "elementwise", "x + value * a * b"}, three,
-      [](Formula& f) { return Terms{f[0] + f[1] * f.number("value") * f[2]}; }, samples));
+      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") * f[2]}; },
+      samples));
   ops.add(formula(
       {"addcdiv", "elementwise", "x + value * a / b"}, three,
-      [](Formula& f) { return Terms{f[0] + f[1] * f.number("value") / f[2]}; }, samples));
+      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") / f[2]}; },
+      samples));
   ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
                   {tensor("x"), tensor("end"), tensor("weight")},
                   [](Formula& f) {
@@ -183,22 +185,24 @@ void add_scalings(OpRegistry& ops) {
         return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
       },
       samples));
-  ops.add(
-      formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
-              {tensor("x"), tensor("y"), params::number("rtol", 1e-5), params::number("atol", 1e-8),
-               params::boolean("equal_nan", false)},
-              [](Formula& f) {
-                const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
-                const FormulaTerm allowed =
-                    f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
-                const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
-                const FormulaTerm close = f.op("logical_or", {same, f.op("le", {apart, allowed})});
-                if (!f.flag("equal_nan")) return Terms{close};
-                const FormulaTerm none =
-                    f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
-                return Terms{f.op("logical_or", {close, none})};
-              },
-              {over({{5, 3}, {3}})}));
+  ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
+                  {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
+                   params::number("atol", 1e-8), params::boolean("equal_nan", false)},
+                  [](Formula& f) {
+                    const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
+                    const FormulaTerm allowed =
+                        f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
+                    const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
+                    // Nothing finite is close to an infinity, however much that allows.
+                    const FormulaTerm near = f.op("logical_and", {f.op("le", {apart, allowed}),
+                                                                  f.op("lt", {apart, kInfinity})});
+                    const FormulaTerm close = f.op("logical_or", {same, near});
+                    if (!f.flag("equal_nan")) return Terms{close};
+                    const FormulaTerm none =
+                        f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
+                    return Terms{f.op("logical_or", {close, none})};
+                  },
+                  {over({{5, 3}, {3}})}));
   ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
       [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));

@@ -306,8 +306,11 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return total;
 }
 
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+using L = std::vector<int64_t>;
+
 // With a mask, the scores are written out: true or 0 lets a query see a key, false hides it, a
-// number is added to the score.
+// number is added to the score. A query that sees no key gets zeros.
 std::vector<FormulaTerm> masked(Formula& f) {
   infer(f.call);
   const Attention a = attention_of(f.call);
@@ -322,20 +325,22 @@ std::vector<FormulaTerm> masked(Formula& f) {
   };
   const FormulaTerm keys = f.op("t", {grouped(widened(kKey))});
   FormulaTerm scores = f.op("matmul", {widened(kQuery), keys}) * a.scale;
-  if (f[kMask].dtype() == DType::boolean)
-    scores = f.where(f[kMask], scores, -std::numeric_limits<double>::infinity());
-  else
-    scores = scores + widened(kMask);
+  const bool chooses = f[kMask].dtype() == DType::boolean;
+  FormulaTerm sees = chooses ? f[kMask] : f.op("ne", {f[kMask], kHidden});
+  scores = chooses ? f.where(sees, scores, kHidden) : scores + widened(kMask);
   if (a.causal) {
     const FormulaTerm past = f.op(
         "tril",
         {f.op("ones", {FormulaTerm{}},
               {{"shape", std::vector<int64_t>{a.queries, a.keys}}, {"dtype", DType::boolean}})});
-    scores = f.where(past, scores, -std::numeric_limits<double>::infinity());
+    scores = f.where(past, scores, kHidden);
+    sees = f.op("logical_and", {sees, past});
   }
   const FormulaTerm weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
   const FormulaTerm out = f.op("matmul", {weights, grouped(widened(kValue))});
-  return {dtype == wide ? out : f.to(dtype, out)};
+  const FormulaTerm any = f.op("any", {sees}, {{"dim", L{-1}}, {"keepdim", true}});
+  const FormulaTerm seen = f.where(any, out, 0.0);
+  return {dtype == wide ? seen : f.to(dtype, seen)};
 }
 
 }  // namespace

@@ -453,7 +453,8 @@ void take_alpha(OpRecord& op) {
   write_as_others(
       op, [](const OpCall& call) { return call.attrs->has("alpha"); },
       [name = op.name](Formula& f) {
-        return std::vector<FormulaTerm>{combine(name.c_str(), f[0], f[1] * f.number("alpha"))};
+        const FormulaTerm more = f.in_result_float(f[1]) * f.number("alpha");
+        return std::vector<FormulaTerm>{combine(name.c_str(), f[0], more)};
       });
 }
 

@@ -42,7 +42,8 @@ std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& 
   std::vector<Strategy> strategies = factor_strategies(inputs + "->" + dims, options);
   if (like) {
     // Only the shape of `like` matters: any partials of it will do.
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                              ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
       strategies.push_back({{P(op)}, {R()}, form, Cut::any});
   }
   return strategies;

@@ -1,6 +1,7 @@
 #include "shardproof/ops/formula.h"
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/promotion.h"
 
 namespace shardproof {
 namespace {
@@ -48,6 +49,11 @@ FormulaTerm Formula::joined(const char* name, const std::vector<FormulaTerm>& in
   std::vector<int> handles;
   for (const FormulaTerm& input : inputs) handles.push_back(input.handle);
   return {&builder_, builder_.op(name, {{"dim", dim}}, std::move(handles))};
+}
+
+FormulaTerm Formula::in_result_float(const FormulaTerm& x) const {
+  const DType result = result_dtype(call);
+  return is_floating(result) && !is_floating(x.dtype()) ? to(result, x) : x;
 }
 
 Number Formula::number(const char* attribute) const {

@@ -64,6 +64,8 @@ class Formula {
     return op("where", {condition, yes, no});
   }
   FormulaTerm to(DType dtype, FormulaTerm x) const { return op("cast", {x}, {{"dtype", dtype}}); }
+  // Whole numbers beside a float are of that float before they meet a number, as the result is.
+  FormulaTerm in_result_float(const FormulaTerm& x) const;
 
   // Attributes: present, as a number that keeps its kind, and as what the reduction ops take.
   bool given(const char* attribute) const { return call.attrs->has(attribute); }

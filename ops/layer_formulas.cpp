@@ -45,15 +45,27 @@ L dims_but(int dims, int but) {
   return all;
 }
 
-Terms batch_norm(Formula& f) {
+// Over `dims`, when the moments are the input's own, as the flag `own` says; else by given ones.
+Terms norm_by_moments(Formula& f, const char* own, const L& dims) {
   const FormulaTerm x = f[0];
-  if (x.dims() < 2) f.refuse("needs [N, C, ..]");
-  if (f.flag("training")) return {scaled(f, centered(f, x, dims_but(x.dims(), 1)), 3, 4)};
-  if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or training=true");
+  if (f.flag(own)) return {scaled(f, centered(f, x, dims), 3, 4)};
+  if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or {}=true", own);
   const FormulaTerm mean = beside_channels(f, f[1], x.dims());
   const FormulaTerm variance = beside_channels(f, f[2], x.dims());
   const FormulaTerm normal = (x - mean) / f.op("sqrt", {variance + f.number("eps").real()});
   return {scaled(f, normal, 3, 4)};
+}
+
+Terms batch_norm(Formula& f) {
+  if (f[0].dims() < 2) f.refuse("needs [N, C, ..]");
+  return norm_by_moments(f, "training", dims_but(f[0].dims(), 1));
+}
+
+Terms instance_norm(Formula& f) {
+  if (f[0].dims() < 3) f.refuse("needs [N, C, L, ..]");
+  L dims;
+  for (int d = 2; d < f[0].dims(); ++d) dims.push_back(d);
+  return norm_by_moments(f, "use_input_stats", dims);
 }
 
 Terms group_norm(Formula& f) {
@@ -77,11 +89,21 @@ void add_norms(OpRegistry& ops) {
   running.fills = {"ints", "ints", "uniform(0.5, 2)", "", ""};
   Sample training = f32_sample({{4, 3, 2}}, {{"training", true}});
   for (int i = 0; i < 4; ++i) training.inputs.push_back(absent_input());
+  std::vector<Param> all = {tensor("x"),
+                            optional_tensor("running_mean"),
+                            optional_tensor("running_var"),
+                            optional_tensor("weight"),
+                            optional_tensor("bias"),
+                            params::boolean("training", false),
+                            params::number("momentum", 0.1),
+                            eps};
   ops.add(formula({"batch_norm", "norm", "over all dims but channels (dim 1), or by given moments"},
-                  {tensor("x"), optional_tensor("running_mean"), optional_tensor("running_var"),
-                   optional_tensor("weight"), optional_tensor("bias"),
-                   params::boolean("training", false), params::number("momentum", 0.1), eps},
-                  batch_norm, {running, training}));
+                  all, batch_norm, {running, training}));
+  all[5] = params::boolean("use_input_stats", true);
+  Sample alone = f32_sample({{2, 3, 5}, {}, {}, {3}, {3}});
+  for (const size_t moment : {1, 2}) alone.inputs[moment] = absent_input();
+  ops.add(formula({"instance_norm", "norm", "over each channel (dim 1) of each entry"}, all,
+                  instance_norm, {alone}));
   ops.add(formula(
       {"group_norm", "norm", "over groups of channels (dim 1) of each entry"},
       {tensor("x"), integer("num_groups"), optional_tensor("weight"), optional_tensor("bias"), eps},
@@ -113,7 +135,7 @@ void add_distances(OpRegistry& ops) {
             "norm", {f[0]},
             {{"p", f.number("p").real()}, {"dim", dims_but(f[0].dims(), dim)}, {"keepdim", true}});
         const FormulaTerm share = f.number("maxnorm").real() / (size + 1e-7);
-        return Terms{f[0] * min_of(share, 1.0)};
+        return Terms{f[0] * f.op("fmin", {share, 1.0})};  // of a norm of NaN nothing is scaled
       },
       {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
   ops.add(formula({"cosine_similarity", "norm", "x . y over the product of their norms"},

@@ -103,6 +103,20 @@ Terms diag(Formula& f) {
   return {diagonal_of(f, f[0], f.integer("diagonal"))};
 }
 
+// A progression that ends half a step behind the last number, so that no rounding drops it.
+Terms linspace(Formula& f) {
+  const double start = f.number("start").real(), end = f.number("end").real();
+  const int64_t steps = f.integer("steps");
+  const DType dtype = f.given("dtype") ? f.call.attrs->dtype("dtype") : DType::f32;
+  if (steps < 0) f.refuse("steps must not be negative, found {}", steps);
+  if (steps < 2 || start == end)
+    return {
+        f.op("full", {FormulaTerm{}}, {{"shape", L{steps}}, {"value", start}, {"dtype", dtype}})};
+  const double step = (end - start) / static_cast<double>(steps - 1);
+  return {f.op("arange", {},
+               {{"start", start}, {"end", end + step / 2}, {"step", step}, {"dtype", dtype}})};
+}
+
 void add_diagonals(OpRegistry& ops) {
   const std::vector<Param> triangular = {tensor("x"), integer("diagonal", 0)};
   const std::vector<Sample> matrices = {f32_sample({{5, 3}}, {{"diagonal", int64_t{1}}}),
@@ -139,6 +153,14 @@ void add_diagonals(OpRegistry& ops) {
       },
       {f32_sample({}, {{"n", int64_t{4}}}),
        f32_sample({}, {{"n", int64_t{3}}, {"m", int64_t{5}}, {"dtype", DType::i64}})}));
+  ops.add(formula(
+      {"linspace", "creation", "`steps` numbers from start to end, equally far apart"},
+      {params::required("start", ParamKind::number), params::required("end", ParamKind::number),
+       integer("steps"), params::optional("dtype", ParamKind::dtype)},
+      linspace,
+      {f32_sample({}, {{"start", int64_t{0}}, {"end", int64_t{3}}, {"steps", int64_t{7}}}),
+       f32_sample({}, {{"start", 2.5}, {"end", -1.0}, {"steps", int64_t{4}}}),
+       f32_sample({}, {{"start", 1.5}, {"end", 4.0}, {"steps", int64_t{1}}})}));
   ops.add(formula({"trace", "reduction", "sum of the diagonal of a matrix"}, {tensor("x")},
                   [](Formula& f) {
                     if (f[0].dims() != 2) f.refuse("needs 2 dims");
@@ -330,7 +352,9 @@ Terms slice_scatter(Formula& f) {
     const bool written = i >= start && i < end && (i - start) % step == 0;
     index.push_back(written ? size + (i - start) / step : i);
   }
-  const FormulaTerm both = f.joined("cat", {f[0], f[1]}, dim);
+  const DType dtype = f[0].dtype();
+  const FormulaTerm src = f[1].dtype() == dtype ? f[1] : f.to(dtype, f[1]);
+  const FormulaTerm both = f.joined("cat", {f[0], src}, dim);
   return {f.op("index_select", {both, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
 }
 
@@ -355,7 +379,8 @@ Terms vstack(Formula& f) {
 Terms take(Formula& f) {
   const FormulaTerm flat = reshaped(f, f[0], Dims{element_count(f[0].shape())});
   const FormulaTerm index = reshaped(f, f[1], Dims{element_count(f[1].shape())});
-  const FormulaTerm taken = f.op("index_select", {flat, index}, {{"dim", int64_t{0}}});
+  const FormulaTerm taken =
+      f.op("index_select", {flat, index}, {{"dim", int64_t{0}}, {"from_end", true}});
   return {reshaped(f, taken, f[1].shape())};
 }
 
@@ -448,7 +473,7 @@ void add_pieces(OpRegistry& ops) {
                   {f32_sample({{5, 3}, {2, 3}}), f32_sample({{3}, {3}})}));
   Sample taken = f32_sample({{5, 3}, {4}});
   taken.inputs[1].dtype = DType::i64;
-  taken.fills = {"ints", "ints(0, 15)"};
+  taken.fills = {"ints", "ints(-15, 15)"};
   ops.add(formula({"take", "index", "elements of the flat tensor by their positions"},
                   {tensor("x"), tensor("index")}, take, {taken}));
 }

@@ -4,8 +4,10 @@
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
+#include "shardproof/ops/formula.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
+#include "shardproof/ops/promotion.h"
 
 namespace shardproof {
 namespace {
@@ -366,15 +368,38 @@ OpRecord join_record(const std::string& name) {
   return record;
 }
 
+// Tensors of several dtypes are joined in the one that holds them all.
+void promote_tensors(OpRecord& record) {
+  write_as_others(
+      record,
+      [](const OpCall& call) {
+        return std::any_of(call.inputs.begin(), call.inputs.end(), [&](const TensorMeta& input) {
+          return input.dtype != call.inputs[0].dtype;
+        });
+      },
+      [name = record.name](Formula& f) {
+        const DType common = result_dtype(f.call);
+        std::vector<FormulaTerm> tensors;
+        for (size_t i = 0; i < f.call.inputs.size(); ++i) {
+          const FormulaTerm x = f[static_cast<int>(i)];
+          tensors.push_back(x.dtype() == common ? x : f.to(common, x));
+        }
+        return std::vector<FormulaTerm>{f.joined(name.c_str(), tensors, f.integer("dim"))};
+      });
+}
+
 void add_joins(OpRegistry& ops) {
   OpRecord cat = join_record("cat");
   cat.summary = "joins tensors along a dim";
   cat.samples = [] {
     Attrs rows{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
+    Sample mixed = sample_of({{{5, 3}, {2, 3}}}, rows);
+    mixed.inputs[1].dtype = DType::i64;
     return std::vector<Sample>{sample_of({{{5, 3}, {2, 3}}}, rows),
                                sample_of({{{4, 1}, {4, 5}, {4, 0}}}, last),
-                               sample_of({{{3, 2}, {3, 4}}, DType::bf16}, last)};
+                               sample_of({{{3, 2}, {3, 4}}, DType::bf16}, last), mixed};
   };
+  promote_tensors(cat);
   ops.add(std::move(cat));
 
   OpRecord stack = join_record("stack");
@@ -384,6 +409,7 @@ void add_joins(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{5, 3}, {5, 3}}}, first),
                                sample_of({{{4}, {4}, {4}}}, last)};
   };
+  promote_tensors(stack);
   ops.add(std::move(stack));
 }
 

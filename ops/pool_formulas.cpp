@@ -1,5 +1,5 @@
-// Windows of the last dims and what is made of each: avg_pool, max_pool, adaptive_avg_pool; and
-// conv_transpose1d.
+// Windows of the last dims and what is made of each: avg_pool, max_pool and their adaptive forms;
+// and the transposed convolutions.
 #include <algorithm>
 #include <cmath>
 
@@ -112,7 +112,8 @@ Terms mean_of_windows(Formula& f, int spatial) {
   return {mean / f.op("mean", {counted}, over_windows)};
 }
 
-Terms adaptive_mean(Formula& f, int spatial) {
+// `reduction` of output_size windows of each of the last dims, one dim after the other.
+Terms adaptive(Formula& f, int spatial, const char* reduction) {
   FormulaTerm x = f[0];
   const L out = per_dim(f, "output_size", spatial, {});
   if (x.dims() <= spatial) f.refuse("needs a dim of channels before {} dims", spatial);
@@ -125,19 +126,34 @@ Terms adaptive_mean(Formula& f, int spatial) {
       const int64_t from = c * size / cells, to = ((c + 1) * size + cells - 1) / cells;
       const FormulaTerm cell =
           f.op("narrow", {x}, {{"dim", int64_t{dim}}, {"start", from}, {"length", to - from}});
-      parts.push_back(f.op("mean", {cell}, {{"dim", L{dim}}, {"keepdim", true}}));
+      parts.push_back(f.op(reduction, {cell}, {{"dim", L{dim}}, {"keepdim", true}}));
     }
     x = cells == 1 ? parts[0] : f.joined("cat", parts, dim);
   }
   return {x};
 }
 
+struct PoolNames {
+  const char *average, *largest, *adaptive_average, *adaptive_largest;
+};
+constexpr PoolNames kPools[] = {
+    {"avg_pool1d", "max_pool1d", "adaptive_avg_pool1d", "adaptive_max_pool1d"},
+    {"avg_pool2d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"},
+    {"avg_pool3d", "max_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d"},
+};
+
+Dims pool_shape(int spatial) {
+  if (spatial == 1) return {3, 2, 7};
+  return spatial == 2 ? Dims{2, 3, 5, 4} : Dims{1, 2, 5, 3, 4};
+}
+
 void add_pools(OpRegistry& ops, int spatial) {
+  const PoolNames& names = kPools[spatial - 1];
   const std::vector<Param> pool = {tensor("x"), params::integers("kernel_size"),
                                    params::optional("stride", ParamKind::integers),
                                    params::optional("padding", ParamKind::integers)};
   const Param ceil = params::boolean("ceil_mode", false);
-  const Dims shape = spatial == 1 ? Dims{3, 2, 7} : Dims{2, 3, 5, 4};
+  const Dims shape = pool_shape(spatial);
   const Attrs strided{{"kernel_size", L{3}}, {"stride", L{2}}, {"padding", L{1}}};
   Attrs upwards = strided, dilated{{"kernel_size", L{2}}, {"stride", L{1}}, {"dilation", L{2}}};
   upwards.set("kernel_size", L{2});
@@ -154,79 +170,112 @@ void add_pools(OpRegistry& ops, int spatial) {
   average.insert(average.end(), {ceil, params::boolean("count_include_pad", true),
                                  params::optional("divisor_override", ParamKind::integer)});
   ops.add(formula(
-      {spatial == 1 ? "avg_pool1d" : "avg_pool2d", "conv",
-       "means of windows; padding counts as 0, or not at all"},
-      average, [spatial](Formula& f) { return mean_of_windows(f, spatial); }, averages));
+      {names.average, "conv", "means of windows; padding counts as 0, or not at all"}, average,
+      [spatial](Formula& f) { return mean_of_windows(f, spatial); }, averages));
   std::vector<Param> most = pool;
   most.insert(most.end(), {params::optional("dilation", ParamKind::integers), ceil});
   ops.add(formula(
-      {spatial == 1 ? "max_pool1d" : "max_pool2d", "conv", "largest of windows"}, most,
+      {names.largest, "conv", "largest of windows"}, most,
       [spatial](Formula& f) {
         const FormulaTerm cells = windowed(f, f[0], windows_of(f, spatial), -INFINITY, -INFINITY);
         return Terms{f.op("amax", {cells}, last_dims(spatial))};
       },
       largest));
-  ops.add(formula({spatial == 1 ? "adaptive_avg_pool1d" : "adaptive_avg_pool2d", "conv",
-                   "means of output_size windows that cover the dim"},
-                  {tensor("x"), params::integers("output_size")},
-                  [spatial](Formula& f) { return adaptive_mean(f, spatial); },
-                  {f32_sample({shape}, {{"output_size", L{3}}}),
-                   f32_sample({shape}, {{"output_size", L{1}}})}));
 }
 
-// [C, O, K] of `groups` as [groups O, C / groups, K], turned round.
+void add_adaptive_pools(OpRegistry& ops, int spatial) {
+  const PoolNames& names = kPools[spatial - 1];
+  const std::vector<Param> all = {tensor("x"), params::integers("output_size")};
+  const std::vector<Sample> samples = {f32_sample({pool_shape(spatial)}, {{"output_size", L{3}}}),
+                                       f32_sample({pool_shape(spatial)}, {{"output_size", L{1}}})};
+  ops.add(formula(
+      {names.adaptive_average, "conv", "means of output_size windows that cover the dim"}, all,
+      [spatial](Formula& f) { return adaptive(f, spatial, "mean"); }, samples));
+  ops.add(formula(
+      {names.adaptive_largest, "conv", "largest of output_size windows that cover the dim"}, all,
+      [spatial](Formula& f) { return adaptive(f, spatial, "amax"); }, samples));
+}
+
+// [C, O, K..] of `groups` as [groups O, C / groups, K..], turned round.
 FormulaTerm turned_kernel(Formula& f, const FormulaTerm& weight, int64_t groups) {
   const Dims shape = weight.shape();
   if (groups < 1 || shape[0] % groups != 0)
     f.refuse("{} channels do not divide into {} groups", shape[0], groups);
   const int64_t channels = shape[0] / groups;
-  FormulaTerm turned = reshaped(f, weight, {groups, channels, shape[1], shape[2]});
+  const L sizes(shape.begin() + 2, shape.end());
+  L apart{groups, channels, shape[1]}, joined{groups * shape[1], channels}, dims;
+  apart.insert(apart.end(), sizes.begin(), sizes.end());
+  joined.insert(joined.end(), sizes.begin(), sizes.end());
+  for (int d = 2; d < shape.size(); ++d) dims.push_back(d);
+  FormulaTerm turned = reshaped(f, weight, apart);
   turned = f.op("transpose", {turned}, {{"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
-  turned = reshaped(f, turned, {groups * shape[1], channels, shape[2]});
-  return f.op("flip", {turned}, {{"dims", L{2}}});
+  return f.op("flip", {reshaped(f, turned, joined)}, {{"dims", dims}});
+}
+
+// stride - 1 zeros between neighbours of a dim.
+FormulaTerm spread(Formula& f, FormulaTerm x, int dim, int64_t stride) {
+  const int64_t length = x.shape()[dim];
+  if (stride == 1 || length == 0) return x;
+  L shape(x.shape().begin(), x.shape().end());
+  shape[static_cast<size_t>(dim)] = length * stride;
+  L pad(2 * static_cast<size_t>(x.dims() - 1 - dim), 0);
+  pad.insert(pad.end(), {0, stride - 1});
+  x = f.op("unsqueeze", {x}, {{"dim", int64_t{dim + 1}}});
+  x = reshaped(f, f.op("pad", {x}, {{"pad", pad}, {"value", 0.0}}), shape);
+  return f.op(
+      "narrow", {x},
+      {{"dim", int64_t{dim}}, {"start", int64_t{0}}, {"length", (length - 1) * stride + 1}});
 }
 
 // Each input element writes the kernel into the output: a cross-correlation of the input, spread by
 // the stride, with the kernel turned round.
-Terms conv_transpose1d(Formula& f) {
+Terms conv_transpose(Formula& f, int spatial) {
   FormulaTerm x = f[0];
-  const auto one = [&](const char* name) { return per_dim(f, name, 1, {}).at(0); };
-  const int64_t stride = one("stride"), padding = one("padding"), dilation = one("dilation");
-  if (x.dims() != 3 || f[1].dims() != 3) f.refuse("needs [N, C, L] and [C, O, K]");
-  if (stride < 1 || dilation < 1) f.refuse("stride and dilation must be at least 1");
-  const int64_t length = x.shape()[2], reach = dilation * (f[1].shape()[2] - 1) + 1;
-  if (stride > 1 && length > 0) {
-    const L spread{x.shape()[0], x.shape()[1], length * stride};
-    x = f.op("unsqueeze", {x}, {{"dim", int64_t{3}}});
-    x = f.op("pad", {x}, {{"pad", L{0, stride - 1}}, {"value", 0.0}});
-    x = f.op("narrow", {reshaped(f, x, spread)},
-             {{"dim", int64_t{2}}, {"start", int64_t{0}}, {"length", (length - 1) * stride + 1}});
+  const L stride = per_dim(f, "stride", spatial, {}), padding = per_dim(f, "padding", spatial, {}),
+          more = per_dim(f, "output_padding", spatial, {}),
+          dilation = per_dim(f, "dilation", spatial, {});
+  if (x.dims() != spatial + 2 || f[1].dims() != spatial + 2)
+    f.refuse("needs {} and {}", spatial == 1 ? "[N, C, L]" : "[N, C, H, W]",
+             spatial == 1 ? "[C, O, K]" : "[C, O, K, K]");
+  L before, after;
+  for (int i = 0; i < spatial; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (stride[at] < 1 || dilation[at] < 1) f.refuse("stride and dilation must be at least 1");
+    x = spread(f, x, i + 2, stride[at]);
+    before.push_back(dilation[at] * (f[1].shape()[i + 2] - 1) - padding[at]);
+    after.push_back(before[at] + more[at]);
   }
-  const int64_t before = reach - 1 - padding, groups = f.integer("groups");
-  x = f.op("pad", {x}, {{"pad", L{before, before + one("output_padding")}}, {"value", 0.0}});
-  return {f.op("conv1d", {x, turned_kernel(f, f[1], groups), f[2]},
-               {{"groups", groups}, {"dilation", L{dilation}}})};
+  const int64_t groups = f.integer("groups");
+  return {f.op(spatial == 1 ? "conv1d" : "conv2d",
+               {padded(f, x, before, after, 0), turned_kernel(f, f[1], groups), f[2]},
+               {{"groups", groups}, {"dilation", dilation}})};
 }
 
 void add_transposed(OpRegistry& ops) {
   Sample plain = f32_sample({{2, 2, 5}, {2, 3, 3}, {3}});
   Sample strided = f32_sample({{2, 2, 4}, {2, 3, 3}}, {{"stride", L{2}}, {"padding", L{1}}});
   Sample grouped = f32_sample({{2, 4, 5}, {4, 3, 2}}, {{"groups", int64_t{2}}, {"dilation", L{2}}});
-  for (Sample* sample : {&strided, &grouped}) sample->inputs.push_back(absent_input());
+  Sample flat = f32_sample({{2, 2, 3, 4}, {2, 3, 2, 3}, {3}});
+  Sample uneven = f32_sample({{1, 2, 4, 3}, {2, 2, 3, 2}},
+                             {{"stride", L{2, 3}}, {"padding", L{1, 0}}, {"output_padding", L{1}}});
+  for (Sample* sample : {&strided, &grouped, &uneven}) sample->inputs.push_back(absent_input());
   const auto list = [](const char* name, int64_t fallback) {
     return params::with_default(name, ParamKind::integers, L{fallback});
   };
-  ops.add(formula(
-      {"conv_transpose1d", "conv", "the transposed map of conv1d"},
-      {tensor("x"), tensor("weight"), optional_tensor("bias"), list("stride", 1),
-       list("padding", 0), list("output_padding", 0), integer("groups", 1), list("dilation", 1)},
-      conv_transpose1d, {plain, strided, grouped}));
+  const std::vector<Param> all = {
+      tensor("x"),        tensor("weight"),          optional_tensor("bias"), list("stride", 1),
+      list("padding", 0), list("output_padding", 0), integer("groups", 1),    list("dilation", 1)};
+  ops.add(formula({"conv_transpose1d", "conv", "the transposed map of conv1d"}, all,
+                  [](Formula& f) { return conv_transpose(f, 1); }, {plain, strided, grouped}));
+  ops.add(formula({"conv_transpose2d", "conv", "the transposed map of conv2d"}, all,
+                  [](Formula& f) { return conv_transpose(f, 2); }, {flat, uneven}));
 }
 
 }  // namespace
 
 void add_pool_formulas(OpRegistry& ops) {
-  for (const int spatial : {1, 2}) add_pools(ops, spatial);
+  for (const int spatial : {1, 2, 3}) add_pools(ops, spatial);
+  for (const int spatial : {1, 2, 3}) add_adaptive_pools(ops, spatial);
   add_transposed(ops);
 }
 

@@ -245,8 +245,10 @@ void give_indices(OpRecord& op, const char* values, const char* indices) {
       op, [](const OpCall& call) { return call.wanted == 2; },
       [values, indices](Formula& f) {
         if (!f.given("dim")) f.refuse("without dim there are no indices");
+        const bool truths = f[0].dtype() == DType::boolean;
+        const FormulaTerm ordered = truths ? f.to(DType::u8, f[0]) : f[0];
         return std::vector<FormulaTerm>{f.op(values, {f[0]}, f.over()),
-                                        f.op(indices, {f[0]}, f.over())};
+                                        f.op(indices, {ordered}, f.over())};
       });
   write_as_others(
       op, [](const OpCall& call) { return present(call, 1); },

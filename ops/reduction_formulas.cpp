@@ -139,14 +139,15 @@ void add_orders(OpRegistry& ops) {
                     return kth(f, f[0], along, k, f.flag("keepdim"));
                   },
                   {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})}));
-  // The number of boundaries below.
+  // The number of boundaries that are not behind x; none is behind NaN.
   ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
                   {tensor("x"), tensor("boundaries"), params::boolean("right", false),
                    params::boolean("out_int32", false)},
                   [](Formula& f) {
                     const FormulaTerm x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
-                    const FormulaTerm below = f.op(f.flag("right") ? "le" : "lt", {f[1], x});
-                    const FormulaTerm count = f.op("sum", {below}, {{"dim", int64_t{-1}}});
+                    const FormulaTerm behind = f.op(f.flag("right") ? "gt" : "ge", {f[1], x});
+                    const FormulaTerm count =
+                        f.op("sum", {f.op("logical_not", {behind})}, {{"dim", int64_t{-1}}});
                     return Terms{f.flag("out_int32") ? f.to(DType::i32, count) : count};
                   },
                   {f32_sample({{5, 3}, {4}})}));

@@ -26,6 +26,20 @@ bool is_structure(std::string_view name) {
          name == "group" || name == "as" || name == "and" || name == "or" || name == "not";
 }
 
+// Before a dot stands no tensor but what the op is part of, in Python.
+bool is_library(const Expr& expr) {
+  if (expr.kind != ExprKind::name || !expr.name.plain()) return false;
+  const std::string& word = expr.name.texts.front();
+  return word == "torch" || word == "F" || word == "nn" || word == "np" || word == "jnp" ||
+         word == "dist";
+}
+
+std::string without_dot(const Expr& before, std::string_view word) {
+  if (is_library(before))
+    return fmt::format("an op stands alone, without {}.", before.name.texts.front());
+  return fmt::format("there are no methods: write {}({})", word, to_string(before));
+}
+
 int strength_of(const Token& token) {
   const bool word = token.kind == TokenKind::name;
   return word || token.kind == TokenKind::symbol ? binary_strength(token.text) : 0;
@@ -155,8 +169,7 @@ ExpressionParser::Tree ExpressionParser::postfix() {
     } else {
       const Token& after = lexer_.peek();
       if (after.kind == TokenKind::name && !after.is("T"))
-        fail_expected(fmt::format("\"T\" after \".\" (there are no methods: write {0}({1}))",
-                                  after.text, to_string(tree.expr)),
+        fail_expected(fmt::format("\"T\" after \".\" ({})", without_dot(tree.expr, after.text)),
                       after);
       lexer_.expect("T", "\"T\" after \".\"");
     }

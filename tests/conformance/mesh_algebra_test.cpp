@@ -95,10 +95,16 @@ class Program {
     return Mesh::make(named(Json(sizes), step["names"]), ranks);
   }
 
+  // With that axis, if it was flattened before; the axes it is made of may have been, too.
+  Mesh with_axis(const Mesh& mesh, const std::string& name) const {
+    if (mesh.find_axis(name) || !flattened_.contains(name)) return mesh;
+    Mesh made = mesh;
+    for (const std::string& part : flattened_.at(name)) made = with_axis(made, part);
+    return made.flatten(flattened_.at(name), name);
+  }
+
   Mesh slice(Mesh mesh, const std::vector<std::string>& names) {
-    for (const std::string& name : names)
-      if (!mesh.find_axis(name) && flattened_.contains(name))
-        mesh = mesh.flatten(flattened_.at(name), name);
+    for (const std::string& name : names) mesh = with_axis(mesh, name);
     return mesh.slice(names);
   }
 
@@ -138,8 +144,7 @@ class Program {
     if (step[key].is_number()) axis = step[key].get<int>();
     if (step[key].is_string()) {
       const std::string name = step[key];
-      if (!mesh.find_axis(name) && flattened_.contains(name))
-        mesh = mesh.flatten(flattened_.at(name), name);
+      mesh = with_axis(mesh, name);
       axis = mesh.axis(name);
     }
     const Group group = Group::of_axes(mesh, {axis});

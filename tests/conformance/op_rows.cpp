@@ -253,8 +253,9 @@ using Writer = std::function<std::string(const Json& row, RowText& text)>;
 
 std::string slice_text(const Json& row, RowText&) {
   const Json& attrs = row["attrs"];
-  if (attrs.at("dim") < 0) throw Skip{"slice counts dims from the first"};
-  const auto dim = attrs.at("dim").get<size_t>();
+  const size_t dims = row["inputs"][0]["shape"].size();
+  const auto given = attrs.at("dim").get<int64_t>();
+  const auto dim = static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(dims) : given);
   const int64_t start = attrs.value("start", int64_t{0});
   const int64_t stop = attrs.contains("length") ? start + attrs.at("length").get<int64_t>()
                                                 : attrs.value("end", int64_t{1} << 40);

@@ -125,6 +125,7 @@ class RuleRow {
     }
     if (!given.is_string()) return given.dump();
     const std::string text = given.get<std::string>();
+    if (text == "inf" || text == "-inf" || text == "nan") return text;
     if (text.size() > 1 && text[0] == 'T' && std::isdigit(static_cast<unsigned char>(text[1])))
       return "x" + text.substr(1);
     return "'" + text + "'";
@@ -239,6 +240,11 @@ const std::map<std::string, std::string>& deliberate() {
       {"bucketize", "written as a comparison and a sum, and a comparison passes no maximum"},
       {"hardshrink", "written as a choice by a comparison, which passes no maximum"},
       {"logaddexp", "written as a difference and more, which passes no maximum"},
+      {"logaddexp2", "written as a difference and more, which passes no maximum"},
+      {"rad2deg",
+       "written as a product with a number, which may be negative and passes no maximum"},
+      {"deg2rad",
+       "written as a product with a number, which may be negative and passes no maximum"},
       {"constant_pad_nd", "an average of fillings other than 0 is rounded"},
   };
   return kReasons;

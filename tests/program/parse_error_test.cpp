@@ -47,6 +47,9 @@ TEST(ParseError, Expressions) {
       {{"y = x.t"},
        "line 1, column 7: expected \"T\" after \".\" (there are no methods: write t(x)), found "
        "\"t\""},
+      {{"y = F.relu(x)"},
+       "line 1, column 7: expected \"T\" after \".\" (an op stands alone, without F.), found "
+       "\"relu\""},
       {{"y = 2x"},
        "line 1, column 6: expected an operator, \"as\" or the end of the line, found \"x\""},
       {{"y = 9223372036854775808"},
