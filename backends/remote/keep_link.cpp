@@ -9,7 +9,6 @@ namespace shardproof {
 namespace {
 
 constexpr int kBeatMilliseconds = 250;
-constexpr unsigned kSecondsToLeave = 5;
 
 WireWriter message_of(Announce kind) {
   WireWriter message;
@@ -74,11 +73,9 @@ WorkerLink::~WorkerLink() {
 }
 
 // Nobody waits for a process whose coordinator is gone, and contents may never come: it ends at
-// once, or by a signal when its transport cannot be stopped: a stream of CUDA that waits for a put
-// of somebody who is gone ends with its process only.
+// once.
 void WorkerLink::leave() {
   if (!leaving_.exchange(true)) {
-    ::alarm(kSecondsToLeave);
     transport_->abort();
     ::_exit(1);
   }

@@ -343,7 +343,7 @@ TEST(NcclRun, TheCorpusRunsUnderEachOrderOfNccl) {
   }
 }
 
-// No abort of NCCL's ends a stream that waits for a put.
+// No abort of NCCL's ends a stream that waits for a put: its process is ended by its keeper.
 TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
   const ScenarioFolder folder;
   const std::string file = folder.write("puts.json", R"json({
