@@ -12,7 +12,7 @@
 namespace shardproof {
 
 struct Block {
-  Lanes lanes;  // subset of tensor.buffer->lanes
+  Lanes lanes;  // subset of tensor.buffer->lanes; one lane may view any one-lane buffer
   Tensor tensor;
   // Copy of the buffer that lane `i` of this block reads.
   int64_t slot(int64_t i) const;

@@ -2,9 +2,10 @@
 // fiber runs until it suspends itself; who wakes it decides when it goes on. Ready fibers run in
 // the order in which they became ready, so a run is a function of its input.
 //
-// Stacks come from slabs and are used again. Before Linux 6.13 a guarded stack costs the system two
-// mappings, of which it has about 65,000: only the first `guarded_stacks` get a guard page below
-// them there. A pool belongs to the thread that made it, and there is one at a time on a thread.
+// Stacks come from slabs. A function that has ended leaves its stack to the next one; of most, the
+// top page alone is touched. Before Linux 6.13 a guarded stack costs the system two mappings, of
+// which it has about 65,000: only the first `guarded_stacks` get a guard page below them there. A
+// pool belongs to the thread that made it, and there is one at a time on a thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace shardproof {
 
 struct FiberOptions {
-  int64_t stack_bytes = 128 << 10;  // rounded up to whole pages; touched pages only are real
+  int64_t stack_bytes = 128 << 10;  // whole pages; real are the top one and what is touched
   int64_t guarded_stacks = 16384;
 };
 
