@@ -6,7 +6,7 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/rank_functions.h"
-#include "shardproof/localtensor/pooled.h"
+#include "shardproof/localtensor/pool.h"
 #include "shardproof/localtensor/spec.h"
 
 namespace shardproof {

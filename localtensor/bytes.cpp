@@ -2,9 +2,9 @@
 #include <cstring>
 #include <utility>
 
-#include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/device_memory.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/pool.h"
 #include "shardproof/localtensor/tensor.h"
 
 namespace shardproof {
@@ -12,7 +12,7 @@ namespace {
 
 // What empty contents point to: never null, since memcpy and friends do not take null even for 0
 // bytes.
-alignas(detail::kPoolAlignment) std::byte nothing[detail::kPoolAlignment];
+alignas(kPoolAlignment) std::byte nothing[kPoolAlignment];
 
 // The contents on one device. Who shares them is ordered by nobody but us: what one sharer reads on
 // a stream must not be given away, or written by the last of them, before that stream was there.
@@ -57,7 +57,7 @@ struct Bytes::Storage {
 
   std::byte* behind() {
     const auto end = reinterpret_cast<uintptr_t>(this + 1);
-    const size_t gap = (0 - end) % detail::kPoolAlignment;
+    const size_t gap = (0 - end) % kPoolAlignment;
     return reinterpret_cast<std::byte*>(this + 1) + gap;
   }
   std::byte* to_host();
@@ -105,8 +105,8 @@ Bytes Bytes::uninitialized(int64_t size) {
   SP_CHECK(size >= 0, "{} bytes", size);
   Bytes bytes;
   if (size == 0) return bytes;
-  const size_t trailing = static_cast<size_t>(size) + detail::kPoolAlignment;
-  bytes.storage_ = std::allocate_shared<Storage>(detail::PoolAllocator<Storage>(trailing), size);
+  const size_t trailing = static_cast<size_t>(size) + kPoolAlignment;
+  bytes.storage_ = std::allocate_shared<Storage>(PoolAllocator<Storage>(trailing), size);
   return bytes;
 }
 
@@ -124,7 +124,7 @@ Bytes Bytes::on_device(const std::shared_ptr<DeviceMemory>& memory, int64_t size
   mirror->host_valid = false;
   mirror->host_behind = false;
   mirror->sides.push_back(std::make_unique<DeviceSide>(memory, size));
-  bytes.storage_ = std::allocate_shared<Storage>(detail::PoolAllocator<Storage>(), size);
+  bytes.storage_ = std::allocate_shared<Storage>(PoolAllocator<Storage>(), size);
   bytes.storage_->mirror = std::move(mirror);
   return bytes;
 }

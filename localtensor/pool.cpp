@@ -8,10 +8,10 @@
 #include <new>
 #include <utility>
 
-#include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/pool.h"
 
-namespace shardproof::detail {
+namespace shardproof {
 namespace {
 
 // A recycled block would hide a use after free from the address sanitizer.
@@ -229,4 +229,4 @@ void pool_release(void* block, size_t bytes) noexcept {
 size_t pool_block_bytes(size_t bytes) { return size_class(bytes).bytes; }
 size_t pool_cached_bytes() { return free_lists.cached_bytes; }
 
-}  // namespace shardproof::detail
+}  // namespace shardproof

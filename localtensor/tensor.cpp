@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/pool.h"
 
 namespace shardproof {
 namespace {
@@ -20,7 +20,7 @@ int64_t product_of_bytes(int64_t count, int64_t bytes, const Dims& shape) {
 }
 
 std::shared_ptr<Buffer> new_buffer() {
-  return std::allocate_shared<Buffer>(detail::PoolAllocator<Buffer>());
+  return std::allocate_shared<Buffer>(PoolAllocator<Buffer>());
 }
 
 bool is_nan_element(const std::byte* element, DType dtype) {

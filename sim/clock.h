@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardproof/localtensor/pooled.h"
+#include "shardproof/localtensor/pool.h"
 #include "shardproof/sim/call.h"
 #include "shardproof/sim/ticket_times.h"
 

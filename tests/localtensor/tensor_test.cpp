@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/detail/pool.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/pool.h"
 #include "shardproof/localtensor/rng.h"
 
 namespace shardproof {
@@ -54,28 +54,28 @@ TEST(Bytes, OfNothing) {
 
 TEST(Pool, RoundsUpByLittleAndCountsWhatItKeeps) {
   for (size_t bytes = 1; bytes < (size_t{1} << 40); bytes += bytes / 7 + 1) {
-    const size_t block = detail::pool_block_bytes(bytes);
+    const size_t block = pool_block_bytes(bytes);
     ASSERT_GE(block, bytes);
     ASSERT_LE(block, bytes + std::max<size_t>(63, bytes / 8 + 64));
     ASSERT_EQ(block % 64, 0u);
-    ASSERT_EQ(detail::pool_block_bytes(block), block);
+    ASSERT_EQ(pool_block_bytes(block), block);
   }
 }
 
 TEST(Pool, RecyclesWithinItsLimit) {
-  const size_t before = detail::pool_cached_bytes();
-  void* block = detail::pool_allocate(100'000);
-  detail::pool_release(block, 100'000);
-  const bool recycles = detail::pool_cached_bytes() > before;  // not under the address sanitizer
-  void* again = detail::pool_allocate(99'999);
+  const size_t before = pool_cached_bytes();
+  void* block = pool_allocate(100'000);
+  pool_release(block, 100'000);
+  const bool recycles = pool_cached_bytes() > before;  // not under the address sanitizer
+  void* again = pool_allocate(99'999);
   EXPECT_TRUE(!recycles || again == block);
-  detail::pool_release(again, 99'999);
+  pool_release(again, 99'999);
   std::vector<void*> blocks;
   constexpr size_t kBytes = size_t{40} << 20;
-  for (int i = 0; i < 20; ++i) blocks.push_back(detail::pool_allocate(kBytes));
-  for (void* each : blocks) detail::pool_release(each, kBytes);
-  EXPECT_LE(detail::pool_cached_bytes(), detail::kPoolMaxCachedBytes);
-  EXPECT_THROW(detail::pool_allocate(size_t{1} << 62), Error);
+  for (int i = 0; i < 20; ++i) blocks.push_back(pool_allocate(kBytes));
+  for (void* each : blocks) pool_release(each, kBytes);
+  EXPECT_LE(pool_cached_bytes(), kPoolMaxCachedBytes);
+  EXPECT_THROW(pool_allocate(size_t{1} << 62), Error);
 }
 
 TEST(Pool, BlocksMayBeReleasedOnAnotherThread) {
@@ -87,15 +87,15 @@ TEST(Pool, BlocksMayBeReleasedOnAnotherThread) {
 }
 
 TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
-  void* block = detail::pool_allocate(100'000);
-  const size_t before = detail::pool_cached_bytes();
-  detail::pool_release(block, 100'000);
-  if (detail::pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
+  void* block = pool_allocate(100'000);
+  const size_t before = pool_cached_bytes();
+  pool_release(block, 100'000);
+  if (pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
   const auto allocate_and_release = [](std::set<void*>& blocks) {
     std::thread([&] {
       // More than a slab, all of them distinct and apart.
-      for (int i = 0; i < 500; ++i) blocks.insert(detail::pool_allocate(900));
-      for (void* block : blocks) detail::pool_release(block, 900);
+      for (int i = 0; i < 500; ++i) blocks.insert(pool_allocate(900));
+      for (void* block : blocks) pool_release(block, 900);
     }).join();
   };
   std::set<void*> first, second;
@@ -110,25 +110,25 @@ TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
 }
 
 TEST(Pool, WhatAnEndedThreadDidNotCutOfALargeSlabServesTheNext) {
-  void* block = detail::pool_allocate(100'000);
-  const size_t before = detail::pool_cached_bytes();
-  detail::pool_release(block, 100'000);
-  if (detail::pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
+  void* block = pool_allocate(100'000);
+  const size_t before = pool_cached_bytes();
+  pool_release(block, 100'000);
+  if (pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
   constexpr uintptr_t kLarge = uintptr_t{2} << 20;
   std::set<uintptr_t> first;
   int there = 0;
   std::thread([&] {
     std::vector<void*> blocks;
-    for (int i = 0; i < 4000; ++i) blocks.push_back(detail::pool_allocate(900));
+    for (int i = 0; i < 4000; ++i) blocks.push_back(pool_allocate(900));
     for (size_t i = 3500; i < 4000; ++i)
       first.insert(reinterpret_cast<uintptr_t>(blocks[i]) / kLarge);
-    for (void* each : blocks) detail::pool_release(each, 900);
+    for (void* each : blocks) pool_release(each, 900);
   }).join();
   std::thread([&] {
     std::vector<void*> blocks;
-    for (int i = 0; i < 1000; ++i) blocks.push_back(detail::pool_allocate(450));
+    for (int i = 0; i < 1000; ++i) blocks.push_back(pool_allocate(450));
     for (void* each : blocks) there += first.contains(reinterpret_cast<uintptr_t>(each) / kLarge);
-    for (void* each : blocks) detail::pool_release(each, 450);
+    for (void* each : blocks) pool_release(each, 450);
   }).join();
   EXPECT_GT(there, 500);
 }

@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <vector>
 
-namespace shardproof::detail {
+namespace shardproof {
 
 // Throws Error(limit) when the system has no more memory.
 void* pool_allocate(size_t bytes);
@@ -43,4 +45,11 @@ struct PoolAllocator {
   }
 };
 
-}  // namespace shardproof::detail
+// Of what a world keeps for each of its ranks: it lies together in large slabs, which costs the
+// system few pages.
+template <class T>
+using PooledDeque = std::deque<T, PoolAllocator<T>>;
+template <class T>
+using PooledVector = std::vector<T, PoolAllocator<T>>;
+
+}  // namespace shardproof
