@@ -144,7 +144,10 @@ void take_greater(const std::vector<Bound>& more, std::vector<Bound>& bounds) {
 void widen(const BoundCall& call, const std::vector<double>& reach, const Bound& probed,
            bool carries, DType dtype, Bound& bound) {
   bound.reach = reach;
-  if (bound.exact && (!carries || probed.exact)) {
+  // Parts of a value that is infinite may be infinities of both signs, which add up to NaN.
+  const bool finite =
+      std::all_of(reach.begin(), reach.end(), [](double size) { return std::isfinite(size); });
+  if (bound.exact && (!carries || (probed.exact && finite))) {
     keep_grid_visible(bound.reach, finest_grid(call, bound, probed));
     return;
   }
