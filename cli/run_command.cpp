@@ -274,6 +274,22 @@ void add_files(std::map<std::string, std::string>& terms, const std::vector<Scen
   }
 }
 
+// One bad file of several: nothing runs and nothing is reported, as when it cannot be read. True
+// when there is one.
+bool any_refused(const std::vector<Scenario>& scenarios, const Registries& registries,
+                 Refusal refusal) {
+  if (scenarios.size() < 2) return false;
+  bool any = false;
+  for (const Scenario& scenario : scenarios) {
+    const std::optional<Error> error = refusal_of(scenario, registries);
+    if (!error) continue;
+    if (refusal == Refusal::thrown) throw Error(*error);
+    print_error(*error);
+    any = true;
+  }
+  return any;
+}
+
 int run_from_seat(const Words& words, const po::variables_map& given, Registries registries,
                   const Seat& seat) {
   const auto began = std::chrono::steady_clock::now();
@@ -281,9 +297,9 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
   RunOptions options =
       read_run_options(given, registries, seat.works() ? Viability::known : Viability::asked);
   const std::vector<ScenarioPath> paths = find_all(given);
-  const std::vector<Scenario> scenarios =
-      load_all(paths, read_loading_options(given), seat.works() ? Refusal::thrown : Refusal::told);
-  if (scenarios.empty()) return 2;
+  const Refusal refusal = seat.works() ? Refusal::thrown : Refusal::told;
+  const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given), refusal);
+  if (scenarios.empty() || any_refused(scenarios, registries, refusal)) return 2;
   read_watching(given, scenarios.size(), options);
   CrewRequest request{"run", words, given, seat, most_ranks(scenarios), options.order};
   for (const ScenarioPath& path : paths)
@@ -371,7 +387,8 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --max-bytes SIZE   refuse more memory for tensors, such as 8GB (default: half of the machine's)
 
 Exit code: 0 every case as expected; 1 a finding that was not expected, or an expectation not met;
-2 bad input, or something that was refused; 3 a bug of shardproof. The greatest of all cases.
+2 bad input, or something that was refused; 3 a bug of shardproof. The greatest of all cases. One file
+of several that is bad input as a whole: 2, before anything runs, and no report.
 )text";
 }
 

@@ -82,6 +82,10 @@ struct RunWatch {
   std::function<void(const Progress&)> progress;
   std::function<void(CaseResult&)> done;  // a case is through, on one backend
 };
+// Why none of its cases can begin, when that is so: its program is bad input. Nothing of a file
+// that expects to be refused. Runs nothing.
+std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries);
+
 // `groups` has one entry a scenario: its row in the table of a folder. Throws Error when
 // `only_case` names no case.
 //

@@ -356,6 +356,20 @@ class TaskRun {
 
 }  // namespace
 
+std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries) {
+  std::optional<Error> first;
+  for (const Case& one : scenario.cases) {
+    if (one.refused || expected_verdict(one) == Verdict::bad_input) return std::nullopt;
+    try {
+      for (const Phase& phase : one.phases) lower_job(phase.job, registries);
+      return std::nullopt;
+    } catch (const Error& error) {
+      if (!first) first = error.inside({scenario.file, "", 0, 0});
+    }
+  }
+  return first;
+}
+
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
                         const Registries& registries, const RunWatch& watch) {

@@ -127,6 +127,21 @@ TEST_F(Cli, FilesThatAreNoScenarios) {
   expect_refused("run " + path("folder.json"), "no scenario (*.json)");
 }
 
+// Of a file that nothing of can begin. Of a sweep some cases may: then the others are told with it.
+TEST_F(Cli, OneBadFileOfSeveralLeavesNoReport) {
+  const std::string clean = write("a.json", kClean), out = path("report.json");
+  const std::string typo = write("b.json", R"json({"version": 1, "mesh": "tp=2",
+      "tensors": {"x": {"shape": [4]}}, "program": ["y = relou(x)"]})json");
+  expect_refused("run " + clean + " " + typo + " --json " + out,
+                 "b.json: /program line 1, column 5: unknown op relou");
+  EXPECT_FALSE(fs::exists(out));
+  const std::string some = write("c.json", R"json({"version": 1, "mesh": "tp=2",
+      "tensors": {"x": {"shape": [4, "n"]}}, "program": ["y = reshape(x, [8])"],
+      "sweep": {"n": [2, 3]}})json");
+  EXPECT_EQ(tool("run " + clean + " " + some + " --json " + out).code, 2);
+  EXPECT_NE(read(out).find("\"refused\""), std::string::npos);
+}
+
 TEST_F(Cli, AFullDiskIsNamed) {
   const std::string clean = write("a.json", kClean);
   expect_refused("run " + clean + " --json /dev/full >/dev/null", "/dev/full: cannot be written");
