@@ -64,8 +64,11 @@ class SlabStacks {
   StackSlabs* slabs_;
 };
 
-// The function a fiber of the pool runs, one at a time.
-using Body = std::function<void()>;
+// The function a fiber of the pool runs, one at a time. A type of this file: the library makes
+// workers of other people's functions.
+struct Body {
+  std::function<void()> run;
+};
 using Worker = boost::fibers::worker_context<Body>;
 
 // What the fibers of a pool share.
@@ -92,13 +95,13 @@ class worker_context<shardproof::Body> final : public context {
     c_ = boost::context::fiber(std::allocator_arg, room, shardproof::SlabStacks(crew.slabs),
                                [this](boost::context::fiber&&) { return run(); });
   }
-  void give(shardproof::Body body) { body_ = std::move(body); }
+  void give(std::function<void()> body) { body_.run = std::move(body); }
 
  private:
   boost::context::fiber run() {
     for (;;) {
-      body_();
-      body_ = nullptr;
+      body_.run();
+      body_.run = nullptr;
       for (auto& [key, data] : fss_data_) data.do_cleanup();
       fss_data_.clear();
       --crew_.alive;
