@@ -39,11 +39,10 @@ class CallGroup {
   Tensor recv(DType dtype, const Dims& shape, int64_t from, const Group& group,
               int line = __builtin_LINE());
   // The collective's kind, reduction, root and group; dtype and count are taken from `x`.
-  Tensor collective(Collective call, const Tensor& x, int line = __builtin_LINE());
+  Tensor collective(const Collective& call, const Tensor& x, int line = __builtin_LINE());
 
  private:
   friend class RankContext;
-  Tensor make(const Collective& call, const Tensor& x, int line);
   Call& add(const Collective& call, int line);
   std::span<Call> calls();  // with their tensors
   void clear();             // keeps its memory, for the next calls
@@ -75,7 +74,7 @@ class RankContext {
                     int line = __builtin_LINE());
   // Any other collective: kind, reduction, root and group as given. Shape [count] of what the rank
   // gets.
-  Tensor collective(Collective call, const Tensor& x, int line = __builtin_LINE());
+  Tensor collective(const Collective& call, const Tensor& x, int line = __builtin_LINE());
   void barrier(const Group& group, int line = __builtin_LINE());
   void send(const Tensor& x, int64_t to, const Group& group, int line = __builtin_LINE());
   Tensor recv(DType dtype, const Dims& shape, int64_t from, const Group& group,
@@ -97,10 +96,8 @@ class RankContext {
   bool stopped_ = false;
 
  private:
-  void submit(const std::function<void(CallGroup&)>& fill);
-  Tensor make(const Collective& call, const Tensor& x, int line);
-
   friend class CallGroup;
+  void submit(const std::function<void(CallGroup&)>& fill);
 
   int64_t rank_;
   Lanes own_;  // it alone

@@ -111,9 +111,7 @@ void CallGroup::clear() {
   used_ = 0;
 }
 
-Tensor CallGroup::collective(Collective c, const Tensor& x, int line) { return make(c, x, line); }
-
-Tensor CallGroup::make(const Collective& c, const Tensor& x, int line) {
+Tensor CallGroup::collective(const Collective& c, const Tensor& x, int line) {
   check_call(c, x);
   const int64_t brought = x.buffer == nullptr ? 0 : x.elements();
   Collective& call = add(c, line).collective;
@@ -177,15 +175,11 @@ void RankContext::run(CallGroup& group) {
   submit(std::ref(fill));
 }
 
-Tensor RankContext::make(const Collective& call, const Tensor& x, int line) {
+Tensor RankContext::collective(const Collective& call, const Tensor& x, int line) {
   Tensor answer;
-  const auto fill = [&](CallGroup& one) { answer = one.make(call, x, line); };
+  const auto fill = [&](CallGroup& one) { answer = one.collective(call, x, line); };
   submit(std::ref(fill));
   return answer;
-}
-
-Tensor RankContext::collective(Collective call, const Tensor& x, int line) {
-  return make(call, x, line);
 }
 
 Tensor RankContext::all_reduce(const Tensor& x, Reduction how, const Group& group, int line) {
@@ -195,7 +189,7 @@ Tensor RankContext::all_reduce(const Tensor& x, Reduction how, const Group& grou
                         .send_counts = {},
                         .recv_counts = {},
                         .schedule = {}};
-  return make(call, x, line);
+  return collective(call, x, line);
 }
 
 Tensor RankContext::all_reduce(const Tensor& x, Reduction how, int line) {
@@ -205,7 +199,7 @@ Tensor RankContext::all_reduce(const Tensor& x, Reduction how, int line) {
 void RankContext::barrier(const Group& group, int line) {
   Collective call;
   call.group = group;
-  collective(std::move(call), Tensor(), line);
+  collective(call, Tensor(), line);
 }
 
 void RankContext::send(const Tensor& x, int64_t to, const Group& group, int line) {

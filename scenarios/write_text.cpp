@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "shardproof/scenarios/report.h"
 
@@ -17,7 +19,7 @@ std::string green(const TextStyle& style, const std::string& text) {
   return paint(style, "32", text);
 }
 
-constexpr int64_t kShownFaults = 8;
+constexpr size_t kShownFaults = 8;
 
 std::string title(const CaseResult& result) {
   std::string text = result.file;
@@ -173,19 +175,16 @@ std::string host_text(const RunResult& result) {
 
 // Faults that ranks never came to: a run without them shows less than its author thinks.
 std::string unfired_text(const RunResult& result) {
-  std::string out;
-  int64_t more = 0;
+  std::vector<std::string> lines;
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases)
       for (const PhaseResult& phase : one.phases)
-        for (const std::string& fault : phase.outcome.unfired_faults) {
-          if (std::count(out.begin(), out.end(), '\n') >= kShownFaults)
-            ++more;
-          else
-            out += fmt::format("  never happened: {}   {}\n", fault, title(one));
-        }
-  if (more > 0) out += fmt::format("  and {} more faults\n", more);
-  return out;
+        for (const std::string& fault : phase.outcome.unfired_faults)
+          lines.push_back(fmt::format("  never happened: {}   {}\n", fault, title(one)));
+  const size_t all = lines.size(), shown = std::min(all, kShownFaults);
+  lines.resize(shown);
+  if (shown < all) lines.push_back(fmt::format("  and {} more faults\n", all - shown));
+  return fmt::format("{}", fmt::join(lines, ""));
 }
 
 std::string summary_text(const RunResult& result, const TextStyle& style) {

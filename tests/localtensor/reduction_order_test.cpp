@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
@@ -373,22 +376,22 @@ TEST(ReductionOrder, PrintsAndParses) {
                            "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)",
                            "pat(channels=3)", "symmetric(channels=16, protocol=ll)", "nvls"})
     EXPECT_EQ(to_string(parse_reduction_schedule(text)), text);
-  EXPECT_EQ(nccl_pins(parse_reduction_schedule("ring(channels=2)")),
-            "NCCL_ALGO=Ring NCCL_PROTO=Simple NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
-            "NCCL_COLLNET_ENABLE=0");
   // NCCL has neither a tree nor the switch's sums for all that a program calls.
-  EXPECT_EQ(nccl_pins(parse_reduction_schedule("tree")),
-            "NCCL_ALGO=\"Ring;allreduce:Tree\" NCCL_PROTO=Simple NCCL_MIN_CTAS=1 "
-            "NCCL_MAX_CTAS=1 NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
-  EXPECT_EQ(nccl_pins(parse_reduction_schedule("nvls")),
-            "NCCL_ALGO=\"Ring;allreduce:NVLS;reducescatter:NVLS\" NCCL_PROTO=Simple "
-            "NCCL_NVLS_ENABLE=1");
-  EXPECT_EQ(nccl_pins(parse_reduction_schedule("pat(channels=2)")),
-            "NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple NCCL_MIN_CTAS=2 "
-            "NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
-  EXPECT_EQ(nccl_pins(parse_reduction_schedule("symmetric(channels=8)")),
-            "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL=AllReduce_RSxLD_AGxST NCCL_SYM_CTAS=8 "
-            "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0");
+  const std::string plain = " NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
+  const std::string one = " NCCL_MIN_CTAS=1 NCCL_MAX_CTAS=1" + plain;
+  const std::string two = " NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2" + plain;
+  const std::vector<std::pair<const char*, std::string>> pins = {
+      {"ring(channels=2)", "NCCL_ALGO=Ring NCCL_PROTO=Simple" + two},
+      {"tree", "NCCL_ALGO=\"Ring;allreduce:Tree\" NCCL_PROTO=Simple" + one},
+      {"nvls",
+       "NCCL_ALGO=\"Ring;allreduce:NVLS;reducescatter:NVLS\" NCCL_PROTO=Simple "
+       "NCCL_NVLS_ENABLE=1"},
+      {"pat(channels=2)", "NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple" + two},
+      {"symmetric(channels=8)",
+       "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL=AllReduce_RSxLD_AGxST NCCL_SYM_CTAS=8" + plain},
+  };
+  for (const auto& [text, environment] : pins)
+    EXPECT_EQ(nccl_pins(parse_reduction_schedule(text)), environment) << text;
   EXPECT_EQ(nccl_pins({}), "");
 }
 
