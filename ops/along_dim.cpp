@@ -12,6 +12,7 @@
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
+#include "shardproof/ops/promotion.h"
 #include "shardproof/ops/run_once.h"
 
 namespace shardproof {
@@ -175,51 +176,44 @@ std::vector<TensorMeta> infer_scatter(const OpCall& call) {
   return {{input_meta(call, 0).dtype, input_shape(call, 0)}};
 }
 
-// Elements that are added go through f64 or i64: one rounding each, which for narrow floats is that
-// of the dtype.
-void add_element(std::byte* target, const std::byte* source, DType dtype) {
-  if (is_integral(dtype) || dtype == DType::boolean) {
-    auto sum = static_cast<uint64_t>(load_i64(target, dtype)) +
-               static_cast<uint64_t>(load_i64(source, dtype));
-    store_i64(target, dtype, static_cast<int64_t>(sum));
-  } else {
-    store_f64(target, dtype, load_f64(target, dtype) + load_f64(source, dtype));
+ScatterAlongItem scatter_item(const OpCall& call, int dim, DType dtype) {
+  const Dims &shape = input_shape(call, 0), &index = input_shape(call, kScatterIndex);
+  ScatterAlongItem item{};
+  item.dims = shape.size();
+  item.dim = dim;
+  item.adds = adds(call);
+  item.has_source = present(call, kScatterSource);
+  item.floats = !is_integral(dtype) && dtype != DType::boolean;
+  item.part = real_part(dtype);
+  item.bytes = size_of(dtype);
+  item.part_bytes = size_of(item.part);
+  if (!item.has_source)
+    store_f64(reinterpret_cast<std::byte*>(item.value), dtype, call.attrs->number("value"));
+  const Dims strides = contiguous_strides(shape), of_index = contiguous_strides(index);
+  const Dims of_source =
+      item.has_source ? contiguous_strides(input_shape(call, kScatterSource)) : of_index;
+  for (int d = 0; d < shape.size(); ++d) {
+    item.shape[d] = shape[d];
+    item.index_shape[d] = index[d];
+    item.strides[d] = strides[d];
+    item.index_strides[d] = of_index[d];
+    item.source_strides[d] = of_source[d];
   }
+  return item;
 }
 
 Kernel prepare_scatter(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  int dim = along(kScatter, call);
+  const int dim = along(kScatter, call);
   const Dims& shape = input_shape(call, 0);
-  Walk walk{input_shape(call, kScatterIndex), contiguous_strides(shape), dim};
-  DType dtype = outputs[0].dtype;
-  auto bytes = static_cast<size_t>(size_of(dtype));
-  int64_t size = shape[dim], stride = walk.strides[dim], count = element_count(shape);
-  Dims index_shape = walk.index_shape, source_strides;
-  std::vector<std::byte> value(16);
-  if (present(call, kScatterSource))
-    source_strides = contiguous_strides(input_shape(call, kScatterSource));
-  else
-    store_f64(value.data(), dtype, call.attrs->number("value"));
-  bool add = adds(call);
+  const DType dtype = outputs[0].dtype;
+  const int64_t indices = element_count(input_shape(call, kScatterIndex));
   LanePlan plan{{dtype, DType::i64, dtype}, {dtype}, 0, {}};
-  plan.body = [=](const LaneCall& lane) {
-    const auto* index = lane.in<int64_t>(kScatterIndex);
-    std::memcpy(lane.outputs[0], lane.inputs[0], static_cast<size_t>(count) * bytes);
-    walk.each([&](int64_t i, int64_t base) {
-      check_value(kScatter, index[i], size);
-      const std::byte* source = value.data();
-      if (lane.inputs[kScatterSource]) {
-        Dims at = unravel(i, index_shape);
-        int64_t offset = 0;
-        for (int d = 0; d < at.size(); ++d) offset += at[d] * source_strides[d];
-        source = lane.inputs[kScatterSource] + static_cast<size_t>(offset) * bytes;
-      }
-      std::byte* target = lane.outputs[0] + static_cast<size_t>(base + index[i] * stride) * bytes;
-      if (add)
-        add_element(target, source, dtype);
-      else
-        std::memcpy(target, source, bytes);
-    });
+  Dims lines_shape = shape;
+  lines_shape[dim] = 1;
+  set_items(plan, scatter_item(call, dim, dtype), element_count(lines_shape));
+  plan.body = [=, size = shape[dim], lines = plan.body](const LaneCall& lane) {
+    for (int64_t i = 0; i < indices; ++i) check_value(kScatter, lane.in<int64_t>(1)[i], size);
+    lines(lane);
   };
   return lane_kernel(plan, call, outputs);
 }

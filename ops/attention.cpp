@@ -65,30 +65,6 @@ std::vector<TensorMeta> infer(const OpCall& call) {
   return {{dtype, shape}};
 }
 
-// One query against the first `seen` keys; scores is scratch of that length.
-template <typename T>
-void attend(const Attention& a, const T* q, const T* k, const T* v, int64_t seen, T* scores,
-            T* out) {
-  auto scale = static_cast<T>(a.scale);
-  T largest = -std::numeric_limits<T>::infinity();
-  for (int64_t j = 0; j < seen; ++j) {
-    T dot = 0;
-    for (int64_t i = 0; i < a.dim; ++i) dot += q[i] * k[j * a.dim + i];
-    scores[j] = dot * scale;
-    if (std::isnan(scores[j]) || scores[j] > largest) largest = scores[j];
-  }
-  T sum = 0;
-  for (int64_t j = 0; j < seen; ++j) {
-    scores[j] = std::exp(scores[j] - largest);
-    sum += scores[j];
-  }
-  for (int64_t i = 0; i < a.value_dim; ++i) out[i] = 0;
-  for (int64_t j = 0; j < seen; ++j)
-    for (int64_t i = 0; i < a.value_dim; ++i) out[i] += scores[j] * v[j * a.value_dim + i];
-  if (seen > 0)
-    for (int64_t i = 0; i < a.value_dim; ++i) out[i] /= sum;
-}
-
 // Global index of each local query.
 void place_queries(const Attention& a, const LaneCall& lane, int64_t* place) {
   if (!lane.shard) {
@@ -104,19 +80,8 @@ void run_lane(const Attention& a, const LaneCall& lane) {
   auto* place = reinterpret_cast<int64_t*>(lane.scratch);
   auto* scores = reinterpret_cast<T*>(place + a.queries);
   place_queries(a, lane, place);
-  int64_t group = a.kv_heads > 0 ? a.heads / a.kv_heads : 1;
-  for (int64_t b = 0; b < a.batch; ++b) {
-    for (int64_t h = 0; h < a.heads; ++h) {
-      int64_t kv = b * a.kv_heads + h / group, head = b * a.heads + h;
-      const T* k = lane.in<T>(kKey) + kv * a.keys * a.dim;
-      const T* v = lane.in<T>(kValue) + kv * a.keys * a.value_dim;
-      for (int64_t s = 0; s < a.queries; ++s) {
-        int64_t seen = a.causal ? std::min(a.keys, place[s] + 1) : a.keys;
-        attend(a, lane.in<T>(kQuery) + (head * a.queries + s) * a.dim, k, v, seen, scores,
-               lane.out<T>(0) + (head * a.queries + s) * a.value_dim);
-      }
-    }
-  }
+  for (int64_t item = 0; item < a.items(); ++item)
+    AttentionItem<T>{a}.attend(item, a.seen_from(place[item % a.queries]), scores, lane);
 }
 
 Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
@@ -129,7 +94,7 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   };
   with_float(compute, [&](auto zero) {
     plan.item = AttentionItem<decltype(zero)>{a};
-    plan.items = a.batch * a.heads * a.queries;
+    plan.items = a.items();
   });
   return lane_kernel(plan, call, outputs);
 }

@@ -1,31 +1,49 @@
 // The state of argmax and argmin: the first index of the best element, NaN before all.
 #pragma once
 
-#include "shardproof/ops/reduce.h"
+#include "shardproof/ops/reducers.h"
 
 namespace shardproof {
+
+template <typename T>
+struct Best {
+  T value;
+  int64_t index;  // -1: none yet
+};
+
+template <bool kLargest>
+struct BestFold {
+  template <typename B>
+  static constexpr B identity() {
+    return {{}, -1};
+  }
+  template <typename T>
+  static constexpr Best<T> apply(const Best<T>& a, const Best<T>& b) {
+    return beats(b, a) ? b : a;
+  }
+  template <typename T>
+  static constexpr bool beats(const Best<T>& x, const Best<T>& y) {
+    if (x.index < 0 || y.index < 0) return y.index < 0;
+    const bool x_nan = x.value != x.value, y_nan = y.value != y.value;
+    if (x_nan != y_nan) return x_nan;
+    if (x_nan || x.value == y.value) return x.index < y.index;
+    return kLargest ? x.value > y.value : x.value < y.value;
+  }
+};
 
 template <typename T, bool kLargest>
 struct BestState {
   using Element = T;
   using Result = int64_t;
   static constexpr int kPasses = 1;
-  T best;
-  int64_t index;
-  static constexpr BestState start(const ReduceNumbers&) { return {T{0}, -1}; }
-  constexpr void fold(T x, int64_t i, int) {
-    const bool beats = kLargest ? x > best : x < best;
-    const bool first_nan = x != x && best == best;
-    if (index >= 0 && !beats && !first_nan) return;
-    best = x;
-    index = i;
-  }
-  template <typename Run>
-  static constexpr void row(BestState& s, const Run& x, int64_t count, int64_t first, int pass) {
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], first + i, pass);
+  Best<T> best;
+  static constexpr BestState start(const ReduceNumbers&) { return {{T{0}, -1}}; }
+  template <typename Use>
+  constexpr void in_pass(int, const Use& use) {
+    use(best, BestFold<kLargest>(), [](T x, int64_t index) { return Best<T>{x, index}; });
   }
   constexpr void between(int, const ReduceNumbers&) {}
-  constexpr int64_t finish(const ReduceNumbers&) const { return index < 0 ? 0 : index; }
+  constexpr int64_t finish(const ReduceNumbers&) const { return best.index < 0 ? 0 : best.index; }
 };
 
 }  // namespace shardproof

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/ops/promotion.h"
 
 namespace shardproof {
 namespace {
@@ -53,7 +54,7 @@ void measure_elements(const Tensor& dense, Measure& measure) {
   const std::byte* data = dense.data();
   // Complex numbers are pairs of parts, and each part is on the grid.
   const bool complex = is_complex(dense.dtype);
-  const DType part = !complex ? dense.dtype : dense.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = real_part(dense.dtype);
   const int64_t count = dense.elements() * (complex ? 2 : 1);
   const int64_t bytes = size_of(part);
   for (int64_t i = 0; i < count; ++i) {

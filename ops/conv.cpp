@@ -10,11 +10,10 @@
 
 #include "shardproof/localtensor/copy_strided.h"
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/contraction.h"
 #include "shardproof/ops/conv_forms.h"
+#include "shardproof/ops/conv_plan.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
-#include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/run_once.h"
 
@@ -107,8 +106,13 @@ WindowView view_of(const Conv& conv, const Window& window, const Dims& weight) {
 }
 
 // Weight as [groups, O / groups, C / groups, K..], result as [N, groups, O / groups, L'..].
-Contraction contraction_of(const Conv& conv, const Window& window, const OpCall& call,
-                           const WindowView& view, DType compute) {
+struct ContractionShape {
+  std::vector<ContractionLetter> letters;
+  Dims weight, result;
+  ContractionBias bias;
+};
+ContractionShape contraction_of(const Conv& conv, const Window& window, const OpCall& call,
+                                const WindowView& view, DType compute) {
   const Dims& weight = input_shape(call, kWeight);
   int64_t outputs = weight[0] / window.groups;
   Dims w{window.groups, outputs}, result{window.out[0], window.groups, outputs};
@@ -129,7 +133,7 @@ Contraction contraction_of(const Conv& conv, const Window& window, const OpCall&
     bias = {true, {window.groups, outputs}, compute, 1, 1};
     for (int i = 0; i < conv.spatial; ++i) bias.shape.push_back(1);
   }
-  return {letters, {compute, view.shape}, {compute, w}, {compute, result}, bias};
+  return {letters, w, result, bias};
 }
 
 LaneView lane_view(const std::byte* base, DType dtype, const Dims& shape) {
@@ -160,6 +164,25 @@ Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DTyp
   return padder;
 }
 
+// The same for a device, where the kernels read what is stored.
+ConvPlan plan_of(const Window& window, const Dims& input, const WindowView& view,
+                 const ContractionShape& shape, DType compute) {
+  ConvPlan plan;
+  const int dims = input.size();
+  if (!(window.padded == input)) {
+    Dims to = Dims::filled(dims, 0);
+    for (int d = 2; d < dims; ++d) to[d] = window.padding[static_cast<size_t>(d - 2)];
+    const Dims zeros = Dims::filled(dims, 0), ones = Dims::filled(dims, 1);
+    plan.pad = {{{0, 0, zeros, ones, to, input}}, {input}, {window.padded}, true, 0};
+  }
+  plan.windows = {0, view.shape, view.strides};
+  plan.weight = shape.weight;
+  plan.bias = shape.bias.shape;
+  plan.result = shape.result;
+  plan.product = {shape.letters, compute, shape.bias, 0, kWeight, kBias};
+  return plan;
+}
+
 Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   constexpr int64_t kAlignment = 64;
   if (element_count(outputs[0].shape) == 0) {
@@ -170,7 +193,9 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
   DType compute = contraction_dtype(outputs[0].dtype);
   Window window = window_of(conv, call);
   WindowView view = view_of(conv, window, input_shape(call, kWeight));
-  Contraction contraction = contraction_of(conv, window, call, view, compute);
+  const ContractionShape shape = contraction_of(conv, window, call, view, compute);
+  Contraction contraction(shape.letters, {compute, view.shape}, {compute, shape.weight},
+                          {compute, shape.result}, shape.bias);
   Padder padder = padder_of(conv, window, input_shape(call, 0), compute);
   int64_t padded = (padder.bytes + kAlignment - 1) / kAlignment * kAlignment;
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
@@ -187,7 +212,9 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
     LaneView result = lane_view(lane.outputs[0], compute, out);
     contraction.run({1, &a, &b, &bias, &result, lane.scratch + padded});
   };
-  return lane_kernel(plan, call, outputs);
+  Kernel kernel = lane_kernel(plan, call, outputs);
+  kernel.plan = plan_of(window, input_shape(call, 0), view, shape, compute);
+  return kernel;
 }
 
 // What one rank of `ranks` reads of a cut dim: windows of one length, and the entries that are

@@ -61,6 +61,11 @@ Rows rows_of(std::string name, const Dims& shape, int dim, DType dtype, int64_t 
   return rows;
 }
 
+TakeRowsItem take_rows_item(const Rows& rows, int data, int index, DType dtype) {
+  const int64_t bytes = size_of(dtype);
+  return {data, index, rows.size, rows.count, rows.row_bytes / bytes, bytes, rows.from_end};
+}
+
 std::vector<TensorMeta> infer_embedding(const OpCall& call) {
   require_integral("embedding", call, 0);
   require_dims("embedding", call, 1, 2);
@@ -77,8 +82,8 @@ Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outp
   rows.input = 1;
   LanePlan plan{{DType::i64, dtype}, {dtype}, 0, {}};
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
-  plan.item = TakeRowsItem{1, 0, rows.size, rows.count, rows.row_bytes};
-  plan.items = rows.count;
+  plan.item = take_rows_item(rows, 1, 0, dtype);
+  plan.items = element_count(outputs[0].shape);
   return lane_kernel(plan, call, outputs);
 }
 
@@ -152,9 +157,8 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   plan.body = [rows, list](const LaneCall& lane) {
     take_rows(rows, lane, lane.inputs[1] ? lane.in<int64_t>(1) : list.data());
   };
-  if (!listed(call))
-    plan.item = TakeRowsItem{0, 1, rows.size, rows.count, rows.row_bytes, rows.from_end};
-  plan.items = rows.outer * rows.count;
+  if (!listed(call)) plan.item = take_rows_item(rows, 0, 1, dtype);
+  plan.items = element_count(outputs[0].shape);
   return lane_kernel(plan, call, outputs);
 }
 
@@ -223,7 +227,7 @@ Kernel prepare_one_hot(const OpCall& call, const std::vector<TensorMeta>& output
     }
   };
   plan.item = OneHotItem{classes};
-  plan.items = count;
+  plan.items = count * classes;
   return lane_kernel(plan, call, outputs);
 }
 

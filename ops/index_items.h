@@ -1,31 +1,32 @@
-// Items of ops that read by an index: each moves what one index names. An index out of range is
-// trouble.
+// Items of ops that read or write by an index: each moves one element, or writes one line. An index
+// out of range is trouble.
 #pragma once
 
+#include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/stored_element.h"
 
 namespace shardproof {
 
 // Runs the host's body on host memory, which throws an Error that says what is wrong.
 [[noreturn]] void tell_trouble(const LanePlan& plan, const LaneCall& on_host);
 
-// `count` indices for each of `outer` slices of [size, row] bytes.
+// `count` indices for each of `outer` slices of [size, row] elements.
 struct TakeRowsItem {
   static constexpr bool kChecks = true;
   int data = 0, index = 1;  // inputs
-  int64_t size, count, row_bytes;
+  int64_t size, count, row, bytes;
   bool from_end = false;  // -1 is the last row
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
-    const int64_t named = lane.in<int64_t>(index)[item % count];
-    const int64_t row = from_end && named < 0 ? named + size : named;
-    if (row < 0 || row >= size) {
+    const int64_t slice = item / row, named = lane.in<int64_t>(index)[slice % count];
+    const int64_t found = from_end && named < 0 ? named + size : named;
+    if (found < 0 || found >= size) {
       *lane.trouble = 1;
       return;
     }
-    const std::byte* from = lane.inputs[data] + (item / count * size + row) * row_bytes;
-    std::byte* to = lane.outputs[0] + item * row_bytes;
-    for (int64_t b = 0; b < row_bytes; ++b) to[b] = from[b];
+    const int64_t from = (slice / count * size + found) * row + item % row;
+    copy_word(lane.inputs[data] + from * bytes, lane.outputs[0] + item * bytes, bytes);
   }
 };
 
@@ -47,8 +48,63 @@ struct TakeAlongItem {
       at += d == dim ? 0 : rest % shape[d] * strides[d];
       rest /= shape[d];
     }
-    for (int64_t b = 0; b < bytes; ++b)
-      lane.outputs[0][item * bytes + b] = lane.inputs[0][at * bytes + b];
+    copy_word(lane.inputs[0] + at * bytes, lane.outputs[0] + item * bytes, bytes);
+  }
+};
+
+// One line along the dim: copied, then written to at its indices in their order, so that of several
+// writes the last stays, and sums are rounded one after the other.
+struct ScatterAlongItem {
+  int dims, dim;
+  bool adds, has_source, floats;
+  DType part;  // what elements consist of: themselves, or two floats
+  int64_t bytes, part_bytes;
+  int64_t value[2];  // the bytes that are written when there is no source
+  int64_t shape[Dims::kCapacity], index_shape[Dims::kCapacity];
+  int64_t strides[Dims::kCapacity], index_strides[Dims::kCapacity];
+  int64_t source_strides[Dims::kCapacity];
+
+  constexpr void operator()(int64_t line, const LaneCall& lane) const {
+    int64_t at = 0, at_index = 0, at_source = 0, rest = line;
+    bool written = true;  // an index may cover less than the tensor
+    for (int d = dims - 1; d >= 0; --d) {
+      if (d == dim) continue;
+      const int64_t here = rest % shape[d];
+      rest /= shape[d];
+      written = written && here < index_shape[d];
+      at += here * strides[d];
+      at_index += here * index_strides[d];
+      at_source += here * source_strides[d];
+    }
+    const std::byte* from = lane.inputs[0] + at * bytes;
+    std::byte* to = lane.outputs[0] + at * bytes;
+    const int64_t step = strides[dim] * bytes;
+    for (int64_t k = 0; k < shape[dim]; ++k) copy_word(from + k * step, to + k * step, bytes);
+    if (!written) return;
+    const std::byte* source = reinterpret_cast<const std::byte*>(value);
+    for (int64_t k = 0; k < index_shape[dim]; ++k) {
+      const int64_t index = lane.in<int64_t>(1)[at_index + k * index_strides[dim]];
+      if (index < 0 || index >= shape[dim]) {
+        *lane.trouble = 1;
+        return;
+      }
+      if (has_source) source = lane.inputs[2] + (at_source + k * source_strides[dim]) * bytes;
+      write(to + index * step, source);
+    }
+  }
+  // Through f64 or i64, with one rounding, which for narrow floats is that of the dtype.
+  constexpr void write(std::byte* to, const std::byte* from) const {
+    if (!adds) return copy_word(from, to, bytes);
+    for (int64_t b = 0; b < bytes; b += part_bytes) {
+      if (floats)
+        add_part<double>(to + b, from + b);
+      else
+        add_part<int64_t>(to + b, from + b);
+    }
+  }
+  template <typename C>
+  constexpr void add_part(std::byte* to, const std::byte* from) const {
+    store_as(to, part, functor::Add::apply(load_as<C>(to, part), load_as<C>(from, part)));
   }
 };
 
@@ -57,10 +113,9 @@ struct OneHotItem {
   int64_t classes;
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
-    const int64_t label = lane.in<int64_t>(0)[item];
+    const int64_t label = lane.in<int64_t>(0)[item / classes];
     if (label < 0 || label >= classes) *lane.trouble = 1;
-    int64_t* out = lane.out<int64_t>(0) + item * classes;
-    for (int64_t c = 0; c < classes; ++c) out[c] = c == label ? 1 : 0;
+    lane.out<int64_t>(0)[item] = item % classes == label ? 1 : 0;
   }
 };
 

@@ -36,19 +36,26 @@ struct LanePlan {
   std::vector<DType> inputs, outputs;  // what the body reads and writes; of absent inputs: anything
   int64_t scratch_bytes = 0;
   std::function<void(const LaneCall&)> body;
-  // Of a body that is a number of items, in any order: the function of one, for other machines.
+  // Of a body that is a number of items, in any order: the function of one, for other machines. It
+  // may have a `finish`, that runs when all are done.
   std::any item = {};
   int64_t items = 0;
 };
 
-// Item is a struct with `void operator()(int64_t item, const LaneCall&) const` that uses neither
-// shard nor scratch.
+template <typename Item>
+inline constexpr bool kFinishes = requires(const Item& item, const LaneCall& lane) {
+  item.finish(lane);
+};
+
+// Item is a struct with `void operator()(int64_t item, const LaneCall&) const` that does not use
+// shard.
 template <typename Item>
 void set_items(LanePlan& plan, const Item& item, int64_t items) {
   plan.item = item;
   plan.items = items;
   plan.body = [item, items](const LaneCall& lane) {
     for (int64_t i = 0; i < items; ++i) item(i, lane);
+    if constexpr (kFinishes<Item>) item.finish(lane);
   };
 }
 

@@ -10,29 +10,12 @@
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/row_kernel.h"
+#include "shardproof/ops/row_transforms.h"
 
 namespace shardproof {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-struct LogCumsumExpRow {
-  template <typename C>
-  static void run(C* row, int64_t count) {
-    constexpr C kLeast = -std::numeric_limits<C>::infinity();
-    C most = kLeast, sum{0};
-    for (int64_t i = 0; i < count; ++i) {
-      const C x = row[i];
-      if (x > most) {
-        sum = (sum > 0 ? sum * std::exp(most - x) : sum) + 1;
-        most = x;
-      } else if (!(std::isinf(x) && (x == most || x < 0))) {
-        sum += std::exp(x - most);
-      }
-      row[i] = most == kLeast && sum == 0 ? kLeast : std::log(sum) + most;
-    }
-  }
-};
 
 int active_dim(const OpCall& call) {
   return dim_of("logcumsumexp", call, call.attrs->integer("dim"));

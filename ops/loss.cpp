@@ -11,6 +11,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/loss.h"
+#include "shardproof/ops/loss_item.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -61,58 +62,28 @@ std::vector<TensorMeta> infer(LossKind kind, const OpCall& call) {
   return {{input_meta(call, 0).dtype, loss.reduction == LossReduction::none ? rows : Dims{}}};
 }
 
-// log(sum(exp(x))) of a row with a step; 0 when the input holds log-probabilities already.
-template <typename T>
-T log_sum(LossKind kind, const T* row, int64_t classes, int64_t step) {
-  if (kind == LossKind::nll) return 0;
-  T largest = -std::numeric_limits<T>::infinity(), sum = 0;
-  for (int64_t c = 0; c < classes; ++c)
-    if (std::isnan(row[c * step]) || row[c * step] > largest) largest = row[c * step];
-  for (int64_t c = 0; c < classes; ++c) sum += std::exp(row[c * step] - largest);
-  return std::log(sum) + largest;
-}
-
-template <typename T>
-T row_loss(LossKind kind, const LossShape& loss, const T* row, int64_t label) {
-  if (label < 0 || label >= loss.classes)
-    throw_bad_input("{}: label {} is out of range for {} classes", loss_name(kind), label,
-                    loss.classes);
-  T whole = log_sum(kind, row, loss.classes, loss.inner);
-  T value = whole - row[label * loss.inner];
-  if (loss.smoothing == 0) return value;
-  T sum = 0;
-  for (int64_t c = 0; c < loss.classes; ++c) sum += row[c * loss.inner];
-  T spread = whole - sum / static_cast<T>(loss.classes);
-  auto smoothing = static_cast<T>(loss.smoothing);
-  return (1 - smoothing) * value + smoothing * spread;
-}
-
-template <typename T>
-void run_lane(LossKind kind, const LossShape& loss, const LaneCall& lane) {
-  const T *logits = lane.in<T>(0), *weight = loss.weighted ? lane.in<T>(kLossWeight) : nullptr;
+void check_labels(LossKind kind, const LossShape& loss, const LaneCall& lane) {
   const auto* labels = lane.in<int64_t>(kLossLabels);
-  T sum = 0, count = 0;
-  for (int64_t r = 0; r < loss.outer * loss.inner; ++r) {
-    const T* row = logits + r / loss.inner * loss.classes * loss.inner + r % loss.inner;
-    bool counts = labels[r] != loss.ignore;
-    T value = counts ? row_loss(kind, loss, row, labels[r]) : T(0);
-    T share = !counts ? T(0) : weight ? weight[labels[r]] : T(1);
-    if (counts && weight) value *= share;
-    if (loss.reduction == LossReduction::none) lane.out<T>(0)[r] = value;
-    sum += value;
-    count += share;
-  }
-  if (loss.reduction == LossReduction::sum) *lane.out<T>(0) = sum;
-  if (loss.reduction == LossReduction::mean) *lane.out<T>(0) = sum / count;
+  for (int64_t r = 0; r < loss.outer * loss.inner; ++r)
+    if (labels[r] != loss.ignore && (labels[r] < 0 || labels[r] >= loss.classes))
+      throw_bad_input("{}: label {} is out of range for {} classes", loss_name(kind), labels[r],
+                      loss.classes);
 }
 
 Kernel prepare(LossKind kind, const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  DType compute = compute_dtype(outputs[0].dtype);
-  LossShape loss = loss_shape(call);
+  const DType compute = compute_dtype(outputs[0].dtype);
+  const LossShape loss = loss_shape(call);
   LanePlan plan{{compute, DType::i64, compute}, {compute}, 0, {}};
   plan.inputs.resize(call.inputs.size());
-  plan.body = [=](const LaneCall& lane) {
-    with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(kind, loss, lane); });
+  with_float(compute, [&](auto zero) {
+    const LossItem<decltype(zero)> item{kind, loss};
+    if (loss.reduction != LossReduction::none)
+      plan.scratch_bytes = 2 * item.rows() * size_of(compute);
+    set_items(plan, item, item.rows());
+  });
+  plan.body = [kind, loss, rows = plan.body](const LaneCall& lane) {
+    check_labels(kind, loss, lane);
+    rows(lane);
   };
   return lane_kernel(plan, call, outputs);
 }

@@ -1,5 +1,4 @@
-// States of reductions that finish with a formula: mean, variance, logsumexp, and norm. A run of
-// elements is whatever has an operator[].
+// States of reductions that finish with a formula: mean, variance, logsumexp, and norm.
 #pragma once
 
 #include <cmath>
@@ -16,10 +15,9 @@ struct MeanState {
   static constexpr int kPasses = 1;
   T sum;
   static constexpr MeanState start(const ReduceNumbers&) { return {T{0}}; }
-  constexpr void fold(T x, int64_t, int) { sum += x; }
-  template <typename Run>
-  static constexpr void row(MeanState& s, const Run& x, int64_t count, int64_t, int) {
-    s.sum += fold_run(T{0}, x, count, Plus());
+  template <typename Use>
+  constexpr void in_pass(int, const Use& use) {
+    use(sum, SumFold(), Itself());
   }
   constexpr void between(int, const ReduceNumbers&) {}
   constexpr T finish(const ReduceNumbers& n) const { return sum / static_cast<T>(n.divisor); }
@@ -33,18 +31,10 @@ struct SpreadState {
   static constexpr int kPasses = 2;
   T mean, squares;
   static constexpr SpreadState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
-  constexpr void fold(T x, int64_t, int pass) {
-    if (pass == 0)
-      mean += x;
-    else
-      squares += (x - mean) * (x - mean);
-  }
-  template <typename Run>
-  static constexpr void row(SpreadState& s, const Run& x, int64_t count, int64_t index, int pass) {
-    if (pass == 0)
-      s.mean += fold_run(T{0}, x, count, Plus());
-    else
-      for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  template <typename Use>
+  constexpr void in_pass(int pass, const Use& use) {
+    if (pass == 0) return use(mean, SumFold(), Itself());
+    use(squares, SumFold(), [m = mean](T x, int64_t) { return (x - m) * (x - m); });
   }
   constexpr void between(int pass, const ReduceNumbers& n) {
     if (pass == 0) mean /= static_cast<T>(n.divisor);
@@ -64,16 +54,10 @@ struct LogSumExpState {
   static constexpr LogSumExpState start(const ReduceNumbers&) {
     return {-std::numeric_limits<T>::infinity(), T{0}};
   }
-  constexpr void fold(T x, int64_t, int pass) {
-    if (pass == 0)
-      most = MaxFold::apply(most, x);
-    else
-      sum += exp_of(x - most);
-  }
-  template <typename Run>
-  static constexpr void row(LogSumExpState& s, const Run& x, int64_t count, int64_t index,
-                            int pass) {
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  template <typename Use>
+  constexpr void in_pass(int pass, const Use& use) {
+    if (pass == 0) return use(most, MaxFold(), Itself());
+    use(sum, SumFold(), [m = most](T x, int64_t) { return exp_of(x - m); });
   }
   // All -inf, or one +inf: distances from 0, so that no inf - inf arises.
   constexpr void between(int pass, const ReduceNumbers&) {

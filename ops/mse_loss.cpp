@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/loss.h"
+#include "shardproof/ops/loss_item.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -23,29 +23,17 @@ double divisor(const OpCall& call) {
   return static_cast<double>(element_count(input_shape(call, 0)));
 }
 
-template <typename T>
-void run_lane(LossReduction reduction, int64_t count, double over, const LaneCall& lane) {
-  const T *x = lane.in<T>(0), *y = lane.in<T>(1);
-  T* out = lane.out<T>(0);
-  T sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    T square = (x[i] - y[i]) * (x[i] - y[i]);
-    if (reduction == LossReduction::none) out[i] = square;
-    sum += square;
-  }
-  if (reduction == LossReduction::sum) *out = sum;
-  if (reduction == LossReduction::mean) *out = sum / static_cast<T>(over);
-}
-
 Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   auto reduction = parse_loss_reduction("mse_loss", call);
   int64_t count = element_count(input_shape(call, 0));
   double over = divisor(call);
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
-  plan.body = [=](const LaneCall& lane) {
-    with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(reduction, count, over, lane); });
-  };
+  with_float(compute, [&](auto zero) {
+    using T = decltype(zero);
+    if (reduction != LossReduction::none) plan.scratch_bytes = count * size_of(compute);
+    set_items(plan, SquareItem<T>{reduction, count, static_cast<T>(over)}, count);
+  });
   return lane_kernel(plan, call, outputs);
 }
 

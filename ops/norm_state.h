@@ -1,4 +1,4 @@
-// The state of vector norms. A run of elements is whatever has an operator[].
+// The state of vector norms.
 #pragma once
 
 #include <cmath>
@@ -19,34 +19,16 @@ struct NormState {
     const T p = static_cast<T>(n.real);
     return {p == -std::numeric_limits<T>::infinity() ? -p : T{0}, p};
   }
-  constexpr void fold(T x, int64_t, int) {
-    const T size = std::abs(x);
-    if (p == T{2})
-      value += size * size;
-    else if (p == T{1})
-      value += size;
-    else if (p == T{0})
-      value += size != T{0} ? T{1} : T{0};
-    else if (p == std::numeric_limits<T>::infinity())
-      value = MaxFold::apply(value, size);
-    else if (p == -std::numeric_limits<T>::infinity())
-      value = MinFold::apply(value, size);
-    else
-      value += power(size, p);
-  }
-  template <typename Run>
-  static constexpr void row(NormState& s, const Run& x, int64_t count, int64_t index, int pass) {
-    if (s.p == T{2}) {
-      // Squares of 512 elements at a time, then the fixed order of sums.
-      T squares[512];
-      for (int64_t start = 0; start < count; start += 512) {
-        const int64_t part = count - start < 512 ? count - start : 512;
-        for (int64_t i = 0; i < part; ++i) squares[i] = x[start + i] * x[start + i];
-        s.value += fold_run(T{0}, squares, part, Plus());
-      }
-      return;
-    }
-    for (int64_t i = 0; i < count; ++i) s.fold(x[i], index + i, pass);
+  template <typename Use>
+  constexpr void in_pass(int, const Use& use) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    if (p == T{2}) return use(value, SumFold(), [](T x, int64_t) { return x * x; });
+    if (p == kInfinity) return use(value, MaxFold(), [](T x, int64_t) { return std::abs(x); });
+    if (p == -kInfinity) return use(value, MinFold(), [](T x, int64_t) { return std::abs(x); });
+    if (p == T{0})
+      return use(value, SumFold(), [](T x, int64_t) { return x != T{0} ? T{1} : T{0}; });
+    if (p == T{1}) return use(value, SumFold(), [](T x, int64_t) { return std::abs(x); });
+    use(value, SumFold(), [e = p](T x, int64_t) { return power(std::abs(x), e); });
   }
   constexpr void between(int, const ReduceNumbers&) {}
   constexpr T finish(const ReduceNumbers&) const {

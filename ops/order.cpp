@@ -6,7 +6,6 @@
 // of these. Of two equal candidates the one of the smaller index is better, wherever it stands.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "shardproof/ops/call_text.h"
@@ -14,18 +13,11 @@
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/order_bound.h"
+#include "shardproof/ops/ordering.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
 namespace {
-
-constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
-
-// A dim in the midst of [outer, size, inner]; the first `kept` in order are given.
-struct Ordering {
-  int64_t outer = 1, size = 0, inner = 1, kept = 0;
-  bool descending = false;
-};
 
 Ordering ordering_of(const Dims& shape, int dim, int64_t kept, bool descending) {
   Ordering order{1, shape[dim], 1, kept, descending};
@@ -34,53 +26,55 @@ Ordering ordering_of(const Dims& shape, int dim, int64_t kept, bool descending) 
   return order;
 }
 
-template <typename T>
-bool less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(b)) return !std::isnan(a);
-  }
-  return a < b;
-}
-
-// Positions 0 .. count - 1 in order; `index` decides between equals, so that no sort needs memory
-// to be stable.
+// Positions 0 .. count - 1 in order.
 template <typename Value, typename Index>
 void order_places(int64_t* place, int64_t count, bool descending, const Value& value,
                   const Index& index) {
   for (int64_t at = 0; at < count; ++at) place[at] = at;
   std::sort(place, place + count, [&](int64_t a, int64_t b) {
-    if (less(value(a), value(b))) return !descending;
-    if (less(value(b), value(a))) return descending;
-    return index(a) < index(b);
+    return comes_before(value(a), index(a), value(b), index(b), descending);
   });
 }
 
 template <typename T>
-void order_lane(const Ordering& order, const LaneCall& lane) {
+void order_lane(const OrderPlan& plan, const LaneCall& lane) {
   auto* place = reinterpret_cast<int64_t*>(lane.scratch);
-  for (int64_t o = 0; o < order.outer; ++o) {
-    for (int64_t i = 0; i < order.inner; ++i) {
-      const T* row = lane.in<T>(0) + o * order.size * order.inner + i;
-      auto value = [&](int64_t at) { return row[at * order.inner]; };
-      order_places(place, order.size, order.descending, value, [](int64_t at) { return at; });
-      int64_t target = o * order.kept * order.inner + i;
-      for (int64_t at = 0; at < order.kept; ++at, target += order.inner) {
-        lane.out<T>(0)[target] = value(place[at]);
-        lane.out<int64_t>(1)[target] = place[at];
+  const Ordering& order = plan.order;
+  const int64_t segments = plan.segments(), k = order.kept;
+  for (int64_t o = 0; o < order.outer; ++o)
+    for (int64_t s = 0; s < segments; ++s)
+      for (int64_t i = 0; i < order.inner; ++i) {
+        const int64_t start = plan.starts_and_lengths[static_cast<size_t>(2 * s)];
+        const int64_t size = plan.starts_and_lengths[static_cast<size_t>(2 * s + 1)];
+        const int64_t base = (o * order.size + start - plan.from) * order.inner + i;
+        auto value = [&](int64_t at) { return lane.in<T>(0)[base + at * order.inner]; };
+        auto index = [&](int64_t at) {
+          return plan.has_indices ? lane.in<int64_t>(1)[base + at * order.inner] : start + at;
+        };
+        order_places(place, size, order.descending, value, index);
+        for (int64_t at = 0; at < k; ++at) {
+          const int64_t target = ((o * segments + s) * k + at) * order.inner + i;
+          lane.out<T>(0)[target] = at < size ? value(place[at]) : plan.last.as<T>();
+          lane.out<int64_t>(1)[target] = at < size ? index(place[at]) : kNoIndex;
+        }
       }
-    }
-  }
 }
 
-Kernel prepare_order(const Ordering& order, const OpCall& call,
-                     const std::vector<TensorMeta>& outputs) {
-  DType compute = compute_dtype(outputs[0].dtype);
-  LanePlan plan{{compute}, {compute, DType::i64}, order.size * int64_t{sizeof(int64_t)}, {}};
-  plan.body = [order, compute](const LaneCall& lane) {
-    if (compute == DType::i64) return order_lane<int64_t>(order, lane);
-    with_float(compute, [&](auto zero) { order_lane<decltype(zero)>(order, lane); });
+OrderPlan whole_lines(const Ordering& order, bool has_indices = false) {
+  return {order, {0, order.size}, 0, has_indices, {}};
+}
+
+Kernel order_kernel(OrderPlan order, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const DType compute = order.compute = compute_dtype(outputs[0].dtype);
+  LanePlan plan{{compute}, {compute, DType::i64}, order.order.size * int64_t{sizeof(int64_t)}, {}};
+  if (order.has_indices) plan.inputs.push_back(DType::i64);
+  plan.body = [order](const LaneCall& lane) {
+    if (order.compute == DType::i64) return order_lane<int64_t>(order, lane);
+    with_float(order.compute, [&](auto zero) { order_lane<decltype(zero)>(order, lane); });
   };
-  return lane_kernel(plan, call, outputs);
+  Kernel kernel = lane_kernel(plan, call, outputs);
+  kernel.plan = std::move(order);
+  return kernel;
 }
 
 void require_ordered(std::string_view name, const OpCall& call) {
@@ -202,55 +196,6 @@ int64_t last_integer(DType dtype, bool descending) {
   return is_signed(dtype) ? -largest - 1 : 0;
 }
 
-// A segment shorter than k is filled up with candidates that lose to every other.
-struct Segments {
-  std::vector<int64_t> starts_and_lengths;
-  int64_t from = 0;  // index of the input's first element
-};
-
-template <typename T>
-void segments_lane(const Ordering& order, const Segments& segments, DType dtype,
-                   const LaneCall& lane) {
-  auto* place = reinterpret_cast<int64_t*>(lane.scratch);
-  const T worst = std::is_floating_point_v<T>
-                      ? static_cast<T>(last_value(dtype, order.descending))
-                      : static_cast<T>(last_integer(dtype, order.descending));
-  const int64_t k = order.kept;
-  const std::vector<int64_t>& list = segments.starts_and_lengths;
-  int64_t* index = lane.out<int64_t>(1);
-  for (int64_t o = 0; o < order.outer; ++o)
-    for (size_t s = 0; s < list.size(); s += 2)
-      for (int64_t i = 0; i < order.inner; ++i) {
-        const int64_t start = list[s], size = list[s + 1];
-        const T* row = lane.in<T>(0) + (o * order.size + start - segments.from) * order.inner + i;
-        auto value = [&](int64_t at) { return row[at * order.inner]; };
-        order_places(place, size, order.descending, value, [](int64_t at) { return at; });
-        const auto before = o * static_cast<int64_t>(list.size() / 2) + static_cast<int64_t>(s / 2);
-        for (int64_t at = 0; at < k; ++at) {
-          const int64_t target = (before * k + at) * order.inner + i;
-          lane.out<T>(0)[target] = at < size ? value(place[at]) : worst;
-          index[target] = at < size ? start + place[at] : kNoIndex;
-        }
-      }
-}
-
-template <typename T>
-void merge_lane(const Ordering& order, const LaneCall& lane) {
-  auto* place = reinterpret_cast<int64_t*>(lane.scratch);
-  for (int64_t o = 0; o < order.outer; ++o)
-    for (int64_t i = 0; i < order.inner; ++i) {
-      const int64_t base = o * order.size * order.inner + i;
-      auto value = [&](int64_t at) { return lane.in<T>(0)[base + at * order.inner]; };
-      auto index = [&](int64_t at) { return lane.in<int64_t>(1)[base + at * order.inner]; };
-      order_places(place, order.size, order.descending, value, index);
-      for (int64_t at = 0; at < order.kept; ++at) {
-        const int64_t target = (o * order.kept + at) * order.inner + i;
-        lane.out<T>(0)[target] = value(place[at]);
-        lane.out<int64_t>(1)[target] = index(place[at]);
-      }
-    }
-}
-
 std::vector<int> lower_topk(const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
   const int dim = along("topk", call);
   const int64_t k = kept_of(call);
@@ -286,24 +231,6 @@ std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::v
            Spec(in.mesh(), placements, shape, DType::i64, in.order())}};
 }
 
-using OrderBody = std::function<void(const LaneCall&)>;
-Kernel order_kernel(const Ordering& order, const OpCall& call,
-                    const std::vector<TensorMeta>& outputs, OrderBody body) {
-  const DType compute = compute_dtype(outputs[0].dtype);
-  LanePlan plan{
-      {compute}, {compute, DType::i64}, order.size * int64_t{sizeof(int64_t)}, std::move(body)};
-  if (call.inputs.size() > 1) plan.inputs.push_back(DType::i64);
-  return lane_kernel(plan, call, outputs);
-}
-
-template <typename Run>
-OrderBody in_compute_type(DType compute, Run run) {
-  return [compute, run](const LaneCall& lane) {
-    if (compute == DType::i64) return run(int64_t{0}, lane);
-    with_float(compute, [&](auto zero) { run(zero, lane); });
-  };
-}
-
 // What inexact candidates are is known only up to the largest error of all.
 std::vector<Bound> candidates_bound(const BoundCall& call) {
   if (all_exact(call))
@@ -332,12 +259,14 @@ void add_segments(OpRegistry& ops) {
     const int dim = along("topk_segments", call);
     const Ordering order =
         ordering_of(input_shape(call, 0), dim, kept_of(call), call.attrs->flag("largest"));
-    const Segments list{call.attrs->integers("segments"), call.attrs->integer("from")};
-    const auto run = [order, list, dtype = outputs[0].dtype](auto zero, const LaneCall& lane) {
-      segments_lane<decltype(zero)>(order, list, dtype, lane);
-    };
-    return order_kernel(order, call, outputs,
-                        in_compute_type(compute_dtype(outputs[0].dtype), run));
+    const DType dtype = outputs[0].dtype;
+    return order_kernel(
+        {order,
+         call.attrs->integers("segments"),
+         call.attrs->integer("from"),
+         false,
+         {last_value(dtype, order.descending), last_integer(dtype, order.descending)}},
+        call, outputs);
   };
   segments.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
     return std::vector<Strategy>{};
@@ -390,11 +319,7 @@ void add_merge(OpRegistry& ops) {
   merge.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const Ordering order = ordering_of(input_shape(call, 0), along("topk_merge", call),
                                        kept_of(call), call.attrs->flag("largest"));
-    const auto run = [order](auto zero, const LaneCall& lane) {
-      merge_lane<decltype(zero)>(order, lane);
-    };
-    return order_kernel(order, call, outputs,
-                        in_compute_type(compute_dtype(outputs[0].dtype), run));
+    return order_kernel(whole_lines(order, true), call, outputs);
   };
   merge.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(input_shape(call, 0).size());
@@ -440,8 +365,9 @@ void add_order_ops(OpRegistry& ops) {
   sort.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     int dim = sort_dim(call);
     const Dims& shape = input_shape(call, 0);
-    return prepare_order(ordering_of(shape, dim, shape[dim], call.attrs->flag("descending")), call,
-                         outputs);
+    return order_kernel(
+        whole_lines(ordering_of(shape, dim, shape[dim], call.attrs->flag("descending"))), call,
+        outputs);
   };
   sort.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return order_strategies(call, sort_dim(call));
@@ -468,9 +394,9 @@ void add_order_ops(OpRegistry& ops) {
     return order_metas(call, topk_dim(call), call.attrs->integer("k"));
   };
   topk.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare_order(ordering_of(input_shape(call, 0), topk_dim(call), call.attrs->integer("k"),
-                                     call.attrs->flag("largest")),
-                         call, outputs);
+    return order_kernel(whole_lines(ordering_of(input_shape(call, 0), topk_dim(call), kept_of(call),
+                                                call.attrs->flag("largest"))),
+                        call, outputs);
   };
   topk.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     const int dim = topk_dim(call);

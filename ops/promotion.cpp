@@ -66,6 +66,10 @@ Dims broadcast_result(std::string_view name, const OpCall& call) {
   return shape;
 }
 
+DType real_part(DType dtype) {
+  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+}
+
 bool widens(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::boolean) return true;
@@ -77,8 +81,7 @@ bool widens(DType from, DType to) {
     return precision_bits(to) >= needed && max_finite(to) >= max_finite(from);
   }
   if (is_integral(to) || to == DType::boolean) return false;
-  const DType part = to == DType::c64 ? DType::f32 : to == DType::c128 ? DType::f64 : to;
-  return promote(from, part) == part;
+  return promote(from, real_part(to)) == real_part(to);
 }
 
 }  // namespace shardproof

@@ -16,6 +16,8 @@ DType float_result_dtype(const OpCall& call);
 // Of inputs that are present, by NumPy's broadcasting.
 Dims broadcast_result(std::string_view name, const OpCall& call);
 
+// What the parts of a complex number are; other dtypes are their own.
+DType real_part(DType dtype);
 // `to` holds every value of `from` (f16 -> f32, u8 -> i32, not i64 -> f64).
 bool widens(DType from, DType to);
 

@@ -1,5 +1,7 @@
 // Reducers: states of one op for a compute type C and how elements fold into them. `kPasses` passes
-// over the data; `between` runs after each.
+// over the data; `between` runs after each. What a pass folds, a state says by `in_pass(pass,
+// use)`, which calls use(target, step, term): terms of the elements, term(x, index), are combined
+// into the target by step. The host's loops and a device's share it.
 #pragma once
 
 #include <cmath>
@@ -12,7 +14,40 @@
 
 namespace shardproof {
 
-// The loops of reduce.h from a state struct S with `start`, `fold(x, index, pass)`, `finish`.
+// Terms of a run of elements, of which the first has number `first`. A run is whatever has an
+// operator[].
+template <typename Run, typename Term>
+struct Terms {
+  const Run& x;
+  const Term& term;
+  int64_t first;
+  constexpr auto operator[](int64_t i) const { return term(x[i], first + i); }
+};
+
+struct Itself {
+  template <typename T>
+  constexpr T operator()(T x, int64_t) const {
+    return x;
+  }
+};
+
+template <typename S>
+constexpr void fold_element(S& s, typename S::Element x, int64_t index, int pass) {
+  s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
+    target = step.apply(target, term(x, index));
+  });
+}
+
+template <typename S, typename Run>
+constexpr void fold_row(S& s, const Run& x, int64_t count, int64_t first, int pass) {
+  s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
+    const auto none = step.template identity<std::decay_t<decltype(target)>>();
+    const Terms<Run, std::decay_t<decltype(term)>> terms{x, term, first};
+    target = step.apply(target, fold_run(none, terms, count, step));
+  });
+}
+
+// The loops of reduce.h from a state struct S with `start`, `in_pass`, `between`, `finish`.
 template <typename S>
 struct ReducerOf {
   using C = typename S::Element;
@@ -22,13 +57,13 @@ struct ReducerOf {
     for (int64_t i = 0; i < count; ++i) s[i] = S::start(numbers);
   }
   static void row(std::byte* state, const std::byte* x, int64_t count, int64_t index, int pass) {
-    S::row(*reinterpret_cast<S*>(state), reinterpret_cast<const C*>(x), count, index, pass);
+    fold_row(*reinterpret_cast<S*>(state), reinterpret_cast<const C*>(x), count, index, pass);
   }
   static void column(std::byte* states, const std::byte* x, int64_t count, int64_t index,
                      int pass) {
     auto* __restrict s = reinterpret_cast<S*>(states);
     const auto* __restrict from = reinterpret_cast<const C*>(x);
-    for (int64_t i = 0; i < count; ++i) s[i].fold(from[i], index, pass);
+    for (int64_t i = 0; i < count; ++i) fold_element(s[i], from[i], index, pass);
   }
   static void between(std::byte* states, int64_t count, int pass, const ReduceNumbers& numbers) {
     auto* s = reinterpret_cast<S*>(states);
@@ -63,10 +98,9 @@ struct FoldState {
   using Result = T;
   static constexpr int kPasses = 1;
   T value;
-  constexpr void fold(T x, int64_t, int) { value = F::apply(value, x); }
-  template <typename Run>
-  static constexpr void row(FoldState& s, const Run& x, int64_t count, int64_t, int) {
-    s.value = F::apply(s.value, fold_run(F::template identity<T>(), x, count, F()));
+  template <typename Use>
+  constexpr void in_pass(int, const Use& use) {
+    use(value, F(), Itself());
   }
   static constexpr FoldState start(const ReduceNumbers& numbers) {
     return {start_of<F, T>(numbers)};

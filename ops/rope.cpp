@@ -105,7 +105,7 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   with_float(compute, [&](auto zero) {
     plan.item =
         RopeItem<decltype(zero)>{rope.seq, rope.half, rope.offset, call.attrs->number("base")};
-    plan.items = rope.outer * rope.seq;
+    plan.items = rope.outer * rope.seq * rope.half;
   });
   return lane_kernel(plan, call, outputs);
 }

@@ -1,6 +1,9 @@
 // Functions of a whole row, in place: softmax, its logarithm, running sums.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "shardproof/ops/float_math.h"
 #include "shardproof/ops/fold.h"
 
@@ -25,18 +28,17 @@ struct SoftmaxRow {
   }
 };
 
-// Exponentials are summed in pieces, since the row itself is still needed.
 struct LogSoftmaxRow {
+  template <typename C>
+  struct Exponentials {
+    const C* row;
+    C most;
+    constexpr C operator[](int64_t i) const { return exp_of(row[i] - most); }
+  };
   template <typename C>
   static constexpr void run(C* row, int64_t count) {
     const C most = largest_of_row(row, count);
-    C sum{0}, piece[512];
-    for (int64_t start = 0; start < count; start += 512) {
-      const int64_t part = count - start < 512 ? count - start : 512;
-      for (int64_t i = 0; i < part; ++i) piece[i] = exp_of(row[start + i] - most);
-      sum += sum_of_row(piece, part);
-    }
-    const C log_sum = log_of(sum);
+    const C log_sum = log_of(fold_run(C{0}, Exponentials<C>{row, most}, count, Plus()));
     for (int64_t i = 0; i < count; ++i) row[i] = (row[i] - most) - log_sum;
   }
 };
@@ -46,6 +48,24 @@ struct CumsumRow {
   static constexpr void run(C* row, int64_t count) {
     C sum{0};
     for (int64_t i = 0; i < count; ++i) row[i] = sum = functor::Add::apply(sum, row[i]);
+  }
+};
+
+struct LogCumsumExpRow {
+  template <typename C>
+  static constexpr void run(C* row, int64_t count) {
+    constexpr C kLeast = -std::numeric_limits<C>::infinity();
+    C most = kLeast, sum{0};
+    for (int64_t i = 0; i < count; ++i) {
+      const C x = row[i];
+      if (x > most) {
+        sum = (sum > 0 ? sum * std::exp(most - x) : sum) + 1;
+        most = x;
+      } else if (!(std::isinf(x) && (x == most || x < 0))) {
+        sum += std::exp(x - most);
+      }
+      row[i] = most == kLeast && sum == 0 ? kLeast : std::log(sum) + most;
+    }
   }
 };
 

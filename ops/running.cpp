@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
@@ -12,22 +11,22 @@
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/order_bound.h"
 #include "shardproof/ops/params.h"
+#include "shardproof/ops/running_item.h"
 
 namespace shardproof {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-enum class Kind { product, largest, smallest };
 struct Row {
   const char* name;
   const char* summary;
-  Kind kind;
+  Running kind;
 };
 const Row kRows[] = {
-    {"cumprod", "running product along dim; integers give i64", Kind::product},
-    {"cummax", "running largest along dim, and its index", Kind::largest},
-    {"cummin", "running smallest along dim, and its index", Kind::smallest},
+    {"cumprod", "running product along dim; integers give i64", Running::product},
+    {"cummax", "running largest along dim, and its index", Running::largest},
+    {"cummin", "running smallest along dim, and its index", Running::smallest},
 };
 
 // A dim in the midst of [outer, size, inner].
@@ -49,58 +48,24 @@ std::vector<TensorMeta> infer(const Row& row, const OpCall& call) {
   dim_of_call(row, call);
   if (is_complex(x.dtype)) refuse(row.name, call, "not defined for {}", name(x.dtype));
   const bool whole = is_integral(x.dtype) || x.dtype == DType::boolean;
-  if (row.kind == Kind::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
+  if (row.kind == Running::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
   return {{x.dtype, x.shape}, {DType::i64, x.shape}};
-}
-
-template <typename T>
-void multiply_lane(const Line& line, const LaneCall& lane) {
-  const int64_t step = line.inner;
-  for (int64_t o = 0; o < line.outer; ++o)
-    for (int64_t i = 0; i < step; ++i) {
-      const int64_t first = o * line.size * step + i;
-      T product{1};
-      for (int64_t at = first; at < first + line.size * step; at += step)
-        lane.out<T>(0)[at] = product = functor::Mul::apply(product, lane.in<T>(0)[at]);
-    }
-}
-
-template <typename T>
-void extreme_lane(const Line& line, Kind kind, const LaneCall& lane) {
-  const T* x = lane.in<T>(0);
-  for (int64_t o = 0; o < line.outer; ++o)
-    for (int64_t i = 0; i < line.inner; ++i) {
-      int64_t best = 0;
-      for (int64_t at = 0; at < line.size; ++at) {
-        const int64_t place = (o * line.size + at) * line.inner + i;
-        const T now = x[place], held = x[(o * line.size + best) * line.inner + i];
-        const bool beats = kind == Kind::largest ? now >= held : now <= held;
-        if (beats || now != now) best = at;
-        lane.out<T>(0)[place] = x[(o * line.size + best) * line.inner + i];
-        lane.out<int64_t>(1)[place] = best;
-      }
-    }
 }
 
 Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   const DType compute = compute_dtype(outputs[0].dtype);
   const Line line = line_of(input_shape(call, 0), dim_of_call(row, call));
-  const Kind kind = row.kind;
+  const Running kind = row.kind;
   LanePlan plan{{compute}, {compute}, 0, {}};
-  if (kind != Kind::product) plan.outputs.push_back(DType::i64);
-  plan.body = [line, kind, compute](const LaneCall& lane) {
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      if (kind == Kind::product)
-        multiply_lane<T>(line, lane);
-      else
-        extreme_lane<T>(line, kind, lane);
-    };
-    if (compute == DType::i64)
-      run(int64_t{0});
-    else
-      with_float(compute, run);
+  if (kind != Running::product) plan.outputs.push_back(DType::i64);
+  const auto set = [&](auto zero) {
+    set_items(plan, RunningItem<decltype(zero)>{kind, line.size, line.inner},
+              line.size == 0 ? 0 : line.outer * line.inner);
   };
+  if (compute == DType::i64)
+    set(int64_t{0});
+  else
+    with_float(compute, set);
   return lane_kernel(plan, call, outputs);
 }
 
@@ -108,7 +73,7 @@ std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
   std::string names = letters(input_shape(call, 0).size());
   if (!names.empty()) names[static_cast<size_t>(dim_of_call(row, call))] = '1';
   std::string notation = notation_of(names, names);
-  if (row.kind != Kind::product) notation += "," + names;
+  if (row.kind != Running::product) notation += "," + names;
   return factor_strategies(notation, {});
 }
 
@@ -140,8 +105,8 @@ std::vector<double> product_errors(const BoundCall& call, const Line& line, DTyp
 
 // Whether the places of one line's running extremes are so in every honest run: where nothing
 // before comes near the extreme. NaN beats all.
-std::vector<bool> sure_extremes(const BoundCall& call, const Line& line, Kind kind, int64_t first,
-                                const std::vector<double>& values) {
+std::vector<bool> sure_extremes(const BoundCall& call, const Line& line, Running kind,
+                                int64_t first, const std::vector<double>& values) {
   const std::vector<double> best = values_of(*call.outputs[1]);
   std::vector<bool> sure;
   Reached beaten;
@@ -149,7 +114,7 @@ std::vector<bool> sure_extremes(const BoundCall& call, const Line& line, Kind ki
   for (int64_t at = 0; at < line.size; ++at) {
     const int64_t place = first + at * line.inner;
     const double value = values[static_cast<size_t>(place)];
-    const double turned = kind == Kind::largest ? value : -value;
+    const double turned = kind == Running::largest ? value : -value;
     const Uncertain now{std::isnan(value) ? kInfinity : turned,
                         error_of(*call.input_bounds[0], place)};
     const bool is_best = static_cast<int64_t>(best[static_cast<size_t>(place)]) == at;
@@ -161,7 +126,7 @@ std::vector<bool> sure_extremes(const BoundCall& call, const Line& line, Kind ki
 }
 
 // An extreme moves by no more than the largest error before it.
-std::vector<Bound> extreme_bound(const BoundCall& call, const Line& line, Kind kind) {
+std::vector<Bound> extreme_bound(const BoundCall& call, const Line& line, Running kind) {
   const std::vector<double> values = values_of(*call.inputs[0]);
   std::vector<double> errors(values.size()), index_errors(values.size());
   for (int64_t o = 0; o < line.outer; ++o) {
@@ -184,7 +149,7 @@ std::vector<Bound> extreme_bound(const BoundCall& call, const Line& line, Kind k
 std::vector<Bound> bound(const Row& row, const BoundCall& call) {
   const Tensor& out = *call.outputs[0];
   const Line line = line_of(out.shape, dim_of_call(row, *call.call));
-  if (row.kind != Kind::product) return extreme_bound(call, line, row.kind);
+  if (row.kind != Running::product) return extreme_bound(call, line, row.kind);
   std::vector<double> errors = product_errors(call, line, out.dtype);
   const std::vector<double> results = values_of(out);
   for (size_t i = 0; i < errors.size(); ++i)
@@ -216,7 +181,7 @@ void add_running_ops(OpRegistry& ops) {
                                  sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
     };
     lift_scalars(op);
-    if (row.kind == Kind::product) take_dtype(op);
+    if (row.kind == Running::product) take_dtype(op);
     ops.add(std::move(op));
   }
 }

@@ -199,10 +199,6 @@ const Row kRows[] = {
 
 bool is_bool_or_integer(DType dtype) { return is_integral(dtype) || dtype == DType::boolean; }
 
-DType real_part(DType dtype) {
-  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
-}
-
 DType compute_of(const Row& row, const OpCall& call) {
   return compute_dtype(row.result == Result::floating ? float_result_dtype(call)
                                                       : result_dtype(call));

@@ -4,9 +4,9 @@
 #include "shardproof/ops/contraction.h"
 
 #include "shardproof/ops/binary_functors.h"
-#include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/plan_gemm.h"
+#include "shardproof/ops/stored_element.h"
 
 namespace shardproof {
 namespace {

@@ -4,10 +4,10 @@
 // loading and storing, and a kernel for each of some 150 loops would take minutes to compile.
 #pragma once
 
-#include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/places.h"
 #include "shardproof/ops/loops.h"
+#include "shardproof/ops/stored_element.h"
 
 namespace shardproof {
 

@@ -1,19 +1,17 @@
-// Kernels of independent items: a thread does one. Inputs of other dtypes than the item's are
-// converted first, outputs after, in memory that is taken for the call.
+// Kernels of independent items: a thread does one, or many share a long one. Inputs of other dtypes
+// than the item's are converted first, outputs after, in memory that is taken for the call.
 #include <array>
 
-#include "shardproof/localtensor/device_memory.h"
-#include "shardproof/ops/attention_item.h"
-#include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
+#include "shardproof/ops/cuda/shared_items.h"
 #include "shardproof/ops/index_items.h"
-#include "shardproof/ops/norm_item.h"
 #include "shardproof/ops/rope_item.h"
+#include "shardproof/ops/running_item.h"
+#include "shardproof/ops/stored_element.h"
 
 namespace shardproof {
 namespace {
 
-constexpr size_t kMostTensors = 4;
 constexpr int64_t kFlagBytes = sizeof(int64_t);
 
 struct ConvertBody {
@@ -40,18 +38,10 @@ struct ClearBody {
 };
 
 template <typename Item>
-struct ItemBody {
+struct FinishBody {
   Item item;
-  int64_t* trouble;
-  std::array<const std::byte*, kMostTensors> inputs;
-  std::array<std::byte*, kMostTensors> outputs;
-  constexpr void operator()(int64_t index) const {
-    LaneCall lane;
-    lane.inputs = inputs.data();
-    lane.outputs = outputs.data();
-    lane.trouble = trouble;
-    item(index, lane);
-  }
+  Operands operands;
+  constexpr void operator()(int64_t) const { item.finish(operands.lane()); }
 };
 
 // A tensor of the call in the dtype the item uses.
@@ -82,19 +72,20 @@ class ItemRun {
   template <typename Item>
   void run(const Item& item, int64_t items) const {
     for (int64_t lane = 0; lane < call_.lanes; ++lane) {
-      ItemBody<Item> body{item, nullptr, {}, {}};
+      Operands operands{{}, {}, call_.workspace, nullptr};
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Converted& in = inputs_[i];
         if (in.view->base == nullptr) continue;
         if (in.room != nullptr && (lane == 0 || in.view->lane_stride != 0))
           convert_all(in, in.view->at(lane), in.view->dtype, in.room, in.used);
-        body.inputs[i] = in.at(lane);
+        operands.inputs[i] = in.at(lane);
       }
-      for (size_t i = 0; i < outputs_.size(); ++i) body.outputs[i] = outputs_[i].at(lane);
+      for (size_t i = 0; i < outputs_.size(); ++i) operands.outputs[i] = outputs_[i].at(lane);
       if constexpr (kChecks<Item>)
-        run_checked(body, items);
-      else
-        launch(call_.stream, items, body);
+        run_checked(item, items, operands);
+      else if (items > 0)
+        launch_items(call_, item, items, operands);
+      if constexpr (kFinishes<Item>) launch(call_.stream, 1, FinishBody<Item>{item, operands});
       for (const Converted& out : outputs_)
         if (out.room != nullptr)
           convert_all(out, out.room, out.used, out.view->at(lane), out.view->dtype);
@@ -103,21 +94,21 @@ class ItemRun {
 
  private:
   // Waits for the answer; with trouble, the host's body has the words for it.
-  template <typename Body>
-  void run_checked(Body& body, int64_t items) const {
+  template <typename Item>
+  void run_checked(const Item& item, int64_t items, Operands operands) const {
     if (items == 0) return;
     std::byte* flag = call_.memory->allocate(kFlagBytes);
-    body.trouble = reinterpret_cast<int64_t*>(flag);
-    launch(call_.stream, 1, ClearBody{body.trouble});
-    launch(call_.stream, items, body);
+    operands.trouble = reinterpret_cast<int64_t*>(flag);
+    launch(call_.stream, 1, ClearBody{operands.trouble});
+    launch_items(call_, item, items, operands);
     int64_t trouble = 0;
     call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble), flag, kFlagBytes);
     call_.memory->release(flag, kFlagBytes);
-    if (trouble != 0) complain(body.inputs);
+    if (trouble != 0) complain(operands.inputs);
   }
-  void complain(const std::array<const std::byte*, kMostTensors>& inputs) const {
-    std::array<std::vector<std::byte>, kMostTensors> contents;
-    std::array<const std::byte*, kMostTensors> on_host{};
+  void complain(const std::array<const std::byte*, Operands::kMost>& inputs) const {
+    std::array<std::vector<std::byte>, Operands::kMost> contents;
+    std::array<const std::byte*, Operands::kMost> on_host{};
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs[i] == nullptr) continue;
       contents[i].resize(static_cast<size_t>(inputs_[i].bytes()) + 1);
@@ -155,6 +146,7 @@ template <typename Item>
 void add_item(ItemTable& table) {
   table[typeid(Item)] = [](const LanePlan& plan) {
     Kernel kernel;
+    if constexpr (kFinishes<Item>) kernel.workspace_bytes = plan.scratch_bytes;
     kernel.run = [plan](const KernelCall& call) {
       ItemRun(call, plan).run(std::any_cast<const Item&>(plan.item), plan.items);
     };
@@ -176,6 +168,14 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<TakeRowsItem>(table);
   add_item<TakeAlongItem>(table);
   add_item<OneHotItem>(table);
+  add_item<ScatterAlongItem>(table);
+  add_item<RunningItem<float>>(table);
+  add_item<RunningItem<double>>(table);
+  add_item<RunningItem<int64_t>>(table);
+  add_item<LossItem<float>>(table);
+  add_item<LossItem<double>>(table);
+  add_item<SquareItem<float>>(table);
+  add_item<SquareItem<double>>(table);
   kernels.add<LanePlan>([table](const LanePlan& plan) {
     const auto found = table.find(plan.item.type());
     return found == table.end() ? Kernel() : found->second(plan);

@@ -3,6 +3,7 @@
 // one program.
 #pragma once
 
+#include "shardproof/ops/cuda/convolutions.h"
 #include "shardproof/ops/cuda/launch.h"
 #include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/elementwise.h"
@@ -21,6 +22,7 @@ struct KernelFamilies {
   static void add_rows(DeviceKernels& kernels);
   static void add_contractions(DeviceKernels& kernels);
   static void add_items(DeviceKernels& kernels);
+  static void add_order(DeviceKernels& kernels);
 };
 
 template <typename Target>
@@ -39,6 +41,8 @@ DeviceKernels all_families() {
   Families::add_rows(kernels);
   Families::add_contractions(kernels);
   Families::add_items(kernels);
+  Families::add_order(kernels);
+  add_convolutions(kernels);
   return kernels;
 }
 

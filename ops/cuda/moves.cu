@@ -3,9 +3,9 @@
 
 #include <bit>
 
-#include "shardproof/ops/cuda/elements.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/places.h"
+#include "shardproof/ops/stored_element.h"
 
 namespace shardproof {
 namespace {

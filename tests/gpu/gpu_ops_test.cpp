@@ -8,6 +8,7 @@
 #include "shardproof/localtensor/error.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/tests/gpu/kernel_law.h"
+#include "shardproof/tests/gpu/long_samples.h"
 
 namespace shardproof::testing {
 namespace {
@@ -56,6 +57,13 @@ TEST(KernelsOnAGpu, GiveWhatTheHostsKernelsGive) {
     if (!op->prepare) continue;
     std::string failure;
     on_device += compare_kernels(*op, kernels, device, 2000, within_bounds, failure).on_device;
+    EXPECT_EQ(failure, "");
+  }
+  for (const auto& [name, sample] : long_samples()) {
+    OpRecord op = registry.at(name);
+    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
+    std::string failure;
+    on_device += compare_kernels(op, kernels, device, 3000, within_bounds, failure).on_device;
     EXPECT_EQ(failure, "");
   }
   EXPECT_GT(on_device, 0);

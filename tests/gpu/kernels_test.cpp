@@ -4,6 +4,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/kernel_law.h"
+#include "shardproof/tests/gpu/long_samples.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
@@ -41,6 +42,21 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   RecordProperty("cases", std::to_string(on_device));
   EXPECT_GT(ops, 70);
   EXPECT_GT(stand_in.products(), 20);
+}
+
+// Where many threads share a line, they give what one gives.
+TEST(DeviceKernels, GiveTheBitsOfTheHostsKernelsOnLongLines) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const DeviceKernels kernels = stand_in_kernels();
+  const OpRegistry registry = builtin_ops();
+  for (const auto& [name, sample] : long_samples()) {
+    OpRecord op = registry.at(name);
+    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
+    std::string failure;
+    EXPECT_GT(compare_kernels(op, kernels, device, 3000, same_bits, failure).on_device, 0) << name;
+    EXPECT_EQ(failure, "");
+  }
 }
 
 std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,

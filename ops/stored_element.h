@@ -1,5 +1,5 @@
-// Elements in device memory: loaded as a compute type, stored with the one rounding of the host's
-// conversions, whose code this is. Complex dtypes have no device kernels.
+// One element of any dtype but complex ones: loaded as a compute type, stored with one rounding.
+// Constexpr, so that device kernels give the bits of the host.
 #pragma once
 
 #include "shardproof/localtensor/convert_element.h"

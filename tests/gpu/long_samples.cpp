@@ -1,0 +1,90 @@
+#include "shardproof/tests/gpu/long_samples.h"
+
+#include <limits>
+
+#include "shardproof/ops/params.h"
+
+namespace shardproof::testing {
+namespace {
+
+using Samples = std::vector<std::pair<std::string, Sample>>;
+constexpr int64_t kLong = 4507;  // blocks of 2048, and a short one
+
+Sample labelled(Dims logits, Attrs attrs) {
+  Dims labels = logits;
+  labels.erase(1);
+  Sample sample = sample_of({{logits}}, std::move(attrs));
+  sample.inputs.push_back({DType::i64, labels});
+  sample.inputs.push_back(absent_input());
+  sample.fills = {"uniform(-2, 2)", "ints(-1, 100)", ""};  // i8 holds them
+  return sample;
+}
+
+void add_reductions(Samples& samples) {
+  const Attrs rows{{"dim", int64_t{-1}}}, all, ends{{"dim", std::vector<int64_t>{0, 2}}};
+  for (const char* name : {"sum", "prod", "max", "min", "mean", "var", "std", "norm", "logsumexp",
+                           "argmax", "argmin"}) {
+    const bool one_dim = std::string_view(name).starts_with("arg");
+    for (const Attrs& attrs : {rows, one_dim ? rows : all, one_dim ? rows : ends})
+      samples.emplace_back(name,
+                           Sample{attrs, {{DType::f32, {2, 3, kLong}}}, {"uniform(-1.5, 1.5)"}});
+    samples.emplace_back(name, Sample{rows, {{DType::f32, {3, 130}}}, {"ints"}});
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double p : {0.0, 1.0, 3.0, infinity, -infinity}) {
+    Attrs attrs = rows;
+    attrs.set("p", p);
+    samples.emplace_back("norm", Sample{attrs, {{DType::f32, {2, kLong}}}, {"uniform(-1, 1)"}});
+  }
+  for (const char* name : {"any", "all"})
+    samples.emplace_back(name, Sample{rows, {{DType::boolean, {4, kLong}}}, {"bools"}});
+}
+
+void add_rows(Samples& samples) {
+  for (const char* name : {"softmax", "log_softmax"}) {
+    samples.emplace_back(
+        name, sample_of({{{4, 2500}}, DType::f32, {"uniform(-9, 9)"}}, {{"dim", int64_t{1}}}));
+    samples.emplace_back(
+        name, sample_of({{{130, 7}}, DType::f32, {"uniform(-9, 9)"}}, {{"dim", int64_t{0}}}));
+  }
+  const Attrs last{{"eps", 1e-5}, {"dims", int64_t{1}}};
+  samples.emplace_back("layer_norm", sample_of({{{3, kLong}, {kLong}, {kLong}}}, last));
+  samples.emplace_back("rms_norm", sample_of({{{3, kLong}, {kLong}}}, last));
+  for (const double smoothing : {0.0, 0.1})
+    for (const char* reduction : {"none", "mean"})
+      samples.emplace_back("cross_entropy",
+                           labelled({3, 2100, 2}, {{"ignore_index", int64_t{-1}},
+                                                   {"reduction", std::string(reduction)},
+                                                   {"label_smoothing", smoothing}}));
+}
+
+void add_attention(Samples& samples) {
+  for (const bool causal : {false, true}) {
+    const Sample sample = sample_of({{{2, 4, 37, 16}, {2, 2, 150, 16}, {2, 2, 150, 8}},
+                                     DType::f32,
+                                     {"uniform(-2, 2)", "uniform(-2, 2)", "uniform(-2, 2)"}},
+                                    {{"causal", causal}});
+    samples.emplace_back("sdpa", sample);
+  }
+}
+
+void add_order(Samples& samples) {
+  for (const bool descending : {false, true})
+    samples.emplace_back("sort", sample_of({{{2, 1027, 3}}, DType::f32, {"ints(-40, 40)"}},
+                                           {{"dim", int64_t{1}}, {"descending", descending}}));
+  samples.emplace_back("topk", sample_of({{{3, 2048}}, DType::f32, {"uniform(-1, 1)"}},
+                                         {{"k", int64_t{17}}, {"dim", int64_t{-1}}}));
+}
+
+}  // namespace
+
+Samples long_samples() {
+  Samples samples;
+  add_reductions(samples);
+  add_rows(samples);
+  add_attention(samples);
+  add_order(samples);
+  return samples;
+}
+
+}  // namespace shardproof::testing

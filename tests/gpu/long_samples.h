@@ -1,0 +1,13 @@
+// Samples with lines so long that many threads share one.
+#pragma once
+
+#include <utility>
+
+#include "shardproof/ops/op.h"
+
+namespace shardproof::testing {
+
+// The names of ops, and calls of them.
+std::vector<std::pair<std::string, Sample>> long_samples();
+
+}  // namespace shardproof::testing
