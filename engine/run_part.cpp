@@ -131,6 +131,12 @@ void view_outputs(const Place& place, std::span<const Block> outputs, const Slot
   }
 }
 
+// Most device kernels do not ask where a part lies in the whole.
+bool runs_on(const Kernel& device_kernel, const ShardInfo* shard) {
+  if (!device_kernel.run) return false;
+  return shard == nullptr || (device_kernel.takes_shards && device_kernel.takes_shards(*shard));
+}
+
 void run_at(const Place& place, KernelCall& call) {
   Bytes workspace = place.make(place.kernel.workspace_bytes);
   if (workspace.size() > 0) call.workspace = place.write(workspace);
@@ -147,15 +153,21 @@ void run_at(const Place& place, KernelCall& call) {
 RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
                std::span<const Block> outputs, const Compute& compute, KernelViews& views,
                const std::shared_ptr<Device>& device) {
-  // Kernels of form `shard` ask specs, which only the host has.
   const Prepared& prepared = *part.prepared;
-  const bool on_device = device && prepared.device_kernel.run && !is_sharded(compute);
-  const Place place =
-      on_device ? Place{prepared.device_kernel, device} : Place{prepared.kernel, nullptr};
   for (const Block& block : inputs)
     if (block.tensor.buffer && !has_contents(block.tensor))
       poison(*block.tensor.buffer, block.tensor.dtype);
   const SlotJoin join = join_inputs(part.lanes, inputs, compute);
+  ShardInfo shard;
+  if (is_sharded(compute)) {
+    shard.inputs = &compute.input_specs;
+    shard.outputs = &compute.output_specs;
+    shard.ranks = representatives(part.lanes, join.slots);
+  }
+  const bool on_device =
+      device && runs_on(prepared.device_kernel, is_sharded(compute) ? &shard : nullptr);
+  const Place place =
+      on_device ? Place{prepared.device_kernel, device} : Place{prepared.kernel, nullptr};
   std::vector<Tensor> dense;
   view_inputs(place, inputs, join, views.inputs, dense);
   view_outputs(place, outputs, join.slots, views.outputs);
@@ -163,13 +175,7 @@ RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
   call.lanes = join.slots.count();
   call.inputs = &views.inputs;
   call.outputs = &views.outputs;
-  ShardInfo shard;
-  if (is_sharded(compute)) {
-    shard.inputs = &compute.input_specs;
-    shard.outputs = &compute.output_specs;
-    shard.ranks = representatives(part.lanes, join.slots);
-    call.shard = &shard;
-  }
+  if (is_sharded(compute)) call.shard = &shard;
   run_at(place, call);
   return on_device ? RanOn::device : RanOn::host;
 }

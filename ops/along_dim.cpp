@@ -84,12 +84,20 @@ Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) 
                     bytes);
     });
   };
-  TakeAlongItem item{shape.size(), dim, size, size_of(dtype), {}, {}};
+  TakeAlongItem item{shape.size(), dim, size, 0, size, size_of(dtype), {}, {}};
   for (int d = 0; d < shape.size(); ++d) {
     item.shape[d] = walk.index_shape[d];
     item.strides[d] = walk.strides[d];
   }
   plan.item = item;
+  plan.item_of_part = [dim, item](const LaneCall& lane) mutable -> std::any {
+    const std::optional<Run> held = single_run(lane.owned_input(0, dim));
+    if (!held) return {};
+    item.size = (*lane.shard->inputs)[0].shape()[dim];
+    item.start = held->start;
+    item.held = held->length;
+    return item;
+  };
   plan.items = element_count(walk.index_shape);
   return lane_kernel(plan, call, outputs);
 }

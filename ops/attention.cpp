@@ -93,8 +93,15 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
     with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(a, lane); });
   };
   with_float(compute, [&](auto zero) {
-    plan.item = AttentionItem<decltype(zero)>{a};
+    using Item = AttentionItem<decltype(zero)>;
+    plan.item = Item{a};
     plan.items = a.items();
+    plan.item_of_part = [a](const LaneCall& lane) mutable -> std::any {
+      const std::optional<Run> own = single_run(lane.owned_input(kQuery, a.query_dim));
+      if (!own) return {};
+      a.first_query = own->start;
+      return Item{a};
+    };
   });
   return lane_kernel(plan, call, outputs);
 }

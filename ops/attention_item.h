@@ -14,6 +14,7 @@ struct Attention {
   int query_dim = 0;
   bool causal = false;
   double scale = 1;
+  int64_t first_query = 0;  // of the whole
 
   constexpr int64_t items() const { return batch * heads * queries; }
   // The head of keys and values that an item's head reads.

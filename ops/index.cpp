@@ -63,7 +63,19 @@ Rows rows_of(std::string name, const Dims& shape, int dim, DType dtype, int64_t 
 
 TakeRowsItem take_rows_item(const Rows& rows, int data, int index, DType dtype) {
   const int64_t bytes = size_of(dtype);
-  return {data, index, rows.size, rows.count, rows.row_bytes / bytes, bytes, rows.from_end};
+  return {data,  index,        rows.size, 0, rows.size, rows.count, rows.row_bytes / bytes,
+          bytes, rows.from_end};
+}
+
+std::function<std::any(const LaneCall&)> of_held_rows(const Rows& rows, TakeRowsItem item) {
+  return [input = rows.input, dim = rows.dim, item](const LaneCall& lane) mutable -> std::any {
+    const std::optional<Run> held = single_run(lane.owned_input(input, dim));
+    if (!held) return {};
+    item.size = (*lane.shard->inputs)[static_cast<size_t>(input)].shape()[dim];
+    item.start = held->start;
+    item.held = held->length;
+    return item;
+  };
 }
 
 std::vector<TensorMeta> infer_embedding(const OpCall& call) {
@@ -82,7 +94,9 @@ Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outp
   rows.input = 1;
   LanePlan plan{{DType::i64, dtype}, {dtype}, 0, {}};
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
-  plan.item = take_rows_item(rows, 1, 0, dtype);
+  const TakeRowsItem item = take_rows_item(rows, 1, 0, dtype);
+  plan.item = item;
+  plan.item_of_part = of_held_rows(rows, item);
   plan.items = element_count(outputs[0].shape);
   return lane_kernel(plan, call, outputs);
 }
@@ -146,6 +160,25 @@ std::vector<TensorMeta> infer_select(const OpCall& call) {
   return {{input_meta(call, 0).dtype, shape}};
 }
 
+// A move for each entry of a short list that names rows only.
+std::any moves_of_list(const Rows& rows, const std::vector<int64_t>& list, const Dims& shape,
+                       const Dims& result) {
+  constexpr size_t kMostMoves = 64;
+  if (list.size() > kMostMoves) return {};
+  MovePlan plan{{}, {shape}, {result}, false, 0};
+  for (size_t i = 0; i < list.size(); ++i) {
+    const int64_t row = rows.from_end && list[i] < 0 ? list[i] + rows.size : list[i];
+    if (row < 0 || row >= rows.size) return {};
+    const Dims none = Dims::filled(shape.size(), 0);
+    Move move{0, 0, none, Dims::filled(shape.size(), 1), none, result};
+    move.from[rows.dim] = row;
+    move.to[rows.dim] = static_cast<int64_t>(i);
+    move.extent[rows.dim] = 1;
+    plan.moves.push_back(move);
+  }
+  return plan;
+}
+
 Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   int dim = select_dim(call);
   DType dtype = outputs[0].dtype;
@@ -157,9 +190,15 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
   plan.body = [rows, list](const LaneCall& lane) {
     take_rows(rows, lane, lane.inputs[1] ? lane.in<int64_t>(1) : list.data());
   };
-  if (!listed(call)) plan.item = take_rows_item(rows, 0, 1, dtype);
+  if (!listed(call)) {
+    const TakeRowsItem item = take_rows_item(rows, 0, 1, dtype);
+    plan.item = item;
+    plan.item_of_part = of_held_rows(rows, item);
+  }
   plan.items = element_count(outputs[0].shape);
-  return lane_kernel(plan, call, outputs);
+  Kernel kernel = lane_kernel(plan, call, outputs);
+  if (listed(call)) kernel.plan = moves_of_list(rows, list, input_shape(call, 0), outputs[0].shape);
+  return kernel;
 }
 
 std::vector<Strategy> select_strategies(const OpCall& call, const std::vector<TensorMeta>&,

@@ -11,11 +11,12 @@ namespace shardproof {
 // Runs the host's body on host memory, which throws an Error that says what is wrong.
 [[noreturn]] void tell_trouble(const LanePlan& plan, const LaneCall& on_host);
 
-// `count` indices for each of `outer` slices of [size, row] elements.
+// `count` indices for each of `outer` slices of [held, row] elements, which are entries `start` and
+// the next of `size`; those of others are 0.
 struct TakeRowsItem {
   static constexpr bool kChecks = true;
   int data = 0, index = 1;  // inputs
-  int64_t size, count, row, bytes;
+  int64_t size, start, held, count, row, bytes;
   bool from_end = false;  // -1 is the last row
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
@@ -25,8 +26,10 @@ struct TakeRowsItem {
       *lane.trouble = 1;
       return;
     }
-    const int64_t from = (slice / count * size + found) * row + item % row;
-    copy_word(lane.inputs[data] + from * bytes, lane.outputs[0] + item * bytes, bytes);
+    const int64_t from = (slice / count * held + found - start) * row + item % row;
+    const bool here = found >= start && found < start + held;
+    copy_or_clear(here ? lane.inputs[data] + from * bytes : nullptr, lane.outputs[0] + item * bytes,
+                  bytes);
   }
 };
 
@@ -34,7 +37,7 @@ struct TakeRowsItem {
 struct TakeAlongItem {
   static constexpr bool kChecks = true;
   int dims, dim;
-  int64_t size, bytes;
+  int64_t size, start, held, bytes;                          // as above
   int64_t shape[Dims::kCapacity], strides[Dims::kCapacity];  // of the index; of the data
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
@@ -43,12 +46,14 @@ struct TakeAlongItem {
       *lane.trouble = 1;
       return;
     }
-    int64_t at = value * strides[dim], rest = item;
+    int64_t at = (value - start) * strides[dim], rest = item;
     for (int d = dims - 1; d >= 0; --d) {
       at += d == dim ? 0 : rest % shape[d] * strides[d];
       rest /= shape[d];
     }
-    copy_word(lane.inputs[0] + at * bytes, lane.outputs[0] + item * bytes, bytes);
+    const bool here = value >= start && value < start + held;
+    copy_or_clear(here ? lane.inputs[0] + at * bytes : nullptr, lane.outputs[0] + item * bytes,
+                  bytes);
   }
 };
 

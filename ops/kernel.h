@@ -52,6 +52,8 @@ struct Kernel {
   // What the kernel does, as the plan of its family; kernels for a device are made from it
   // (device_kernels.h). Empty: it runs on the host only.
   std::any plan = {};
+  // Of a device kernel: whether it can do these parts of a whole. Empty: none.
+  std::function<bool(const ShardInfo&)> takes_shards = {};
 };
 
 }  // namespace shardproof

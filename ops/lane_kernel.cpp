@@ -40,6 +40,11 @@ Runs LaneCall::owned_output(int output, int dim) const {
       shard->ranks[static_cast<size_t>(lane)], dim);
 }
 
+std::optional<Run> single_run(const Runs& runs) {
+  if (runs.size() > 1) return std::nullopt;
+  return runs.empty() ? Run{0, 0} : runs.front();
+}
+
 int64_t local_index(const Runs& runs, int64_t index) {
   int64_t before = 0;
   for (const Run& run : runs) {

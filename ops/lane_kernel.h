@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "shardproof/ops/op.h"
 
@@ -40,6 +41,9 @@ struct LanePlan {
   // may have a `finish`, that runs when all are done.
   std::any item = {};
   int64_t items = 0;
+  // The item of a lane that has a part of the whole; empty where items are for whole tensors only,
+  // or cannot do this part.
+  std::function<std::any(const LaneCall&)> item_of_part = {};
 };
 
 template <typename Item>
@@ -59,6 +63,8 @@ void set_items(LanePlan& plan, const Item& item, int64_t items) {
   };
 }
 
+// The one run of a dim that a lane has, of no length when it has nothing; none: there are several.
+std::optional<Run> single_run(const Runs& runs);
 // Position of a global index among the runs a lane owns; -1: another lane's.
 int64_t local_index(const Runs& runs, int64_t index);
 

@@ -6,6 +6,7 @@
 #include "shardproof/localtensor/rng.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/creation.h"
+#include "shardproof/ops/draw_items.h"
 #include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
@@ -82,11 +83,52 @@ void draw_stretch(const DrawPlan& plan, uint64_t from, int64_t count, std::byte*
   }
 }
 
-Kernel prepare_draw(const Row& row, const OpCall& call) {
+// The block of a tensor that a lane holds, none when it is several; without a spec, all of it.
+std::optional<GlobalBlock> block_of(const Dims& local, const Spec* spec, int64_t rank) {
+  GlobalBlock block;
+  block.dims = local.size();
+  const Dims strides = contiguous_strides(spec != nullptr ? spec->shape() : local);
+  for (int d = 0; d < local.size(); ++d) {
+    const std::optional<Run> run =
+        spec != nullptr ? single_run(spec->owned(rank, d)) : Run{0, local[d]};
+    if (!run) return std::nullopt;
+    block.size[d] = local[d];
+    block.start[d] = run->start;
+    block.strides[d] = strides[d];
+  }
+  return block;
+}
+
+// An item for each element of the output; a tensor input lies as the output does.
+template <typename Item>
+LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, DType computed) {
+  LanePlan plan{std::move(inputs), {computed}, 0, {}};
+  item.block = *block_of(shape, nullptr, 0);
+  plan.item = item;
+  plan.items = element_count(shape);
+  plan.item_of_part = [item, shape](const LaneCall& lane) mutable -> std::any {
+    const Spec& spec = lane.shard->outputs->front();
+    const std::optional<GlobalBlock> block =
+        block_of(shape, &spec, lane.shard->ranks[static_cast<size_t>(lane.lane)]);
+    if (!block) return {};
+    item.block = *block;
+    return item;
+  };
+  return plan;
+}
+
+Kernel prepare_draw(const Row& row, const OpCall& call, const Dims& output) {
   const DrawPlan plan{row.draw, number_or(call, row.first, row.first_default),
                       number_or(call, row.second, row.second_default), rng_of(call)};
   Kernel kernel;
   kernel.accepts_strides = true;
+  if (row.draw != Draw::normal) {
+    const bool whole = row.draw == Draw::integer;
+    const DrawItem item{{}, plan.rng, whole, plan.first, plan.second};
+    std::vector<DType> inputs;  // whose shape is taken; nothing reads them
+    for (const TensorMeta& input : call.inputs) inputs.push_back(input.dtype);
+    kernel.plan = plan_of_items(item, output, std::move(inputs), whole ? DType::i64 : DType::f64);
+  }
   kernel.run = [plan](const KernelCall& run) {
     const LaneView& out = run.outputs->front();
     const int64_t bytes = size_of(out.dtype);
@@ -123,8 +165,8 @@ OpRecord draw_record(const Row& row) {
                     {row.second, ParamKind::number, false, row.second_default}});
   for (const Param& param : seed_params()) op.params.push_back(param);
   op.infer = [&row](const OpCall& call) { return infer_draw(row, call); };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
-    return prepare_draw(row, call);
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    return prepare_draw(row, call, outputs[0].shape);
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return creation_strategies(call, outputs[0], LocalForm::shard);
@@ -175,6 +217,8 @@ Kernel prepare_dropout(const OpCall& call) {
   const double p = number_or(call, "p", 0.5);
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
+  const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
+  kernel.plan = plan_of_items(item, input_shape(call, 0), {DType::f64}, DType::f64);
   kernel.run = [plan](const KernelCall& run) {
     const LaneView& x = run.inputs->front();
     const LaneView& out = run.outputs->front();

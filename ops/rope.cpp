@@ -103,8 +103,14 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
     with_float(compute, [&](auto zero) { turn<decltype(zero)>(rope, lane); });
   };
   with_float(compute, [&](auto zero) {
-    plan.item =
-        RopeItem<decltype(zero)>{rope.seq, rope.half, rope.offset, call.attrs->number("base")};
+    using Item = RopeItem<decltype(zero)>;
+    const Item item{rope.seq, rope.half, rope.offset, call.attrs->number("base")};
+    plan.item = item;
+    plan.item_of_part = [item, dim = rope.seq_dim](const LaneCall& lane) -> std::any {
+      const std::optional<Run> own = single_run(lane.owned_input(0, dim));
+      if (!own) return {};
+      return Item{item.seq, item.half, item.offset + own->start, item.base};
+    };
     plan.items = rope.outer * rope.seq * rope.half;
   });
   return lane_kernel(plan, call, outputs);

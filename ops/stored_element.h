@@ -107,4 +107,10 @@ constexpr void copy_word(const std::byte* from, std::byte* to, int64_t bytes) {
   }
 }
 
+// Null: zeros.
+constexpr void copy_or_clear(const std::byte* from, std::byte* to, int64_t bytes) {
+  const Word16 zeros{};
+  copy_word(from != nullptr ? from : reinterpret_cast<const std::byte*>(&zeros), to, bytes);
+}
+
 }  // namespace shardproof

@@ -4,6 +4,7 @@
 
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/shared_items.h"
+#include "shardproof/ops/draw_items.h"
 #include "shardproof/ops/index_items.h"
 #include "shardproof/ops/rope_item.h"
 #include "shardproof/ops/running_item.h"
@@ -70,8 +71,9 @@ class ItemRun {
   }
 
   template <typename Item>
-  void run(const Item& item, int64_t items) const {
+  void run(int64_t items) const {
     for (int64_t lane = 0; lane < call_.lanes; ++lane) {
+      const Item item = item_of<Item>(lane);
       Operands operands{{}, {}, call_.workspace, nullptr};
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Converted& in = inputs_[i];
@@ -82,7 +84,7 @@ class ItemRun {
       }
       for (size_t i = 0; i < outputs_.size(); ++i) operands.outputs[i] = outputs_[i].at(lane);
       if constexpr (kChecks<Item>)
-        run_checked(item, items, operands);
+        run_checked(item, items, operands, lane);
       else if (items > 0)
         launch_items(call_, item, items, operands);
       if constexpr (kFinishes<Item>) launch(call_.stream, 1, FinishBody<Item>{item, operands});
@@ -93,9 +95,17 @@ class ItemRun {
   }
 
  private:
+  template <typename Item>
+  Item item_of(int64_t lane) const {
+    if (call_.shard == nullptr) return std::any_cast<const Item&>(plan_.item);
+    LaneCall part;
+    part.lane = lane;
+    part.shard = call_.shard;
+    return std::any_cast<Item>(plan_.item_of_part(part));
+  }
   // Waits for the answer; with trouble, the host's body has the words for it.
   template <typename Item>
-  void run_checked(const Item& item, int64_t items, Operands operands) const {
+  void run_checked(const Item& item, int64_t items, Operands operands, int64_t lane) const {
     if (items == 0) return;
     std::byte* flag = call_.memory->allocate(kFlagBytes);
     operands.trouble = reinterpret_cast<int64_t*>(flag);
@@ -104,9 +114,9 @@ class ItemRun {
     int64_t trouble = 0;
     call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble), flag, kFlagBytes);
     call_.memory->release(flag, kFlagBytes);
-    if (trouble != 0) complain(operands.inputs);
+    if (trouble != 0) complain(operands.inputs, lane);
   }
-  void complain(const std::array<const std::byte*, Operands::kMost>& inputs) const {
+  void complain(const std::array<const std::byte*, Operands::kMost>& inputs, int64_t lane) const {
     std::array<std::vector<std::byte>, Operands::kMost> contents;
     std::array<const std::byte*, Operands::kMost> on_host{};
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -118,10 +128,12 @@ class ItemRun {
     }
     std::vector<std::byte> result(static_cast<size_t>(outputs_.front().bytes()) + 1);
     std::array<std::byte*, 1> results{result.data()};
-    LaneCall lane;
-    lane.inputs = on_host.data();
-    lane.outputs = results.data();
-    tell_trouble(plan_, lane);
+    LaneCall call;
+    call.lane = lane;
+    call.shard = call_.shard;
+    call.inputs = on_host.data();
+    call.outputs = results.data();
+    tell_trouble(plan_, call);
   }
   Converted take(const LaneView& view, DType used) const {
     Converted converted{&view, used, nullptr};
@@ -140,6 +152,15 @@ class ItemRun {
   std::vector<Converted> inputs_, outputs_;
 };
 
+bool takes_parts(const LanePlan& plan, const ShardInfo& shard) {
+  LaneCall part;
+  part.shard = &shard;
+  for (const int64_t lanes = static_cast<int64_t>(shard.ranks.size()); part.lane < lanes;
+       ++part.lane)
+    if (!plan.item_of_part(part).has_value()) return false;
+  return true;
+}
+
 using ItemTable = std::map<std::type_index, std::function<Kernel(const LanePlan&)>>;
 
 template <typename Item>
@@ -148,8 +169,10 @@ void add_item(ItemTable& table) {
     Kernel kernel;
     if constexpr (kFinishes<Item>) kernel.workspace_bytes = plan.scratch_bytes;
     kernel.run = [plan](const KernelCall& call) {
-      ItemRun(call, plan).run(std::any_cast<const Item&>(plan.item), plan.items);
+      ItemRun(call, plan).template run<Item>(plan.items);
     };
+    if (plan.item_of_part)
+      kernel.takes_shards = [plan](const ShardInfo& shard) { return takes_parts(plan, shard); };
     return kernel;
   };
 }
@@ -168,6 +191,8 @@ void KernelFamilies<Target>::add_items(DeviceKernels& kernels) {
   add_item<TakeRowsItem>(table);
   add_item<TakeAlongItem>(table);
   add_item<OneHotItem>(table);
+  add_item<DrawItem>(table);
+  add_item<DropoutItem>(table);
   add_item<ScatterAlongItem>(table);
   add_item<RunningItem<float>>(table);
   add_item<RunningItem<double>>(table);

@@ -103,7 +103,7 @@ struct Scores {
   T *scores, *largest, *sums;
 
   constexpr int64_t seen(int64_t line) const {
-    return item.a.seen_from((first + line) % item.a.queries);
+    return item.a.seen_from(item.a.first_query + (first + line) % item.a.queries);
   }
   constexpr T operator()(int64_t line, int64_t key) const {
     return scores[line * item.a.keys + key];
