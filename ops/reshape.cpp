@@ -83,6 +83,10 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   kernel.accepts_strides = true;
   Dims shape = input_shape(call, 0), dense = contiguous_strides(shape);
   int64_t bytes = size_of(outputs[0].dtype);
+  // The result is the input's elements in order, whatever its shape.
+  kernel.plan = ViewCopyPlan{[shape](const Dims& strides) {
+    return ViewLayout{0, shape, strides};
+  }};
   kernel.run = [=](const KernelCall& k) {
     const LaneView &in = (*k.inputs)[0], &out = (*k.outputs)[0];
     for (int64_t lane = 0; lane < k.lanes; ++lane)

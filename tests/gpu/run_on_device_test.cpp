@@ -30,9 +30,21 @@ TEST(RunOnDevice, SaysWhichOpsStayedOnTheHost) {
   const Ran dense = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=cuda");
   EXPECT_EQ(dense.code, 0);
   EXPECT_EQ(dense.out.find("on the host"), std::string::npos) << dense.out;
-  const Ran loss = run_tool(stand_in.api(), "layers/vocab_cross_entropy.json", "--device=cuda");
-  EXPECT_EQ(loss.code, 0);
-  EXPECT_NE(loss.out.find("on the host: "), std::string::npos) << loss.out;
+  const Ran algebra = run_tool(stand_in.api(), "layers/linear_algebra.json", "--device=cuda");
+  EXPECT_EQ(algebra.code, 0);
+  EXPECT_NE(algebra.out.find("on the host: "), std::string::npos) << algebra.out;
+  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+}
+
+// Where the rows of a table are cut, each rank's kernel knows which ones are its own.
+TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
+  const StandIn stand_in;
+  for (const char* scenario : {"layers/vocab_embedding.json", "layers/attention_heads.json",
+                               "layers/parts_of_the_whole.json"}) {
+    const Ran ran = run_tool(stand_in.api(), scenario, "--device=cuda");
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_EQ(ran.out.find("on the host"), std::string::npos) << ran.out;
+  }
   EXPECT_EQ(stand_in.bytes_in_use(), 0);
 }
 
