@@ -43,19 +43,18 @@ bool MessagePipe::has_unsent() {
 }
 
 void MessagePipe::write_some() {
-  size_t sent = 0;
-  while (sent < unsent_.size()) {
-    const ssize_t n =
-        ::send(socket_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent_ < unsent_.size()) {
+    const ssize_t n = ::send(socket_, unsent_.data() + sent_, unsent_.size() - sent_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (n < 0) {  // nobody reads it any more; receive says so
-      unsent_.clear();
-      return;
-    }
-    sent += static_cast<size_t>(n);
+    // Nobody reads it any more; receive says so.
+    sent_ = n < 0 ? unsent_.size() : sent_ + static_cast<size_t>(n);
   }
-  unsent_.erase(0, sent);
+  // A socket takes little of a large message at a time: what stays is moved when it is less.
+  if (sent_ < unsent_.size() - sent_) return;
+  unsent_.erase(0, sent_);
+  sent_ = 0;
 }
 
 void MessagePipe::read_more() {
