@@ -153,7 +153,8 @@ void print_refusals(const RunResult& result) {
       const std::string which = one.name.empty() ? "" : fmt::format(" (case {})", one.name);
       print_error(Error(one.error->kind(), one.error->message() + which, one.error->where()));
     }
-  if (count > kShown) fmt::print(stderr, "and {} cases more\n", count - kShown);
+  if (count > kShown)
+    std::fputs(fmt::format("and {} cases more\n", count - kShown).c_str(), stderr);
 }
 
 int64_t most_ranks(const std::vector<Scenario>& scenarios) {
