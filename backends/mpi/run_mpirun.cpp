@@ -18,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr uint64_t kOwnFiles = uint64_t{16} << 20;      // of Open MPI, which takes half of it
 constexpr uint64_t kSharedMemory = uint64_t{64} << 20;  // a process, with room to spare
 
 class Mpirun : public Starter {
@@ -28,7 +29,8 @@ class Mpirun : public Starter {
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const uint64_t shared = kSharedMemory * static_cast<uint64_t>(processes);
-    folder_ = std::make_unique<RunFolder>(options_.host_file ? 0 : shared);
+    folder_ =
+        std::make_unique<RunFolder>(RunFolder::Needs{kOwnFiles, options_.host_file ? 0 : shared});
     std::vector<std::string> words = words_of(processes);
     for (std::string& word : folder_->worker_words(options_)) words.push_back(std::move(word));
     words.push_back(address);

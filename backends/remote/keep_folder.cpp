@@ -48,18 +48,24 @@ std::string new_folder(const std::string& below) {
 
 }  // namespace
 
-RunFolder::RunFolder(uint64_t shared_bytes) {
+RunFolder::RunFolder(const Needs& needs) {
   std::error_code failed;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
   if (failed)
     throw Error(ErrorKind::io, fmt::format("the folder for temporary files: {}; TMPDIR names it",
                                            failed.message()));
+  if (!has_room(temporary.c_str(), needs.bytes))
+    throw Error(ErrorKind::io,
+                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
+                            "another folder",
+                            temporary.string(), needs.bytes >> 20));
   path_ = new_folder(temporary.string());
   if (path_.empty())
     throw Error(ErrorKind::io, fmt::format("{}: no folder for temporary files can be made there: "
                                            "{}; TMPDIR names another",
                                            temporary.string(), std::strerror(errno)));
-  if (shared_bytes != 0 && has_room(kMemory, shared_bytes)) shared_path_ = new_folder(kMemory);
+  if (needs.shared_bytes != 0 && has_room(kMemory, needs.shared_bytes))
+    shared_path_ = new_folder(kMemory);
   keep_janitor();
 }
 

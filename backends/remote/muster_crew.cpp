@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/coordinator.h"
 #include "shardproof/backends/remote/rendezvous.h"
 
@@ -140,11 +141,16 @@ milliseconds Coordinator::start_time() const {
                   std::chrono::duration_cast<milliseconds>(timeout));
 }
 
-// Throws when they could not even be started.
+// Throws when they could not even be started, as when one of them ends by itself: that says nothing
+// about the program.
 std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
   std::optional<Loss> loss = find_loss();
   const std::optional<std::string> words = starter_->ended();
   if (words && !loss) throw Error(ErrorKind::io, "the processes could not be started: " + *words);
+  if (loss && loss->words.starts_with("has ended with"))
+    throw Error(ErrorKind::io,
+                fmt::format("process {} could not be started: it {} and says: {}", loss->process,
+                            loss->words, first_words(starter_->output())));
   if (!loss && now() - since > start_time()) loss = first_absent();
   if (loss && options_.place && now() - since > start_time())
     throw Error(ErrorKind::io, fmt::format("process {} {}", loss->process, loss->words));

@@ -13,8 +13,12 @@ namespace shardproof {
 
 class RunFolder {
  public:
-  // With room for so many bytes of shared memory; 0: nothing is shared.
-  explicit RunFolder(uint64_t shared_bytes = 0);
+  struct Needs {
+    uint64_t bytes = 0;         // of files
+    uint64_t shared_bytes = 0;  // of memory; 0: nothing is shared
+  };
+  // Error(io) when there can be none, or one with too little room.
+  explicit RunFolder(const Needs& needs);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
