@@ -89,11 +89,11 @@ void print_error(const Error& error) {
 }
 
 // mpirun gives each process a terminal of its own, and passes on what comes out of it to wherever
-// its own output goes.
+// its own output goes. Looked at before a run forgets who has started this process.
 bool stdout_is_terminal() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
-    if (std::getenv(name) != nullptr) return false;
-  return isatty(STDOUT_FILENO) == 1;
+  static const bool is_terminal = std::getenv("OMPI_COMM_WORLD_RANK") == nullptr &&
+                                  std::getenv("PMIX_RANK") == nullptr && isatty(STDOUT_FILENO) == 1;
+  return is_terminal;
 }
 
 namespace {
@@ -112,6 +112,7 @@ int cli_main(int argc, const char* const* argv, const Registries& registries) {
   // A file that grows over its limit is an error to tell, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
   hold_standard_streams();
+  stdout_is_terminal();
   try {
     return dispatch(words, registries);
   } catch (const Error& error) {

@@ -17,7 +17,8 @@ constexpr uint64_t kLongest = uint64_t{1} << 40;  // of one message
 
 }  // namespace
 
-MessagePipe::MessagePipe(int socket) : socket_(socket) {
+// Nothing is written to the chunk but what comes: whoever waits asks again and again.
+MessagePipe::MessagePipe(int socket) : socket_(socket), chunk_(new char[kChunk]) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   fcntl(socket_, F_SETFD, FD_CLOEXEC);
 }
@@ -63,10 +64,8 @@ void MessagePipe::read_more() {
     taken_ = 0;
   }
   while (!closed_) {
-    const size_t old = received_.size();
-    received_.resize(old + kChunk);
-    const ssize_t n = ::recv(socket_, received_.data() + old, kChunk, MSG_DONTWAIT);
-    received_.resize(old + static_cast<size_t>(n > 0 ? n : 0));
+    const ssize_t n = ::recv(socket_, chunk_.get(), kChunk, MSG_DONTWAIT);
+    if (n > 0) received_.append(chunk_.get(), static_cast<size_t>(n));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) closed_ = true;
