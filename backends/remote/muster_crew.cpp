@@ -18,6 +18,7 @@ constexpr int kMostAtOnce = 256;  // messages
 constexpr milliseconds kStartTime{30000};
 constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
 constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
+constexpr milliseconds kStarterEnds{100};
 
 WireWriter message_of(Order kind) {
   WireWriter message;
@@ -380,11 +381,14 @@ void Coordinator::hear_keepers() {
     }
 }
 
-// A keeper speaks a moment later than the worker's pipe is closed.
+// A keeper speaks a moment later than the worker's pipe is closed; when it has gone too, who
+// started both may be about to.
 std::string Coordinator::end_words(int process) {
   const CrewMember& member = members_[static_cast<size_t>(process)];
-  const Clock::time_point limit = Clock::now() + kLastWords;
-  while (member.state.empty() && !member.keeper->closed() && Clock::now() < limit) {
+  Clock::time_point limit = Clock::now() + kLastWords;
+  while (member.state.empty() && Clock::now() < limit) {
+    if (member.keeper->closed() && starter_->ended()) break;
+    if (member.keeper->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
     std::this_thread::sleep_for(milliseconds(5));
     hear_keepers();
   }
