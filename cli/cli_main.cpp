@@ -1,5 +1,6 @@
 #include "shardproof/cli/cli.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -83,23 +84,35 @@ void print_error(const Error& error) {
   size_t lines = 0;
   for (std::string line; std::getline(in, line) && lines < kMaxErrorLines; ++lines) {
     if (line.size() > kMaxErrorColumns) line = line.substr(0, kMaxErrorColumns) + "...";
-    fmt::print(stderr, "{}\n", line);
+    std::fputs((line + "\n").c_str(), stderr);  // where it cannot be told the exit code still is
   }
 }
 
 // mpirun gives each process a terminal of its own, and passes on what comes out of it to wherever
-// its own output goes.
+// its own output goes. Looked at before a run forgets who has started this process.
 bool stdout_is_terminal() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
-    if (std::getenv(name) != nullptr) return false;
-  return isatty(STDOUT_FILENO) == 1;
+  static const bool is_terminal = std::getenv("OMPI_COMM_WORLD_RANK") == nullptr &&
+                                  std::getenv("PMIX_RANK") == nullptr && isatty(STDOUT_FILENO) == 1;
+  return is_terminal;
 }
+
+namespace {
+
+// Who starts this without standard streams must not find reports in the next file that is opened.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
+}
+
+}  // namespace
 
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
   const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
   set_repeat_command(joined(words));
   // A file that grows over its limit is an error to tell, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
+  hold_standard_streams();
+  stdout_is_terminal();
   try {
     return dispatch(words, registries);
   } catch (const Error& error) {

@@ -103,6 +103,12 @@ int gpus_per_process(const po::variables_map& given) {
   return gpus;
 }
 
+int possible_processes(int processes) {
+  if (processes < 1 || processes > kMost)
+    throw_bad_input("--processes must be between 1 and {}", kMost);
+  return processes;
+}
+
 void use_library(Registries& registries, const po::variables_map& given) {
   if (!given.count("nccl-library")) return;
   const std::string path = given["nccl-library"].as<std::string>();
@@ -148,9 +154,7 @@ CrewOptions read_crew(const CrewRequest& request) {
   CrewOptions crew;
   crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
   read_gpus(crew, given);
-  crew.processes = read_processes(request, crew.gpus_per_process);
-  if (crew.processes < 1 || crew.processes > kMost)
-    throw_bad_input("--processes must be between 1 and {}", kMost);
+  crew.processes = possible_processes(read_processes(request, crew.gpus_per_process));
   if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
   crew.order = request.order;
   crew.terms = request.terms;

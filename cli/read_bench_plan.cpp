@@ -72,21 +72,29 @@ DType read_dtype(const std::string& text) {
 }
 
 Reduction read_reduction(const po::variables_map& given, const Collective& c) {
-  try {
-    const Reduction reduction = parse_reduction(word(given, "op"));
-    if (reduction.op == ReduceOp::norm || reduction.op == ReduceOp::premul_sum)
-      throw_bad_input("{} is not measured", to_string(reduction));
-    if (reduces(c.kind)) check_reduction(reduction, c.dtype);
-    return reduction;
-  } catch (const Error& error) {
-    throw_bad_input("--op: {}", error.message());
+  constexpr ReduceOp kMeasured[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                                    ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
+  const std::string text = word(given, "op");
+  NearestName nearest(text);
+  for (const ReduceOp op : kMeasured) {
+    nearest.offer(name(op));
+    if (text != name(op)) continue;
+    try {
+      if (reduces(c.kind)) check_reduction({op}, c.dtype);
+    } catch (const Error& error) {
+      throw_bad_input("--op: {}", error.message());
+    }
+    return {op};
   }
+  throw_bad_input("--op: expected sum, prod, min, max, avg, band, bor or bxor, found \"{}\"{}",
+                  text, nearest.hint());
 }
 
 int64_t read_ranks(const po::variables_map& given) {
   constexpr int kByDefault = 2;
   const int gpus = gpus_per_process(given);
-  if (!given.count("ranks") && given.count("processes")) return given["processes"].as<int>() * gpus;
+  if (!given.count("ranks") && given.count("processes"))
+    return int64_t{possible_processes(given["processes"].as<int>())} * gpus;
   if (!given.count("ranks"))
     return processes_beside() > 0 ? processes_beside() * gpus : std::max(kByDefault, gpus);
   return read_number(given, "ranks", 1, 1 << 20);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <sstream>
 
 #include "shardproof/cli/detail/command.h"
@@ -147,13 +148,16 @@ bool all_refused(const RunResult& result) {
 void print_refusals(const RunResult& result) {
   constexpr int kShown = 5;
   int count = 0;
+  std::set<std::string> said;  // several backends refuse the same
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases) {
-      if (++count > kShown) continue;
       const std::string which = one.name.empty() ? "" : fmt::format(" (case {})", one.name);
-      print_error(Error(one.error->kind(), one.error->message() + which, one.error->where()));
+      const Error error(one.error->kind(), one.error->message() + which, one.error->where());
+      if (!said.insert(error.what()).second || ++count > kShown) continue;
+      print_error(error);
     }
-  if (count > kShown) fmt::print(stderr, "and {} cases more\n", count - kShown);
+  if (count > kShown)
+    std::fputs(fmt::format("and {} cases more\n", count - kShown).c_str(), stderr);
 }
 
 int64_t most_ranks(const std::vector<Scenario>& scenarios) {

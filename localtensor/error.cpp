@@ -93,10 +93,11 @@ void set_repeat_command(std::string command) { repeat_command() = std::move(comm
 void internal_failure(const char* file, int line, const char* condition,
                       const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "shardproof: internal error at {}:{}: {}\n  {}\n", file, line, condition,
-             message);
-  fmt::print(stderr, "  this is a bug of shardproof, not of the scenario; please report it\n");
-  if (!repeat_command().empty()) fmt::print(stderr, "  repeat  {}\n", repeat_command());
+  std::string text = fmt::format("shardproof: internal error at {}:{}: {}\n  {}\n", file, line,
+                                 condition, message);
+  text += "  this is a bug of shardproof, not of the scenario; please report it\n";
+  if (!repeat_command().empty()) text += fmt::format("  repeat  {}\n", repeat_command());
+  std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
   // No destructors: after a broken invariant they may hang or hide the first failure.
   std::_Exit(3);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "shardproof/localtensor/collective.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/sim/mismatch.h"
 #include "shardproof/sim/record_order.h"
@@ -26,14 +27,21 @@ History history_of(const std::vector<Record>& records, int32_t rank,
   return history;
 }
 
+// What a member brings to an all_to_all_v is its own.
 bool alike(const Record& a, const Record& b) {
+  const bool own_sizes = a.kind == name(CollectiveKind::all_to_all_v);
   return a.kind == b.kind && a.group == b.group && a.reduction == b.reduction &&
-         a.dtype == b.dtype && a.sizes == b.sizes;
+         a.dtype == b.dtype && (own_sizes || a.sizes == b.sizes);
 }
 
 std::string text_of(const Record& record) {
   const std::string comma = record.reduction.empty() ? "" : record.reduction + ", ";
   return fmt::format("{}({}group={})", record.kind, comma, record.group);
+}
+
+std::string contents_of(const Record& record) {
+  const std::string_view dtype = record.dtype ? name(*record.dtype) : "";
+  return fmt::format("  {} x {}", dtype, fmt::join(record.sizes, " "));
 }
 
 std::string place_of(const Record& record) {
@@ -51,8 +59,14 @@ std::string word(int32_t rank, const History& odd, int32_t other, const History&
   if (same(at + 1, at) || at + 1 >= usual.size())
     return fmt::format("rank {} alone made  {}  before it{}", rank, text_of(*odd[at]),
                        place_of(*odd[at]));
-  return fmt::format("rank {} made  {}{}  where rank {} made  {}{}", rank, text_of(*odd[at]),
-                     place_of(*odd[at]), other, text_of(*usual[at]), place_of(*usual[at]));
+  // Calls that read alike differ in what they bring.
+  std::string mine = text_of(*odd[at]), theirs = text_of(*usual[at]);
+  if (mine == theirs) {
+    mine += contents_of(*odd[at]);
+    theirs += contents_of(*usual[at]);
+  }
+  return fmt::format("rank {} made  {}{}  where rank {} made  {}{}", rank, mine, place_of(*odd[at]),
+                     other, theirs, place_of(*usual[at]));
 }
 
 }  // namespace

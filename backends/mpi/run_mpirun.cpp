@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,13 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr uint64_t kOwnFiles = uint64_t{16} << 20;      // of Open MPI, which takes half of it
 constexpr uint64_t kSharedMemory = uint64_t{64} << 20;  // a process, with room to spare
-
-bool has_room(const char* folder, uint64_t bytes) {
-  struct statvfs room {};
-  if (::statvfs(folder, &room) != 0) return false;
-  return static_cast<uint64_t>(room.f_bavail) * room.f_frsize >= bytes;
-}
 
 class Mpirun : public Starter {
  public:
@@ -34,7 +28,9 @@ class Mpirun : public Starter {
 
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    folder_ = std::make_unique<RunFolder>();
+    const uint64_t shared = kSharedMemory * static_cast<uint64_t>(processes);
+    folder_ =
+        std::make_unique<RunFolder>(RunFolder::Needs{kOwnFiles, options_.host_file ? 0 : shared});
     std::vector<std::string> words = words_of(processes);
     for (std::string& word : folder_->worker_words(options_)) words.push_back(std::move(word));
     words.push_back(address);
@@ -59,6 +55,8 @@ class Mpirun : public Starter {
       return fmt::format("mpirun was killed by signal {}", WTERMSIG(*status_));
     if (WEXITSTATUS(*status_) == kNotFoundExit && output_.empty())
       return "mpirun was not found; install openmpi-bin";
+    if (output_.empty())
+      return fmt::format("mpirun has ended with exit code {}", WEXITSTATUS(*status_));
     return "mpirun says: " + first_words(output_);
   }
 
@@ -77,7 +75,7 @@ class Mpirun : public Starter {
     }
     const Clock::time_point soon = Clock::now() + milliseconds(1000);
     while (!ended() && Clock::now() < soon) std::this_thread::sleep_for(milliseconds(2));
-    ::kill(child_, SIGKILL);
+    if (!status_) ::kill(child_, SIGKILL);
     while (!ended()) std::this_thread::sleep_for(milliseconds(1));
     endings.kill_all(address_, 0);
     const Clock::time_point limit = Clock::now() + milliseconds(3000);
@@ -110,8 +108,8 @@ class Mpirun : public Starter {
     set("btl_vader_single_copy_mechanism", "none");  // needs rights that containers do not give
     set("mpi_yield_when_idle", "1");
     set("orte_tmpdir_base", folder_->path());
-    const uint64_t needed = kSharedMemory * static_cast<uint64_t>(processes);
-    if (!has_room("/dev/shm", needed)) set("btl_vader_backing_directory", folder_->path());
+    // Files of its own would stay in memory when it is killed.
+    if (!options_.host_file) set("btl_vader_backing_directory", folder_->shared_path());
     return words;
   }
 

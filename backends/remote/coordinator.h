@@ -10,6 +10,7 @@
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/detail/attended_clock.h"
 #include "shardproof/backends/remote/flight_page.h"
 #include "shardproof/backends/remote/meeting_place.h"
 #include "shardproof/backends/remote/message_pipe.h"
@@ -40,9 +41,9 @@ struct CrewMember {
   pid_t pid = 0;
   bool joined = false;  // it has come together with the others
   bool case_done = false;
-  bool has_more = false;                   // messages that have come and were not heard yet
-  Clock::time_point heard = Clock::now();  // anything at all
-  int64_t executed = 0;                    // orders, of the world under way
+  bool has_more = false;    // messages that have come and were not heard yet
+  Clock::time_point heard;  // anything at all, as the coordinator's time goes
+  int64_t executed = 0;     // orders, of the world under way
   Activity activity = Activity::computes;
 };
 
@@ -78,7 +79,9 @@ class Coordinator : public Crew {
   void listen(std::chrono::milliseconds time, const Hear& hear);
   // A member that has ended, is stopped, or says nothing any more.
   std::optional<Loss> find_loss();
-  bool waits_too_long(CrewMember::Clock::time_point since) const;
+  // Its own time, in which waiting is counted.
+  CrewMember::Clock::time_point now() { return clock_.now(); }
+  bool waits_too_long(CrewMember::Clock::time_point since);
   // Teams that the transport has to form before they exchange something, once each.
   std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);
@@ -107,6 +110,7 @@ class Coordinator : public Crew {
 
   CrewOptions options_;
   std::unique_ptr<Starter> starter_;
+  AttendedClock clock_;
   std::vector<CrewMember> members_;
   std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
   std::optional<Loss> early_;                           // while they came together

@@ -1,6 +1,6 @@
 // What is told when a process was lost: who, how, and who waited for its ranks.
 #include <algorithm>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "shardproof/backends/remote/detail/judging_world.h"
@@ -34,7 +34,7 @@ void JudgingWorld::watch() {
   if ((loss_ = crew_.find_loss())) return;
   for (size_t i = 0; i < hosts_.size(); ++i)
     if (crew_.members()[i].activity == Activity::computes && hosts_[i].under_way.empty())
-      moved_ = Clock::now();
+      moved_ = crew_.now();
   if (!crew_.waits_too_long(moved_)) return;
   for (size_t i = 0; i < hosts_.size(); ++i)
     if (!hosts_[i].under_way.empty()) {
@@ -56,9 +56,9 @@ void JudgingWorld::wait_for_survivors() {
     }
     return false;
   };
-  moved_ = Clock::now();
+  moved_ = crew_.now();
   break_groups();
-  while ((computes() || Clock::now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
+  while ((computes() || crew_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
 }
 
 // Whether ranks of others wait in it for the lost process; they are written down then.
@@ -99,12 +99,14 @@ bool JudgingWorld::describe_waiting(const GateEvent& event, Standstill& still) c
 std::vector<Finding> JudgingWorld::calls_under_way() {
   Standstill still;
   still.world = options_.ranks;
-  std::set<const GateEvent*> seen;
+  std::map<const GateEvent*, bool> seen;  // whether somebody waits in it
   for (size_t i = 0; i < hosts_.size(); ++i)
     for (const std::shared_ptr<const GateEvent>& event : hosts_[i].under_way) {
       if (static_cast<int>(i) == loss_->process) break;  // nobody knows how far it came
-      if (!event || !seen.insert(event.get()).second) continue;
-      if (describe_waiting(*event, still)) break;  // what comes after it waits for it
+      if (!event) continue;
+      const auto [at, first] = seen.emplace(event.get(), false);
+      if (first) at->second = describe_waiting(*event, still);
+      if (at->second) break;  // what comes after it waits for it
     }
   return explain(still);
 }
@@ -160,9 +162,11 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
     std::erase_if(finding.details, [](const std::string& detail) {
       return detail.ends_with("  has died") || detail.ends_with("  was never started");
     });
+    // Who was lost before it had said anything is known by its number alone.
+    const std::string pid = loss_->pid == 0 ? "" : fmt::format("pid {}, ", loss_->pid);
     finding.details.push_back(
-        fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
-                    loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
+        fmt::format("process {} of {} ({}{}) {}", loss_->process, crew_.processes(), pid,
+                    lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
     if (std::string flight = last_flight(); !flight.empty())
       finding.details.push_back(std::move(flight));
     for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));

@@ -30,7 +30,7 @@ void JudgingWorld::remember(int process, Ticket own, Ticket theirs) {
 
 void JudgingWorld::hear(int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
-  moved_ = Clock::now();
+  moved_ = crew_.now();
   const Announce kind = static_cast<Announce>(in.number());
   switch (kind) {
     case Announce::want: {

@@ -1,9 +1,12 @@
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -15,48 +18,77 @@
 namespace shardproof {
 namespace {
 
+constexpr const char* kMemory = "/dev/shm";
+
+bool has_room(const char* folder, uint64_t bytes) {
+  struct statvfs room {};
+  if (::statvfs(folder, &room) != 0) return false;
+  return static_cast<uint64_t>(room.f_bavail) * room.f_frsize >= bytes;
+}
+
+// A folder of its own below that one; empty when there can be none, and errno says why.
+std::string new_folder(const std::string& below) {
+  std::string path = below + "/shardproof-XXXXXX";
+  return ::mkdtemp(path.data()) == nullptr ? "" : path;
+}
+
 // Only calls that are safe after a fork beside threads.
-[[noreturn]] void wait_and_remove(int line, const char* folder) {
+[[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
   ::setsid();  // a terminal's signals are for the others
   if (line > 0) ::close_range(0, static_cast<unsigned>(line) - 1, 0);
   ::close_range(static_cast<unsigned>(line) + 1, ~0u, 0);
   char word = 0;
-  ssize_t heard = 0;
-  while ((heard = ::read(line, &word, 1)) < 0 && errno == EINTR) {
+  while (::read(line, &word, 1) < 0 && errno == EINTR) {
   }
-  if (heard == 1) ::_exit(0);
   const timespec until_they_have_ended{0, 500'000'000};
   ::nanosleep(&until_they_have_ended, nullptr);
-  ::execlp("rm", "rm", "-rf", "--", folder, static_cast<char*>(nullptr));
+  ::execlp("rm", "rm", "-rf", "--", folder, shared, static_cast<char*>(nullptr));
   ::_exit(1);
 }
 
 }  // namespace
 
-// A process beside this one removes the folder when this one ends without a word, as killed ones
-// do.
-RunFolder::RunFolder() {
+RunFolder::RunFolder(const Needs& needs) {
   std::error_code failed;
-  path_ = (std::filesystem::temp_directory_path(failed) / "shardproof-XXXXXX").string();
-  if (failed || ::mkdtemp(path_.data()) == nullptr)
-    throw Error(ErrorKind::io, "no folder for temporary files could be made");
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
+  if (failed)
+    throw Error(ErrorKind::io, fmt::format("the folder for temporary files: {}; TMPDIR names it",
+                                           failed.message()));
+  if (!has_room(temporary.c_str(), needs.bytes))
+    throw Error(ErrorKind::io,
+                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
+                            "another folder",
+                            temporary.string(), needs.bytes >> 20));
+  path_ = new_folder(temporary.string());
+  if (path_.empty())
+    throw Error(ErrorKind::io, fmt::format("{}: no folder for temporary files can be made there: "
+                                           "{}; TMPDIR names another",
+                                           temporary.string(), std::strerror(errno)));
+  if (needs.shared_bytes != 0 && has_room(kMemory, needs.shared_bytes))
+    shared_path_ = new_folder(kMemory);
+  keep_janitor();
+}
+
+// A process beside this one removes the folders when this one ends and has not, as killed ones do.
+void RunFolder::keep_janitor() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   janitor_ = ::fork();
-  if (janitor_ == 0) wait_and_remove(ends[0], path_.c_str());
+  if (janitor_ == 0) wait_and_remove(ends[0], path_.c_str(), shared_path().c_str());
   ::close(ends[0]);
   line_ = ends[1];
 }
 
+// The other process may be stopped, and must not be waited for then.
 RunFolder::~RunFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(shared_path(), ignored);
   if (janitor_ > 0) {
-    const char word = 0;
-    ::send(line_, &word, 1, MSG_NOSIGNAL);
+    ::kill(janitor_, SIGKILL);
     ::waitpid(janitor_, nullptr, 0);
   }
   if (line_ >= 0) ::close(line_);
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 std::vector<std::string> RunFolder::worker_words(const CrewOptions& options) const {

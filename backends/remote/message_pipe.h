@@ -41,6 +41,8 @@ class MessagePipe {
   bool closed_ = false;
   std::mutex sending_;
   std::string unsent_;
+  size_t sent_ = 0;                // of unsent_
+  std::unique_ptr<char[]> chunk_;  // of what comes
   std::string received_;
   size_t taken_ = 0;  // of received_
 };

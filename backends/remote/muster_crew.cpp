@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/coordinator.h"
 #include "shardproof/backends/remote/rendezvous.h"
 
@@ -17,6 +18,7 @@ constexpr int kMostAtOnce = 256;  // messages
 constexpr milliseconds kStartTime{30000};
 constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
 constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
+constexpr milliseconds kStarterEnds{100};
 
 WireWriter message_of(Order kind) {
   WireWriter message;
@@ -94,6 +96,7 @@ void Coordinator::muster() {
   try {
     starter_->start(place->address(), options_.processes);
     members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
+    for (CrewMember& member : members_) member.heard = now();
     greet(*place);
     if (!early_) bring_together();
   } catch (const Error&) {
@@ -119,7 +122,7 @@ bool Coordinator::all_present() const {
 
 void Coordinator::greet(MeetingPlace& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
-  const Clock::time_point since = Clock::now();
+  const Clock::time_point since = now();
   while (!all_present() && !early_) {
     pollfd door{place.socket(), POLLIN, 0};
     if (::poll(&door, 1, guests.empty() ? 50 : 2) > 0)
@@ -129,18 +132,28 @@ void Coordinator::greet(MeetingPlace& place) {
         welcome(std::move(guest), *message);
     early_ = first_loss(since);
   }
-  for (CrewMember& member : members_) member.heard = Clock::now();
+  for (CrewMember& member : members_) member.heard = now();
 }
 
-milliseconds Coordinator::start_time() const { return options_.place ? kGatherTime : kStartTime; }
+// Who gives processes more time to move gives them as much to come.
+milliseconds Coordinator::start_time() const {
+  const std::chrono::duration<double> timeout(options_.timeout_seconds);
+  return std::max(options_.place ? kGatherTime : kStartTime,
+                  std::chrono::duration_cast<milliseconds>(timeout));
+}
 
-// Throws when they could not even be started.
+// Throws when they could not even be started, as when one of them ends by itself: that says nothing
+// about the program.
 std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
   std::optional<Loss> loss = find_loss();
   const std::optional<std::string> words = starter_->ended();
   if (words && !loss) throw Error(ErrorKind::io, "the processes could not be started: " + *words);
-  if (!loss && Clock::now() - since > start_time()) loss = first_absent();
-  if (loss && options_.place && Clock::now() - since > start_time())
+  if (loss && loss->words.starts_with("has ended with"))
+    throw Error(ErrorKind::io,
+                fmt::format("process {} could not be started: it {} and says: {}", loss->process,
+                            loss->words, first_words(starter_->output())));
+  if (!loss && now() - since > start_time()) loss = first_absent();
+  if (loss && options_.place && now() - since > start_time())
     throw Error(ErrorKind::io, fmt::format("process {} {}", loss->process, loss->words));
   return loss;
 }
@@ -157,7 +170,7 @@ void Coordinator::bring_together() {
     return std::all_of(members_.begin(), members_.end(),
                        [](const CrewMember& member) { return member.joined; });
   };
-  const Clock::time_point since = Clock::now();
+  const Clock::time_point since = now();
   while (!all() && !early_) {
     listen(kTurn, [this](int process, WireReader& in) { hear_guest(process, in); });
     if (!all()) early_ = first_loss(since);
@@ -255,7 +268,7 @@ void Coordinator::end() {
     return std::all_of(members_.begin(), members_.end(),
                        [](const CrewMember& member) { return member.case_done; });
   };
-  const Clock::time_point since = Clock::now();
+  const Clock::time_point since = now();
   while (!left()) {
     listen(kTurn, [](int, WireReader&) {});
     if (find_loss() || waits_too_long(since)) return give_up();
@@ -332,7 +345,7 @@ void Coordinator::listen(milliseconds time, const Hear& hear) {
   if (ready <= 0 && !more) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     if (entries[i].revents == 0 && !members_[i].has_more) continue;
-    members_[i].heard = Clock::now();
+    members_[i].heard = now();
     int heard = 0;
     for (; heard < kMostAtOnce; ++heard) {
       const std::optional<std::string> message = members_[i].pipe->receive();
@@ -342,17 +355,16 @@ void Coordinator::listen(milliseconds time, const Hear& hear) {
     members_[i].has_more = heard == kMostAtOnce;
   }
   // Whoever had something to say while the others were heard lives.
-  const Clock::time_point now = Clock::now();
   if (::poll(entries.data(), entries.size(), 0) <= 0) return;
   for (size_t i = 0; i < members_.size(); ++i)
-    if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now;
+    if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now();
 }
 
 // --- losses
 // ---------------------------------------------------------------------------------------
 
-bool Coordinator::waits_too_long(Clock::time_point since) const {
-  return std::chrono::duration<double>(Clock::now() - since).count() > options_.timeout_seconds;
+bool Coordinator::waits_too_long(Clock::time_point since) {
+  return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
 }
 
 void Coordinator::hear_keepers() {
@@ -369,11 +381,14 @@ void Coordinator::hear_keepers() {
     }
 }
 
-// A keeper speaks a moment later than the worker's pipe is closed.
+// A keeper speaks a moment later than the worker's pipe is closed; when it has gone too, who
+// started both may be about to.
 std::string Coordinator::end_words(int process) {
   const CrewMember& member = members_[static_cast<size_t>(process)];
-  const Clock::time_point limit = Clock::now() + kLastWords;
-  while (member.state.empty() && !member.keeper->closed() && Clock::now() < limit) {
+  Clock::time_point limit = Clock::now() + kLastWords;
+  while (member.state.empty() && Clock::now() < limit) {
+    if (member.keeper->closed() && starter_->ended()) break;
+    if (member.keeper->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
     std::this_thread::sleep_for(milliseconds(5));
     hear_keepers();
   }

@@ -17,7 +17,8 @@ constexpr uint64_t kLongest = uint64_t{1} << 40;  // of one message
 
 }  // namespace
 
-MessagePipe::MessagePipe(int socket) : socket_(socket) {
+// Nothing is written to the chunk but what comes: whoever waits asks again and again.
+MessagePipe::MessagePipe(int socket) : socket_(socket), chunk_(new char[kChunk]) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   fcntl(socket_, F_SETFD, FD_CLOEXEC);
 }
@@ -43,19 +44,18 @@ bool MessagePipe::has_unsent() {
 }
 
 void MessagePipe::write_some() {
-  size_t sent = 0;
-  while (sent < unsent_.size()) {
-    const ssize_t n =
-        ::send(socket_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent_ < unsent_.size()) {
+    const ssize_t n = ::send(socket_, unsent_.data() + sent_, unsent_.size() - sent_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (n < 0) {  // nobody reads it any more; receive says so
-      unsent_.clear();
-      return;
-    }
-    sent += static_cast<size_t>(n);
+    // Nobody reads it any more; receive says so.
+    sent_ = n < 0 ? unsent_.size() : sent_ + static_cast<size_t>(n);
   }
-  unsent_.erase(0, sent);
+  // A socket takes little of a large message at a time: what stays is moved when it is less.
+  if (sent_ < unsent_.size() - sent_) return;
+  unsent_.erase(0, sent_);
+  sent_ = 0;
 }
 
 void MessagePipe::read_more() {
@@ -64,10 +64,8 @@ void MessagePipe::read_more() {
     taken_ = 0;
   }
   while (!closed_) {
-    const size_t old = received_.size();
-    received_.resize(old + kChunk);
-    const ssize_t n = ::recv(socket_, received_.data() + old, kChunk, MSG_DONTWAIT);
-    received_.resize(old + static_cast<size_t>(n > 0 ? n : 0));
+    const ssize_t n = ::recv(socket_, chunk_.get(), kChunk, MSG_DONTWAIT);
+    if (n > 0) received_.append(chunk_.get(), static_cast<size_t>(n));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) closed_ = true;

@@ -28,7 +28,7 @@ class Spawner : public Starter {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     address_ = address;
     output_.clear();
-    folder_ = std::make_unique<RunFolder>();
+    folder_ = std::make_unique<RunFolder>(RunFolder::Needs());
     std::vector<std::string> words = folder_->worker_words(options_.crew);
     words.push_back(address);
     const CrewOptions& crew = options_.crew;

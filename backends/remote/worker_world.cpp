@@ -291,7 +291,6 @@ void WorkerWorld::end_order(const std::vector<Place>& places) {
 
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
-  link_.pipe().flush();
   for (;;) {
     if (!moving_.empty()) {
       if (!has_moved()) return moved;
@@ -315,6 +314,7 @@ bool WorkerWorld::pump(microseconds time) {
 // The host issues without waiting; what may go on meanwhile does.
 void WorkerWorld::pump_now_and_then() {
   if (++submitted_ % kSubmitsPerPump != 0) return;
+  link_.pipe().flush();
   pump(kAtOnce);
   look_at_device();
 }
@@ -328,8 +328,10 @@ void WorkerWorld::tell(Announce kind) {
 }
 
 // Waits for one more order. While contents move it has to wait for its turn; who waits for others
-// leaves them the processor, which a test of a young exchange does by itself.
+// leaves them the processor, which a test of a young exchange does by itself. What has been said
+// until here goes as one: the coordinator is woken once for it.
 void WorkerWorld::wait_for_order() {
+  link_.pipe().flush();
   link_.is_about(Activity::waits);
   if (!at_rest() && std::chrono::steady_clock::now() < eager_until_) return;
   if (std::optional<std::string> order = link_.order(at_rest() ? kPatience : kBetweenTests))
@@ -346,6 +348,7 @@ bool WorkerWorld::progress() {
     }
     wait_for_order();
   }
+  link_.pipe().flush();
   link_.is_about(Activity::computes);
   return !std::exchange(still_, false);
 }

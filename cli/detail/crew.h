@@ -15,6 +15,7 @@ namespace shardproof {
 // --gpus-per-process, --nccl-library, and those of a seat.
 boost::program_options::options_description crew_options();
 int gpus_per_process(const boost::program_options::variables_map& given);
+int possible_processes(int processes);  // Error(bad_input) when so many cannot be
 // Backends that open a library open the one that was given, if one was.
 void use_library(Registries& registries, const boost::program_options::variables_map& given);
 

@@ -77,7 +77,10 @@ TEST(Bench, WhatMakesNoSenseIsRefusedInOneLine) {
   expect_refused("--collective barrier", "--collective: unknown \"barrier\"");
   expect_refused("-d floot", "did you mean \"float\"?");
   expect_refused("-o sum -d bool", "--op: sum cannot reduce bool");
-  expect_refused("-o 'norm(2)'", "--op: norm(2) is not measured");
+  expect_refused("-o 'norm(2)'",
+                 "--op: expected sum, prod, min, max, avg, band, bor or bxor, found");
+  expect_refused("-o premul_sum", "found \"premul_sum\"");
+  expect_refused("--processes 0", "--processes must be between 1 and 4096");
   expect_refused("--collective reduce -r 2", "--root: expected 0 to 1, found 2");
   expect_refused("--ranks 0", "--ranks: expected 1 to");
   expect_refused("-b 8000G -e 8000G", "--max-bytes sets it");

@@ -149,6 +149,9 @@ TEST_F(Cli, AFullDiskIsNamed) {
       shell("'" SHARDPROOF_PROGRAM "' run " + clean + " 2>'" + path("err") + "' >/dev/full");
   EXPECT_EQ(ran.code, 2);
   EXPECT_NE(read(path("err")).find("standard output: cannot be written"), std::string::npos);
+  const std::string plain = "'" SHARDPROOF_PROGRAM "' run " + clean;
+  EXPECT_EQ(shell(plain + " >/dev/full 2>/dev/full").code, 2);
+  EXPECT_EQ(shell(plain + " <&- >&- 2>&-").code, 2);
 }
 
 TEST_F(Cli, WhereNothingCanBeWrittenIsSaidBeforeTheFirstCaseRuns) {

@@ -68,7 +68,7 @@ class Join : public testing::Test {
 };
 
 TEST_F(Join, ProcessesOfMpirunAreTheWorkers) {
-  for (const int processes : {2, 4, 6})  // 6: more than ranks
+  for (const int processes : {1, 2, 4, 6})  // 1: starts others itself; 6: more than ranks
     expect_clean(mpirun(processes, "run " + clean_ + " --backend mpi"));
   const std::string report = path("report.json");
   expect_clean(mpirun(3, "run scenarios/corpus/collectives --backend mpi --json " + report));

@@ -134,5 +134,24 @@ TEST_F(MpiRun, ContainersHaveLittleSharedMemory) {
   EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
 }
 
+TEST_F(MpiRun, AFolderForTemporaryFilesIsNamedWhenItCannotBeUsed) {
+  const std::string run =
+      "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend mpi";
+  expect_refused(shell("TMPDIR=/nowhere " + run), "the folder for temporary files");
+  expect_refused(shell("TMPDIR=/proc " + run), "/proc: ");
+  if (shell("unshare -m true").code != 0) GTEST_SKIP() << "no right to mount";
+  const std::string folder = folder_.path().string();
+  expect_refused(shell("unshare -m sh -c \"mount -t tmpfs -o size=4m tmpfs '" + folder +
+                       "' && TMPDIR='" + folder + "' " + run + "\""),
+                 folder + ": temporary files need 16 MiB, there is less room");
+}
+
+TEST_F(MpiRun, ProcessesThatEndBeforeTheyHaveComeSayNothingOfTheProgram) {
+  const std::string run =
+      "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend mpi";
+  expect_refused(shell("OMPI_MCA_coll=self " + run),
+                 " could not be started: it has ended with exit code 1 and says: ");
+}
+
 }  // namespace
 }  // namespace shardproof

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -44,14 +46,33 @@ TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {
     Running run = this->run(folder_.endless());
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     EXPECT_TRUE(files_are_there());
+    const std::set<std::string> shared = run.wait_for_shared_memory();
+    EXPECT_FALSE(shared.empty()) << run.text();
     kill(run.pid(), signal);
     EXPECT_EQ(run.code(), -1);
     EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+    const auto are_there = [&] {
+      return files_are_there() || std::any_of(shared.begin(), shared.end(),
+                                              [](const auto& path) { return fs::exists(path); });
+    };
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (files_are_there() && std::chrono::steady_clock::now() < limit)
+    while (are_there() && std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(milliseconds(5));
-    EXPECT_FALSE(files_are_there()) << "signal " << signal;
+    EXPECT_FALSE(are_there()) << "signal " << signal;
   }
+}
+
+// It watches over the files of the run, for the case that the command is killed.
+TEST_F(MpiTrouble, NobodyWaitsForAHelperThatIsStopped) {
+  Running run = this->run(folder_.endless());
+  ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+  const std::vector<pid_t> helpers = run.helpers();
+  ASSERT_EQ(helpers.size(), 1u);
+  ASSERT_EQ(kill(helpers.front(), SIGSTOP), 0);
+  ASSERT_EQ(kill(run.processes().front(), SIGKILL), 0);
+  EXPECT_EQ(run.code(), 1) << run.text();
+  EXPECT_TRUE(run.all_gone());
+  EXPECT_FALSE(files_are_there());
 }
 
 TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {

@@ -134,6 +134,30 @@ std::vector<pid_t> Running::workers() const {
   return found;
 }
 
+std::vector<pid_t> Running::helpers() const {
+  std::vector<pid_t> found;
+  for (const pid_t pid : processes_with(file_)) {
+    const std::string words = read_whole(fs::path("/proc") / std::to_string(pid) / "cmdline");
+    if (pid != pid_ && words.find("--join-crew") == std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+std::set<std::string> Running::wait_for_shared_memory() const {
+  const auto limit = Clock::now() + kPatience;
+  std::set<std::string> found;
+  while (found.empty() && Clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(20));
+    for (const pid_t pid : processes()) {
+      std::istringstream maps(read_whole(fs::path("/proc") / std::to_string(pid) / "maps"));
+      for (std::string line; std::getline(maps, line);)
+        if (const size_t at = line.find("/dev/shm/"); at != std::string::npos)
+          found.insert(line.substr(at));
+    }
+  }
+  return found;
+}
+
 int Running::code() {
   const auto limit = Clock::now() + 2 * kPatience;
   int status = 0;
@@ -213,6 +237,11 @@ void hurt_one(const Hurt& hurt, int seed) {
     EXPECT_NE(text.find("line 3", text.find("last seen ")), std::string::npos) << text;
   }
   EXPECT_TRUE(run.all_gone()) << "seed " << seed;
+  std::istringstream lines(text);
+  std::multiset<std::string> waiting;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(" waits for ") != std::string::npos) waiting.insert(line);
+  for (const std::string& line : waiting) EXPECT_EQ(waiting.count(line), 1u) << text;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ class Running {
   std::vector<pid_t> wait_for_processes() const;
   // Children of keepers; what happens to a keeper does no harm.
   std::vector<pid_t> workers() const;
+  // Of the command itself, beside what it starts.
+  std::vector<pid_t> helpers() const;
+  // Files in memory that its processes share, when they have any; nothing after a minute.
+  std::set<std::string> wait_for_shared_memory() const;
   int code();  // -1: killed, -2: stuck
   std::string text() const { return read_whole(out_); }
   // Nobody of the crew is left, at once or a moment later.

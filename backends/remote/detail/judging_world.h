@@ -102,7 +102,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::map<std::pair<int32_t, int64_t>, Slot> slots_;  // by rank and number
   int64_t window_used_ = 0;
   std::optional<Loss> loss_;
-  Clock::time_point moved_ = Clock::now(), looked_ = Clock::now();
+  Clock::time_point moved_ = crew_.now(), looked_ = Clock::now();
   bool closed_ = false;
 };
 

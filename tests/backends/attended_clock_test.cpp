@@ -1,0 +1,25 @@
+// How long others have been silent: not while nobody here listened.
+#include <gtest/gtest.h>
+
+#include "shardproof/backends/remote/detail/attended_clock.h"
+
+namespace shardproof {
+namespace {
+
+using Clock = AttendedClock::Clock;
+using std::chrono::milliseconds;
+
+TEST(AttendedClock, AMachineThatStandsStillCountsAsAMoment) {
+  AttendedClock clock;
+  Clock::time_point machine = Clock::now();
+  const Clock::time_point start = clock.now(machine);
+  for (int i = 0; i < 20; ++i) clock.now(machine += milliseconds(50));
+  EXPECT_EQ(clock.now(machine) - start, milliseconds(1000));
+  clock.now(machine += std::chrono::hours(1));
+  EXPECT_LT(clock.now(machine) - start, milliseconds(1500));
+  clock.now(machine += milliseconds(50));
+  EXPECT_GT(clock.now(machine) - start, milliseconds(1050));
+}
+
+}  // namespace
+}  // namespace shardproof
