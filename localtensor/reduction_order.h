@@ -5,8 +5,9 @@
 // kernels of that name do (NCCL 2.28 to 2.30: src/device/all_reduce.h, reduce_scatter.h, reduce.h
 // for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc
 // for the channels and chunks; PatRSAlgorithm of src/include/collectives.h; src/device/symmetric),
-// so that the result has the bits of a run with the environment that nccl_pins says. They assume
-// rings and chains in group order, one call a group, consecutive members on each node, and buffers
+// so that the result has the bits of a run with the environment that nccl_pins says. Over several
+// channels a call is dealt out as 2.29 and newer do it; 2.28 makes smaller parts. They assume rings
+// and chains in group order, one call a group, consecutive members on each node, and buffers
 // aligned to 16 bytes.
 //
 // What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for

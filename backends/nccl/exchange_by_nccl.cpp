@@ -126,7 +126,7 @@ class Exchanges : public Transport {
   void abort() noexcept override;
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool reduces_by(const Reduction& reduction, DType dtype) const override {
-    return nccl_reduces(reduction, dtype);
+    return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype);
   }
   std::string open_window(int64_t bytes) override;
   bool has_window() const override { return window_ != nullptr; }

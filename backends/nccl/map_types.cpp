@@ -46,6 +46,21 @@ bool nccl_reduces(const Reduction& reduction, DType dtype) {
   }
 }
 
+bool has_algorithm(FoldOrder order, const Reduction& reduction, DType dtype) {
+  const ReduceOp op = reduction.op;
+  const bool scales = op == ReduceOp::avg || op == ReduceOp::premul_sum;
+  if (order == FoldOrder::pat) return !scales;
+  if (order != FoldOrder::nvls) return true;
+  const NcclElements elements = nccl_elements(dtype);
+  switch (elements.type) {
+    case nccl::f32:
+    case nccl::f64: return op == ReduceOp::sum;
+    case nccl::i8:
+    case nccl::u8: return false;
+    default: return !scales && op != ReduceOp::prod;
+  }
+}
+
 int nccl_op(const Reduction& reduction, FoldPart part) {
   const bool whole = part == FoldPart::whole;
   switch (reduction.op) {

@@ -113,9 +113,9 @@ class NcclWorker : public NcclBackend {
  public:
   NcclWorker(const NcclParts& parts, const CrewOptions& options)
       : NcclBackend(parts),
-        link_(options,
-              nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
-                             {options.process, options.processes, options.gpus_per_process})) {}
+        link_(options, nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
+                                      {options.process, options.processes, options.gpus_per_process,
+                                       options.order.order})) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return worker_world(link_, options);
@@ -132,6 +132,7 @@ std::shared_ptr<Launcher> NcclBackend::manned(const CrewOptions& options) const 
     throw Error(ErrorKind::unsupported,
                 "--hosts: the nccl backend runs on the GPUs of this machine");
   if (!options.place) check_gpu_count(options, gpu_count(parts_.cuda));
+  check_order(options.order, parts_.load(parts_.places).version);
   return std::make_shared<NcclCoordination>(parts_, options);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "shardproof/backends/nccl/nccl_api.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_order.h"
 
@@ -10,6 +11,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kSharesGpus = 23003;
+constexpr int kDealsAsOrdersSay = 22902;
 
 // "NAME=value NAME=\"value\"": those that are not there yet.
 void add_settings(Environment& out, const std::string& text) {
@@ -29,6 +31,17 @@ void add_settings(Environment& out, const std::string& text) {
 GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
   if (options.ranks_per_gpu == 1 || options.processes == 1) return GpuSharing::none;
   return nccl_version >= kSharesGpus ? GpuSharing::by_nccl : GpuSharing::as_hosts;
+}
+
+void check_order(const ReductionSchedule& order, int nccl_version) {
+  const FoldOrder name = order.order;
+  const bool deals = name == FoldOrder::ring || name == FoldOrder::tree || name == FoldOrder::pat;
+  if (!deals || order.channels == 1 || nccl_version >= kDealsAsOrdersSay) return;
+  throw Error(ErrorKind::unsupported,
+              fmt::format("order {} is that of NCCL {} and newer, and this is NCCL {}; with one "
+                          "channel both add alike",
+                          to_string(order), nccl_version_text(kDealsAsOrdersSay),
+                          nccl_version_text(nccl_version)));
 }
 
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {

@@ -43,11 +43,14 @@ JudgingWorld::JudgingWorld(Coordinator& crew, const WorldOptions& options,
 }
 
 // A world that is left before its end: what is under way has to come to its end all the same, or
-// the next world would meet it.
+// the next world would meet it. Who has left the case by itself ends nothing more of it.
 JudgingWorld::~JudgingWorld() {
+  const auto has_ended_all = [&](size_t i) {
+    return hosts_[i].sent == crew_.members()[i].executed;
+  };
   const auto at_rest = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i)
-      if (hosts_[i].sent != crew_.members()[i].executed) return false;
+      if (!has_ended_all(i) && !crew_.members()[i].case_done) return false;
     return true;
   };
   if (closed_ || loss_) return;
@@ -62,7 +65,9 @@ JudgingWorld::~JudgingWorld() {
             kind == Announce::close)
           crew_.members()[static_cast<size_t>(process)].executed = in.number();
       });
-    if (!at_rest()) crew_.give_up();
+    bool all_ended = true;
+    for (size_t i = 0; i < hosts_.size(); ++i) all_ended = all_ended && has_ended_all(i);
+    if (!all_ended) crew_.give_up();
   } catch (const Error&) {
     crew_.give_up();
   }

@@ -322,7 +322,7 @@ int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
   if (reduces(raw.kind))
     if (const int code = read_op(call, raw.op); code != nccl::kSuccess) return code;
   if (raw.count == 0 && !is_point_to_point(raw.kind)) return nccl::kSuccess;
-  if (const int code = refusal_of_algorithm(raw.kind); code != nccl::kSuccess) return code;
+  if (const int code = refusal_of_algorithm(call); code != nccl::kSuccess) return code;
   return add_call({comm, stream, std::move(call), {}});
 }
 

@@ -13,14 +13,35 @@ std::string function_of(CollectiveKind kind) {
   return function;
 }
 
-bool has(const std::string& algorithm, CollectiveKind kind) {
-  const bool all_reduces = kind == CollectiveKind::all_reduce;
-  const bool scatters = kind == CollectiveKind::reduce_scatter;
-  const bool gathers = kind == CollectiveKind::all_gather;
+// The switch's types and operators (ncclNvlsSupported).
+bool switch_adds(const NcclCall& call) {
+  const ReduceOp op = call.reduction.op;
+  const bool chooses = op == ReduceOp::min || op == ReduceOp::max;
+  switch (call.dtype) {
+    case DType::f32:
+    case DType::f64: return op == ReduceOp::sum;
+    case DType::i32:
+    case DType::i64:
+    case DType::f16:
+    case DType::bf16: return op == ReduceOp::sum || chooses;
+    default: return false;
+  }
+}
+
+// PAT is for ranks that are machines of their own, and does not scale; switches are for those of
+// one machine.
+bool has(const std::string& algorithm, const NcclCall& call) {
+  const bool nodes = state().options.ranks_are_nodes;
+  const ReduceOp op = call.reduction.op;
+  const bool all_reduces = call.kind == CollectiveKind::all_reduce;
+  const bool scatters = call.kind == CollectiveKind::reduce_scatter;
+  const bool gathers = call.kind == CollectiveKind::all_gather;
   if (algorithm == "Ring") return true;
   if (algorithm == "Tree") return all_reduces;
-  if (algorithm == "PAT") return scatters || gathers;
-  return algorithm == "NVLS" && (all_reduces || scatters || gathers);
+  if (algorithm == "PAT")
+    return nodes && (gathers || (scatters && op != ReduceOp::avg && op != ReduceOp::premul_sum));
+  if (algorithm != "NVLS" || nodes) return false;
+  return gathers || ((all_reduces || scatters) && switch_adds(call));
 }
 
 }  // namespace
@@ -38,16 +59,16 @@ std::string algorithms_for(const std::string& function, const std::string& all) 
   return found;
 }
 
-int refusal_of_algorithm(CollectiveKind kind) {
+int refusal_of_algorithm(const NcclCall& call) {
   const std::string& all = state().options.algorithms;
-  if (all.empty() || is_point_to_point(kind)) return nccl::kSuccess;
-  std::istringstream named(algorithms_for(function_of(kind), all));
+  if (all.empty() || is_point_to_point(call.kind)) return nccl::kSuccess;
+  std::istringstream named(algorithms_for(function_of(call.kind), all));
   for (std::string algorithm; std::getline(named, algorithm, ',');)
-    if (has(algorithm, kind)) return nccl::kSuccess;
+    if (has(algorithm, call)) return nccl::kSuccess;
   return fail(
       nccl::kInvalidUsage,
       fmt::format("no algorithm/protocol available for function {}. NCCL_ALGO was set to {}.",
-                  function_of(kind), all));
+                  function_of(call.kind), all));
 }
 
 }  // namespace shardproof::stand_in

@@ -108,7 +108,7 @@ void progress(NcclCommunicator& comm);
 int end_splits(const std::vector<OpenGroup::Split>& splits);
 int fail_alone();
 // Why NCCL_ALGO leaves a call without an algorithm; success: it does not.
-int refusal_of_algorithm(CollectiveKind kind);
+int refusal_of_algorithm(const NcclCall& call);
 void add_communicators(NcclApi& api);
 void add_one_sided_calls(NcclApi& api);
 

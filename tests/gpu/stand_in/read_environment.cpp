@@ -12,13 +12,14 @@ int number_in(const char* name, int fallback) {
   return text == nullptr ? fallback : std::atoi(text);
 }
 
-ReductionSchedule pinned_order() {
+// Before 2.29 several channels have other parts of a call than any order here.
+ReductionSchedule pinned_order(int version) {
   const char* const algorithms = std::getenv("NCCL_ALGO");
-  if (algorithms == nullptr) return {};
+  const int channels = number_in("NCCL_MAX_CTAS", 1);
+  if (algorithms == nullptr || (version < 22902 && channels > 1)) return {};
   const bool tree = stand_in::algorithms_for("allreduce", algorithms) == "Tree";
   const std::string name = tree ? "tree" : "ring";
-  return parse_reduction_schedule(
-      fmt::format("{}(channels={})", name, number_in("NCCL_MAX_CTAS", 1)));
+  return parse_reduction_schedule(fmt::format("{}(channels={})", name, channels));
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     options.version = number_in("STAND_IN_NCCL", 22809);
     if (const char* const trace = std::getenv("STAND_IN_TRACE")) options.trace = trace;
     if (const char* const algorithms = std::getenv("NCCL_ALGO")) options.algorithms = algorithms;
-    options.order = pinned_order();
+    options.order = pinned_order(options.version);
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
     options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
