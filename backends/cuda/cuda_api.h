@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace shardproof {
 
@@ -52,6 +53,7 @@ struct CudaApi {
   std::function<std::shared_ptr<Gemm>()> open_gemm;
 };
 
-CudaApi runtime_cuda_api();
+// `folders`: where libraries of CUDA's maker may be beside the system's own.
+CudaApi runtime_cuda_api(const std::vector<std::string>& folders = {});
 
 }  // namespace shardproof

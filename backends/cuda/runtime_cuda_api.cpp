@@ -84,7 +84,7 @@ void fill_streams(CudaApi& api) {
 
 }  // namespace
 
-CudaApi runtime_cuda_api() {
+CudaApi runtime_cuda_api(const std::vector<std::string>& folders) {
   CudaApi api;
   api.absent.clear();
   api.oldest_capability = SHARDPROOF_OLDEST_CAPABILITY;
@@ -106,7 +106,7 @@ CudaApi runtime_cuda_api() {
   };
   api.copy = copy;
   fill_streams(api);
-  api.open_gemm = open_cublas;
+  api.open_gemm = [paths = cublas_paths(folders)] { return open_cublas(paths); };
   return api;
 }
 
