@@ -35,9 +35,11 @@ struct CudaApi {
 
   // Memory comes from the device's own pool, which keeps `bytes` of what is given back.
   std::function<int(int ordinal, uint64_t bytes)> keep_in_pool;
+  std::function<int(int ordinal)> trim_pool;  // keeps nothing of what nobody has now
   std::function<int(void** memory, size_t bytes, void* stream)> allocate;
   std::function<int(void* memory, void* stream)> release;
   // Pageable host memory: read before this returns, written by the time the stream is synchronized.
+  // Either may hold the host up until the stream has come to it.
   std::function<int(void* to, const void* from, size_t bytes, CudaCopy way, void* stream)> copy;
 
   std::function<int(void** stream)> make_stream;

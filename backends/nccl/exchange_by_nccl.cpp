@@ -382,8 +382,9 @@ void Exchanges::forget_events() {
   ended_.clear();
 }
 
+// Before NCCL allocates, which knows nothing of what pools keep.
 void Exchanges::synchronize() {
-  for (const OwnGpu& own : gpus_) own.device->synchronize();
+  for (const OwnGpu& own : gpus_) own.device->give_back();
 }
 
 // A communicator is split while nothing is under way on it.
