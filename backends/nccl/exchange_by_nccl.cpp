@@ -124,6 +124,7 @@ class Exchanges : public Transport {
   void join(std::string_view invitation) override;
   void form(const std::vector<std::vector<int>>& teams) override;
   void abort() noexcept override;
+  void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool reduces_by(const Reduction& reduction, DType dtype) const override {
     return nccl_reduces(reduction, dtype);
@@ -155,6 +156,7 @@ class Exchanges : public Transport {
   NcclMachine machine_;
   NcclSeat seat_;
   std::vector<OwnGpu> gpus_;
+  std::function<void(const std::string&)> tell_;
   std::mutex opening_;  // of the session, which another thread may abort
   std::unique_ptr<NcclSession> session_;
 
@@ -199,6 +201,9 @@ void Exchanges::join(std::string_view invitation) {
   const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
                                                [this](int rank) { gpu(rank).device->select(); });
+  session->when_lost([this](const std::string& words) {
+    if (tell_) tell_(words);
+  });
   const std::lock_guard<std::mutex> lock(opening_);
   session_ = std::move(session);
 }
@@ -299,11 +304,7 @@ int Exchanges::issue_all() {
 }
 
 bool Exchanges::heed(NcclSession::State state) {
-  if (state == NcclSession::State::lost && !lost_) {
-    // Who lost it is told by the coordinator; this is for whoever reads what processes print.
-    fmt::print(stderr, "process {}: {}\n", seat_.process, session_->trouble());
-    lost_ = true;
-  }
+  lost_ = lost_ || state == NcclSession::State::lost;
   return state == NcclSession::State::ready;
 }
 

@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
-constexpr int kSystemError = 2, kRemoteError = 6;
-constexpr int kAbortsTogether = 22200;  // the oldest that does so without a thread of its own
+constexpr int kAbortsTogether = 22200;        // the oldest that does so without a thread of its own
 
 NcclConfig config_of(int blocking) {
   NcclConfig config;
@@ -19,6 +18,10 @@ NcclConfig config_of(int blocking) {
   return config;
 }
 constexpr int kWaits = 1, kGoesOn = 0;
+
+// What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
+// a system error or an internal one just as well, by where NCCL meets it.
+bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
 
 }  // namespace
 
@@ -208,8 +211,9 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
   }
   if (code == nccl::kSuccess || code == nccl::kInProgress)
     return under_way ? State::under_way : State::ready;
-  if (code != kRemoteError && code != kSystemError) throw Error(ErrorKind::io, words_for(code));
+  if (is_refusal(code)) throw Error(ErrorKind::io, words_for(code));
   trouble_ = words_for(code);
+  if (tell_) tell_(trouble_);
   abort();
   return State::lost;
 }

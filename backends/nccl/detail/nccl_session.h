@@ -52,10 +52,13 @@ class NcclSession {
   NcclComm to_simulate(const std::vector<int>& ranks);
 
   enum class State { ready, under_way, lost };
-  // After a call on these communicators. Lost: a peer is gone, or the network; all communicators
-  // are aborted then. Throws Error(io) when it says anything else.
+  // After a call on these communicators. Lost: a peer is gone, or the way to it, or the device; all
+  // communicators are aborted then, for nothing comes to its end any more. Throws Error(io) when
+  // NCCL refuses what it was asked for.
   State look_at(const std::vector<NcclComm>& comms, int code);
   // The same on all of them: what is in a stream already may still go wrong.
+  // Is told what NCCL says of a loss, before the abort, which may take as long as it likes.
+  void when_lost(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
   State look_at_all();
   void abort() noexcept;  // by any thread
   const std::string& trouble() const { return trouble_; }
@@ -85,6 +88,7 @@ class NcclSession {
   std::string trouble_;
   std::mutex aborting_;
   std::atomic<bool> aborted_{false};
+  std::function<void(const std::string&)> tell_;
 };
 
 // "NCCL 2.28.9"

@@ -42,6 +42,8 @@ OpenGroup& open_group() {
 
 namespace {
 
+constexpr int kInternalError = 3;
+
 DType dtype_of(int type) {
   constexpr DType kTypes[] = {DType::i8,  DType::u8,   DType::i32,    DType::i32,
                               DType::i64, DType::i64,  DType::f16,    DType::f32,
@@ -149,10 +151,14 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
         if (!comm->aborted) bundle->begin();
         return true;
       });
-  const auto through = [comm, bundle, late] {
+  const int breaks_at = state().options.breaks_at;
+  const bool breaks =
+      breaks_at != 0 && turn + 1 >= breaks_at && comm->peers->rank() + 1 == comm->peers->size();
+  const auto through = [comm, bundle, late, breaks] {
     if (comm->aborted) return true;
-    if (bundle->heard()) return (*late)-- <= 0;
-    if (bundle->lost()) comm->error = 6;
+    if (breaks) comm->error = fail(kInternalError, "the network is gone");
+    if (!breaks && bundle->heard()) return (*late)-- <= 0;
+    if (bundle->lost()) comm->error = fail(state().options.loss, "a peer is gone");
     return false;
   };
   state().options.enqueue(stream, through, [comm, bundle, meet] {

@@ -33,6 +33,8 @@ struct NcclOptions {
   // A file for a line on each group: who makes which calls in it, and which of a thread's
   // communicators makes which one where it has several; empty: none.
   std::string trace;
+  int loss = 6;       // what it says of a peer that is gone: remote error
+  int breaks_at = 0;  // call of the last rank of a communicator that is an internal error; 0: none
   bool symmetric = true;  // peers reach each other's memory
   // GPUs of one process follow each other's addresses, which their pools do not allow.
   bool reads_directly = false;
@@ -44,8 +46,9 @@ NcclApi nccl_api(const NcclOptions& options);
 std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO, NCCL_MAX_CTAS and
-// NCCL_P2P_DIRECT_DISABLE are NCCL's own.
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_LOSS its code for a
+// peer that is gone, STAND_IN_BREAKS the call at which the network fails, NCCL_ALGO, NCCL_MAX_CTAS
+// and NCCL_P2P_DIRECT_DISABLE are NCCL's own.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in
