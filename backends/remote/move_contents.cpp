@@ -196,11 +196,10 @@ void WorkerWorld::ask_for_estimate() {
     times_at(moving.exchange.self).expect(moving.parts.front().party->flight->ticket, *expected);
 }
 
-// What stays on the device has moved when it is in its stream. What a put leaves here is looked at
-// by whoever asks for it, on any stream.
+// What stays on the device has moved when it is in its stream.
 bool WorkerWorld::has_moved() {
   const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const Moving& one) {
-    return one.exchange.side == Side::device && one.target < 0;
+    return one.exchange.side == Side::device;
   });
   return stays ? link_.transport().launched() : link_.transport().done();
 }
@@ -212,9 +211,10 @@ void WorkerWorld::finish_moving() {
     const Place place =
         one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
     launched_.enter(place);
-    if (one.exchange.side == Side::device && !one.parts.empty()) {
-      const Ticket ticket = one.parts.front().party->flight->ticket;
-      if (measures_) times_at(one.exchange.self).end(ticket, one.begun);
+    if (one.exchange.side == Side::device) {
+      const bool lands = one.parts.empty();
+      const Ticket ticket = lands ? ++landings_ : one.parts.front().party->flight->ticket;
+      if (measures_ && !lands) times_at(one.exchange.self).end(ticket, one.begun);
       launched_.add(ticket, place);
       places.push_back(place);
     }
