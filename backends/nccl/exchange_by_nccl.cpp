@@ -136,10 +136,10 @@ class Exchanges : public Transport {
   bool done() override;
   bool goes_on() override;
   std::optional<DeviceSpan> span() const override { return span_; }
-  std::optional<double> estimate(const Exchange& exchange) override;
+  std::optional<double> estimate(std::span<const Exchange> parts) override;
 
  private:
-  std::optional<double> simulate(const Exchange& exchange);
+  std::optional<double> simulate(std::span<const Exchange> parts);
   OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
   void synchronize();
   void add(const Exchange& exchange);
@@ -395,12 +395,13 @@ void Exchanges::form(const std::vector<std::vector<int>>& teams) {
 }
 
 // What differs in nothing that NCCL looks at is asked for once.
-std::optional<double> Exchanges::estimate(const Exchange& e) {
+std::optional<double> Exchanges::estimate(std::span<const Exchange> parts) {
+  const Exchange& e = parts.front();
   const std::string key =
       fmt::format("{} {} {} {} {} {}", name(e.kind), to_string(e.reduction), name(e.dtype), e.count,
                   fmt::join(e.team, ","), fmt::join(e.recv_counts, ","));
   const auto [known, first] = estimates_.try_emplace(key);
-  if (first) known->second = simulate(e);
+  if (first) known->second = simulate(parts);
   return known->second;
 }
 
@@ -417,18 +418,23 @@ std::string Exchanges::open_window(int64_t bytes) {
   return "puts by ncclPutSignal";
 }
 
-std::optional<double> Exchanges::simulate(const Exchange& exchange) {
+// NCCL says how long the last call of a group takes, on whichever of its communicators that is.
+std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
   const NcclApi& api = session_->api();
-  if (api.group_simulate_end == nullptr || !is_one_collective(exchange)) return std::nullopt;
-  if (gpus_.size() > 1) return std::nullopt;
-  synchronize();
-  const NcclComm comm = session_->to_simulate(exchange.team);
-  if (comm == nullptr) return std::nullopt;
-  const NcclPlace place{comm, gpus_.front().device->native_stream(),
-                        index_in(exchange.team, exchange.self)};
+  const std::vector<int>& team = parts.front().team;
+  if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
+  if (!session_->simulates(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->to_simulate(team);
+  if (comms.empty()) return std::nullopt;
+  SP_CHECK(comms.size() == parts.size(), "{} of {} parts are simulated", parts.size(),
+           comms.size());
   NcclSimulation simulation;
+  int code = nccl::kSuccess;
   api.group_start();
-  const int code = issue_exchange(api, exchange, place);
+  for (size_t i = 0; i < parts.size() && code == nccl::kSuccess; ++i) {
+    NcclStream const stream = gpu(parts[i].self).device->native_stream();
+    code = issue_exchange(api, parts[i], {comms[i], stream, index_in(team, parts[i].self)});
+  }
   const int end = api.group_simulate_end(&simulation);
   if (code != nccl::kSuccess || end != nccl::kSuccess || simulation.microseconds < 0)
     return std::nullopt;

@@ -96,9 +96,12 @@ class Transport {
   // Of those that were done last, on the clock of the device that made them; of several devices,
   // of the one that took longest.
   virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
-  // How many microseconds the library itself expects an exchange to take; nothing is moved. Every
-  // process of the team asks, in the same order among their exchanges.
-  virtual std::optional<double> estimate(const Exchange&) { return std::nullopt; }
+  // How many microseconds the library itself expects an exchange to take, in which `parts` are
+  // those of the endpoints here; nothing is moved. Every process of the team asks, in the same
+  // order among their exchanges.
+  virtual std::optional<double> estimate(std::span<const Exchange> /*parts*/) {
+    return std::nullopt;
+  }
 };
 
 }  // namespace shardproof

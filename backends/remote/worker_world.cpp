@@ -277,7 +277,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     default: take_part(kind, in);
   }
   if (!moving_.empty()) {
-    if (kind == Order::meet) ask_for_estimate();
+    ask_for_estimates();
     start_moving();
     return true;  // is carried out when it has moved
   }

@@ -81,7 +81,7 @@ class WorkerWorld : public World, public Assembly {
   void start_moving();
   void finish_moving();
   void finish(Moving& moved);
-  void ask_for_estimate();
+  void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_order();
   void tell(Announce kind);
