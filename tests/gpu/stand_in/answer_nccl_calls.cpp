@@ -1,9 +1,12 @@
 // NCCL's functions, answered by the stand-in.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "shardproof/localtensor/error.h"
@@ -43,6 +46,17 @@ OpenGroup& open_group() {
 namespace {
 
 constexpr int kInternalError = 3;
+
+// As where a process loses its way to the others first, and then its life.
+void break_down(NcclCommunicator& comm) {
+  if (comm.error != nccl::kSuccess) return;
+  comm.error = fail(kInternalError, "the network is gone");
+  if (const int dies = state().options.dies; dies != 0)
+    std::thread([dies] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(dies));
+      ::raise(SIGKILL);
+    }).detach();
+}
 
 DType dtype_of(int type) {
   constexpr DType kTypes[] = {DType::i8,  DType::u8,   DType::i32,    DType::i32,
@@ -156,9 +170,9 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
       breaks_at != 0 && turn + 1 >= breaks_at && comm->peers->rank() + 1 == comm->peers->size();
   const auto through = [comm, bundle, late, breaks] {
     if (comm->aborted) return true;
-    if (breaks) comm->error = fail(kInternalError, "the network is gone");
+    if (breaks) break_down(*comm);
     if (!breaks && bundle->heard()) return (*late)-- <= 0;
-    if (bundle->lost()) comm->error = fail(state().options.loss, "a peer is gone");
+    if (bundle->lost()) comm->error = fail(kRemoteError, "a peer is gone");
     return false;
   };
   state().options.enqueue(stream, through, [comm, bundle, meet] {

@@ -158,7 +158,7 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
   for (size_t i = 0; i < splits.size(); ++i) {
     const auto& [parent, color, key, child, blocking] = splits[i];
     if (said[i].empty()) {
-      parent->error = fail(state().options.loss, "a peer is gone");
+      parent->error = fail(kRemoteError, "a peer is gone");
       return parent->blocking ? parent->error : nccl::kSuccess;
     }
     std::vector<std::pair<int64_t, int>> members;  // key, rank

@@ -33,8 +33,8 @@ struct NcclOptions {
   // A file for a line on each group: who makes which calls in it, and which of a thread's
   // communicators makes which one where it has several; empty: none.
   std::string trace;
-  int loss = 6;       // what it says of a peer that is gone: remote error
   int breaks_at = 0;  // call of the last rank of a communicator that is an internal error; 0: none
+  int dies = 0;       // so many milliseconds later its process is killed; 0: it lives on
   bool symmetric = true;  // peers reach each other's memory
   // GPUs of one process follow each other's addresses, which their pools do not allow.
   bool reads_directly = false;
@@ -46,8 +46,8 @@ NcclApi nccl_api(const NcclOptions& options);
 std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_LOSS its code for a
-// peer that is gone, STAND_IN_BREAKS the call at which the network fails, NCCL_ALGO, NCCL_MAX_CTAS
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_BREAKS the call at
+// which its network fails, STAND_IN_DIES when the process does after that; NCCL_ALGO, NCCL_MAX_CTAS
 // and NCCL_P2P_DIRECT_DISABLE are NCCL's own.
 NcclParts nccl_parts(const CudaApi& cuda);
 
