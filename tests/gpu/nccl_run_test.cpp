@@ -253,6 +253,15 @@ TEST(NcclRun, PutsAreNcclsOwnWhereItHasThem) {
   EXPECT_EQ(sorted_lines_of(trace), expected);
 }
 
+// As many set it to find which kernel fails: one GPU's would wait for what comes after it.
+TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
+  for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
+    const Ran ran = stand_in("run scenarios/corpus/collectives --backend nccl " + seats,
+                             "CUDA_LAUNCH_BLOCKING=1");
+    EXPECT_EQ(ran.code, 0) << ran.out;
+  }
+}
+
 TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
   hurt_one_of_each({STAND_IN_PROGRAM,
                     "nccl",

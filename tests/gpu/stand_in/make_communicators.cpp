@@ -131,6 +131,9 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
     if (open_group().depth == 0) return fail_alone();
     if (sibling->device == (*comm)->device)
       return fail(nccl::kInvalidUsage, "Duplicate GPU detected");
+    // NCCL says nothing of this: its first call hangs.
+    if (state().options.launches_block)
+      return fail(nccl::kInvalidUsage, "launches of one thread wait for each other");
     // NCCL says nothing before its kernels die of it.
     if (state().options.reads_directly)
       return fail(nccl::kInvalidUsage, "an illegal memory access was encountered");

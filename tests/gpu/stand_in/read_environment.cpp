@@ -48,6 +48,7 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
     options.breaks_at = number_in("STAND_IN_BREAKS", 0);
     options.dies = number_in("STAND_IN_DIES", 0);
+    options.launches_block = number_in("CUDA_LAUNCH_BLOCKING", 0) != 0;
     options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
     options.memory = cuda;
     options.enqueue = StandIn::enqueue_when;
