@@ -39,7 +39,7 @@ std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend) {
 
 BackendRegistry builtin_backends(const std::vector<std::string>& folders) {
   NcclParts nccl;
-  nccl.cuda = runtime_cuda_api();
+  nccl.cuda = runtime_cuda_api(folders);
   nccl.places.folders = folders;
   return {instrumented(local_backend()), mpi_backend(), nccl_backend(nccl)};
 }

@@ -11,7 +11,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPackage = "nvidia/nccl/lib";
+// Each package of NVIDIA's has a folder of its own, nvidia/nccl/lib, but those of a toolkit may be
+// together: nvidia/cu13/lib.
+void add_libraries_in(const fs::path& packages, std::vector<std::string>& folders) {
+  std::error_code ignored;
+  for (fs::directory_iterator at(packages, ignored), end; at != end; at.increment(ignored))
+    if (fs::is_directory(at->path() / "lib", ignored))
+      folders.push_back((at->path() / "lib").string());
+}
 
 // Of a Python that is installed at PREFIX, or of one user in his own PREFIX:
 // PREFIX/lib/python3.12/site-packages.
@@ -20,10 +27,8 @@ void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) 
   std::error_code ignored;
   for (fs::directory_iterator at(prefix / "lib", ignored), end; at != end; at.increment(ignored)) {
     if (!at->path().filename().string().starts_with("python3")) continue;
-    for (const char* packages : {"site-packages", "dist-packages"}) {
-      const fs::path folder = at->path() / packages / kPackage;
-      if (fs::is_directory(folder, ignored)) found.push_back(folder.string());
-    }
+    for (const char* packages : {"site-packages", "dist-packages"})
+      add_libraries_in(at->path() / packages / "nvidia", found);
   }
   std::sort(found.begin(), found.end());
   for (const std::string& folder : found)

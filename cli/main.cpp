@@ -2,8 +2,9 @@
 #include "shardproof/cli/detail/places.h"
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> folders = shardproof::library_folders();
   const shardproof::Registries registries{
-      shardproof::builtin_ops(), shardproof::builtin_backends(shardproof::library_folders()),
-      shardproof::runtime_cuda_api(), shardproof::cuda_kernels()};
+      shardproof::builtin_ops(), shardproof::builtin_backends(folders),
+      shardproof::runtime_cuda_api(folders), shardproof::cuda_kernels()};
   return shardproof::cli_main(argc, argv, registries);
 }

@@ -11,6 +11,7 @@ namespace {
 
 using detail::Field;
 
+constexpr std::string_view kDevice = "device", kDeviceAndLaunch = "device+launch";
 constexpr std::array<std::string_view, 4> kStates = {"issued", "started", "done", "failed"};
 
 std::string without_spaces(std::string text) {
@@ -72,8 +73,8 @@ constexpr std::array<Setter, 19> kSetters = {{
     {"end", [](Record& r, const Field& f) { r.end = value_or_refuse(parse_duration(f.value), f); }},
     {"clock",
      [](Record& r, const Field& f) {
-       if (f.value != "device") detail::refuse(f);
-       r.clock = TimedBy::device;
+       if (f.value != kDevice && f.value != kDeviceAndLaunch) detail::refuse(f);
+       r.clock = f.value == kDevice ? TimedBy::device : TimedBy::device_and_launch;
      }},
     {"expected",
      [](Record& r, const Field& f) { r.expected = value_or_refuse(parse_duration(f.value), f); }},
@@ -106,7 +107,8 @@ std::string to_string(const Record& record) {
   out.add("state", name(record.state));
   if (record.start != Duration{}) out.add("start", without_spaces(to_string(record.start)));
   if (record.end != Duration{}) out.add("end", without_spaces(to_string(record.end)));
-  if (record.clock == TimedBy::device) out.add("clock", "device");
+  if (record.clock != TimedBy::world)
+    out.add("clock", record.clock == TimedBy::device ? kDevice : kDeviceAndLaunch);
   if (record.expected != Duration{})
     out.add("expected", without_spaces(to_string(record.expected)));
   if (record.bytes_sent != Fraction{}) out.add("bytes", to_string(record.bytes_sent));

@@ -16,8 +16,9 @@
 
 namespace shardproof {
 
-// On which clock times are: that of the world, virtual or the host's, or a device's own.
-enum class TimedBy : uint8_t { world, device };
+// On which clock times are: that of the world, virtual or the host's, or a device's own. Where the
+// device had nothing to do, its own hold what it took the host to launch the work.
+enum class TimedBy : uint8_t { world, device, device_and_launch };
 enum class RecordState : uint8_t { issued, started, done, failed };
 std::string_view name(RecordState state);
 

@@ -14,6 +14,7 @@
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/ops/run_once.h"
+#include "shardproof/ops/scatter_item.h"
 
 namespace shardproof {
 namespace {

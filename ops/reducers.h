@@ -1,7 +1,5 @@
 // Reducers: states of one op for a compute type C and how elements fold into them. `kPasses` passes
-// over the data; `between` runs after each. What a pass folds, a state says by `in_pass(pass,
-// use)`, which calls use(target, step, term): terms of the elements, term(x, index), are combined
-// into the target by step. The host's loops and a device's share it.
+// over the data (fold_pass.h); `between` runs after each.
 #pragma once
 
 #include <cmath>
@@ -9,43 +7,11 @@
 
 #include "shardproof/ops/float_math.h"
 #include "shardproof/ops/fold.h"
+#include "shardproof/ops/fold_pass.h"
 #include "shardproof/ops/loops.h"
 #include "shardproof/ops/reduce.h"
 
 namespace shardproof {
-
-// Terms of a run of elements, of which the first has number `first`. A run is whatever has an
-// operator[].
-template <typename Run, typename Term>
-struct Terms {
-  const Run& x;
-  const Term& term;
-  int64_t first;
-  constexpr auto operator[](int64_t i) const { return term(x[i], first + i); }
-};
-
-struct Itself {
-  template <typename T>
-  constexpr T operator()(T x, int64_t) const {
-    return x;
-  }
-};
-
-template <typename S>
-constexpr void fold_element(S& s, typename S::Element x, int64_t index, int pass) {
-  s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
-    target = step.apply(target, term(x, index));
-  });
-}
-
-template <typename S, typename Run>
-constexpr void fold_row(S& s, const Run& x, int64_t count, int64_t first, int pass) {
-  s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
-    const auto none = step.template identity<std::decay_t<decltype(target)>>();
-    const Terms<Run, std::decay_t<decltype(term)>> terms{x, term, first};
-    target = step.apply(target, fold_run(none, terms, count, step));
-  });
-}
 
 // The loops of reduce.h from a state struct S with `start`, `in_pass`, `between`, `finish`.
 template <typename S>

@@ -199,7 +199,7 @@ CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario
     crew->begin(static_cast<int64_t>(index));
   } catch (const Error& error) {
     CaseResult result = blank_result(scenario, task, options);
-    result.error = error;
+    result.error = error.inside({result.file, "", 0, 0});
     result.status = CaseStatus::refused;
     return result;
   }

@@ -110,7 +110,8 @@ Json line_json(const LineTime& line, const std::vector<std::vector<LineTime>>& r
           repetitions.size() > 1 && other != nullptr && other->ranks.contains(rank))
         one["each"].push_back(to_string(other->ranks.at(rank).time));
     one["count"] = own.count;
-    if (own.by_device == own.count) one["clock"] = "device";
+    if (own.by_device == own.count)
+      one["clock"] = own.with_launch == 0 ? "device" : "device+launch";
     if (own.expected != Duration{}) one["expected"] = to_string(own.expected);
     if (line.is_call()) one["bytes"] = static_cast<int64_t>(own.bytes);
     out["ranks"][std::to_string(rank)] = std::move(one);

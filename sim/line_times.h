@@ -16,8 +16,9 @@ struct RankTime {
   int64_t count = 0;  // calls or works
   // As nccl-tests counts: the size of each call, and that times the factor of its kind.
   double bytes = 0, bus_bytes = 0;
-  int64_t by_device = 0;  // calls or works whose time is the device's own
-  Duration expected;      // by the library that made the calls; zero: it says so not of all
+  int64_t by_device = 0;    // calls or works whose time is the device's own
+  int64_t with_launch = 0;  // of these, that hold the launch
+  Duration expected;        // by the library that made the calls; zero: it says so not of all
   bool operator==(const RankTime&) const = default;
 };
 

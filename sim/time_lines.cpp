@@ -62,7 +62,8 @@ std::vector<LineTime> line_times(const std::vector<Record>& records) {
       const bool of_all =
           record.expected != Duration{} && (rank.count == 0 || rank.expected != Duration{});
       rank.expected = of_all ? rank.expected + record.expected : Duration{};
-      rank.by_device += record.clock == TimedBy::device;
+      rank.by_device += record.clock != TimedBy::world;
+      rank.with_launch += record.clock == TimedBy::device_and_launch;
       ++rank.count;
       if (!call) continue;
       rank.bytes += bytes;
@@ -99,8 +100,10 @@ std::vector<LineTime> median_of(const std::vector<std::vector<LineTime>>& repeti
       std::vector<Duration> times;
       for (const std::vector<LineTime>& repetition : repetitions)
         if (const LineTime* other = find_line(repetition, line); other != nullptr)
-          if (const auto own = other->ranks.find(rank); own != other->ranks.end())
+          if (const auto own = other->ranks.find(rank); own != other->ranks.end()) {
             times.push_back(own->second.time);
+            time.with_launch = std::max(time.with_launch, own->second.with_launch);
+          }
       time.time = median_of(std::move(times));
     }
   return result;

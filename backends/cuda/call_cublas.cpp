@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "shardproof/backends/cuda/cublas.h"
 #include "shardproof/localtensor/device_memory.h"
@@ -19,9 +20,11 @@ namespace {
 constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr uint32_t kAligned = 256;
 
-// Sums of parts are never kept in the narrow type of the result.
-constexpr uint32_t kReductionSchemes =
-    CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+// Sums of parts are never kept in a narrow type: in place is in the type of the result.
+uint32_t reduction_schemes(const GemmCall& call) {
+  const uint32_t in_place = call.dtype == call.compute ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
+  return in_place | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
 
 struct CublasApi {
   decltype(&cublasLtCreate) create = nullptr;
@@ -62,9 +65,8 @@ bool fill(CublasApi& api, void* library) {
 }
 
 // Stays open: a library with threads of its own is not closed again.
-std::optional<CublasApi> load_cublas() {
-  const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-  for (const std::string& path : {name, "/usr/local/cuda/lib64/" + name}) {
+std::optional<CublasApi> load_cublas(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     CublasApi api;
     if (library != nullptr && fill(api, library)) return api;
@@ -120,7 +122,7 @@ class Product {
       if (good()) keep(api_.preference_set(preference, what, &value, sizeof(value)));
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductionSchemes);
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(call_));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call_.a.start));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call_.b.start));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call_.result));
@@ -186,7 +188,7 @@ class Product {
 
 class Cublas : public Gemm {
  public:
-  Cublas() = default;
+  explicit Cublas(std::vector<std::string> paths) : paths_(std::move(paths)) {}
   Cublas(const Cublas&) = delete;
   ~Cublas() override {
     if (handle_ != nullptr) api_->destroy(handle_);
@@ -211,7 +213,7 @@ class Cublas : public Gemm {
 
   bool is_open() {
     if (!std::exchange(asked_, true)) {
-      api_ = load_cublas();
+      api_ = load_cublas(paths_);
       if (api_ && api_->create(&handle_) != CUBLAS_STATUS_SUCCESS) handle_ = nullptr;
     }
     return handle_ != nullptr;
@@ -243,6 +245,7 @@ class Cublas : public Gemm {
                                    : choices_.emplace(key, product.choose(handle_)).first->second;
   }
 
+  std::vector<std::string> paths_;
   bool asked_ = false;
   std::optional<CublasApi> api_;
   cublasLtHandle_t handle_ = nullptr;
@@ -251,6 +254,15 @@ class Cublas : public Gemm {
 
 }  // namespace
 
-std::shared_ptr<Gemm> open_cublas() { return std::make_shared<Cublas>(); }
+std::vector<std::string> cublas_paths(const std::vector<std::string>& folders) {
+  const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+  std::vector<std::string> paths{name, "/usr/local/cuda/lib64/" + name};
+  for (const std::string& folder : folders) paths.push_back(folder + "/" + name);
+  return paths;
+}
+
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths) {
+  return std::make_shared<Cublas>(paths);
+}
 
 }  // namespace shardproof

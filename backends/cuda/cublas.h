@@ -2,13 +2,19 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "shardproof/localtensor/gemm.h"
 
 namespace shardproof {
 
-// Opened at the first product, for the device of this thread; where it is not found, it takes none.
-// f32 is computed in f32 (no TF32). Null in a build that knows no cuBLASLt.
-std::shared_ptr<Gemm> open_cublas();
+// Where its library may be, in the order of looking: by the system's own search, in the toolkit, in
+// these folders.
+std::vector<std::string> cublas_paths(const std::vector<std::string>& folders);
+// The first of these that can be opened, at the first product, for the device of this thread; where
+// there is none, it takes none. f32 is computed in f32 (no TF32). Null in a build that knows no
+// cuBLASLt.
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths);
 
 }  // namespace shardproof

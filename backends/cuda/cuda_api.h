@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace shardproof {
 
@@ -34,9 +35,11 @@ struct CudaApi {
 
   // Memory comes from the device's own pool, which keeps `bytes` of what is given back.
   std::function<int(int ordinal, uint64_t bytes)> keep_in_pool;
+  std::function<int(int ordinal)> trim_pool;  // keeps nothing of what nobody has now
   std::function<int(void** memory, size_t bytes, void* stream)> allocate;
   std::function<int(void* memory, void* stream)> release;
   // Pageable host memory: read before this returns, written by the time the stream is synchronized.
+  // Either may hold the host up until the stream has come to it.
   std::function<int(void* to, const void* from, size_t bytes, CudaCopy way, void* stream)> copy;
 
   std::function<int(void** stream)> make_stream;
@@ -52,6 +55,7 @@ struct CudaApi {
   std::function<std::shared_ptr<Gemm>()> open_gemm;
 };
 
-CudaApi runtime_cuda_api();
+// `folders`: where libraries of CUDA's maker may be beside the system's own.
+CudaApi runtime_cuda_api(const std::vector<std::string>& folders = {});
 
 }  // namespace shardproof

@@ -46,6 +46,9 @@ class Device final : public DeviceMemory {
   DeviceSpan between(int64_t from, int64_t to);  // both reached
   void forget(int64_t event);
   void synchronize();  // all streams
+  // What nobody has any more is there for who else allocates on the device, such as libraries. When
+  // all streams have run dry.
+  void give_back();
   // Looks around while the host waits for a stream, which may take as long as others like.
   void while_waiting(std::function<void()> look) { look_ = std::move(look); }
 
@@ -67,6 +70,7 @@ class Device final : public DeviceMemory {
   OneStream& stream_numbered(int stream);
   void* ask();  // the current stream, for something
   std::byte* allocate_in(void* stream, int64_t bytes);
+  int try_to_allocate(void** memory, int64_t bytes, void* stream);
   void* new_event();
   void* event(int64_t number) const;
   void come_behind(void* stream, int other);

@@ -10,11 +10,23 @@ constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
 
 std::byte* Device::allocate(int64_t bytes) { return allocate_in(ask(), bytes); }
 
+int Device::try_to_allocate(void** memory, int64_t bytes, void* stream) {
+  const int status = api_.allocate(memory, static_cast<size_t>(bytes), stream);
+  if (status == kOutOfMemory) api_.last_error();
+  return status;
+}
+
 std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   void* memory = nullptr;
-  const int status = api_.allocate(&memory, static_cast<size_t>(bytes), stream);
+  int status = try_to_allocate(&memory, bytes, stream);
+  // What was given back is there again when its streams have come to that, and not before: none of
+  // them waits for another one's memory.
   if (status == kOutOfMemory) {
-    api_.last_error();
+    synchronize();
+    if (release_stream_ != nullptr) finish(release_stream_);
+    status = try_to_allocate(&memory, bytes, stream);
+  }
+  if (status == kOutOfMemory) {
     throw Error(ErrorKind::limit,
                 fmt::format("{} has no {} bytes left for a tensor", description(), bytes));
   }
@@ -54,8 +66,10 @@ std::byte* Device::upload(const std::byte* host, int64_t bytes) {
   return memory;
 }
 
+// A copy of memory that can be paged holds the host up by itself, and nobody looks around then.
 void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
   void* const stream = ask();
+  if (look_) finish(stream);
   check(api_.copy(device, host, static_cast<size_t>(bytes), CudaCopy::to_device, stream),
         "copying to it");
   // Whatever stream reads the contents next finds them.
@@ -64,7 +78,6 @@ void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) 
 
 void Device::to_host(std::byte* host, const std::byte* device, int64_t bytes) {
   void* const stream = ask();
-  // The copy itself holds the host up where its memory can be paged, and nobody looks around.
   if (look_) finish(stream);
   check(api_.copy(host, device, static_cast<size_t>(bytes), CudaCopy::to_host, stream),
         "copying from it");

@@ -2,6 +2,8 @@
 
 namespace shardproof {
 
-std::shared_ptr<Gemm> open_cublas() { return nullptr; }
+std::vector<std::string> cublas_paths(const std::vector<std::string>&) { return {}; }
+
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>&) { return nullptr; }
 
 }  // namespace shardproof

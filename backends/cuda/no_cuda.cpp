@@ -2,7 +2,7 @@
 
 namespace shardproof {
 
-CudaApi runtime_cuda_api() {
+CudaApi runtime_cuda_api(const std::vector<std::string>&) {
   CudaApi api;
   api.absent = "this build has no CUDA";
   return api;

@@ -6,6 +6,7 @@ namespace shardproof {
 namespace {
 
 constexpr int kNoDevice = 100;                  // cudaErrorNoDevice
+constexpr int kSystemNotReady = 802;            // cudaErrorSystemNotReady
 constexpr uint64_t kKeptInPool = ~uint64_t{0};  // a run gives nothing back to the driver
 
 std::string version_text(int version) {
@@ -36,7 +37,10 @@ std::optional<std::string> why_no_device(const CudaApi& api) {
   int count = 0;
   const int status = api.device_count(&count);
   if (status != 0 && status != kNoDevice)
-    return fmt::format("CUDA does not start: {}", api.error_text(status));
+    return fmt::format("CUDA does not start: {}{}", api.error_text(status),
+                       status == kSystemNotReady ? " (GPUs that are joined by NVSwitch need the "
+                                                   "service nvidia-fabricmanager)"
+                                                 : "");
   if (status == kNoDevice || count == 0) return "no GPU is visible";
   return std::nullopt;
 }

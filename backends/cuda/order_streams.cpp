@@ -129,6 +129,11 @@ void Device::synchronize() {
   for (const auto& [number, stream] : streams_) finish(stream.handle);
 }
 
+void Device::give_back() {
+  synchronize();
+  check(api_.trim_pool(ordinal_), "giving memory back");
+}
+
 void Device::finish(void* stream) {
   if (!look_) return check(api_.synchronize_stream(stream), "the work of a stream");
   if (finish_event_ == nullptr) finish_event_ = new_event();

@@ -32,6 +32,12 @@ int keep_in_pool(int ordinal, uint64_t bytes) {
   return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
 }
 
+int trim_pool(int ordinal) {
+  cudaMemPool_t pool = nullptr;
+  const cudaError_t status = cudaDeviceGetDefaultMemPool(&pool, ordinal);
+  return status == cudaSuccess ? cudaMemPoolTrimTo(pool, 0) : status;
+}
+
 int copy(void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
   cudaMemcpyKind kind = cudaMemcpyDeviceToDevice;
   if (way == CudaCopy::to_device) kind = cudaMemcpyHostToDevice;
@@ -84,7 +90,7 @@ void fill_streams(CudaApi& api) {
 
 }  // namespace
 
-CudaApi runtime_cuda_api() {
+CudaApi runtime_cuda_api(const std::vector<std::string>& folders) {
   CudaApi api;
   api.absent.clear();
   api.oldest_capability = SHARDPROOF_OLDEST_CAPABILITY;
@@ -98,6 +104,7 @@ CudaApi runtime_cuda_api() {
   };
   api.last_error = []() -> int { return cudaGetLastError(); };
   api.keep_in_pool = keep_in_pool;
+  api.trim_pool = trim_pool;
   api.allocate = [](void** memory, size_t bytes, void* stream) -> int {
     return cudaMallocAsync(memory, bytes, stream_of(stream));
   };
@@ -106,7 +113,7 @@ CudaApi runtime_cuda_api() {
   };
   api.copy = copy;
   fill_streams(api);
-  api.open_gemm = open_cublas;
+  api.open_gemm = [paths = cublas_paths(folders)] { return open_cublas(paths); };
   return api;
 }
 

@@ -124,6 +124,7 @@ class Exchanges : public Transport {
   void join(std::string_view invitation) override;
   void form(const std::vector<std::vector<int>>& teams) override;
   void abort() noexcept override;
+  void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
   std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
   bool reduces_by(const Reduction& reduction, DType dtype) const override {
     return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype);
@@ -135,10 +136,10 @@ class Exchanges : public Transport {
   bool done() override;
   bool goes_on() override;
   std::optional<DeviceSpan> span() const override { return span_; }
-  std::optional<double> estimate(const Exchange& exchange) override;
+  std::optional<double> estimate(std::span<const Exchange> parts) override;
 
  private:
-  std::optional<double> simulate(const Exchange& exchange);
+  std::optional<double> simulate(std::span<const Exchange> parts);
   OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
   void synchronize();
   void add(const Exchange& exchange);
@@ -155,6 +156,7 @@ class Exchanges : public Transport {
   NcclMachine machine_;
   NcclSeat seat_;
   std::vector<OwnGpu> gpus_;
+  std::function<void(const std::string&)> tell_;
   std::mutex opening_;  // of the session, which another thread may abort
   std::unique_ptr<NcclSession> session_;
 
@@ -199,6 +201,9 @@ void Exchanges::join(std::string_view invitation) {
   const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
                                                [this](int rank) { gpu(rank).device->select(); });
+  session->when_lost([this](const std::string& words) {
+    if (tell_) tell_(words);
+  });
   const std::lock_guard<std::mutex> lock(opening_);
   session_ = std::move(session);
 }
@@ -299,11 +304,7 @@ int Exchanges::issue_all() {
 }
 
 bool Exchanges::heed(NcclSession::State state) {
-  if (state == NcclSession::State::lost && !lost_) {
-    // Who lost it is told by the coordinator; this is for whoever reads what processes print.
-    fmt::print(stderr, "process {}: {}\n", seat_.process, session_->trouble());
-    lost_ = true;
-  }
+  lost_ = lost_ || state == NcclSession::State::lost;
   return state == NcclSession::State::ready;
 }
 
@@ -382,8 +383,9 @@ void Exchanges::forget_events() {
   ended_.clear();
 }
 
+// Before NCCL allocates, which knows nothing of what pools keep.
 void Exchanges::synchronize() {
-  for (const OwnGpu& own : gpus_) own.device->synchronize();
+  for (const OwnGpu& own : gpus_) own.device->give_back();
 }
 
 // A communicator is split while nothing is under way on it.
@@ -393,12 +395,13 @@ void Exchanges::form(const std::vector<std::vector<int>>& teams) {
 }
 
 // What differs in nothing that NCCL looks at is asked for once.
-std::optional<double> Exchanges::estimate(const Exchange& e) {
+std::optional<double> Exchanges::estimate(std::span<const Exchange> parts) {
+  const Exchange& e = parts.front();
   const std::string key =
       fmt::format("{} {} {} {} {} {}", name(e.kind), to_string(e.reduction), name(e.dtype), e.count,
                   fmt::join(e.team, ","), fmt::join(e.recv_counts, ","));
   const auto [known, first] = estimates_.try_emplace(key);
-  if (first) known->second = simulate(e);
+  if (first) known->second = simulate(parts);
   return known->second;
 }
 
@@ -415,18 +418,23 @@ std::string Exchanges::open_window(int64_t bytes) {
   return "puts by ncclPutSignal";
 }
 
-std::optional<double> Exchanges::simulate(const Exchange& exchange) {
+// NCCL says how long the last call of a group takes, on whichever of its communicators that is.
+std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
   const NcclApi& api = session_->api();
-  if (api.group_simulate_end == nullptr || !is_one_collective(exchange)) return std::nullopt;
-  if (gpus_.size() > 1) return std::nullopt;
-  synchronize();
-  const NcclComm comm = session_->to_simulate(exchange.team);
-  if (comm == nullptr) return std::nullopt;
-  const NcclPlace place{comm, gpus_.front().device->native_stream(),
-                        index_in(exchange.team, exchange.self)};
+  const std::vector<int>& team = parts.front().team;
+  if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
+  if (!session_->simulates(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->to_simulate(team);
+  if (comms.empty()) return std::nullopt;
+  SP_CHECK(comms.size() == parts.size(), "{} of {} parts are simulated", parts.size(),
+           comms.size());
   NcclSimulation simulation;
+  int code = nccl::kSuccess;
   api.group_start();
-  const int code = issue_exchange(api, exchange, place);
+  for (size_t i = 0; i < parts.size() && code == nccl::kSuccess; ++i) {
+    NcclStream const stream = gpu(parts[i].self).device->native_stream();
+    code = issue_exchange(api, parts[i], {comms[i], stream, index_in(team, parts[i].self)});
+  }
   const int end = api.group_simulate_end(&simulation);
   if (code != nccl::kSuccess || end != nccl::kSuccess || simulation.microseconds < 0)
     return std::nullopt;

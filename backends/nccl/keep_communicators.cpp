@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
-constexpr int kSystemError = 2, kRemoteError = 6;
-constexpr int kAbortsTogether = 22200;  // the oldest that does so without a thread of its own
+constexpr int kAbortsTogether = 22200;        // the oldest that does so without a thread of its own
 
 NcclConfig config_of(int blocking) {
   NcclConfig config;
@@ -20,23 +19,33 @@ NcclConfig config_of(int blocking) {
 }
 constexpr int kWaits = 1, kGoesOn = 0;
 
+// What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
+// a system error or an internal one just as well, by where NCCL meets it.
+bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
+
 }  // namespace
 
 std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(api.version); }
 
-// One for each rank here, in a group when they are several.
+// One for each of these ranks here, in a group when they are several.
 template <typename Ask>
-int NcclSession::ask_all(Ask ask) {
-  const bool grouped = ranks_.here > 1;
+int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
+  const bool grouped = ranks.size() > 1;
   if (grouped) api_.group_start();
   int code = nccl::kSuccess;
-  for (int i = 0; i < ranks_.here; ++i) {
-    select(ranks_.first + i);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    select(ranks[i]);
     const int said = ask(i);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
   }
   const int end = grouped ? api_.group_end() : code;
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
+}
+
+std::vector<int> NcclSession::ranks_here() const {
+  std::vector<int> here;
+  for (int i = 0; i < ranks_.here; ++i) here.push_back(ranks_.first + i);
+  return here;
 }
 
 NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, Select select)
@@ -45,8 +54,8 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
       select_(std::move(select)),
       worlds_(static_cast<size_t>(ranks.here), nullptr) {
   NcclConfig config = config_of(kGoesOn);
-  await(nullptr, ask_all([&](int i) {
-          return api_.comm_init(&worlds_[static_cast<size_t>(i)], ranks_.all, id, ranks_.first + i,
+  await(nullptr, ask_each(ranks_here(), [&](size_t i) {
+          return api_.comm_init(&worlds_[i], ranks_.all, id, ranks_.first + static_cast<int>(i),
                                 &config);
         }));
   for (const NcclComm world : worlds_) await(world, nccl::kInProgress);
@@ -57,7 +66,7 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
 std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
   std::vector<std::vector<NcclComm>> all;
   if (one_sided_ != nullptr) all.push_back({one_sided_});
-  for (const auto& [team, comm] : simulated_) all.push_back({comm});
+  for (const auto& [team, comms] : simulated_) all.push_back(comms);
   std::vector<NcclComm> teams;
   for (const auto& [team, comm] : teams_) teams.push_back(comm);
   if (ranks_.here > 1) all.push_back(std::move(teams));
@@ -136,10 +145,9 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   if (aborted_) return;
   NcclConfig config = config_of(kGoesOn);
   std::vector<NcclComm> comms(worlds_.size(), nullptr);
-  const int code = ask_all([&](int i) {
-    const int rank = ranks_.first + i;
-    return api_.comm_split(world(rank), color_of(teams, rank), rank, &comms[static_cast<size_t>(i)],
-                           &config);
+  const std::vector<int> here = ranks_here();
+  const int code = ask_each(here, [&](size_t i) {
+    return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
   });
   for (const NcclComm world : worlds_)
     if (!comes_ready(world, code)) return;
@@ -160,18 +168,23 @@ NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
   return found->second;
 }
 
-NcclComm NcclSession::to_simulate(const std::vector<int>& ranks) {
+std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
   if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
-  SP_CHECK(ranks_.here == 1, "a process with {} GPUs simulates", ranks_.here);
-  if (aborted_) return nullptr;
-  select(rank());
-  const NcclComm parent = team(ranks, rank());
+  if (aborted_) return {};
+  std::vector<int> here;
+  for (const int rank : ranks)
+    if (rank >= ranks_.first && rank < ranks_.first + ranks_.here) here.push_back(rank);
   NcclConfig config = config_of(kWaits);
-  NcclComm comm = nullptr;
-  const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
-  if (!comes_ready(parent, code) || !comes_ready(comm, nccl::kSuccess)) return nullptr;
+  std::vector<NcclComm> comms(here.size(), nullptr);
+  const int code = ask_each(here, [&](size_t i) {
+    return api_.comm_split(team(ranks, here[i]), 0, here[i], &comms[i], &config);
+  });
+  for (const int rank : here)
+    if (!comes_ready(team(ranks, rank), code)) return {};
+  for (const NcclComm comm : comms)
+    if (!comes_ready(comm, nccl::kSuccess)) return {};
   const std::lock_guard<std::mutex> lock(aborting_);
-  return simulated_[ranks] = comm;
+  return simulated_[ranks] = std::move(comms);
 }
 
 NcclComm NcclSession::to_put() {
@@ -208,8 +221,9 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
   }
   if (code == nccl::kSuccess || code == nccl::kInProgress)
     return under_way ? State::under_way : State::ready;
-  if (code != kRemoteError && code != kSystemError) throw Error(ErrorKind::io, words_for(code));
+  if (is_refusal(code)) throw Error(ErrorKind::io, words_for(code));
   trouble_ = words_for(code);
+  if (tell_) tell_(trouble_);
   abort();
   return State::lost;
 }

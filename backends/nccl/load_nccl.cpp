@@ -7,7 +7,6 @@ namespace shardproof {
 namespace {
 
 constexpr int kOldest = 21800;  // ncclCommSplit
-constexpr const char* kName = "libnccl.so.2";
 
 // A library stays open until the process ends: threads of its own may still run in it.
 class Library {
@@ -104,17 +103,24 @@ NcclApi load_nccl(const NcclPlaces& places) {
     if (given) return table_of(given, places.library);
     throw Error(ErrorKind::unsupported, fmt::format("NCCL was not opened: {}", given.trouble()));
   }
-  Library known(kName);
-  if (known) return table_of(known, kName);
-  for (const std::string& folder : places.folders) {
-    const std::string path = folder + "/" + kName;
+  std::vector<std::string> paths{places.name};
+  for (const std::string& folder : places.folders) paths.push_back(folder + "/" + places.name);
+  std::vector<std::string> refused;
+  for (const std::string& path : paths) {
     Library found(path);
-    if (found) return table_of(found, path);
+    if (!found) continue;
+    try {
+      return table_of(found, path);
+    } catch (const Error& error) {
+      refused.push_back(error.message());
+    }
   }
+  if (!refused.empty())
+    throw Error(ErrorKind::unsupported, fmt::format("{}", fmt::join(refused, "; ")));
   throw Error(ErrorKind::unsupported,
               fmt::format("NCCL was not found ({}); install nvidia-nccl-cu13 with pip, or name the "
                           "library by --nccl-library",
-                          kName));
+                          places.name));
 }
 
 }  // namespace shardproof

@@ -102,12 +102,14 @@ struct NcclApi {
 std::string nccl_version_text(int version);
 
 // Where the library is looked for: `library` alone when it is given; else by the system's own
-// search, then in `folders`.
+// search for its name, then in `folders`.
 struct NcclPlaces {
   std::string library;
   std::vector<std::string> folders;
+  std::string name = "libnccl.so.2";
 };
-// Throws Error(unsupported) with the reason when there is none that is new enough.
+// The first that is new enough and has all that is needed. Throws Error(unsupported) with the
+// reasons when there is none.
 NcclApi load_nccl(const NcclPlaces& places);
 
 }  // namespace shardproof

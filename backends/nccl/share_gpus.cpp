@@ -48,7 +48,10 @@ Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int
   Environment out;
   add_settings(out, nccl_pins(options.order));
   // NCCL takes what GPUs of one process hold for open to each other; memory of their pools is not.
-  if (options.gpus_per_process > 1) add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1");
+  // And a thread that waits for the kernel of one GPU never launches that of the next, which the
+  // first one waits for.
+  if (options.gpus_per_process > 1)
+    add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1 CUDA_LAUNCH_BLOCKING=0");
   switch (sharing) {
     case GpuSharing::none: break;
     case GpuSharing::as_hosts:

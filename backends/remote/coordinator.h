@@ -3,17 +3,15 @@
 // carry out what may go on: in one order for all, so that no exchange can wait for a later one.
 #pragma once
 
-#include <sys/types.h>
 #include <chrono>
 #include <functional>
 #include <set>
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/crew_member.h"
 #include "shardproof/backends/remote/detail/attended_clock.h"
-#include "shardproof/backends/remote/flight_page.h"
 #include "shardproof/backends/remote/meeting_place.h"
-#include "shardproof/backends/remote/message_pipe.h"
 #include "shardproof/backends/remote/messages.h"
 
 namespace shardproof {
@@ -30,28 +28,6 @@ class Starter {
   virtual std::string output() = 0;
   // Ends whatever still runs, and waits until it is gone.
   virtual void stop() = 0;
-};
-
-// One worker, over all worlds.
-struct CrewMember {
-  using Clock = std::chrono::steady_clock;
-  std::unique_ptr<MessagePipe> pipe, keeper;
-  std::string state;   // what its keeper says of it; empty: it lives
-  FlightState flight;  // and how far it had come then
-  pid_t pid = 0;
-  bool joined = false;  // it has come together with the others
-  bool case_done = false;
-  bool has_more = false;    // messages that have come and were not heard yet
-  Clock::time_point heard;  // anything at all, as the coordinator's time goes
-  int64_t executed = 0;     // orders, of the world under way
-  Activity activity = Activity::computes;
-};
-
-// Why a run cannot go on.
-struct Loss {
-  int process = 0;
-  pid_t pid = 0;
-  std::string words;  // "was killed by signal 9 (SIGKILL)"
 };
 
 class Coordinator : public Crew {
@@ -82,6 +58,10 @@ class Coordinator : public Crew {
   // Its own time, in which waiting is counted.
   CrewMember::Clock::time_point now() { return clock_.now(); }
   bool waits_too_long(CrewMember::Clock::time_point since);
+  // What transports say that have lost others or the way to them, one line for each.
+  std::vector<std::string> troubles() const;
+  // The same when nobody turned out to be gone, who would be the reason; nothing until then.
+  std::optional<std::string> trouble_alone();
   // Teams that the transport has to form before they exchange something, once each.
   std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);
@@ -107,13 +87,15 @@ class Coordinator : public Crew {
   void hear_keepers();
   void hear_one(size_t process, std::string_view message, const Hear& hear);
   std::string end_words(int process);
+  Loss lost(int process, std::string words);
 
   CrewOptions options_;
   std::unique_ptr<Starter> starter_;
   AttendedClock clock_;
   std::vector<CrewMember> members_;
   std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
-  std::optional<Loss> early_;                           // while they came together
+  std::string over_;  // what ended the processes of an earlier case, or does it to this one's
+  std::optional<Loss> early_;  // while they came together
   std::string invitation_;
   std::set<std::vector<int>> teams_;  // that are formed
 };

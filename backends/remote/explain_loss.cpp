@@ -32,6 +32,7 @@ void JudgingWorld::watch() {
   if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
   looked_ = Clock::now();
   if ((loss_ = crew_.find_loss())) return;
+  if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
   for (size_t i = 0; i < hosts_.size(); ++i)
     if (crew_.members()[i].activity == Activity::computes && hosts_[i].under_way.empty())
       moved_ = crew_.now();
@@ -169,6 +170,7 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
                     lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
     if (std::string flight = last_flight(); !flight.empty())
       finding.details.push_back(std::move(flight));
+    for (std::string& line : crew_.troubles()) finding.details.push_back(std::move(line));
     for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
     const bool ended = loss_->words.starts_with("was ") || loss_->words.starts_with("has ");
     finding.fix = fmt::format("look at why that process {}; run the case again",

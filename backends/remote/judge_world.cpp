@@ -58,7 +58,7 @@ JudgingWorld::~JudgingWorld() {
     send_events();
     break_groups();
     const Clock::time_point limit = Clock::now() + kDrain;
-    while (!at_rest() && Clock::now() < limit && !crew_.find_loss())
+    while (!at_rest() && Clock::now() < limit && !crew_.find_loss() && crew_.troubles().empty())
       crew_.listen(kTurn, [&](int process, WireReader& in) {
         const Announce kind = static_cast<Announce>(in.number());
         if (kind == Announce::idle || kind == Announce::at || kind == Announce::conclude ||

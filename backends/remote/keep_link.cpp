@@ -20,6 +20,12 @@ WireWriter message_of(Announce kind) {
 
 WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport)
     : pipe_(go_to(options.join)), transport_(std::move(transport)), flight_(options.flight) {
+  transport_->when_lost([this](const std::string& words) {
+    WireWriter message = message_of(Announce::trouble);
+    message.add(words);
+    pipe_->send(message);
+    pipe_->flush();
+  });
   beat_ = std::thread([this] { beat(); });
   try {
     come_together(options);

@@ -43,6 +43,7 @@ enum class Announce : uint8_t {
   window,       // how what is put travels from here on: words
   state,        // of a worker, by its keeper: process, words (none while it lives), flight page
   beat,         // this process lives: what it is about
+  trouble,      // no exchange ends here any more: what its transport says
 };
 
 // What a process is about, as its beats tell.

@@ -46,7 +46,9 @@ void WorkerWorld::meet(WireReader& in) {
   for (CallPart& part : parts) part.member = group.index_of(part.rank());
   std::sort(parts.begin(), parts.end(),
             [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
+  const size_t meeting = moving_.size();
   for (Moving& moving : by_endpoint(std::move(parts), members, blocks_)) {
+    moving.meeting = meeting;
     moving.exchange.stream = enter(moving.parts);
     if (start_meeting(moving, blocks_, link_.transport())) {
       moving_.push_back(std::move(moving));
@@ -187,20 +189,29 @@ void WorkerWorld::start_moving() {
   link_.transport().start(exchanges);
 }
 
-// Every member of a call that goes by itself asks here, before it starts.
-void WorkerWorld::ask_for_estimate() {
-  if (!measures_ || moving_.size() != 1) return;
-  const Moving& moving = moving_.front();
-  if (moving.exchange.side != Side::device || moving.parts.empty()) return;
-  if (const std::optional<double> expected = link_.transport().estimate(moving.exchange))
-    times_at(moving.exchange.self).expect(moving.parts.front().party->flight->ticket, *expected);
+// Every member of a call asks here, before it starts, each for itself: of a group the library would
+// say what the last of its calls takes. Of messages it says nothing.
+void WorkerWorld::ask_for_estimates() {
+  if (!measures_) return;
+  for (size_t first = 0, next = 0; first < moving_.size(); first = next) {
+    std::vector<Exchange> parts;
+    for (; next < moving_.size() && moving_[next].message == moving_[first].message &&
+           moving_[next].meeting == moving_[first].meeting;
+         ++next)
+      parts.push_back(moving_[next].exchange);
+    const bool asked = !moving_[first].message && parts.front().side == Side::device;
+    const std::optional<double> expected =
+        asked ? link_.transport().estimate(parts) : std::optional<double>();
+    for (size_t i = first; i < next; ++i)
+      if (const Moving& own = moving_[i]; !own.parts.empty())
+        times_at(own.exchange.self).expect(own.parts.front().party->flight->ticket, expected);
+  }
 }
 
-// What stays on the device has moved when it is in its stream. What a put leaves here is looked at
-// by whoever asks for it, on any stream.
+// What stays on the device has moved when it is in its stream.
 bool WorkerWorld::has_moved() {
   const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const Moving& one) {
-    return one.exchange.side == Side::device && one.target < 0;
+    return one.exchange.side == Side::device;
   });
   return stays ? link_.transport().launched() : link_.transport().done();
 }
@@ -212,9 +223,10 @@ void WorkerWorld::finish_moving() {
     const Place place =
         one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
     launched_.enter(place);
-    if (one.exchange.side == Side::device && !one.parts.empty()) {
-      const Ticket ticket = one.parts.front().party->flight->ticket;
-      if (measures_) times_at(one.exchange.self).end(ticket, one.begun);
+    if (one.exchange.side == Side::device) {
+      const bool lands = one.parts.empty();
+      const Ticket ticket = lands ? ++landings_ : one.parts.front().party->flight->ticket;
+      if (measures_ && !lands) times_at(one.exchange.self).end(ticket, one.begun);
       launched_.add(ticket, place);
       places.push_back(place);
     }

@@ -19,6 +19,8 @@ constexpr milliseconds kStartTime{30000};
 constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
 constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
 constexpr milliseconds kStarterEnds{100};
+// A transport may know of a loss before the process that is lost has ended.
+constexpr milliseconds kForTheLost{2000};
 
 WireWriter message_of(Order kind) {
   WireWriter message;
@@ -86,7 +88,9 @@ void Coordinator::gather() {
 void Coordinator::muster() {
   if (options_.place && options_.place->socket() < 0)
     throw Error(ErrorKind::io,
-                "a process was lost, and this run has not started it: it cannot start another");
+                fmt::format("not run: {} in an earlier case; this program has not started the "
+                            "processes of this run, and cannot start them again",
+                            over_.empty() ? "processes did not come to the end" : over_));
   std::shared_ptr<MeetingPlace> place = options_.place;
   if (!place && options_.host_file) place = MeetingPlace::between_machines();
   if (!place) place = MeetingPlace::on_this_machine();
@@ -260,6 +264,7 @@ void Coordinator::begin(int64_t index) {
 
 // Whoever cannot leave the case together with the others is of no use for the next one.
 void Coordinator::end() {
+  if (!troubles().empty()) return give_up();
   for (CrewMember& member : members_) {
     member.pipe->send(message_of(Order::leave_case));
     member.pipe->flush();
@@ -294,8 +299,12 @@ std::vector<Repeated> Coordinator::told() {
       told.at(static_cast<size_t>(process)) = read_repeated(in);
       --missing;
     });
-    if (const std::optional<Loss> loss = find_loss(); loss && missing != 0)
-      trouble = fmt::format("process {} {}", loss->process, loss->words);
+    if (missing == 0 || !trouble.empty()) continue;
+    if (const std::optional<Loss> loss = find_loss())
+      trouble = fmt::format("process {} {}{}{}", loss->process, loss->words,
+                            troubles().empty() ? "" : "; ", fmt::join(troubles(), "; "));
+    else
+      trouble = trouble_alone().value_or("");
   }
   if (early_) trouble = fmt::format("process {} {}", early_->process, early_->words);
   if (!trouble.empty()) {
@@ -321,6 +330,10 @@ void Coordinator::hear_one(size_t process, std::string_view message, const Hear&
   const Announce kind = static_cast<Announce>(in.number());
   if (kind == Announce::beat) {
     member.activity = static_cast<Activity>(in.number());
+  } else if (kind == Announce::trouble) {
+    member.trouble = in.text();
+    member.troubled = now();
+    over_ = troubles().back();
   } else if (kind == Announce::case_done) {
     member.case_done = true;
     hear(static_cast<int>(process), whole);
@@ -367,6 +380,21 @@ bool Coordinator::waits_too_long(Clock::time_point since) {
   return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
 }
 
+std::vector<std::string> Coordinator::troubles() const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (!members_[i].trouble.empty())
+      lines.push_back(fmt::format("process {}: {}", i, members_[i].trouble));
+  return lines;
+}
+
+std::optional<std::string> Coordinator::trouble_alone() {
+  for (const CrewMember& member : members_)
+    if (!member.trouble.empty() && now() > member.troubled + kForTheLost)
+      return fmt::format("{}", fmt::join(troubles(), "; "));
+  return std::nullopt;
+}
+
 void Coordinator::hear_keepers() {
   for (CrewMember& member : members_)
     while (const std::optional<std::string> message =
@@ -397,23 +425,28 @@ std::string Coordinator::end_words(int process) {
   return starter ? "has ended: " + *starter : "has ended";
 }
 
+Loss Coordinator::lost(int process, std::string words) {
+  over_ = fmt::format("process {} {}", process, words);
+  return {process, members_[static_cast<size_t>(process)].pid, std::move(words)};
+}
+
 std::optional<Loss> Coordinator::find_loss() {
   hear_keepers();
   for (size_t i = 0; i < members_.size(); ++i) {
     const CrewMember& member = members_[i];
     const bool gone = member.pipe != nullptr && member.pipe->closed();
     if (gone || (member.keeper != nullptr && member.keeper->closed()))
-      return Loss{static_cast<int>(i), member.pid, end_words(static_cast<int>(i))};
+      return lost(static_cast<int>(i), end_words(static_cast<int>(i)));
   }
   const bool beats = all_present();
   for (size_t i = 0; i < members_.size(); ++i) {
     const CrewMember& member = members_[i];
     const bool may_be_silent = !beats && member.state.empty();
     if (may_be_silent || !waits_too_long(member.heard)) continue;
-    return Loss{static_cast<int>(i), member.pid,
+    return lost(static_cast<int>(i),
                 fmt::format("{} (silent for {:g} s)",
                             member.state.empty() ? "does not answer" : member.state,
-                            options_.timeout_seconds)};
+                            options_.timeout_seconds));
   }
   return std::nullopt;
 }

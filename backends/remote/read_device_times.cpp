@@ -31,30 +31,37 @@ void DeviceTimes::watch(Ticket ticket, const std::function<void()>& body) {
 }
 
 void DeviceTimes::end(Ticket ticket, int64_t begun) {
-  unread_.push_back({ticket, begun, device_->record()});
+  const bool was_idle = device_->reached(begun);
+  unread_.push_back({ticket, begun, device_->record(), was_idle});
   while (unread_.size() > kMostUnread && device_->reached(unread_.front().to)) read_first();
 }
 
 void DeviceTimes::read_first() {
   const Marks marks = unread_.front();
   unread_.pop_front();
-  add(marks.ticket, device_->between(marks.from, marks.to));
+  add(marks, device_->between(marks.from, marks.to));
   device_->forget(marks.from);
   device_->forget(marks.to);
 }
 
 // A call that went in pieces takes from the first to the last.
-void DeviceTimes::add(Ticket ticket, const DeviceSpan& span) {
+void DeviceTimes::add(const Marks& marks, const DeviceSpan& span) {
   const Duration start = started_ + of_microseconds(span.start);
   const Duration end = start + of_microseconds(span.time);
-  const auto [at, first] = times_.try_emplace(ticket, start, end);
+  const auto [at, first] = times_.try_emplace(marks.ticket, Times{start, end, marks.was_idle});
   if (first) return;
-  at->second.first = std::min(at->second.first, start);
-  at->second.second = std::max(at->second.second, end);
+  Times& all = at->second;
+  all.start = std::min(all.start, start);
+  all.end = std::max(all.end, end);
+  all.with_launch = all.with_launch || marks.was_idle;
 }
 
-void DeviceTimes::expect(Ticket ticket, double microseconds) {
-  expected_[ticket] += of_microseconds(microseconds);
+void DeviceTimes::expect(Ticket ticket, std::optional<double> microseconds) {
+  const auto [at, first] = expected_.try_emplace(ticket, Duration{});
+  if (!microseconds || !at->second)
+    at->second.reset();
+  else
+    *at->second += of_microseconds(*microseconds);
 }
 
 TicketTimes DeviceTimes::of(Ticket ticket, const TicketTimes& host) {
@@ -62,11 +69,12 @@ TicketTimes DeviceTimes::of(Ticket ticket, const TicketTimes& host) {
   while (!unread_.empty()) read_first();
   TicketTimes times = host;
   if (const auto own = times_.find(ticket); own != times_.end()) {
-    times.start = LaneTimes(own->second.first);
-    times.end = LaneTimes(own->second.second);
-    times.clock = TimedBy::device;
+    times.start = LaneTimes(own->second.start);
+    times.end = LaneTimes(own->second.end);
+    times.clock = own->second.with_launch ? TimedBy::device_and_launch : TimedBy::device;
   }
-  if (const auto own = expected_.find(ticket); own != expected_.end()) times.expected = own->second;
+  if (const auto own = expected_.find(ticket); own != expected_.end())
+    times.expected = own->second.value_or(Duration{});
   return times;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +70,9 @@ class Transport {
   // words, how what is put travels from then on.
   virtual std::string open_window(int64_t) { return {}; }
   virtual bool has_window() const { return false; }  // else by a send and a receive
+  // Who is told, in words, that exchanges no longer come to their end for a reason that lies in
+  // others or in the way to them. By the thread that asks this transport, as soon as it is known.
+  virtual void when_lost(std::function<void(const std::string& words)>) {}
   // From another thread: nobody waits for this process any more, and it ends.
   virtual void abort() noexcept {}
 
@@ -92,9 +96,12 @@ class Transport {
   // Of those that were done last, on the clock of the device that made them; of several devices,
   // of the one that took longest.
   virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
-  // How many microseconds the library itself expects an exchange to take; nothing is moved. Every
-  // process of the team asks, in the same order among their exchanges.
-  virtual std::optional<double> estimate(const Exchange&) { return std::nullopt; }
+  // How many microseconds the library itself expects an exchange to take, in which `parts` are
+  // those of the endpoints here; nothing is moved. Every process of the team asks, in the same
+  // order among their exchanges.
+  virtual std::optional<double> estimate(std::span<const Exchange> /*parts*/) {
+    return std::nullopt;
+  }
 };
 
 }  // namespace shardproof

@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 3;
+inline constexpr int64_t kWireVersion = 4;
 
 class WireWriter {
  public:

@@ -232,9 +232,15 @@ void WorkerWorld::take_part(Order kind, WireReader& in) {
     case Order::meet: return meet(in);
     case Order::pair: return pair(in);
     case Order::put: return put(in);
-    case Order::end_part: return end_part(*read_part(in).party);
+    case Order::end_part: return end_without_contents(read_part(in));
     default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
   }
+}
+
+// It may be the wait for a signal: what was put before it is there behind it.
+void WorkerWorld::end_without_contents(const CallPart& part) {
+  come_behind_landings(part);
+  end_part(*part.party);
 }
 
 void WorkerWorld::take_parts(WireReader& in) {
@@ -271,7 +277,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
     default: take_part(kind, in);
   }
   if (!moving_.empty()) {
-    if (kind == Order::meet) ask_for_estimate();
+    ask_for_estimates();
     start_moving();
     return true;  // is carried out when it has moved
   }
@@ -401,7 +407,15 @@ int WorkerWorld::enter(const std::vector<CallPart>& parts) {
   for (const CallPart& part : parts) places.push_back(place_of(part));
   const int stream = launched_.enter(places.front());
   launched_.join(places);
+  come_behind_landings(parts.front());
   return stream;
+}
+
+// A barrier tells of a put as a signal does, so any call comes behind.
+void WorkerWorld::come_behind_landings(const CallPart& part) {
+  if (landings_ == kDone) return;
+  launched_.enter(place_of(part));
+  launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
 }
 
 // --- the end

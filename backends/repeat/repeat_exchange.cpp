@@ -39,8 +39,9 @@ class OwnParts {
         all_on_device_ = false;
         return;
       }
-    if (moving.size() == 1) ask_for_estimate(moving.front().exchange);
-    carry(exchanges_of(moving));
+    const std::vector<Exchange> exchanges = exchanges_of(moving);
+    ask_for_estimate(exchanges);
+    carry(exchanges);
     for (Moving& one : moving) finish_meeting(one);
   }
 
@@ -83,9 +84,9 @@ class OwnParts {
     parts_.push_back({&party, 0, rank});
   }
 
-  void ask_for_estimate(const Exchange& exchange) {
-    if (exchange.side != Side::device || std::exchange(asked_, true)) return;
-    if (const std::optional<double> expected = transport_.estimate(exchange))
+  void ask_for_estimate(std::span<const Exchange> parts) {
+    if (parts.front().side != Side::device || std::exchange(asked_, true)) return;
+    if (const std::optional<double> expected = transport_.estimate(parts))
       expected_seconds_ = *expected * 1e-6;
   }
 

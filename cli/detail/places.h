@@ -6,8 +6,8 @@
 
 namespace shardproof {
 
-// Folders of the NCCL that comes as a Python package: of each python on the PATH, then of the
-// system's own.
+// Folders of the libraries of NVIDIA's that come as Python packages, NCCL and cuBLASLt among them:
+// of each python on the PATH, then of the user and of the system's own.
 std::vector<std::string> library_folders();
 
 }  // namespace shardproof

@@ -2,12 +2,15 @@
 // than the item's are converted first, outputs after, in memory that is taken for the call.
 #include <array>
 
+#include "shardproof/ops/cuda/attention_lines.h"
 #include "shardproof/ops/cuda/kernel_families.h"
-#include "shardproof/ops/cuda/shared_items.h"
+#include "shardproof/ops/cuda/loss_lines.h"
+#include "shardproof/ops/cuda/norm_lines.h"
 #include "shardproof/ops/draw_items.h"
 #include "shardproof/ops/index_items.h"
 #include "shardproof/ops/rope_item.h"
 #include "shardproof/ops/running_item.h"
+#include "shardproof/ops/scatter_item.h"
 #include "shardproof/ops/stored_element.h"
 
 namespace shardproof {

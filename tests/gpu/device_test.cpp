@@ -216,6 +216,27 @@ TEST(Device, WhoWaitsForAStreamLooksAround) {
   EXPECT_GT(looks, 3);
 }
 
+// A copy of memory that can be paged may wait for its stream by itself.
+TEST(Device, WhoCopiesLooksAroundBeforeIt) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  Bytes bytes = Bytes::on_device(device, kSize);
+  std::byte* const memory = bytes.device_mutate(device);
+  std::vector<std::byte> host(kSize);
+  int looks = 0;
+  device->while_waiting([&looks] { ++looks; });
+  const auto gate = [&] {
+    looks = 0;
+    StandIn::enqueue_when(
+        device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
+  };
+  gate();
+  device->to_device(memory, host.data(), kSize);
+  gate();
+  device->to_host(host.data(), memory, kSize);
+  EXPECT_GT(looks, 3);
+}
+
 TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
@@ -282,6 +303,17 @@ TEST(Device, IsRefusedInPlainWords) {
   EXPECT_FALSE(why_no_device(StandIn(options).api()));
 }
 
+TEST(Device, WhatCudaSaysWhenItDoesNotStartIsToldWithWhatHelps) {
+  CudaApi api = StandIn().api();
+  int status = 999;
+  api.device_count = [&status](int*) { return status; };
+  EXPECT_EQ(refusal(api), "CUDA does not start: status 999");
+  status = 802;
+  EXPECT_EQ(refusal(api),
+            "CUDA does not start: status 802 (GPUs that are joined by NVSwitch need the service "
+            "nvidia-fabricmanager)");
+}
+
 TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
   const CudaApi api = runtime_cuda_api();
   const std::optional<std::string> reason = why_no_device(api);
@@ -294,6 +326,25 @@ TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
   Bytes made = Bytes::on_device(device, kSize);
   device->copy(made.device_mutate(device), bytes.device_data(device), kSize);
   EXPECT_EQ(read(made), read(bytes));
+}
+
+// In streams that nobody has waited for yet, and in one of the device's own.
+TEST(Device, MemoryThatWasGivenBackIsThereForWhoAsks) {
+  StandInOptions options;
+  options.device_bytes = 1 << 20;
+  options.runs_ahead = 0;
+  const StandIn stand_in(options);
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const int both[] = {0, 1};
+  for (int i = 0; i < 8; ++i) {
+    device->use(i % 2);
+    std::byte* const memory = device->allocate(3 << 18);
+    add_on(*device, memory, kSize, 1);
+    if (i % 4 == 3)
+      device->release(memory, 3 << 18, both);
+    else
+      device->release(memory, 3 << 18);
+  }
 }
 
 TEST(Device, MemoryThatIsFullIsAnError) {

@@ -2,6 +2,7 @@
 // waits for it waits for nothing else, and orders end in their order.
 #include <gtest/gtest.h>
 
+#include "shardproof/backends/remote/detail/device_times.h"
 #include "shardproof/backends/remote/detail/launched_work.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
@@ -115,6 +116,24 @@ TEST_F(Launched, OrdersEndInTheirOrder) {
   first_ = true;
   look();
   EXPECT_EQ(launched_.orders_ended(), 3);
+}
+
+// Between two events of a stream that has nothing to do lies the time that the host takes to launch
+// what comes between them.
+TEST_F(Launched, ATimeSaysWhetherItHoldsTheLaunch) {
+  DeviceTimes times;
+  times.start(device_, {});
+  const auto clock_of = [&](Ticket ticket) { return times.of(ticket, TicketTimes{}).clock; };
+  launched_.enter(kMain);
+  launch(kMain, 2, first_);
+  times.end(2, times.begin());
+  const int64_t begun = times.begin();
+  first_ = true;
+  device_->synchronize();
+  times.end(3, begun);
+  EXPECT_EQ(clock_of(2), TimedBy::device);
+  EXPECT_EQ(clock_of(3), TimedBy::device_and_launch);
+  EXPECT_EQ(clock_of(4), TimedBy::world);
 }
 
 // A ticket is asked of the device of its cohort, and of no other one.

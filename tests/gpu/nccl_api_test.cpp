@@ -40,17 +40,28 @@ TEST(NcclApi, WhatIsTooOldOrNoNcclIsRefusedByName) {
   EXPECT_EQ(absent.find("NCCL was not opened: /nowhere/libnccl.so.2: "), 0u) << absent;
 }
 
+// One that is too old, where a system has it, hides none that is new enough.
 TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
-  if (refusal({}).find("was not found") == std::string::npos)
-    GTEST_SKIP() << "the system's own search finds an NCCL here";
-  const fs::path folder =
+  const fs::path root =
       fs::path(testing::TempDir()) / ("shardproof_nccl_folder_" + std::to_string(getpid()));
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  EXPECT_NE(refusal({"", {folder.string()}}).find("nvidia-nccl-cu13"), std::string::npos);
-  fs::create_symlink(OLD_NCCL, folder / "libnccl.so.2");
-  EXPECT_NE(refusal({"", {"/nowhere", folder.string()}}).find("is NCCL 2.16.5"), std::string::npos);
-  fs::remove_all(folder);
+  fs::remove_all(root);
+  const std::string name = "libnccl-of-this-test.so.2";
+  const auto add = [&](const char* folder, const char* library) {
+    fs::create_directories(root / folder);
+    fs::create_symlink(library, root / folder / name);
+    return (root / folder).string();
+  };
+  EXPECT_NE(refusal({"", {root.string()}, name}).find("nvidia-nccl-cu13"), std::string::npos);
+  const std::string old = add("old", OLD_NCCL), partial = add("partial", PARTIAL_NCCL);
+  EXPECT_EQ(refusal({"", {"/nowhere", old, partial}, name}),
+            fmt::format("{0}/{1} is NCCL 2.16.5; 2.18.0 or newer is needed; {2}/{1} (NCCL 2.28.9) "
+                        "has no ncclCommInitRankConfig",
+                        old, name, partial));
+  if (!std::string(REAL_NCCL).empty()) {
+    const std::string real = add("real", REAL_NCCL);
+    EXPECT_EQ(load_nccl({"", {old, real}, name}).path, real + "/" + name);
+  }
+  fs::remove_all(root);
 }
 
 // With a real library, where there is one: no GPU is needed to open it and to make an id.

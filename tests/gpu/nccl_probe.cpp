@@ -25,6 +25,8 @@ constexpr std::chrono::seconds kLimit{120};  // of all ranks of one group
 constexpr int64_t kBitSizes[] = {1, 1000, 4099, 65536, 100003, 1048577};
 constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26};
 constexpr int kWarmUps = 5, kRepetitions = 20;
+// As nccl-tests and `bench` do: who waits for each would time how long it takes to launch the next.
+constexpr int kInARow = 10;
 
 struct Options {
   std::string mode;  // bits, times
@@ -85,6 +87,10 @@ class Rank {
       return device_;
     };
     transport_ = nccl_transport(machine, {options_.rank, options_.ranks});
+    transport_->when_lost([this](const std::string& words) {
+      fmt::print(stderr, "rank {}: {}\n", options_.rank, words);
+      ::_exit(1);
+    });
     transport_->join(bytes_of(options_.id));
     for (int rank = 0; rank < options_.ranks; ++rank) team_.push_back(rank);
   }
@@ -114,13 +120,24 @@ class Rank {
     return tensor;
   }
 
-  double run(Exchange& e, Bytes& in, Bytes& out) {
+  // Microseconds of each of so many, one behind the other.
+  double run(Exchange& e, Bytes& in, Bytes& out, int times = 1) {
     e.send = in.device_data(device_);
     e.recv = out.device_mutate(device_);
-    transport_->start({&e, 1});
-    while (!transport_->done()) {
+    device_->use(e.stream);
+    const int64_t begun = device_->record();
+    for (int i = 0; i < times; ++i) {
+      transport_->start({&e, 1});
+      while (!transport_->launched()) {
+      }
     }
-    return transport_->span()->time;
+    const int64_t ended = device_->record();
+    while (!transport_->done() || !device_->reached(ended)) {
+    }
+    const double time = device_->between(begun, ended).time / times;
+    device_->forget(begun);
+    device_->forget(ended);
+    return time;
   }
 
   Exchange exchange(CollectiveKind kind, DType dtype, int64_t count) const {
@@ -179,17 +196,18 @@ class Rank {
     Bytes out = Bytes::on_device(device_, 4 * (scatters ? part : count));
     for (int i = 0; i < kWarmUps; ++i) run(e, in, out);
     std::vector<double> times;
-    for (int i = 0; i < kRepetitions; ++i) times.push_back(run(e, in, out));
+    for (int i = 0; i < kRepetitions; ++i) times.push_back(run(e, in, out, kInARow));
     std::sort(times.begin(), times.end());
-    const std::optional<double> estimate = transport_->estimate(e);
+    const std::optional<double> estimate = transport_->estimate({&e, 1});
     if (options_.rank != 0) return;
     const double median = times[times.size() / 2], total = static_cast<double>(4 * count);
     const double algbw = total / median / 1000;
     fmt::print(
-        "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"us_median\": {:.2f}, "
+        "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"in_a_row\": {}, \"us_median\": "
+        "{:.2f}, "
         "\"us_least\": {:.2f}, \"us_most\": {:.2f}, \"algbw_GBps\": {:.3f}, "
         "\"busbw_GBps\": {:.3f}, \"us_by_nccls_model\": {}}}\n",
-        name(kind), n, 4 * count, median, times.front(), times.back(), algbw,
+        name(kind), n, 4 * count, kInARow, median, times.front(), times.back(), algbw,
         algbw * bus_factor(kind), estimate ? fmt::format("{:.2f}", *estimate) : "null");
   }
 

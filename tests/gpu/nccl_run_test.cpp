@@ -13,16 +13,12 @@
 #include <thread>
 
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/record.h"
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/gpu/on_stand_ins.h"
 
 namespace shardproof {
 namespace {
-
-Ran stand_in(const std::string& words, const std::string& environment = "") {
-  return shell(environment + " '" STAND_IN_PROGRAM "' " + words);
-}
 
 std::string report_of(const std::string& words, const std::string& environment = "") {
   const std::string path =
@@ -80,14 +76,6 @@ TEST(NcclRun, TheCorpusIsAsExpectedUnderAnotherSchedule) {
 TEST(NcclRun, AnOrderOfNcclsIsPinnedByItsEnvironment) {
   const Ran ran = stand_in("run scenarios/corpus --backend nccl --processes 4 --order ring");
   EXPECT_EQ(ran.code, 0) << ran.out;
-}
-
-std::vector<std::string> sorted_lines_of(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  std::sort(lines.begin(), lines.end());
-  return lines;
 }
 
 // What a profiler shows is the program: one ncclGroup a process for each group of it.
@@ -201,6 +189,28 @@ TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
   }
 }
 
+// Nobody on the host does: the stream whose program waits for the signal comes behind the landing.
+TEST(NcclRun, AStreamWaitsForWhatLandsAndNoProcessDoes) {
+  const ScenarioFolder folder;
+  const std::filesystem::path trace = folder.path() / "streams";
+  const Ran ran = stand_in("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
+                           "STAND_IN_STREAMS=" + trace.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (int gpu = 0; gpu < 3; ++gpu) {
+    const std::vector<Asked> all = asked_of(trace, gpu);
+    std::set<int> computing;
+    for (const Asked& one : all)
+      if (one.what == "kernel") computing.insert(one.stream);
+    ASSERT_EQ(computing.size(), 1u);
+    const auto landing = std::find_if(all.begin(), all.end(), [&](const Asked& one) {
+      return one.what == "nccl" && !computing.contains(one.stream);
+    });
+    ASSERT_NE(landing, all.end());
+    const auto at = static_cast<size_t>(landing - all.begin());
+    EXPECT_GE(wait_between(all, at, landing->stream, *computing.begin()), 0) << "gpu " << gpu;
+  }
+}
+
 // On GPUs whose streams do not wait for events, and without the waits of the program.
 TEST(NcclRun, AWaitThatIsMissingIsSeen) {
   const ScenarioFolder folder;
@@ -244,76 +254,12 @@ TEST(NcclRun, PutsAreNcclsOwnWhereItHasThem) {
   EXPECT_EQ(sorted_lines_of(trace), expected);
 }
 
-// A device counts whole microseconds, which the host does not.
-TEST(NcclRun, WhatADeviceDoesIsTimedByItsOwnEvents) {
-  const ScenarioFolder folder;
-  const std::string file = folder.write("timed.json", R"json({
-    "version": 1, "mesh": "r=2", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
-    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}, "w": {"shape": [8, 8], "dtype": "f8e4m3"}},
-    "ranks": {"all": [
-      "y = gelu(x @ x)", "s = all_reduce(y, sum)", "v = all_reduce(w, max)"]}})json");
-  const std::filesystem::path record = folder.path() / "record";
-  const Ran ran = stand_in("run " + file + " --backend nccl --iters 2 --record " + record.string());
-  ASSERT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("estimate"), std::string::npos) << ran.out;
-  int on_device = 0, on_host = 0;
-  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-2.txt")) {
-    const Record one = parse_record(line);
-    const bool by_nccl = one.kind == "all_reduce" && one.line == 2;
-    const bool by_kernel = one.kind == "matmul" || one.kind == "gelu";
-    EXPECT_EQ(one.clock == TimedBy::device, by_nccl || by_kernel) << line;
-    EXPECT_EQ(one.expected != Duration{}, by_nccl) << line;
-    const int64_t past_whole = (one.end - one.start).ps % 1'000'000;
-    if (one.clock == TimedBy::device) {
-      EXPECT_LE(std::min(past_whole, 1'000'000 - past_whole), 100) << line;
-    }
-    ++(one.clock == TimedBy::device ? on_device : on_host);
-  }
-  EXPECT_GE(on_device, 3);
-  EXPECT_GE(on_host, 1);
-}
-
-TEST(NcclRun, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
-  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
-}
-
-// Who only sends has launched all of it before it has ended.
-TEST(NcclRun, ABenchOfAnyCollectiveComesToItsEnd) {
-  for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
-    const Ran ran =
-        stand_in("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
+// As many set it to find which kernel fails: one GPU's would wait for what comes after it.
+TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
+  for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
+    const Ran ran = stand_in("run scenarios/corpus/collectives --backend nccl " + seats,
+                             "CUDA_LAUNCH_BLOCKING=1");
     EXPECT_EQ(ran.code, 0) << ran.out;
-    EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
-    EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
-  }
-}
-
-TEST(NcclRun, EachGpuOfAProcessHasTimesOfItsOwn) {
-  const ScenarioFolder folder;
-  const std::string file = folder.write("timed.json", R"json({
-    "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
-    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}},
-    "ranks": {"all": ["y = gelu(x @ x)", "s = all_reduce(y, sum)"]}})json");
-  const std::filesystem::path record = folder.path() / "record";
-  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2 " +
-                           "--iters 1 --record " + record.string());
-  ASSERT_EQ(ran.code, 0) << ran.out;
-  std::set<int64_t> timed;
-  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-1.txt")) {
-    const Record one = parse_record(line);
-    if (one.kind != "all_reduce" && one.kind != "matmul") continue;
-    EXPECT_EQ(one.clock, TimedBy::device) << line;
-    if (one.kind == "all_reduce") timed.insert(one.ranks[0]);
-  }
-  EXPECT_EQ(timed, (std::set<int64_t>{0, 1, 2, 3}));
-  const std::string bench = "bench --backend nccl --processes 2 --gpus-per-process 2 -b 1K -e 1K ";
-  for (const std::string collective : {"all_reduce", "all_to_all", "sendrecv"}) {
-    const Ran told = stand_in(bench + "--collective " + collective);
-    EXPECT_EQ(told.code, 0) << told.out;
-    EXPECT_NE(told.out.find("# Times by the devices' own events\n"), std::string::npos) << told.out;
   }
 }
 
@@ -334,6 +280,37 @@ TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
 TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
   hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    4);
+}
+
+// A process that dies may be an internal error to NCCL, which may know before anybody else does.
+TEST(NcclRun, WhatNcclSaysBeforeAProcessIsGoneIsToldWithTheMissingRank) {
+  const ScenarioFolder folder;
+  const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3",
+                           "STAND_IN_BREAKS=40 STAND_IN_DIES=300");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  for (const char* const words :
+       {"missing rank", "was killed by signal 9 (SIGKILL)",
+        "process 2: NCCL 2.28.9 says: internal error: the network is gone"})
+    EXPECT_NE(ran.out.find(words), std::string::npos) << words << "\n" << ran.out;
+}
+
+// Nobody is gone: NCCL's words are all there is to tell, and nobody waits until the time is over.
+TEST(NcclRun, WhatNcclSaysWhenNobodyIsGoneIsToldAsItsError) {
+  const ScenarioFolder folder;
+  for (const std::string gpus : {"", " --gpus-per-process 2"}) {
+    const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
+                             "STAND_IN_BREAKS=40");
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 says: internal error: the network is gone"),
+              std::string::npos)
+        << ran.out;
+    EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
+  }
+  const Ran bench = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K", "STAND_IN_BREAKS=3");
+  EXPECT_EQ(bench.code, 2) << bench.out;
+  EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 says: internal error: the network is gone"),
+            std::string::npos)
+      << bench.out;
 }
 
 // NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
@@ -466,6 +443,21 @@ TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
   EXPECT_EQ(by_hand(two_each, "STAND_IN_GPUS=2").code, 0);
   expect_refused(by_hand(two_each, "STAND_IN_GPUS=5"),
                  "number 2 on its machine has no 2 GPUs: 5 are visible");
+}
+
+// They cannot be started again from here.
+TEST(NcclRun, CasesBehindALossAmongProcessesThatPeopleStartAreSaidNotToBeRun) {
+  const ScenarioFolder folder;
+  const std::string small = folder.write("small.json", R"json({
+    "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
+    "ranks": {"all": ["y = all_reduce(x, max)"]}})json");
+  const Ran ran = by_hand(folder.endless() + " " + small, "STAND_IN_BREAKS=40");
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 says: internal error: the "
+                         "network is gone in an earlier case; this program has not started the "
+                         "processes of this run, and cannot start them again"),
+            std::string::npos)
+      << ran.out;
 }
 
 TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {

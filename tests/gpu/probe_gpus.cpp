@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   shardproof::NcclParts parts;
-  parts.cuda = shardproof::runtime_cuda_api();
   parts.places.folders = shardproof::library_folders();
+  parts.cuda = shardproof::runtime_cuda_api(parts.places.folders);
   return shardproof::probe_main(argc, argv, parts);
 }

@@ -33,6 +33,17 @@ Record full_record() {
   return record;
 }
 
+TEST(Record, NamesEachClockButThatOfTheWorld) {
+  Record record = full_record();
+  for (const TimedBy clock : {TimedBy::world, TimedBy::device, TimedBy::device_and_launch}) {
+    record.clock = clock;
+    EXPECT_EQ(parse_record(to_string(record)), record);
+  }
+  EXPECT_NE(to_string(record).find(" clock=device+launch "), std::string::npos);
+  record.clock = TimedBy::world;
+  EXPECT_EQ(to_string(record).find("clock"), std::string::npos);
+}
+
 Finding full_finding() {
   Finding finding;
   finding.verdict = Verdict::wrong_values;

@@ -61,6 +61,10 @@ TEST(LineTimes, KnowsTheClockAndWhatTheLibraryExpectsWhenAllCallsHaveIt) {
   };
   EXPECT_EQ(first({told, told}).expected, us(8));
   EXPECT_EQ(first({told, told}).by_device, 2);
+  EXPECT_EQ(first({told, told}).with_launch, 0);
+  untold.clock = TimedBy::device_and_launch;
+  EXPECT_EQ(first({told, untold}).by_device, 2);
+  EXPECT_EQ(first({told, untold}).with_launch, 1);
   for (const auto& records : {std::vector{told, untold, told}, {untold, told}, {told, untold}})
     EXPECT_EQ(first(records).expected, us(0));
 }

@@ -46,15 +46,19 @@ class NcclSession {
   // others. Null when a peer was lost.
   NcclComm to_put();
   void give_up_putting() noexcept;
-  // A communicator of these ranks, one in each process, on which nothing is ever done: NCCL
-  // simulates only where calls wait, and makes what it is to simulate elsewhere. All of them ask.
-  // Null when a peer was lost.
-  NcclComm to_simulate(const std::vector<int>& ranks);
+  // Communicators of these ranks, for those of them that are here, on which nothing is ever done:
+  // NCCL simulates only where calls wait, and makes what it is to simulate elsewhere. All processes
+  // of these ranks ask. None when a peer was lost.
+  std::vector<NcclComm> to_simulate(const std::vector<int>& ranks);
+  bool simulates(const std::vector<int>& ranks) const { return simulated_.contains(ranks); }
 
   enum class State { ready, under_way, lost };
-  // After a call on these communicators. Lost: a peer is gone, or the network; all communicators
-  // are aborted then. Throws Error(io) when it says anything else.
+  // After a call on these communicators. Lost: a peer is gone, or the way to it, or the device; all
+  // communicators are aborted then, for nothing comes to its end any more. Throws Error(io) when
+  // NCCL refuses what it was asked for.
   State look_at(const std::vector<NcclComm>& comms, int code);
+  // Is told what NCCL says of a loss, before the abort, which may take as long as it likes.
+  void when_lost(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
   // The same on all of them: what is in a stream already may still go wrong.
   State look_at_all();
   void abort() noexcept;  // by any thread
@@ -64,7 +68,8 @@ class NcclSession {
   using Clock = std::chrono::steady_clock;
   using Team = std::pair<std::vector<int>, int>;  // and whose communicator of it this is
   template <typename Ask>
-  int ask_all(Ask ask);
+  int ask_each(const std::vector<int>& ranks, Ask ask);
+  std::vector<int> ranks_here() const;
   int color_of(const std::vector<std::vector<int>>& teams, int rank) const;
   std::vector<std::vector<NcclComm>> by_end() const;
   // All of them, or none: one of them does not come to its end.
@@ -80,9 +85,10 @@ class NcclSession {
   Select select_;
   std::vector<NcclComm> worlds_;  // of each rank here
   std::map<Team, NcclComm> teams_;
-  std::map<std::vector<int>, NcclComm> simulated_;
+  std::map<std::vector<int>, std::vector<NcclComm>> simulated_;
   NcclComm one_sided_ = nullptr;
   std::string trouble_;
+  std::function<void(const std::string&)> tell_;
   std::mutex aborting_;
   std::atomic<bool> aborted_{false};
 };

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/sim/call.h"
@@ -27,7 +28,8 @@ class DeviceTimes {
   // Of what the ticket asks of the current stream in between.
   int64_t begin() { return device_->record(); }
   void end(Ticket ticket, int64_t begun);
-  void expect(Ticket ticket, double microseconds);
+  // Of one of the ticket's calls; nothing: the library does not say.
+  void expect(Ticket ticket, std::optional<double> microseconds);
   // `host`, or what the device says in its place.
   TicketTimes of(Ticket ticket, const TicketTimes& host);
 
@@ -35,15 +37,20 @@ class DeviceTimes {
   struct Marks {  // events
     Ticket ticket = kDone;
     int64_t from = 0, to = 0;
+    bool was_idle = false;  // the device, before all of it was launched
+  };
+  struct Times {
+    Duration start, end;
+    bool with_launch = false;
   };
   void read_first();
-  void add(Ticket ticket, const DeviceSpan& span);
+  void add(const Marks& marks, const DeviceSpan& span);
 
   std::shared_ptr<Device> device_;
   Duration started_;
   std::deque<Marks> unread_;
-  std::map<Ticket, std::pair<Duration, Duration>> times_;
-  std::map<Ticket, Duration> expected_;
+  std::map<Ticket, Times> times_;
+  std::map<Ticket, std::optional<Duration>> expected_;  // nothing: not of all of it
 };
 
 }  // namespace shardproof

@@ -20,6 +20,7 @@ struct CallPart {
 struct Moving {
   std::vector<CallPart> parts;  // in group order
   std::vector<int32_t> members;
+  size_t meeting = 0;                      // of those that start together; of collectives
   std::vector<std::vector<int64_t>> held;  // member indices of each endpoint of the team
   Exchange exchange;
   Bytes out, in;

@@ -49,6 +49,7 @@ class WorkerWorld : public World, public Assembly {
   // An order that moves contents, alone or in a group.
   void take_part(Order kind, WireReader& in);
   void take_parts(WireReader& in);
+  void end_without_contents(const CallPart& part);
   Duration now() const;  // since this process began the world
   void begin_order();
   void end_order(const std::vector<Place>& places);
@@ -62,6 +63,8 @@ class WorkerWorld : public World, public Assembly {
   void wait_on_device();
   static Place place_of(const CallPart& part);
   int enter(const std::vector<CallPart>& parts);
+  // The stream of the part waits for what was put here so far.
+  void come_behind_landings(const CallPart& part);
   bool has_moved();
   void run_work(Ticket ticket);
   void form(WireReader& in);
@@ -78,7 +81,7 @@ class WorkerWorld : public World, public Assembly {
   void start_moving();
   void finish_moving();
   void finish(Moving& moved);
-  void ask_for_estimate();
+  void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_order();
   void tell(Announce kind);
@@ -98,6 +101,7 @@ class WorkerWorld : public World, public Assembly {
   std::vector<Moving> moving_;                         // started together
   std::chrono::steady_clock::time_point eager_until_;  // the exchange is tested without a pause
   std::deque<std::string> orders_;                     // that came while something moved
+  Ticket landings_ = kDone;  // of puts, so far: they have tickets of their own
   int64_t told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   Conclusion conclusion_;

@@ -1,9 +1,12 @@
 // NCCL's functions, answered by the stand-in.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "shardproof/localtensor/error.h"
@@ -41,6 +44,19 @@ OpenGroup& open_group() {
 }
 
 namespace {
+
+constexpr int kInternalError = 3;
+
+// As where a process loses its way to the others first, and then its life.
+void break_down(NcclCommunicator& comm) {
+  if (comm.error != nccl::kSuccess) return;
+  comm.error = fail(kInternalError, "the network is gone");
+  if (const int dies = state().options.dies; dies != 0)
+    std::thread([dies] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(dies));
+      ::raise(SIGKILL);
+    }).detach();
+}
 
 DType dtype_of(int type) {
   constexpr DType kTypes[] = {DType::i8,  DType::u8,   DType::i32,    DType::i32,
@@ -149,10 +165,14 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
         if (!comm->aborted) bundle->begin();
         return true;
       });
-  const auto through = [comm, bundle, late] {
+  const int breaks_at = state().options.breaks_at;
+  const bool breaks =
+      breaks_at != 0 && turn + 1 >= breaks_at && comm->peers->rank() + 1 == comm->peers->size();
+  const auto through = [comm, bundle, late, breaks] {
     if (comm->aborted) return true;
-    if (bundle->heard()) return (*late)-- <= 0;
-    if (bundle->lost()) comm->error = 6;
+    if (breaks) break_down(*comm);
+    if (!breaks && bundle->heard()) return (*late)-- <= 0;
+    if (bundle->lost()) comm->error = fail(kRemoteError, "a peer is gone");
     return false;
   };
   state().options.enqueue(stream, through, [comm, bundle, meet] {

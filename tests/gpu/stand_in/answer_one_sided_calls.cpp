@@ -40,7 +40,7 @@ int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* windo
   const auto own = static_cast<int64_t>(bytes);
   const std::string said(reinterpret_cast<const char*>(&own), sizeof(own));
   const std::vector<std::string> all = tell_all({{comm, said}}).front();
-  if (all.empty()) return comm->error = 6;
+  if (all.empty()) return comm->error = kRemoteError;
   for (const std::string& other : all)
     SP_CHECK(flags != nccl::kSymmetric || other == said, "windows of ranks differ in size");
   *window = &comm->windows.emplace_back(NcclWindowHandle{static_cast<std::byte*>(memory), bytes});
@@ -143,7 +143,7 @@ bool has_landed(NcclCommunicator& comm, const std::vector<NcclSignals>& awaited)
   bool all = true;
   for (const NcclSignals& one : awaited) {
     if (comm.landed[one.peer].size() >= static_cast<size_t>(one.count)) continue;
-    if (comm.peers->gone(one.peer)) comm.error = 6;
+    if (comm.peers->gone(one.peer)) comm.error = kRemoteError;
     all = false;
   }
   return all;

@@ -107,11 +107,16 @@ NcclComm make(const std::string& name, int rank, int ranks, bool blocking) {
   comm->peers = std::make_unique<Peers>(name, rank, ranks);
   comm->blocking = blocking;
   comm->random.seed(static_cast<uint64_t>(rank) + 1);
-  while (blocking && !comm->connected) {
-    progress(*comm);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
   return state().comms.emplace_back(std::move(comm)).get();
+}
+
+// Those that wait do so when all of a group are made.
+void connect(const std::vector<NcclComm>& made) {
+  for (const NcclComm comm : made)
+    while (comm->blocking && !comm->connected) {
+      progress(*comm);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
 }
 
 int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config) {
@@ -121,10 +126,14 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
   const bool blocking = config->blocking == 1;
   *comm = make(std::string(id.bytes, ::strnlen(id.bytes, sizeof(id.bytes))), rank, ranks, blocking);
   (*comm)->device = selected_device();
+  connect({*comm});
   for (const NcclComm sibling : siblings_of(*comm)) {
     if (open_group().depth == 0) return fail_alone();
     if (sibling->device == (*comm)->device)
       return fail(nccl::kInvalidUsage, "Duplicate GPU detected");
+    // NCCL says nothing of this: its first call hangs.
+    if (state().options.launches_block)
+      return fail(nccl::kInvalidUsage, "launches of one thread wait for each other");
     // NCCL says nothing before its kernels die of it.
     if (state().options.reads_directly)
       return fail(nccl::kInvalidUsage, "an illegal memory access was encountered");
@@ -148,10 +157,11 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
     sayings.push_back({split.parent, {reinterpret_cast<const char*>(own), sizeof(own)}});
   }
   const std::vector<std::vector<std::string>> said = tell_all(sayings);
+  std::vector<NcclComm> all;
   for (size_t i = 0; i < splits.size(); ++i) {
     const auto& [parent, color, key, child, blocking] = splits[i];
     if (said[i].empty()) {
-      parent->error = 6;
+      parent->error = fail(kRemoteError, "a peer is gone");
       return parent->blocking ? parent->error : nccl::kSuccess;
     }
     std::vector<std::pair<int64_t, int>> members;  // key, rank
@@ -171,8 +181,10 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
     const NcclComm made = make(fmt::format("{}.{}.{}", parent->name, number, color), rank,
                                static_cast<int>(members.size()), blocking);
     made->device = parent->device;
+    all.push_back(made);
     hand_over(parent, made, child);
   }
+  connect(all);
   return nccl::kSuccess;
 }
 

@@ -33,9 +33,12 @@ struct NcclOptions {
   // A file for a line on each group: who makes which calls in it, and which of a thread's
   // communicators makes which one where it has several; empty: none.
   std::string trace;
+  int breaks_at = 0;  // call of the last rank of a communicator that is an internal error; 0: none
+  int dies = 0;       // so many milliseconds later its process is killed; 0: it lives on
   bool symmetric = true;  // peers reach each other's memory
   // GPUs of one process follow each other's addresses, which their pools do not allow.
   bool reads_directly = false;
+  bool launches_block = false;  // until what was launched has ended
   Enqueue enqueue;
   CudaApi memory;  // where ncclMemAlloc takes it
 };
@@ -44,8 +47,9 @@ NcclApi nccl_api(const NcclOptions& options);
 std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, NCCL_ALGO, NCCL_MAX_CTAS and
-// NCCL_P2P_DIRECT_DISABLE are NCCL's own.
+// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_BREAKS the call at
+// which its network fails, STAND_IN_DIES when the process does after that; NCCL_ALGO,
+// NCCL_MAX_CTAS, NCCL_P2P_DIRECT_DISABLE and CUDA_LAUNCH_BLOCKING are NCCL's own and CUDA's.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in

@@ -56,6 +56,8 @@ struct NcclCommunicator {
 
 namespace stand_in {
 
+inline constexpr int kRemoteError = 6;
+
 struct State {
   NcclOptions options;
   std::deque<std::unique_ptr<NcclCommunicator>> comms;  // the dead ones too: their use is told

@@ -30,6 +30,7 @@ StandInOptions machine_in_environment() {
   options.driver_version = number_in("STAND_IN_DRIVER", 13000);
   options.patience_seconds = 60;
   options.seed = static_cast<uint64_t>(number_in("STAND_IN_SEED", 1));
+  options.device_bytes = int64_t{number_in("STAND_IN_MEBIBYTES", 1024)} << 20;
   options.waits = number_in("STAND_IN_WAITS", 1) != 0;
   if (const char* const trace = std::getenv("STAND_IN_STREAMS")) options.trace = trace;
   return options;
@@ -46,6 +47,9 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     options.order = pinned_order(options.version);
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
+    options.breaks_at = number_in("STAND_IN_BREAKS", 0);
+    options.dies = number_in("STAND_IN_DIES", 0);
+    options.launches_block = number_in("CUDA_LAUNCH_BLOCKING", 0) != 0;
     options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
     options.memory = cuda;
     options.enqueue = StandIn::enqueue_when;

@@ -39,12 +39,14 @@ void describe_devices(CudaApi& api, const MachinePointer& m) {
   api.error_text = [](int status) { return fmt::format("status {}", status); };
   api.last_error = [] { return 0; };
   api.keep_in_pool = [](int, uint64_t) { return 0; };
+  api.trim_pool = [](int) { return 0; };
 }
 
 int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, CudaCopy way,
          void* stream) {
   const std::lock_guard guard(m->lock);
-  // Pageable memory of the host is read at once.
+  // Pageable memory of the host is read at once, and its copies may wait for the stream.
+  if (way == CudaCopy::to_device) m->drain(stream_of(stream));
   std::vector<std::byte> staged;
   if (way == CudaCopy::to_device)
     staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
@@ -57,6 +59,7 @@ int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, Cuda
     return true;
   };
   m->enqueue(stream_of(stream), {{}, touch});
+  if (way == CudaCopy::to_host) m->drain(stream_of(stream));
   return 0;
 }
 
@@ -65,12 +68,8 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     if (bytes == 0) return kInvalidValue;
     Arena& arena = m->arena_of(stream_of(stream));
+    // What was given back and still waits in a queue is not there yet.
     *memory = arena.take(static_cast<int64_t>(bytes));
-    // What was given back may still wait in a queue.
-    if (*memory == nullptr) {
-      for (const auto& other : m->streams) m->drain(*other);
-      *memory = arena.take(static_cast<int64_t>(bytes));
-    }
     SP_CHECK(stream_of(stream).device == m->selected_here(),
              "memory is asked of the stream of another device");
     if (*memory == nullptr) return kOutOfMemory;

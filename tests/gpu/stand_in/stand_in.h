@@ -29,7 +29,7 @@ struct StandInOptions {
 };
 
 // What the environment says of it: STAND_IN_GPUS, STAND_IN_DRIVER, STAND_IN_SEED, STAND_IN_WAITS,
-// and STAND_IN_STREAMS, the file of the trace.
+// STAND_IN_MEBIBYTES of each, and STAND_IN_STREAMS, the file of the trace.
 StandInOptions machine_in_environment();
 
 class StandIn {

@@ -1,0 +1,60 @@
+// Losses over many classes, which many threads share, in the host's order.
+#pragma once
+
+#include "shardproof/ops/cuda/fold_lines.h"
+#include "shardproof/ops/cuda/operands.h"
+#include "shardproof/ops/cuda/room.h"
+#include "shardproof/ops/loss_item.h"
+
+namespace shardproof {
+
+template <typename T>
+struct Logits {
+  LossItem<T> item;
+  Operands operands;
+  constexpr T operator()(int64_t line, int64_t i) const {
+    return item.row_of(line, operands.lane())[i];
+  }
+};
+template <typename T>
+struct Exponentials {
+  LossItem<T> item;
+  Operands operands;
+  const T* most;
+  constexpr T operator()(int64_t line, int64_t i) const {
+    return typename LossItem<T>::Exponentials{item.row_of(line, operands.lane()), most[line]}[i];
+  }
+};
+template <typename T>
+struct LossBody {
+  LossItem<T> item;
+  Operands operands;
+  const T *most, *sums, *totals;
+  constexpr void operator()(int64_t r) const {
+    const LaneCall lane = operands.lane();
+    const bool whole = item.kind == LossKind::cross_entropy && item.counts(r, lane);
+    item.take(r, whole ? std::log(sums[r]) + most[r] : T{0},
+              item.loss.smoothing != 0 ? totals[r] : T{0}, lane);
+  }
+};
+
+template <typename T>
+void launch_items(const KernelCall& call, const LossItem<T>& item, int64_t items,
+                  const Operands& operands) {
+  if (item.loss.classes < kSharedLine)
+    return launch(call.stream, items, ItemBody<LossItem<T>>{item, operands});
+  const FoldShape shape{items, 1, item.loss.classes, item.loss.classes};
+  const Room<T> most(call, items), sums(call, items), totals(call, items);
+  const Room<T> slots(call, shape.ways());
+  const Logits<T> logits{item, operands};
+  if (item.kind == LossKind::cross_entropy) {
+    fold_lines<MaxFold>(call.stream, shape, logits, slots.get(), most.get());
+    fold_lines<SumFold>(call.stream, shape, Exponentials<T>{item, operands, most.get()},
+                        slots.get(), sums.get());
+  }
+  if (item.loss.smoothing != 0)
+    fold_lines<SumFold>(call.stream, shape, logits, slots.get(), totals.get());
+  launch(call.stream, items, LossBody<T>{item, operands, most.get(), sums.get(), totals.get()});
+}
+
+}  // namespace shardproof

@@ -1,0 +1,83 @@
+// Libraries of NVIDIA's as Python packages bring them, and what cuBLASLt is asked for, on a library
+// in its place.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "shardproof/backends/cuda/cublas.h"
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/cli/detail/places.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Libraries, OfPythonPackagesAreFoundWhereverThePackagePutsThem) {
+  const fs::path root =
+      fs::path(testing::TempDir()) / ("shardproof_python_" + std::to_string(getpid()));
+  const fs::path packages = root / "lib/python3.12/site-packages/nvidia";
+  const char* const with_libraries[] = {"cu13", "cublas", "nccl"};
+  for (const char* package : with_libraries) fs::create_directories(packages / package / "lib");
+  fs::create_directories(packages / "nvtx");
+  fs::create_directories(root / "bin");
+  std::ofstream(root / "bin/python3") << "#!/bin/sh\n";
+  ::setenv("PATH", (root / "bin").c_str(), 1);
+  ::setenv("HOME", (root / "nobody").c_str(), 1);
+  const std::vector<std::string> folders = library_folders();
+  fs::remove_all(root);
+  for (const char* package : with_libraries)
+    EXPECT_EQ(std::count(folders.begin(), folders.end(), (packages / package / "lib").string()), 1)
+        << package;
+  EXPECT_EQ(std::count(folders.begin(), folders.end(), (packages / "nvtx/lib").string()), 0);
+}
+
+TEST(Libraries, OfCublasAreLookedForInThoseFoldersToo) {
+  const std::vector<std::string> paths = cublas_paths({"/python/nvidia/cu13/lib"});
+  ASSERT_GE(paths.size(), 2u);
+  EXPECT_EQ(paths.front().find('/'), std::string::npos);  // by the system's own search
+  EXPECT_EQ(paths.back(), "/python/nvidia/cu13/lib/" + paths.front());
+}
+
+// Numbers of cublasLtMatmulPreferenceAttributes_t and of cublasLtReductionScheme_t.
+constexpr int kReductionSchemes = 3;
+constexpr uint64_t kInPlace = 1, kInComputeType = 2;
+
+// Parts of a sum that are added in place are rounded to the type of the result each time.
+TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
+  const StandIn machine;
+  const std::shared_ptr<Device> device = open_device(machine.api(), 0);
+  const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so", CUBLAS_THAT_TELLS});
+  void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto preferred =
+      reinterpret_cast<uint64_t (*)(int)>(::dlsym(library, "what_was_preferred"));
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    GemmCall call;
+    call.rows = call.columns = call.depth = call.leading = 8;
+    call.a.leading = call.b.leading = 8;
+    call.dtype = dtype;
+    call.compute = dtype == DType::f64 ? DType::f64 : DType::f32;
+    ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
+    const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+    EXPECT_EQ(preferred(kReductionSchemes), narrow ? kInComputeType : kInPlace | kInComputeType)
+        << name(dtype);
+  }
+  ::dlclose(library);
+}
+
+TEST(Cublas, ThatIsNowhereTakesNothing) {
+  const StandIn machine;
+  const std::shared_ptr<Device> device = open_device(machine.api(), 0);
+  const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"});
+  EXPECT_FALSE(gemm->multiply(GemmCall(), *device, device->native_stream()));
+}
+
+}  // namespace
+}  // namespace shardproof

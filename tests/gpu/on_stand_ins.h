@@ -1,0 +1,27 @@
+// Runs of the tool on stand-ins, from outside.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "shardproof/tests/cli/run_tool.h"
+
+namespace shardproof {
+
+// With variables of the environment before it.
+inline Ran stand_in(const std::string& words, const std::string& environment = "") {
+  return shell(environment + " '" STAND_IN_PROGRAM "' " + words);
+}
+
+inline std::vector<std::string> sorted_lines_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace shardproof
