@@ -1,0 +1,51 @@
+// `run --backend nccl --order ...` from outside, on stand-ins: which algorithms NCCL has for what a
+// program calls.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/gpu/on_stand_ins.h"
+
+namespace shardproof {
+namespace {
+
+// NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
+// take an algorithm that it has not. PAT is for ranks that are machines of their own.
+TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
+  for (const std::string order : {"ring", "tree", "nvls", "pat --ranks-per-gpu 2"}) {
+    const Ran ran = stand_in("run scenarios/corpus --backend nccl --processes 2 --order " + order);
+    EXPECT_EQ(ran.code, 0) << order << "\n" << ran.out;
+  }
+}
+
+// All processes leave the case by themselves: nobody waits for what they will not end.
+TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("scattered.json", R"json({
+    "version": 1, "mesh": "tp=4", "tensors": {"x": {"shape": [8], "placements": "tp:P(sum)"}},
+    "program": ["y = redistribute(x, tp:S(0))"]})json");
+  const auto began = std::chrono::steady_clock::now();
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 4 --order pat");
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("no algorithm/protocol available for function reducescatter"),
+            std::string::npos)
+      << ran.out;
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8));
+}
+
+TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
+  const std::string run =
+      "run scenarios/corpus/collectives --backend nccl --processes 2 --order 'ring(channels=2)'";
+  const Ran old = stand_in(run, "STAND_IN_NCCL=22809");
+  EXPECT_EQ(old.code, 2) << old.out;
+  EXPECT_NE(old.out.find("order ring(channels=2) is that of NCCL 2.29.2 and newer, and this is "
+                         "NCCL 2.28.9; with one channel both add alike"),
+            std::string::npos)
+      << old.out;
+  EXPECT_EQ(stand_in(run, "STAND_IN_NCCL=23007").code, 0);
+}
+
+}  // namespace
+}  // namespace shardproof
