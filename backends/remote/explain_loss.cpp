@@ -1,6 +1,7 @@
 // What is told when a process was lost: who, how, and who waited for its ranks.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "shardproof/backends/remote/detail/judging_world.h"
@@ -62,12 +63,25 @@ void JudgingWorld::wait_for_survivors() {
   while ((computes() || crew_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
 }
 
-// Whether ranks of others wait in it for the lost process; they are written down then.
-bool JudgingWorld::describe_waiting(const GateEvent& event, Standstill& still) const {
+// Whether ranks of this process wait in it for the lost one.
+bool JudgingWorld::awaits_loss(const GateEvent& event, int process) const {
   if (event.kind == Order::run) return false;
-  bool any = false;
-  for (const auto& inner : event.together) any = describe_waiting(*inner, still) || any;
-  if (event.parts.empty()) return any;
+  bool lost = false, waits = false;
+  for (const EventPart& part : event.parts) {
+    lost = lost || blocks_.process_of(part.rank) == loss_->process;
+    waits = waits || blocks_.process_of(part.rank) == process;
+  }
+  return (lost && waits) ||
+         std::any_of(event.together.begin(), event.together.end(),
+                     [&](const auto& inner) { return awaits_loss(*inner, process); });
+}
+
+// They are written down.
+void JudgingWorld::describe_waiting(const GateEvent& event, const std::set<int>& processes,
+                                    Standstill& still) const {
+  if (event.kind == Order::run) return;
+  for (const auto& inner : event.together) describe_waiting(*inner, processes, still);
+  if (event.parts.empty()) return;
   const Lanes lost = blocks_.of(loss_->process);
   const Group& group = event.collective.group;
   Awaiting awaiting;
@@ -80,6 +94,7 @@ bool JudgingWorld::describe_waiting(const GateEvent& event, Standstill& still) c
       awaiting.ranks.push_back(part.rank);
       continue;
     }
+    if (!processes.contains(blocks_.process_of(part.rank))) continue;
     Blocked& call = waiting.emplace_back();
     call.ranks = Lanes::one(part.rank);
     call.line = part.site.line;
@@ -87,28 +102,32 @@ bool JudgingWorld::describe_waiting(const GateEvent& event, Standstill& still) c
     call.text = event.text;
     call.awaiting = static_cast<int32_t>(still.awaiting.size());
   }
+  if (awaiting.ranks.empty() || waiting.empty()) return;
   for (const int32_t rank : awaiting.ranks) still.gone[rank] = loss_->words;
-  if (awaiting.ranks.empty() || waiting.empty()) return false;
   std::sort(awaiting.ranks.begin(), awaiting.ranks.end());
   awaiting.missing = awaiting.ranks;
   still.awaiting.push_back(std::move(awaiting));
   still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
-  return true;
 }
 
-// Calls that were let through and never came to their end, because the lost process is in them.
+// Calls that were let through and never came to their end, because the lost process is in them: of
+// each process the first, since what comes after it waits for it. Some may be a call further.
 std::vector<Finding> JudgingWorld::calls_under_way() {
+  std::vector<const GateEvent*> events;
+  std::map<const GateEvent*, std::set<int>> processes;
+  for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
+    if (process == loss_->process) continue;  // nobody knows how far it came
+    for (const std::shared_ptr<const GateEvent>& event :
+         hosts_[static_cast<size_t>(process)].under_way) {
+      if (!event || !awaits_loss(*event, process)) continue;
+      if (processes[event.get()].empty()) events.push_back(event.get());
+      processes[event.get()].insert(process);
+      break;
+    }
+  }
   Standstill still;
   still.world = options_.ranks;
-  std::map<const GateEvent*, bool> seen;  // whether somebody waits in it
-  for (size_t i = 0; i < hosts_.size(); ++i)
-    for (const std::shared_ptr<const GateEvent>& event : hosts_[i].under_way) {
-      if (static_cast<int>(i) == loss_->process) break;  // nobody knows how far it came
-      if (!event) continue;
-      const auto [at, first] = seen.emplace(event.get(), false);
-      if (first) at->second = describe_waiting(*event, still);
-      if (at->second) break;  // what comes after it waits for it
-    }
+  for (const GateEvent* event : events) describe_waiting(*event, processes[event], still);
   return explain(still);
 }
 

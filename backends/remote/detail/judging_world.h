@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 
 #include "shardproof/backends/remote/coordinator.h"
 #include "shardproof/backends/remote/detail/group_book.h"
@@ -81,7 +82,9 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<Finding> calls_under_way();
   std::string last_flight() const;
-  bool describe_waiting(const GateEvent& event, Standstill& still) const;
+  bool awaits_loss(const GateEvent& event, int process) const;
+  void describe_waiting(const GateEvent& event, const std::set<int>& processes,
+                        Standstill& still) const;
 
   Coordinator& crew_;
   WorldOptions options_;
