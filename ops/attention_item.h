@@ -34,9 +34,13 @@ struct AttentionItem {
   static constexpr int kQuery = 0, kKey = 1, kValue = 2;
   Attention a;
 
-  constexpr T score(int64_t item, int64_t key, const LaneCall& lane) const {
-    const T* q = lane.in<T>(kQuery) + item * a.dim;
-    const T* k = lane.in<T>(kKey) + (a.kv_of(item) * a.keys + key) * a.dim;
+  constexpr const T* query(int64_t item, const LaneCall& lane) const {
+    return lane.in<T>(kQuery) + item * a.dim;
+  }
+  constexpr const T* keys(int64_t item, const LaneCall& lane) const {
+    return lane.in<T>(kKey) + a.kv_of(item) * a.keys * a.dim;
+  }
+  constexpr T score(const T* q, const T* k) const {
     T dot = 0;
     for (int64_t i = 0; i < a.dim; ++i) dot += q[i] * k[i];
     return dot * static_cast<T>(a.scale);
@@ -63,7 +67,8 @@ struct AttentionItem {
   }
 
   constexpr void attend(int64_t item, int64_t seen, T* scores, const LaneCall& lane) const {
-    for (int64_t j = 0; j < seen; ++j) scores[j] = score(item, j, lane);
+    const T *q = query(item, lane), *k = keys(item, lane);
+    for (int64_t j = 0; j < seen; ++j) scores[j] = score(q, k + j * a.dim);
     const T largest = fold_run(MaxFold::identity<T>(), scores, seen, MaxFold());
     for (int64_t j = 0; j < a.keys; ++j) scores[j] = j < seen ? weight(scores[j], largest) : T{0};
     mix(item, seen, scores, fold_run(T{0}, scores, a.keys, Plus()), lane);

@@ -13,6 +13,7 @@ struct Best {
 
 template <bool kLargest>
 struct BestFold {
+  static constexpr bool kChooses = true;
   template <typename B>
   static constexpr B identity() {
     return {{}, -1};
@@ -23,11 +24,13 @@ struct BestFold {
   }
   template <typename T>
   static constexpr bool beats(const Best<T>& x, const Best<T>& y) {
-    if (x.index < 0 || y.index < 0) return y.index < 0;
+    if (y.index < 0) return true;
+    const bool better = kLargest ? x.value > y.value : x.value < y.value;
+    if (better) return x.index >= 0;
+    const bool worse = kLargest ? x.value < y.value : x.value > y.value;
+    if (worse || x.index < 0) return false;
     const bool x_nan = x.value != x.value, y_nan = y.value != y.value;
-    if (x_nan != y_nan) return x_nan;
-    if (x_nan || x.value == y.value) return x.index < y.index;
-    return kLargest ? x.value > y.value : x.value < y.value;
+    return x_nan == y_nan ? x.index < y.index : x_nan;
   }
 };
 

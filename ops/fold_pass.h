@@ -26,10 +26,20 @@ struct Itself {
   }
 };
 
+// Steps that choose one of two come to the same in every order. On a host it is fastest to look at
+// one after the other, since few of them beat what is held.
+template <typename Step>
+inline constexpr bool kChooses = requires {
+  Step::kChooses;
+};
+
 template <typename S>
 constexpr void fold_element(S& s, typename S::Element x, int64_t index, int pass) {
   s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
-    target = step.apply(target, term(x, index));
+    if constexpr (!kChooses<decltype(step)>)
+      target = step.apply(target, term(x, index));
+    else if (const auto found = term(x, index); step.beats(found, target))
+      target = found;
   });
 }
 
@@ -38,7 +48,10 @@ constexpr void fold_row(S& s, const Run& x, int64_t count, int64_t first, int pa
   s.in_pass(pass, [&](auto& target, auto step, const auto& term) {
     const auto none = step.template identity<std::decay_t<decltype(target)>>();
     const Terms<Run, std::decay_t<decltype(term)>> terms{x, term, first};
-    target = step.apply(target, fold_run(none, terms, count, step));
+    if constexpr (kChooses<decltype(step)>)
+      for (int64_t i = 0; i < count; ++i) fold_element(s, x[i], first + i, pass);
+    else
+      target = step.apply(target, fold_run(none, terms, count, step));
   });
 }
 

@@ -48,14 +48,17 @@ void order_lane(const OrderPlan& plan, const LaneCall& lane) {
         const int64_t size = plan.starts_and_lengths[static_cast<size_t>(2 * s + 1)];
         const int64_t base = (o * order.size + start - plan.from) * order.inner + i;
         auto value = [&](int64_t at) { return lane.in<T>(0)[base + at * order.inner]; };
-        auto index = [&](int64_t at) {
-          return plan.has_indices ? lane.in<int64_t>(1)[base + at * order.inner] : start + at;
-        };
-        order_places(place, size, order.descending, value, index);
+        auto given = [&](int64_t at) { return lane.in<int64_t>(1)[base + at * order.inner]; };
+        if (plan.has_indices)
+          order_places(place, size, order.descending, value, given);
+        else
+          order_places(place, size, order.descending, value, [](int64_t at) { return at; });
         for (int64_t at = 0; at < k; ++at) {
           const int64_t target = ((o * segments + s) * k + at) * order.inner + i;
           lane.out<T>(0)[target] = at < size ? value(place[at]) : plan.last.as<T>();
-          lane.out<int64_t>(1)[target] = at < size ? index(place[at]) : kNoIndex;
+          lane.out<int64_t>(1)[target] = at >= size         ? kNoIndex
+                                         : plan.has_indices ? given(place[at])
+                                                            : start + place[at];
         }
       }
 }

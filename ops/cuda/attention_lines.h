@@ -31,8 +31,12 @@ struct ScoreBody {
   Scores<T> s;
   constexpr void operator()(int64_t index) const {
     const int64_t line = index / s.item.a.keys, key = index % s.item.a.keys;
-    s.scores[index] = key < s.seen(line) ? s.item.score(s.first + line, key, s.operands.lane())
-                                         : MaxFold::identity<T>();
+    const LaneCall lane = s.operands.lane();
+    const int64_t item = s.first + line;
+    s.scores[index] =
+        key < s.seen(line)
+            ? s.item.score(s.item.query(item, lane), s.item.keys(item, lane) + key * s.item.a.dim)
+            : MaxFold::identity<T>();
   }
 };
 template <typename T>
