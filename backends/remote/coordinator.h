@@ -9,8 +9,8 @@
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/door.h"
+#include "shardproof/backends/remote/attended_clock.h"
 #include "shardproof/backends/remote/crew_member.h"
-#include "shardproof/backends/remote/detail/attended_clock.h"
 #include "shardproof/backends/remote/meeting_place.h"
 #include "shardproof/backends/remote/messages.h"
 
