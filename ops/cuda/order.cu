@@ -30,11 +30,12 @@ template <typename C>
 struct Candidates {
   const std::byte *values, *indices;  // without indices: their own places
   DType dtype, index_dtype;
+  int64_t bytes, index_bytes;
 
-  constexpr C value(int64_t at) const { return load_as<C>(values + at * size_of(dtype), dtype); }
+  constexpr C value(int64_t at) const { return load_as<C>(values + at * bytes, dtype); }
   constexpr int64_t index(int64_t at, int64_t place) const {
     if (indices == nullptr) return place;
-    return load_as<int64_t>(indices + at * size_of(index_dtype), index_dtype);
+    return load_as<int64_t>(indices + at * index_bytes, index_dtype);
   }
 };
 
@@ -87,7 +88,7 @@ struct KeepBody {
   constexpr void operator()(int64_t index) const {
     const int64_t line = index / lines.order.kept, at = index % lines.order.kept;
     const int64_t target = lines.result(line, at);
-    std::byte* to = out + target * size_of(from.dtype);
+    std::byte* to = out + target * from.bytes;
     if (at >= lines.size) {
       store_as(to, from.dtype, last.as<C>());
       out_indices[target] = kNoIndex;
@@ -119,10 +120,11 @@ Lines lines_of(const OrderPlan& plan, int64_t segment) {
 template <typename C>
 void order_lines(const KernelCall& call, const OrderPlan& plan, const Lines& lines, int64_t lane) {
   const LaneView& values = (*call.inputs)[0];
-  Candidates<C> from{values.at(lane), nullptr, values.dtype, DType::i64};
+  Candidates<C> from{values.at(lane), nullptr, values.dtype, DType::i64, size_of(values.dtype), 0};
   if (plan.has_indices) {
     from.indices = (*call.inputs)[1].at(lane);
     from.index_dtype = (*call.inputs)[1].dtype;
+    from.index_bytes = size_of(from.index_dtype);
   }
   const int64_t room = lines.count() << lines.log_room;
   auto* places = reinterpret_cast<int64_t*>(call.workspace);
