@@ -36,6 +36,8 @@ constexpr Storage round_to(Float x) {
   constexpr int kShift = W::kMantissa - F::kMantissa;
   constexpr int kWideSignAt = sizeof(Bits) * 8 - 1;
   constexpr Bits kOne = 1;
+  // By value: device code cannot refer to a class's constant.
+  constexpr Bits kOverflow = F::kOverflow;
   constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
   constexpr Bits kMinNormal = Bits{W::kBias - F::kBias + 1} << W::kMantissa;
   // Its last place is the smallest subnormal of the target, so that adding it rounds to a multiple.
@@ -50,7 +52,7 @@ constexpr Storage round_to(Float x) {
                               static_cast<UnsignedBits>(size >> kShift & 1);
   const auto rounded = static_cast<Bits>(raised >> kShift);
   const Bits normal =
-      std::min<Bits>(rounded - (Bits{W::kBias - F::kBias} << F::kMantissa), F::kOverflow);
+      std::min<Bits>(rounded - (Bits{W::kBias - F::kBias} << F::kMantissa), kOverflow);
   const Bits subnormal =
       std::bit_cast<Bits>(std::bit_cast<Float>(size) + std::bit_cast<Float>(kMagic)) - kMagic;
   const Bits nan = F::kQuietNan | (size >> kShift & ((kOne << F::kMantissa) - 1));

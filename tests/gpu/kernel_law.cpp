@@ -1,11 +1,13 @@
 #include "shardproof/tests/gpu/kernel_law.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "shardproof/localtensor/copy_strided.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
+#include "shardproof/ops/run_once.h"
 
 namespace shardproof::testing {
 namespace {
@@ -237,7 +239,38 @@ bool takes(const OpRecord& op, const Sample& sample) {
   }
 }
 
+std::vector<Bound> bounds_of(const KernelResults& results) {
+  const OpInstance& instance = results.exact;
+  const OpCall op_call = instance.call();
+  std::vector<Bound> exact;
+  for (const Tensor& tensor : instance.tensors)
+    exact.push_back(tensor.buffer ? Bound::exact_of(tensor) : Bound());
+  BoundCall call;
+  call.call = &op_call;
+  call.inputs = instance.pointers();
+  for (size_t i = 0; i < exact.size(); ++i)
+    call.input_bounds.push_back(instance.tensors[i].buffer ? &exact[i] : nullptr);
+  for (const Tensor& output : results.host) call.outputs.push_back(&output);
+  return instance.record->bound ? instance.record->bound(call)
+                                : moved_bound(*instance.record, call);
+}
+
 }  // namespace
+
+std::string within_bounds(const KernelResults& results) {
+  const std::vector<Bound> bounds = bounds_of(results);
+  for (size_t o = 0; o < results.host.size(); ++o) {
+    const std::vector<double> host = values_of(results.host[o]), got = values_of(results.device[o]);
+    for (size_t i = 0; i < host.size(); ++i) {
+      const double room = 2 * error_of(bounds[o], static_cast<int64_t>(i));
+      const bool both_nan = host[i] != host[i] && got[i] != got[i];
+      if (host[i] == got[i] || both_nan || std::fabs(host[i] - got[i]) <= room) continue;
+      return fmt::format("output {}, element {}: expected {}, found {}, and the bound is {}", o, i,
+                         host[i], got[i], room);
+    }
+  }
+  return "";
+}
 
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
                             const std::shared_ptr<Device>& device, uint64_t seed,

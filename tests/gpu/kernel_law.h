@@ -27,6 +27,10 @@ struct KernelResults {
 };
 using Judge = std::function<std::string(const KernelResults&)>;  // "" when they agree
 
+// A judge for devices whose C library is another: results lie within the bounds that ops claim for
+// two honest computations, and are equal where these say exact.
+std::string within_bounds(const KernelResults& results);
+
 // The first case that is judged wrong ends it, with its text in `failure`.
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
                             const std::shared_ptr<Device>& device, uint64_t seed,

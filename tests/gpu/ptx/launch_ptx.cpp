@@ -1,0 +1,205 @@
+#include "shardproof/tests/gpu/ptx/launch_ptx.h"
+
+#include <cxxabi.h>
+#include <zstd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/gpu/ptx/ptx.h"
+#include "shardproof/tests/gpu/stand_in/stand_in.h"
+
+namespace shardproof::ptx {
+namespace {
+
+// The layout of what nvcc embeds ("fat binary"): a header, then entries of code, each with one of
+// its own.
+struct FatHeader {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t bytes;
+};
+struct FatEntry {
+  uint16_t kind, version;
+  uint32_t header_bytes;
+  uint64_t bytes;
+  uint32_t packed_bytes, options, minor_and_major, architecture, name_offset, name_bytes;
+  uint64_t flags, unused, unpacked_bytes;
+};
+struct FatWrapper {
+  int magic, version;
+  const std::byte* data;
+  void* file;
+};
+constexpr uint16_t kPtx = 1;
+constexpr uint64_t kPackedByZstd = 0x8000, kPackedOtherwise = 0x2000;
+
+std::string text_of(const FatEntry& entry, const std::byte* data) {
+  if ((entry.flags & kPackedOtherwise) != 0)
+    throw Error(ErrorKind::unsupported, "PTX is packed by another means than zstd");
+  if ((entry.flags & kPackedByZstd) == 0)
+    return reinterpret_cast<const char*>(data);
+  std::string text(entry.unpacked_bytes, '\0');
+  const size_t got = ZSTD_decompress(text.data(), text.size(), data, entry.packed_bytes);
+  if (got != text.size()) throw Error(ErrorKind::io, "PTX cannot be unpacked");
+  text.resize(std::strlen(text.c_str()));
+  return text;
+}
+
+std::string find_ptx(const std::byte* at) {
+  FatHeader header{};
+  std::memcpy(&header, at, sizeof(header));
+  const std::byte* const end = at + header.header_bytes + header.bytes;
+  for (at += header.header_bytes; at < end;) {
+    FatEntry entry{};
+    std::memcpy(&entry, at, sizeof(entry));
+    if (entry.kind == kPtx) return text_of(entry, at + entry.header_bytes);
+    at += entry.header_bytes + entry.bytes;
+  }
+  throw Error(ErrorKind::unsupported, "this program has no PTX for its kernels");
+}
+
+// The code of one source file, read when it is first launched.
+struct Source {
+  const std::byte* fat = nullptr;
+  std::optional<Module> module;
+};
+
+struct Kernel {
+  Source* source;
+  std::string name;
+  const Function* function = nullptr;
+};
+
+struct CallShape {
+  Extent blocks, threads;
+  size_t shared;
+  void* stream;
+};
+
+struct Program {
+  std::mutex mutex;
+  std::deque<Source> sources;
+  std::map<const void*, Kernel> kernels;  // by the host's function
+
+  static Program& all() {
+    static Program program;  // before main, sources register themselves
+    return program;
+  }
+};
+
+thread_local std::vector<CallShape> shapes;
+
+const Function& function_of(Kernel& kernel) {
+  if (kernel.function != nullptr) return *kernel.function;
+  Source& source = *kernel.source;
+  if (!source.module) source.module.emplace(find_ptx(source.fat));
+  kernel.function = source.module->find(kernel.name);
+  if (kernel.function == nullptr)
+    throw Error(ErrorKind::unsupported, "no kernel " + kernel.name + " in its PTX");
+  return *kernel.function;
+}
+
+// Arguments are copied now, as the caller's go away.
+int launch(const void* host, const CallShape& shape, void** arguments) {
+  Program& program = Program::all();
+  const std::lock_guard lock(program.mutex);
+  SP_CHECK(shape.shared == 0, "{} bytes of shared memory", shape.shared);
+  const Function& function = function_of(program.kernels.at(host));
+  std::vector<std::vector<std::max_align_t>> copies;
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    const auto bytes = static_cast<size_t>(function.parameters[i].bytes);
+    std::vector<std::max_align_t>& copy = copies.emplace_back(bytes / sizeof(std::max_align_t) + 1);
+    std::memcpy(copy.data(), arguments[i], bytes);
+  }
+  StandIn::enqueue(shape.stream, [&function, shape, copies = std::move(copies)] {
+    std::vector<const std::byte*> addresses;
+    for (const auto& copy : copies)
+      addresses.push_back(reinterpret_cast<const std::byte*>(copy.data()));
+    run_threads(function, addresses, shape.blocks, shape.threads);
+    return true;
+  });
+  return 0;
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  const std::string result = status == 0 ? text : name;
+  std::free(text);
+  return result;
+}
+
+template <typename Wanted>
+std::set<std::string> names_where(const Wanted& wanted) {
+  Program& program = Program::all();
+  const std::lock_guard lock(program.mutex);
+  std::set<std::string> names;
+  for (const auto& [host, kernel] : program.kernels)
+    if (wanted(kernel)) names.insert(demangled(kernel.name));
+  return names;
+}
+
+}  // namespace
+
+std::set<std::string> all_kernels() {
+  return names_where([](const Kernel&) { return true; });
+}
+std::set<std::string> launched_kernels() {
+  return names_where([](const Kernel& kernel) { return kernel.function != nullptr; });
+}
+
+}  // namespace shardproof::ptx
+
+using shardproof::ptx::CallShape;
+using shardproof::ptx::Extent;
+using shardproof::ptx::Program;
+
+extern "C" {
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  auto& source = Program::all().sources.emplace_back();
+  source.fat = static_cast<const shardproof::ptx::FatWrapper*>(wrapper)->data;
+  return reinterpret_cast<void**>(&source);
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+
+void __cudaRegisterFunction(void** source, const char* host, char*, const char* name, int, void*,
+                            void*, void*, void*, int*) {
+  Program::all().kernels[host] = {reinterpret_cast<shardproof::ptx::Source*>(source), name};
+}
+
+unsigned __cudaPushCallConfiguration(Extent blocks, Extent threads, size_t shared, void* stream) {
+  shardproof::ptx::shapes.push_back({blocks, threads, shared, stream});
+  return 0;
+}
+int __cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared, void* stream) {
+  const CallShape shape = shardproof::ptx::shapes.back();
+  shardproof::ptx::shapes.pop_back();
+  *blocks = shape.blocks;
+  *threads = shape.threads;
+  *shared = shape.shared;
+  *static_cast<void**>(stream) = shape.stream;
+  return 0;
+}
+
+// Of CUDA 13, whose handle of a kernel is the host's function here, and of older ones.
+int __cudaGetKernel(const void** kernel, const void* host) {
+  *kernel = host;
+  return 0;
+}
+int __cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads, void** arguments,
+                       size_t shared, void* stream) {
+  return shardproof::ptx::launch(kernel, {blocks, threads, shared, stream}, arguments);
+}
+int cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
+                     size_t shared, void* stream) {
+  return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
+}
+
+}  // extern "C"

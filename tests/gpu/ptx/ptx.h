@@ -1,0 +1,94 @@
+// PTX, the code that nvcc makes of kernels (NVIDIA, Parallel Thread Execution ISA), made ready to
+// run on the host. A function has slots of 64 bits for registers, constants and addresses, and a
+// list of steps over them. What our kernels do not use is refused when a function is read: threads
+// here never meet, so there are no barriers, no shared memory and no atomics.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardproof::ptx {
+
+struct Step;
+using Apply = void (*)(const Step&, uint64_t* slots);
+
+enum class StepKind : uint8_t { apply, jump, call, leave };
+
+struct Step {
+  StepKind kind = StepKind::apply;
+  bool guarded = false, unless = false;  // runs only if the guard is true, or unless it is
+  uint32_t guard = 0;
+  Apply apply = nullptr;
+  std::array<uint32_t, 6> at{};  // results first
+  int64_t offset = 0;            // of an address
+  uint32_t target = 0;           // of a jump: a step; of a call: one of the function's calls
+};
+
+// The first slots of every function.
+inline constexpr uint32_t kCarry = 0, kThread = 1, kThreads = 4, kBlock = 7, kBlocks = 10;
+inline constexpr uint32_t kFirstFreeSlot = 13;  // x, y and z of each of them come before
+
+struct Function;
+
+struct Call {
+  const Function* function;
+  std::vector<uint32_t> results, arguments;  // slots that hold addresses
+};
+
+// Memory of a function's own: its address stands in `slot`.
+struct Room {
+  uint32_t slot;
+  int64_t offset;
+};
+
+struct Parameter {
+  std::string name;
+  int64_t bytes;
+};
+
+struct Function {
+  std::string name;
+  std::vector<Parameter> results, parameters;  // their addresses: slots from kFirstFreeSlot on
+  std::vector<uint64_t> initial;               // slots when it begins
+  std::vector<Room> rooms;
+  int64_t room_bytes = 0;
+  std::vector<Step> steps;
+  std::vector<Call> calls;
+
+  std::string_view body;  // until it is first needed
+};
+
+// The functions and variables of one source file.
+class Module {
+ public:
+  explicit Module(std::string text);  // Error: not PTX
+  // Reads the function's steps when it is first asked for. Null: not here. Error: an instruction
+  // that is not known.
+  const Function* find(const std::string& name);
+  uint64_t variable(const std::string& name) const;  // its address; 0: not here
+
+ private:
+  void read_function(std::string_view header, std::string_view body);
+  void read_variable(std::string_view statement);
+
+  std::string text_;
+  std::map<std::string, Function, std::less<>> functions_;
+  std::map<std::string, std::vector<uint64_t>, std::less<>> variables_;
+};
+
+struct Extent {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+// Runs a kernel's threads one after the other. `arguments` are their addresses, as many as the
+// kernel has parameters.
+void run_threads(const Function& kernel, const std::vector<const std::byte*>& arguments,
+                 const Extent& blocks, const Extent& threads);
+
+}  // namespace shardproof::ptx
