@@ -69,6 +69,8 @@ if(SHARDPROOF_CUDA)
     if(SHARDPROOF_CUBLAS_INCLUDE)
       set(SHARDPROOF_HAVE_CUBLAS ON)
     endif()
+    # Code for GPUs lies in a program packed by zstd; tests unpack it.
+    find_library(SHARDPROOF_ZSTD zstd)
     # NCCL is opened when the program runs. Its header, where there is one, proves that our table of
     # its functions is right; its library is for the tests. NCCL_ROOT names where both lie.
     find_path(SHARDPROOF_NCCL_INCLUDE nccl.h

@@ -30,6 +30,8 @@ void add_reductions(Samples& samples) {
                            Sample{attrs, {{DType::f32, {2, 3, kLong}}}, {"uniform(-1.5, 1.5)"}});
     samples.emplace_back(name, Sample{rows, {{DType::f32, {3, 130}}}, {"ints"}});
   }
+  for (const char* name : {"sum", "prod", "max", "min", "argmax", "argmin"})
+    samples.emplace_back(name, Sample{rows, {{DType::i64, {2, kLong}}}, {"ints(-40, 40)"}});
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double p : {0.0, 1.0, 3.0, infinity, -infinity}) {
     Attrs attrs = rows;

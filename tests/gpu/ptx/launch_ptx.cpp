@@ -11,6 +11,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
+#include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof::ptx {
@@ -155,30 +156,37 @@ std::set<std::string> launched_kernels() {
 
 }  // namespace shardproof::ptx
 
+namespace shardproof {
+
+DeviceKernels stand_in_kernels() { return cuda_kernels(); }
+
+}  // namespace shardproof
+
 using shardproof::ptx::CallShape;
 using shardproof::ptx::Extent;
 using shardproof::ptx::Program;
 
+// The linker puts these in the place of the functions that the names end in (--wrap).
 extern "C" {
 
-void** __cudaRegisterFatBinary(void* wrapper) {
+void** __wrap___cudaRegisterFatBinary(void* wrapper) {
   auto& source = Program::all().sources.emplace_back();
   source.fat = static_cast<const shardproof::ptx::FatWrapper*>(wrapper)->data;
   return reinterpret_cast<void**>(&source);
 }
-void __cudaRegisterFatBinaryEnd(void**) {}
-void __cudaUnregisterFatBinary(void**) {}
+void __wrap___cudaRegisterFatBinaryEnd(void**) {}
+void __wrap___cudaUnregisterFatBinary(void**) {}
 
-void __cudaRegisterFunction(void** source, const char* host, char*, const char* name, int, void*,
+void __wrap___cudaRegisterFunction(void** source, const char* host, char*, const char* name, int, void*,
                             void*, void*, void*, int*) {
   Program::all().kernels[host] = {reinterpret_cast<shardproof::ptx::Source*>(source), name};
 }
 
-unsigned __cudaPushCallConfiguration(Extent blocks, Extent threads, size_t shared, void* stream) {
+unsigned __wrap___cudaPushCallConfiguration(Extent blocks, Extent threads, size_t shared, void* stream) {
   shardproof::ptx::shapes.push_back({blocks, threads, shared, stream});
   return 0;
 }
-int __cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared, void* stream) {
+int __wrap___cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared, void* stream) {
   const CallShape shape = shardproof::ptx::shapes.back();
   shardproof::ptx::shapes.pop_back();
   *blocks = shape.blocks;
@@ -189,15 +197,15 @@ int __cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared, 
 }
 
 // Of CUDA 13, whose handle of a kernel is the host's function here, and of older ones.
-int __cudaGetKernel(const void** kernel, const void* host) {
+int __wrap___cudaGetKernel(const void** kernel, const void* host) {
   *kernel = host;
   return 0;
 }
-int __cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads, void** arguments,
+int __wrap___cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads, void** arguments,
                        size_t shared, void* stream) {
   return shardproof::ptx::launch(kernel, {blocks, threads, shared, stream}, arguments);
 }
-int cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
+int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
                      size_t shared, void* stream) {
   return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
 }

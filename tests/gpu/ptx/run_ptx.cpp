@@ -1,4 +1,5 @@
-#include <cstring>
+#include <algorithm>
+#include <memory>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
@@ -6,12 +7,16 @@
 namespace shardproof::ptx {
 namespace {
 
-// Slots and rooms of one function while it runs.
+// Slots and rooms of one function. Whoever runs next finds the registers as they were left: nothing
+// reads one before it is written.
 struct Frame {
   explicit Frame(const Function& function)
-      : slots(function.initial), rooms(static_cast<size_t>(function.room_bytes + 15) / 16) {
+      : slots(function.initial),
+        rooms(static_cast<size_t>(function.room_bytes + 15) / 16),
+        callees(function.calls.size()) {
+    const auto first = reinterpret_cast<uint64_t>(rooms.data());
     for (const Room& room : function.rooms)
-      slots[room.slot] = reinterpret_cast<uint64_t>(rooms.data()) + static_cast<uint64_t>(room.offset);
+      slots[room.slot] = first + static_cast<uint64_t>(room.offset);
   }
 
   struct alignas(16) Chunk {
@@ -19,27 +24,31 @@ struct Frame {
   };
   std::vector<uint64_t> slots;
   std::vector<Chunk> rooms;
+  std::vector<std::unique_ptr<Frame>> callees;  // by the call
 };
 
-void run_steps(const Function& function, uint64_t* slots);
+void run_steps(const Function& function, Frame& frame);
 
-void run_call(const Call& call, const uint64_t* slots) {
-  Frame frame(*call.function);
-  std::copy(slots + kThread, slots + kFirstFreeSlot, frame.slots.begin() + kThread);
+void run_call(const Call& call, const uint64_t* slots, std::unique_ptr<Frame>& frame) {
+  if (!frame) frame = std::make_unique<Frame>(*call.function);
+  std::copy(slots + kThread, slots + kFirstFreeSlot, frame->slots.begin() + kThread);
   uint32_t at = kFirstFreeSlot;
   for (const auto* list : {&call.results, &call.arguments})
-    for (const uint32_t slot : *list) frame.slots[at++] = slots[slot];
-  run_steps(*call.function, frame.slots.data());
+    for (const uint32_t slot : *list) frame->slots[at++] = slots[slot];
+  run_steps(*call.function, *frame);
 }
 
-void run_steps(const Function& function, uint64_t* slots) {
+void run_steps(const Function& function, Frame& frame) {
   const Step* const steps = function.steps.data();
+  uint64_t* const slots = frame.slots.data();
   for (const Step* step = steps;; ++step) {
     if (step->guarded && (slots[step->guard] != 0) == step->unless) continue;
     switch (step->kind) {
       case StepKind::apply: step->apply(*step, slots); break;
       case StepKind::jump: step = steps + step->target - 1; break;
-      case StepKind::call: run_call(function.calls[step->target], slots); break;
+      case StepKind::call:
+        run_call(function.calls[step->target], slots, frame.callees[step->target]);
+        break;
       case StepKind::leave: return;
     }
   }
@@ -62,13 +71,12 @@ void run_threads(const Function& kernel, const std::vector<const std::byte*>& ar
   set_extent(frame.slots.data(), kBlocks, blocks);
   for (size_t i = 0; i < arguments.size(); ++i)
     frame.slots[kFirstFreeSlot + i] = reinterpret_cast<uint64_t>(arguments[i]);
-  std::vector<uint64_t> slots;
+  uint64_t* const slots = frame.slots.data();
   for (uint32_t block = 0; block < blocks.x; ++block) {
     for (uint32_t thread = 0; thread < threads.x; ++thread) {
-      slots = frame.slots;
-      set_extent(slots.data(), kThread, {thread, 0, 0});
-      set_extent(slots.data(), kBlock, {block, 0, 0});
-      run_steps(kernel, slots.data());
+      set_extent(slots, kThread, {thread, 0, 0});
+      set_extent(slots, kBlock, {block, 0, 0});
+      run_steps(kernel, frame);
     }
   }
 }

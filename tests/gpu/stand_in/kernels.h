@@ -1,4 +1,5 @@
-// The device kernels for a StandIn: the same bodies as a GPU's, as loops of its queued work.
+// The device kernels for a StandIn, run as its queued work: the bodies of a GPU's kernels as loops
+// (kernels.cpp), or the code that nvcc made of them (ptx/), by what a program links.
 #pragma once
 
 #include "shardproof/ops/device_kernels.h"
