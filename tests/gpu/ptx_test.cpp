@@ -8,6 +8,7 @@
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/ptx/instructions.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
+#include "shardproof/tests/gpu/ptx/watch.h"
 
 namespace shardproof::ptx {
 namespace {
@@ -19,7 +20,7 @@ uint64_t result_of(const std::string& instruction, const std::string& type) {
                 "ld.param.u64 %rd1, [k_param_0];\n" + instruction + ";\n" + "st.global." + type +
                 " [%rd1], %r1;\nret;\n}\n");
   uint64_t result = 0, address = reinterpret_cast<uint64_t>(&result);
-  run_threads(*module.find("k"), {reinterpret_cast<const std::byte*>(&address)}, {}, {});
+  run_threads(*module.find("k"), {reinterpret_cast<const std::byte*>(&address)}, {}, {}, nullptr);
   return result;
 }
 
@@ -71,11 +72,18 @@ TEST(Ptx, FloatsRoundOnceAndSkipNan) {
   const float tiny = std::ldexp(1.0F, -30);
   EXPECT_LT(f32("fma.rm.f32 %r1, " + one + ", " + one + ", " + literal(-tiny)), 1.0F);
   EXPECT_EQ(f32("fma.rn.f32 %r1, " + one + ", " + one + ", " + literal(-tiny)), 1.0F);
-  for (const auto& [how, truth] : {std::pair("neu", 1), {"ne", 0}, {"ltu", 1}, {"lt", 0},
-                                   {"nan", 1}, {"num", 0}, {"equ", 1}, {"eq", 0}})
-    EXPECT_EQ(result_of(fmt::format("setp.{}.f32 %p1, {}, {}; selp.b32 %r1, 1, 0, %p1", how, nan,
-                                    one), "u32"),
-              static_cast<uint64_t>(truth))
+  for (const auto& [how, truth] : {std::pair("neu", 1),
+                                   {"ne", 0},
+                                   {"ltu", 1},
+                                   {"lt", 0},
+                                   {"nan", 1},
+                                   {"num", 0},
+                                   {"equ", 1},
+                                   {"eq", 0}})
+    EXPECT_EQ(
+        result_of(fmt::format("setp.{}.f32 %p1, {}, {}; selp.b32 %r1, 1, 0, %p1", how, nan, one),
+                  "u32"),
+        static_cast<uint64_t>(truth))
         << how;
 }
 
@@ -87,61 +95,91 @@ TEST(Ptx, LoopsCallsAndLocalMemory) {
 .global .align 4 .b8 factors[4] = {9, 2, 7, 0};
 .func (.param .b32 func_retval0) twice(.param .b32 twice_param_0)
 {
-	.reg .b32 %r<4>;
-	.reg .b64 %rd<2>;
-	ld.param.u32 %r1, [twice_param_0];
-	mov.u64 %rd1, factors;
-	ld.global.u8 %r2, [%rd1+1]; // 2
-	mul.lo.s32 %r3, %r1, %r2;
-	st.param.b32 [func_retval0], %r3;
-	ret;
+.reg .b32 %r<4>;
+.reg .b64 %rd<2>;
+ld.param.u32 %r1, [twice_param_0];
+mov.u64 %rd1, factors;
+ld.global.u8 %r2, [%rd1+1]; // 2
+mul.lo.s32 %r3, %r1, %r2;
+st.param.b32 [func_retval0], %r3;
+ret;
 }
 .visible .entry sums(
-	.param .align 8 .b8 sums_param_0[16]
+.param .align 8 .b8 sums_param_0[16]
 )
 {
-	.local .align 8 .b8 __local_depot0[8];
-	.reg .pred %p<2>;
-	.reg .b32 %r<9>;
-	.reg .b64 %rd<9>;
-	mov.u64 %rd1, __local_depot0;
-	ld.param.u64 %rd2, [sums_param_0+8];
-	mov.u32 %r1, %tid.x;
-	mov.b32 %r2, 0;
-	mov.b32 %r4, 0;
-	bra.uni $test;
+.local .align 8 .b8 __local_depot0[8];
+.reg .pred %p<2>;
+.reg .b32 %r<9>;
+.reg .b64 %rd<9>;
+mov.u64 %rd1, __local_depot0;
+ld.param.u64 %rd2, [sums_param_0+8];
+mov.u32 %r1, %tid.x;
+mov.b32 %r2, 0;
+mov.b32 %r4, 0;
+bra.uni $test;
 $again:
-	{
-	.param .b32 param0;
-	st.param.b32 [param0], %r2;
-	.param .b32 retval0;
-	call.uni (retval0), twice, (param0);
-	ld.param.b32 %r3, [retval0];
-	}
-	add.s32 %r4, %r4, %r3;
-	add.s32 %r2, %r2, 1;
+{
+.param .b32 param0;
+st.param.b32 [param0], %r2;
+.param .b32 retval0;
+call.uni (retval0), twice, (param0);
+ld.param.b32 %r3, [retval0];
+}
+add.s32 %r4, %r4, %r3;
+add.s32 %r2, %r2, 1;
 $test:
-	setp.le.u32 %p1, %r2, %r1;
-	@%p1 bra $again;
-	st.local.v2.b32 [%rd1], {%r4, %r1};
-	ld.local.u64 %rd3, [%rd1];
-	mul.wide.u32 %rd4, %r1, 8;
-	add.s64 %rd5, %rd2, %rd4;
-	st.global.u64 [%rd5], %rd3;
-	ret;
+setp.le.u32 %p1, %r2, %r1;
+@%p1 bra $again;
+st.local.v2.b32 [%rd1], {%r4, %r1};
+ld.local.u64 %rd3, [%rd1];
+mul.wide.u32 %rd4, %r1, 8;
+add.s64 %rd5, %rd2, %rd4;
+st.global.u64 [%rd5], %rd3;
+ret;
 }
 )");
   uint64_t results[5] = {};
   const uint64_t argument[2] = {0, reinterpret_cast<uint64_t>(results)};
   const Function* kernel = module.find("sums");
   ASSERT_NE(kernel, nullptr);
-  run_threads(*kernel, {reinterpret_cast<const std::byte*>(argument)}, {}, {5});
+  run_threads(*kernel, {reinterpret_cast<const std::byte*>(argument)}, {}, {5}, nullptr);
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(results[i], i << 32 | i * (i + 1));
 }
 
+// What four threads of a body do with `memory`; each finds the address of its own element of 4
+// bytes in %rd3, that of the first in %rd1, and its number in %r1.
+void watched(const std::string& body, const std::array<uint32_t, 4>& memory) {
+  Module module(
+      ".version 9.0\n.target sm_90\n.entry k(.param .u64 k_param_0)\n{\n"
+      ".reg .b64 %rd<9>;\n.reg .b32 %r<9>;\nld.param.u64 %rd1, [k_param_0];\n"
+      "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n" +
+      body + "ret;\n}\n");
+  const auto* const start = reinterpret_cast<const std::byte*>(memory.data());
+  const Allocation all{start, start + sizeof(memory)};
+  Watch watch("k", [all](const std::byte* at) {
+    return at >= all.first && at < all.second ? all : Allocation();
+  });
+  const auto address = reinterpret_cast<uint64_t>(start);
+  run_threads(*module.find("k"), {reinterpret_cast<const std::byte*>(&address)}, {}, {4}, &watch);
+}
+
+TEST(PtxDeathTest, MemoryIsWatched) {
+  const std::array<uint32_t, 4> memory{1, 2, 3, 4};
+  watched("ld.global.u32 %r2, [%rd3];\nst.global.u32 [%rd3], %r2;\n", memory);
+  watched("st.global.u32 [%rd1], 7;\n", memory);  // all of them the same
+  EXPECT_DEATH(watched("ld.global.u32 %r2, [%rd3+4];\n", memory), "not all allocated");
+  EXPECT_DEATH(watched("ld.global.u32 %r2, [%rd3+1];\n", memory), "not aligned");
+  EXPECT_DEATH(watched("ld.global.v2.u32 {%r2, %r3}, [%rd3];\n", memory), "not ");
+  EXPECT_DEATH(watched("st.global.u32 [%rd1], %r1;\n", memory), "writes another value than thread");
+  EXPECT_DEATH(watched("ld.global.u32 %r2, [%rd1];\nst.global.u32 [%rd3], 9;\n", memory),
+               "what (another )?thread");
+}
+
 TEST(Ptx, RefusesWhatItDoesNotKnow) {
-  for (const char* text : {"bar.sync 0", "ld.shared.u32 %r1, [%r2]", "atom.global.add.u32 %r1, [%r2], 1",
-                           "add.f128 %r1, %r1, %r1", "add.s32 %r1, %r99, 1"})
+  for (const char* text :
+       {"bar.sync 0", "ld.shared.u32 %r1, [%r2]", "atom.global.add.u32 %r1, [%r2], 1",
+        "add.f128 %r1, %r1, %r1", "add.s32 %r1, %r99, 1"})
     EXPECT_THROW(result_of(text, "u32"), Error) << text;
 }
 

@@ -169,12 +169,15 @@ class Decoder {
                    const std::vector<std::string_view>& operands) {
     const bool loads = opcode[0] == 'l';
     int elements = 1;
+    bool is_own = false;  // memory that no other thread has
     std::string type;
     for (const std::string_view part : split(std::string_view(opcode).substr(3), ".")) {
       if (part == "v2" || part == "v4")
         elements = part == "v2" ? 2 : 4;
       else if (part == "shared" || part == "volatile" || part == "acquire" || part == "release")
         return false;
+      else if (part == "param" || part == "local")
+        is_own = true;
       else
         type = part;
     }
@@ -186,6 +189,9 @@ class Decoder {
     const std::vector<std::string_view> address = split(operands[loads ? 1 : 0], "[+] ");
     step.at[values.size()] = slot_of(address.at(0));
     if (address.size() > 1) step.offset = number_of(address[1]);
+    if (!is_own) step.kind = loads ? StepKind::read : StepKind::write;
+    step.address = static_cast<uint8_t>(elements);
+    step.bytes = static_cast<uint8_t>(elements * bytes_of_type(type));
     return true;
   }
 

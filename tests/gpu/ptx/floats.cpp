@@ -95,14 +95,14 @@ void add_floats(Table& table) {
   add_float_comparisons<float>(table, "f32");
   add_float_comparisons<double>(table, "f64");
   table["ex2.approx.f32"] = unary<float, [](float a) { return std::exp2(a); }>;
-  table["ex2.approx.ftz.f32"] = unary<float, [](float a) { return flushed(std::exp2(flushed(a))); }>;
+  table["ex2.approx.ftz.f32"] =
+      unary<float, [](float a) { return flushed(std::exp2(flushed(a))); }>;
   table["lg2.approx.f32"] = unary<float, [](float a) { return std::log2(a); }>;
   table["lg2.approx.ftz.f32"] = unary<float, [](float a) { return std::log2(flushed(a)); }>;
   table["rcp.approx.ftz.f32"] = unary<float, [](float a) { return flushed(1 / flushed(a)); }>;
   table["div.approx.f32"] = binary<float, [](float a, float b) { return a / b; }>;
   table["div.full.f32"] = binary<float, [](float a, float b) { return a / b; }>;
-  table["rsqrt.approx.ftz.f32"] =
-      unary<float, [](float a) { return 1 / std::sqrt(flushed(a)); }>;
+  table["rsqrt.approx.ftz.f32"] = unary<float, [](float a) { return 1 / std::sqrt(flushed(a)); }>;
   table["rcp.approx.ftz.f64"] = unary<double, [](double a) { return upper_word(1 / a); }>;
   table["rsqrt.approx.ftz.f64"] =
       unary<double, [](double a) { return upper_word(1 / std::sqrt(a)); }>;

@@ -41,12 +41,15 @@ T high_product(T a, T b) {
 
 template <typename T>
 void add_integer_type(Table& table, const std::string& type) {
-  table["add." + type] =
-      binary<T, [](T a, T b) { return wrapped<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }>;
-  table["sub." + type] =
-      binary<T, [](T a, T b) { return wrapped<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }>;
-  table["mul.lo." + type] =
-      binary<T, [](T a, T b) { return wrapped<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }>;
+  table["add." + type] = binary<T, [](T a, T b) {
+    return wrapped<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }>;
+  table["sub." + type] = binary<T, [](T a, T b) {
+    return wrapped<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+  }>;
+  table["mul.lo." + type] = binary<T, [](T a, T b) {
+    return wrapped<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }>;
   table["mad.lo." + type] = ternary<T, [](T a, T b, T c) {
     return wrapped<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) +
                       static_cast<uint64_t>(c));

@@ -11,6 +11,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
+#include "shardproof/tests/gpu/ptx/watch.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
@@ -42,8 +43,7 @@ constexpr uint64_t kPackedByZstd = 0x8000, kPackedOtherwise = 0x2000;
 std::string text_of(const FatEntry& entry, const std::byte* data) {
   if ((entry.flags & kPackedOtherwise) != 0)
     throw Error(ErrorKind::unsupported, "PTX is packed by another means than zstd");
-  if ((entry.flags & kPackedByZstd) == 0)
-    return reinterpret_cast<const char*>(data);
+  if ((entry.flags & kPackedByZstd) == 0) return reinterpret_cast<const char*>(data);
   std::string text(entry.unpacked_bytes, '\0');
   const size_t got = ZSTD_decompress(text.data(), text.size(), data, entry.packed_bytes);
   if (got != text.size()) throw Error(ErrorKind::io, "PTX cannot be unpacked");
@@ -105,34 +105,48 @@ const Function& function_of(Kernel& kernel) {
   return *kernel.function;
 }
 
-// Arguments are copied now, as the caller's go away.
-int launch(const void* host, const CallShape& shape, void** arguments) {
-  Program& program = Program::all();
-  const std::lock_guard lock(program.mutex);
-  SP_CHECK(shape.shared == 0, "{} bytes of shared memory", shape.shared);
-  const Function& function = function_of(program.kernels.at(host));
-  std::vector<std::vector<std::max_align_t>> copies;
-  for (size_t i = 0; i < function.parameters.size(); ++i) {
-    const auto bytes = static_cast<size_t>(function.parameters[i].bytes);
-    std::vector<std::max_align_t>& copy = copies.emplace_back(bytes / sizeof(std::max_align_t) + 1);
-    std::memcpy(copy.data(), arguments[i], bytes);
-  }
-  StandIn::enqueue(shape.stream, [&function, shape, copies = std::move(copies)] {
-    std::vector<const std::byte*> addresses;
-    for (const auto& copy : copies)
-      addresses.push_back(reinterpret_cast<const std::byte*>(copy.data()));
-    run_threads(function, addresses, shape.blocks, shape.threads);
-    return true;
-  });
-  return 0;
-}
-
 std::string demangled(const std::string& name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   const std::string result = status == 0 ? text : name;
   std::free(text);
   return result;
+}
+
+using Argument = std::vector<std::max_align_t>;
+
+bool is_within(const void* at, const Argument& argument) {
+  return at >= argument.data() && at < argument.data() + argument.size();
+}
+
+// Arguments are copied now, as the caller's go away.
+int launch(const void* host, const CallShape& shape, void** arguments) {
+  Program& program = Program::all();
+  const std::lock_guard lock(program.mutex);
+  SP_CHECK(shape.shared == 0, "{} bytes of shared memory", shape.shared);
+  Kernel& kernel = program.kernels.at(host);
+  const Function& function = function_of(kernel);
+  const Module& module = *kernel.source->module;
+  std::vector<Argument> copies;
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    const auto bytes = static_cast<size_t>(function.parameters[i].bytes);
+    Argument& copy = copies.emplace_back(bytes / sizeof(std::max_align_t) + 1);
+    std::memcpy(copy.data(), arguments[i], bytes);
+  }
+  StandIn::enqueue(shape.stream, [&function, &module, shape, copies = std::move(copies)] {
+    std::vector<const std::byte*> addresses;
+    for (const Argument& copy : copies)
+      addresses.push_back(reinterpret_cast<const std::byte*>(copy.data()));
+    Watch watch(demangled(function.name), [&](const std::byte* at) -> Allocation {
+      for (const Argument& copy : copies)
+        if (is_within(at, copy)) return {copy.data(), copy.data() + copy.size()};
+      const Allocation variable = module.variable_at(at);
+      return variable.first != nullptr ? variable : StandIn::allocation_at(shape.stream, at);
+    });
+    run_threads(function, addresses, shape.blocks, shape.threads, &watch);
+    return true;
+  });
+  return 0;
 }
 
 template <typename Wanted>
@@ -177,16 +191,18 @@ void** __wrap___cudaRegisterFatBinary(void* wrapper) {
 void __wrap___cudaRegisterFatBinaryEnd(void**) {}
 void __wrap___cudaUnregisterFatBinary(void**) {}
 
-void __wrap___cudaRegisterFunction(void** source, const char* host, char*, const char* name, int, void*,
-                            void*, void*, void*, int*) {
+void __wrap___cudaRegisterFunction(void** source, const char* host, char*, const char* name, int,
+                                   void*, void*, void*, void*, int*) {
   Program::all().kernels[host] = {reinterpret_cast<shardproof::ptx::Source*>(source), name};
 }
 
-unsigned __wrap___cudaPushCallConfiguration(Extent blocks, Extent threads, size_t shared, void* stream) {
+unsigned __wrap___cudaPushCallConfiguration(Extent blocks, Extent threads, size_t shared,
+                                            void* stream) {
   shardproof::ptx::shapes.push_back({blocks, threads, shared, stream});
   return 0;
 }
-int __wrap___cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared, void* stream) {
+int __wrap___cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* shared,
+                                      void* stream) {
   const CallShape shape = shardproof::ptx::shapes.back();
   shardproof::ptx::shapes.pop_back();
   *blocks = shape.blocks;
@@ -202,11 +218,11 @@ int __wrap___cudaGetKernel(const void** kernel, const void* host) {
   return 0;
 }
 int __wrap___cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads, void** arguments,
-                       size_t shared, void* stream) {
+                              size_t shared, void* stream) {
   return shardproof::ptx::launch(kernel, {blocks, threads, shared, stream}, arguments);
 }
 int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
-                     size_t shared, void* stream) {
+                            size_t shared, void* stream) {
   return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
 }
 

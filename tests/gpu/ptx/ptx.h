@@ -11,18 +11,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardproof::ptx {
 
+class Watch;  // watch.h
 struct Step;
 using Apply = void (*)(const Step&, uint64_t* slots);
 
-enum class StepKind : uint8_t { apply, jump, call, leave };
+enum class StepKind : uint8_t { apply, read, write, jump, call, leave };
 
 struct Step {
   StepKind kind = StepKind::apply;
   bool guarded = false, unless = false;  // runs only if the guard is true, or unless it is
+  uint8_t address = 0, bytes = 0;        // of a read or write of memory: which of `at`, how much
   uint32_t guard = 0;
   Apply apply = nullptr;
   std::array<uint32_t, 6> at{};  // results first
@@ -72,6 +75,8 @@ class Module {
   // that is not known.
   const Function* find(const std::string& name);
   uint64_t variable(const std::string& name) const;  // its address; 0: not here
+  // The start and the end of the variable that holds an address; nulls: none does.
+  std::pair<const void*, const void*> variable_at(const void* address) const;
 
  private:
   void read_function(std::string_view header, std::string_view body);
@@ -86,9 +91,9 @@ struct Extent {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Runs a kernel's threads one after the other. `arguments` are their addresses, as many as the
-// kernel has parameters.
+// Runs a kernel's threads one after the other, in an order that no kernel expects. `arguments` are
+// their addresses, as many as the kernel has parameters. `watch` may be null.
 void run_threads(const Function& kernel, const std::vector<const std::byte*>& arguments,
-                 const Extent& blocks, const Extent& threads);
+                 const Extent& blocks, const Extent& threads, Watch* watch);
 
 }  // namespace shardproof::ptx

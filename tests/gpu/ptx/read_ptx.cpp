@@ -9,12 +9,6 @@
 namespace shardproof::ptx {
 namespace {
 
-int64_t bytes_of_type(std::string_view type) {
-  for (const char* wide : {"64", "32", "16"})
-    if (type.ends_with(wide)) return number_of(wide) / 8;
-  return 1;
-}
-
 // ".param .align 8 .b8 name[112]" or ".param .u64 name".
 Parameter parameter_of(std::string_view text) {
   const std::vector<std::string_view> words = split(text, " \t\n[]");
@@ -125,6 +119,13 @@ const Function* Module::find(const std::string& name) {
 uint64_t Module::variable(const std::string& name) const {
   const auto found = variables_.find(name);
   return found == variables_.end() ? 0 : reinterpret_cast<uint64_t>(found->second.data());
+}
+
+std::pair<const void*, const void*> Module::variable_at(const void* address) const {
+  for (const auto& [name, words] : variables_)
+    if (address >= words.data() && address < words.data() + words.size())
+      return {words.data(), words.data() + words.size()};
+  return {};
 }
 
 }  // namespace shardproof::ptx

@@ -80,4 +80,10 @@ int64_t number_of(std::string_view text) {
   return static_cast<int64_t>(minus ? -value : value);
 }
 
+int64_t bytes_of_type(std::string_view type) {
+  for (const char* wide : {"64", "32", "16"})
+    if (type.ends_with(wide)) return number_of(wide) / 8;
+  return 1;
+}
+
 }  // namespace shardproof::ptx

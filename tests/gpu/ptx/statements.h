@@ -20,5 +20,7 @@ size_t end_of_scope(std::string_view text, size_t open);
 // Error: no number.
 int64_t number_of(std::string_view text);
 bool is_number(std::string_view text);
+// Of a type such as "b64", "f32" or "u8".
+int64_t bytes_of_type(std::string_view type);
 
 }  // namespace shardproof::ptx

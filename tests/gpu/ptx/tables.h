@@ -10,7 +10,7 @@ namespace shardproof::ptx {
 
 using Table = std::unordered_map<std::string, Apply>;
 
-void add_integers(Table& table);     // integers, bits and predicates
+void add_integers(Table& table);  // integers, bits and predicates
 void add_floats(Table& table);
 void add_conversions(Table& table);  // cvt, and cvta that leaves addresses as they are
 
@@ -25,8 +25,8 @@ void binary(const Step& step, uint64_t* slots) {
 }
 template <typename T, auto f>
 void ternary(const Step& step, uint64_t* slots) {
-  put(slots[step.at[0]], f(get<T>(slots[step.at[1]]), get<T>(slots[step.at[2]]),
-                           get<T>(slots[step.at[3]])));
+  put(slots[step.at[0]],
+      f(get<T>(slots[step.at[1]]), get<T>(slots[step.at[2]]), get<T>(slots[step.at[3]])));
 }
 
 }  // namespace shardproof::ptx

@@ -32,7 +32,7 @@ void* Arena::take(int64_t bytes) {
     if (room < size) continue;
     free_.erase(it);
     if (room > size) free_.emplace(offset + size, room - size);
-    taken_.emplace(offset, size);
+    taken_.emplace(offset, Taken{size, bytes});
     in_use_ += size;
     const int64_t before = rounded(reached_, kPage);
     reached_ = std::max(reached_, offset + size);
@@ -47,7 +47,8 @@ void Arena::give(void* memory) {
   const int64_t offset = static_cast<std::byte*>(memory) - base_;
   const auto found = taken_.find(offset);
   SP_CHECK(found != taken_.end(), "released what was not allocated, or twice");
-  auto [start, size] = *found;
+  const int64_t start = found->first;
+  int64_t size = found->second.size;
   taken_.erase(found);
   in_use_ -= size;
   std::memset(memory, kPoison, static_cast<size_t>(size));
@@ -80,12 +81,18 @@ void Arena::trim(int64_t free_from) {
   reached_ = start;
 }
 
-bool Arena::holds(const void* memory, int64_t bytes) const {
+std::pair<const std::byte*, const std::byte*> Arena::taken_at(const void* memory) const {
   const int64_t offset = static_cast<const std::byte*>(memory) - base_;
   const auto next = taken_.upper_bound(offset);
-  if (next == taken_.begin()) return false;
-  const auto& [start, size] = *std::prev(next);
-  return offset + bytes <= start + size;
+  if (next == taken_.begin()) return {};
+  const auto& [start, taken] = *std::prev(next);
+  if (offset >= start + taken.asked) return {};
+  return {base_ + start, base_ + start + taken.asked};
+}
+
+bool Arena::holds(const void* memory, int64_t bytes) const {
+  const auto [start, end] = taken_at(memory);
+  return start != nullptr && static_cast<const std::byte*>(memory) + bytes <= end;
 }
 
 void Arena::protect(int protection) {

@@ -26,6 +26,8 @@ class Arena {
   void give(void* memory);    // from running work: poisons it
   // Whether all of it was taken and is not given back.
   bool holds(const void* memory, int64_t bytes) const;
+  // The start and the end of what was taken that holds an address; nulls: nothing does.
+  std::pair<const std::byte*, const std::byte*> taken_at(const void* memory) const;
   int64_t in_use() const { return in_use_; }
 
   // While one lives, the memory can be touched.
@@ -43,7 +45,11 @@ class Arena {
   std::byte* base_ = nullptr;
   int64_t bytes_, reached_ = 0, in_use_ = 0;
   int open_ = 0;
-  std::map<int64_t, int64_t> free_, taken_;  // offset -> bytes
+  struct Taken {
+    int64_t size, asked;  // rounded up, and as it was asked for
+  };
+  std::map<int64_t, int64_t> free_;  // offset -> bytes
+  std::map<int64_t, Taken> taken_;
 };
 
 struct StandInStream;

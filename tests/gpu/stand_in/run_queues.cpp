@@ -109,6 +109,13 @@ void StandIn::enqueue_when(void* stream, Work until, Work work) {
 
 int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }
 
+std::pair<const std::byte*, const std::byte*> StandIn::allocation_at(void* stream,
+                                                                     const void* memory) {
+  const StandInStream& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  return its.machine->arena_of(its).taken_at(memory);
+}
+
 int StandIn::selected_beside(void* stream) {
   const StandInStream& its = *static_cast<StandInStream*>(stream);
   const std::lock_guard guard(its.machine->lock);

@@ -47,6 +47,10 @@ class StandIn {
   // selected of the same machine.
   static int device_of(void* stream);
   static int selected_beside(void* stream);
+  // The start and the end of what was allocated on a stream's device and holds an address; nulls:
+  // nothing does.
+  static std::pair<const std::byte*, const std::byte*> allocation_at(void* stream,
+                                                                     const void* memory);
 
   int64_t bytes_in_use() const;  // not released, all devices
   int64_t products() const;      // of matrices that its library was asked for

@@ -1,0 +1,61 @@
+// Watches the memory that the threads of a launch touch: all of it is allocated, to the byte, each
+// access is aligned to its size, and no thread reads or writes what another one writes in the same
+// launch, but for equal values. What is wrong ends the program, with the kernel's name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace shardproof::ptx {
+
+// The start and the end of the allocation that holds an address; nulls: none does.
+using Allocation = std::pair<const void*, const void*>;
+using FindAllocation = std::function<Allocation(const std::byte*)>;
+
+class Watch {
+ public:
+  Watch(std::string kernel, FindAllocation find);
+  // Memory that every thread has to itself.
+  void give_threads(const Allocation& own) { own_ = own; }
+  void begin(int64_t thread) { thread_ = static_cast<uint32_t>(thread); }
+  void read(const std::byte* at, int64_t bytes);
+  // Before a write, and after it: another thread may have written the same.
+  void before_write(const std::byte* at, int64_t bytes);
+  void after_write(const std::byte* at, int64_t bytes);
+
+ private:
+  // Who touched a byte last: the launch, and the thread in it.
+  struct Touch {
+    uint32_t launch, thread;
+  };
+  static constexpr size_t kPage = 4096;
+  static constexpr uint32_t kSeveral = 0xffffffff;
+  struct Page {
+    std::array<Touch, kPage> writes, reads;
+  };
+  struct Shadow {
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;
+    uint32_t launches = 0;
+  };
+
+  static Shadow& shadow();  // of this thread of the host
+  Page& page_of(uint64_t at);
+  bool is_own(const std::byte* at) const { return at >= own_.first && at < own_.second; }
+  void require_room(const std::byte* at, int64_t bytes);
+  [[noreturn]] void complain(const std::byte* at, const std::string& what) const;
+
+  std::string kernel_;
+  FindAllocation find_;
+  Allocation last_{}, own_{};
+  uint64_t page_number_ = 0;
+  Page* page_ = nullptr;
+  uint32_t launch_, thread_ = 0;
+  std::array<std::byte, 64> kept_{};
+};
+
+}  // namespace shardproof::ptx
