@@ -1,4 +1,4 @@
-// Samples with lines so long that many threads share one.
+// Samples with lines so long that many threads share one, or that a thread folds in several ways.
 #pragma once
 
 #include <utility>
