@@ -24,8 +24,10 @@ struct ExecutorOptions {
   // Called when a value's contents exist on some lanes. The value may be written in place later.
   std::function<void(ValueId, const LocalTensor&)> made;
   const DeviceKernels* kernels = nullptr;  // for cohorts that have a device
-  bool timed = false;                      // ask ops for their cost
-  bool records = false;                    // name works for the flight record
+  // All of them before the first call: one that waits for others would hold up what is loaded then.
+  bool loads_kernels = false;
+  bool timed = false;    // ask ops for their cost
+  bool records = false;  // name works for the flight record
 };
 
 class Executor {

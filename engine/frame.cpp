@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shardproof/backends/cuda/device.h"
 #include "shardproof/engine/adopt.h"
 #include "shardproof/localtensor/error.h"
 
@@ -18,6 +19,10 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, 
   values.resize(shared.program.values.size());
   tickets.resize(shared.program.values.size(), kDone);
   streams.emplace_back("main", kMainStream);
+  if (device == nullptr || !shared.options.loads_kernels) return;
+  device->select();
+  shared.options.kernels->load();
+  device->gemm();  // opens the library
 }
 
 bool Executor::Frame::advance() {

@@ -121,6 +121,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& 
   ExecutorOptions executing;
   executing.made = std::move(probe);
   executing.kernels = &stage.registries.kernels;
+  executing.loads_kernels = assembly != nullptr;
   executing.timed = job.cost != nullptr;
   result.run.executor =
       std::make_unique<Executor>(stage.program, stage.registries.ops, *result.run.world, executing);

@@ -24,7 +24,16 @@ class DeviceKernels {
   Kernel find(const Kernel& host, const std::vector<TensorMeta>& inputs,
               const std::vector<TensorMeta>& outputs) const;
 
+  // Loads all of them onto the device that this thread has selected. Else each is loaded when it is
+  // first launched, and may wait until nothing else runs there (CUDA's lazy loading): not even a
+  // call that waits for what other ranks do behind the kernel. Error: the device cannot take them.
+  void load() const {
+    if (load_) load_();
+  }
+  void load_by(std::function<void()> load) { load_ = std::move(load); }
+
  private:
+  std::function<void()> load_;
   std::map<std::type_index, std::function<Kernel(const std::any&)>> makers_;
 };
 

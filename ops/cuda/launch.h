@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace shardproof {
 
 struct CudaTarget;
 struct HostTarget;
+
+// The kernels that this program can launch on a GPU.
+std::vector<const void*>& listed_kernels();
 
 #ifdef __CUDACC__
 
@@ -23,10 +27,14 @@ __global__ void run_grid(const Body body, const int64_t n) {
 }
 
 template <typename Body>
+inline const bool kListed =
+    (listed_kernels().push_back(reinterpret_cast<const void*>(&run_grid<Body>)), true);
+
+template <typename Body>
 void launch(void* stream, int64_t n, const Body& body) {
   constexpr int kThreads = 256;
   constexpr int64_t kMostBlocks = 132 * 16;
-  if (n <= 0) return;
+  if (n <= 0 || !kListed<Body>) return;
   const int64_t blocks = (n + kThreads - 1) / kThreads;
   run_grid<<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0,
              static_cast<cudaStream_t>(stream)>>>(body, n);

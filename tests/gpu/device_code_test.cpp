@@ -37,5 +37,12 @@ TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
   for (const std::string& name : all) EXPECT_TRUE(launched.contains(name)) << name;
 }
 
+// A kernel that is not listed would be loaded beside calls that wait for each other.
+TEST(DeviceCode, IsLoadedBeforeItIsLaunched) {
+  EXPECT_EQ(ptx::loaded_kernels(), std::set<std::string>());
+  stand_in_kernels().load();
+  EXPECT_EQ(ptx::loaded_kernels(), ptx::all_kernels());
+}
+
 }  // namespace
 }  // namespace shardproof::testing

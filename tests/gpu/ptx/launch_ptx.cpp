@@ -74,6 +74,7 @@ struct Kernel {
   Source* source;
   std::string name;
   const Function* function = nullptr;
+  bool is_loaded = false;
 };
 
 struct CallShape {
@@ -168,6 +169,10 @@ std::set<std::string> launched_kernels() {
   return names_where([](const Kernel& kernel) { return kernel.function != nullptr; });
 }
 
+std::set<std::string> loaded_kernels() {
+  return names_where([](const Kernel& kernel) { return kernel.is_loaded; });
+}
+
 }  // namespace shardproof::ptx
 
 namespace shardproof {
@@ -220,6 +225,17 @@ int __wrap___cudaGetKernel(const void** kernel, const void* host) {
 int __wrap___cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads, void** arguments,
                               size_t shared, void* stream) {
   return shardproof::ptx::launch(kernel, {blocks, threads, shared, stream}, arguments);
+}
+// Of loading: here a kernel is read when it is first launched.
+int __wrap_cudaFuncGetAttributes(void*, const void* host) {
+  Program& program = Program::all();
+  const auto found = program.kernels.find(host);
+  if (found == program.kernels.end()) return 98;  // cudaErrorInvalidDeviceFunction
+  return found->second.is_loaded = true, 0;
+}
+int __wrap_cudaGetDevice(int* device) {
+  *device = 0;
+  return 0;
 }
 int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
                             size_t shared, void* stream) {

@@ -12,5 +12,7 @@ namespace shardproof::ptx {
 // The names of all kernels, as they are in the source, and of those that were launched so far.
 std::set<std::string> all_kernels();
 std::set<std::string> launched_kernels();
+// Those whose attributes were asked for.
+std::set<std::string> loaded_kernels();
 
 }  // namespace shardproof::ptx
