@@ -63,7 +63,19 @@ if(SHARDPROOF_CUDA)
     endif()
     # Functors are constexpr templates on std, without device marks.
     string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")
-    set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+    # Code of kernels is optimized in any case; this is of what launches them.
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O1")
+    # Kernels ask for nothing that only newer GPUs have: compiled once, for the oldest, and assembled
+    # for each. (Names such as 90a are left to CMake.)
+    set(architectures ${CMAKE_CUDA_ARCHITECTURES})
+    if("${architectures}" MATCHES "^[0-9]+(;[0-9]+)*$")
+      list(TRANSFORM architectures PREPEND "sm_")
+      list(JOIN architectures "," architectures)
+      set(oldest compute_${SHARDPROOF_OLDEST_CAPABILITY})
+      string(APPEND CMAKE_CUDA_FLAGS
+             " --generate-code=arch=${oldest},code=[${oldest},${architectures}]")
+      set(CMAKE_CUDA_ARCHITECTURES OFF)
+    endif()
     # cuBLASLt is opened when the program runs; its header gives types only.
     find_path(SHARDPROOF_CUBLAS_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     if(SHARDPROOF_CUBLAS_INCLUDE)

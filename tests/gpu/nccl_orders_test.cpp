@@ -14,8 +14,9 @@ namespace {
 // NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
 // take an algorithm that it has not. PAT is for ranks that are machines of their own.
 TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
-  for (const std::string order : {"ring", "tree", "nvls", "pat --ranks-per-gpu 2"}) {
-    const Ran ran = stand_in("run scenarios/corpus --backend nccl --processes 2 --order " + order);
+  for (const std::string order : {"ring --processes 4", "tree --processes 2", "nvls --processes 2",
+                                  "pat --processes 2 --ranks-per-gpu 2"}) {
+    const Ran ran = stand_in("run scenarios/corpus --backend nccl --order " + order);
     EXPECT_EQ(ran.code, 0) << order << "\n" << ran.out;
   }
 }
