@@ -61,6 +61,7 @@ class CostModel;  // sim/cost_model.h
 class Assembly;   // assembly.h
 class Crew;
 struct CrewOptions;
+struct LibraryChoice;  // library_choice.h
 
 class World {
  public:
@@ -101,14 +102,13 @@ class Launcher {
   virtual std::optional<std::string> refuses_device() const { return "it computes on the host"; }
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
   // What a recorded run says of the machine: "gpu", "driver", "nccl", "estimate" with what says how
-  // long the library itself expects a call to take, and "matmul" with the precision of products
-  // when it is less than the dtype's ("tf32").
+  // long the library itself expects a call to take, and "matmul" (matmul_fact).
   virtual std::vector<std::pair<std::string, std::string>> environment() const { return {}; }
   // Of a backend of several processes: itself with a crew, which is started when it is needed.
   virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }
   virtual Crew* crew() { return nullptr; }
-  // Of a backend that opens a library when it runs: itself over the one at this path.
-  virtual std::shared_ptr<Launcher> over_library(const std::string&) const { return nullptr; }
+  // Of a backend that opens libraries when it runs: itself with these.
+  virtual std::shared_ptr<Launcher> over(const LibraryChoice&) const { return nullptr; }
   // What a report of its runs has to say; empty: nothing.
   virtual std::string note() const { return {}; }
 };

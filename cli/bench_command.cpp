@@ -139,7 +139,7 @@ namespace {
 
 int bench_from_seat(const Words& words, const po::variables_map& given, Registries registries,
                     const Seat& seat) {
-  use_library(registries, given);
+  use_libraries(registries, given);
   RunOptions options;
   options.backends = read_backends(given["backend"].as<std::string>(), registries,
                                    seat.works() ? Viability::known : Viability::asked);

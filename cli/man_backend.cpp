@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shardproof/backends/assembly.h"
+#include "shardproof/backends/library_choice.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/duration.h"
 #include "shardproof/localtensor/error.h"
@@ -109,11 +110,20 @@ int possible_processes(int processes) {
   return processes;
 }
 
-void use_library(Registries& registries, const po::variables_map& given) {
-  if (!given.count("nccl-library")) return;
-  const std::string path = given["nccl-library"].as<std::string>();
+MatmulPrecision matmul_precision(const po::variables_map& given) {
+  if (!given.count("matmul-precision")) return MatmulPrecision::highest;
+  const std::string text = given["matmul-precision"].as<std::string>();
+  if (text == "highest") return MatmulPrecision::highest;
+  if (text == "high") return MatmulPrecision::high;
+  throw_bad_input("--matmul-precision: expected highest or high, found \"{}\"", text);
+}
+
+void use_libraries(Registries& registries, const po::variables_map& given) {
+  LibraryChoice choice;
+  if (given.count("nccl-library")) choice.nccl = given["nccl-library"].as<std::string>();
+  choice.matmul = registries.cuda.matmul = matmul_precision(given);
   for (std::shared_ptr<Launcher>& launcher : registries.backends)
-    if (const std::shared_ptr<Launcher> over = launcher->over_library(path)) launcher = over;
+    if (const std::shared_ptr<Launcher> over = launcher->over(choice)) launcher = over;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "shardproof/backends/library_choice.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/cli/detail/environment.h"
@@ -29,6 +30,7 @@ po::options_description run_options() {
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
       ("device", po::value<std::string>()->default_value("host"))    //
+      ("matmul-precision", po::value<std::string>())                 //
       ("jobs", po::value<int>())                                     //
       ("record", po::value<std::string>())                           //
       ("compare", po::value<std::string>())                          //
@@ -93,6 +95,20 @@ std::string read_device(const std::string& text, const std::vector<std::string>&
   return text;
 }
 
+// Only products on GPUs may have another one.
+MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& options,
+                            const Registries& registries) {
+  const MatmulPrecision precision = matmul_precision(given);
+  bool on_gpus = options.device == "cuda";
+  for (const auto& launcher : registries.backends)
+    if (std::find(options.backends.begin(), options.backends.end(), launcher->name()) !=
+        options.backends.end())
+      on_gpus = on_gpus || launcher->over({}) != nullptr;
+  if (given.count("matmul-precision") && !on_gpus)
+    throw_bad_input("--matmul-precision is of GPUs: with --device cuda or --backend nccl");
+  return precision;
+}
+
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries,
                             Viability viability) {
   RunOptions options;
@@ -101,6 +117,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
   options.order = read_order(given["order"].as<std::string>());
   options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);
   options.device = read_device(given["device"].as<std::string>(), options.backends, registries);
+  options.matmul = read_matmul(given, options, registries);
   if (given.count("jobs")) {
     options.jobs = given["jobs"].as<int>();
     if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
@@ -297,7 +314,7 @@ bool any_refused(const std::vector<Scenario>& scenarios, const Registries& regis
 int run_from_seat(const Words& words, const po::variables_map& given, Registries registries,
                   const Seat& seat) {
   const auto began = std::chrono::steady_clock::now();
-  use_library(registries, given);
+  use_libraries(registries, given);
   RunOptions options =
       read_run_options(given, registries, seat.works() ? Viability::known : Viability::asked);
   const std::vector<ScenarioPath> paths = find_all(given);
@@ -366,6 +383,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      local,mpi, each case runs on each, and what they find is compared
   --device DEVICE    where ops of the local backend run: host (default) or cuda, the first GPU that is
                      visible. What has no kernel there runs on the host, and the report says so
+  --matmul-precision P
+                     of products of matrices on GPUs, in PyTorch's words: highest (default), or high:
+                     f32 as TF32, f8e4m3 by tensor cores. Bounds of values allow for it
   --processes N      of the mpi and nccl backends (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them

@@ -130,7 +130,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
   reduce_in_order(parts.program, job.order);
   const int64_t cuts = std::max<int64_t>(job.world, 1);
   Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job),
-              values_in_parts(global, parts));
+              values_in_parts(global, parts), job.matmul);
   const CollectorOptions collecting = collector_options(job, global, parts);
   Outcome outcome;
   std::optional<Collector> collector;
@@ -414,7 +414,7 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
   if (job.truth) {
     global = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
     truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1),
-                  input_bounds(job), std::vector<bool>(global->values.size(), true));
+                  input_bounds(job), std::vector<bool>(global->values.size(), true), job.matmul);
   }
   Outcome outcome;
   OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};

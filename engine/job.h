@@ -13,6 +13,7 @@
 #include "shardproof/backends/door.h"
 #include "shardproof/engine/outcome.h"
 #include "shardproof/engine/registries.h"
+#include "shardproof/localtensor/matmul_precision.h"
 #include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/program/ast.h"
@@ -91,7 +92,8 @@ struct Job {
   std::string backend = "local";
   std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
   Schedule schedule;
-  ReductionSchedule order;  // of every reduction
+  ReductionSchedule order;                            // of every reduction
+  MatmulPrecision matmul = MatmulPrecision::highest;  // that bounds allow for
   Grouping grouping = Grouping::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none

@@ -109,7 +109,7 @@ Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign,
 
 std::vector<Bound> bounds_at(const OpRecord& op, const BoundCall& call, const Probe& probe) {
   const std::vector<Tensor> outputs = run_once(op, probe.call, probe.inputs);
-  BoundCall at{&probe.call, probe.inputs, probe.input_bounds, {}, call.parts};
+  BoundCall at{&probe.call, probe.inputs, probe.input_bounds, {}, call.parts, call.matmul};
   for (const Tensor& output : outputs) at.outputs.push_back(&output);
   return op.bound(at);
 }

@@ -7,11 +7,13 @@
 namespace shardproof {
 
 Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-             int64_t parts, std::vector<Bound> bounds, std::vector<bool> in_parts)
+             int64_t parts, std::vector<Bound> bounds, std::vector<bool> in_parts,
+             MatmulPrecision matmul)
     : program_(program),
       ops_(ops),
       parts_(parts),
       in_parts_(std::move(in_parts)),
+      matmul_(matmul),
       entries_(program.values.size()) {
   in_parts_.resize(program.values.size(), false);
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
@@ -100,6 +102,7 @@ void Truth::run(const GlobalInstr& instr) {
   bound_call.inputs = inputs;
   bound_call.input_bounds = bounds;
   bound_call.parts = parts_;
+  bound_call.matmul = matmul_;
   for (const Tensor& output : outputs) bound_call.outputs.push_back(&output);
   std::vector<Bound> result;
   if (op.bound)

@@ -14,9 +14,11 @@ class Truth {
  public:
   // `inputs` are global tensors in the order of program.inputs; `parts`: how many ranks may cut a
   // reduction. `bounds`: what the parts of partial inputs may lose when they are reduced; none:
-  // every input is exact. `in_parts`: which values lie as partial sums; empty: none.
+  // every input is exact. `in_parts`: which values lie as partial sums; empty: none. `matmul`: with
+  // which precision ranks may multiply; the truth itself has the highest.
   Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-        int64_t parts, std::vector<Bound> bounds = {}, std::vector<bool> in_parts = {});
+        int64_t parts, std::vector<Bound> bounds = {}, std::vector<bool> in_parts = {},
+        MatmulPrecision matmul = MatmulPrecision::highest);
   // Throws Error with line and column for data-dependent trouble (an index out of range).
   const Tensor& value(ValueId id);
   const Bound& bound(ValueId id);
@@ -36,6 +38,7 @@ class Truth {
   const OpRegistry& ops_;
   int64_t parts_;
   std::vector<bool> in_parts_;  // by value
+  MatmulPrecision matmul_;
   std::deque<Entry> entries_;
   size_t pc_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/matmul_precision.h"
 
 namespace shardproof {
 
@@ -25,16 +26,22 @@ struct GemmCall {
   int64_t leading = 0, batch_stride = 0;
   DType dtype = DType::f32;    // of a, b, bias and result
   DType compute = DType::f32;  // sums are kept so, and rounded once at the end: f32 or f64
+  bool leaves_sums = false;    // the result is of the type `compute`, not rounded
   double alpha = 1;
   const std::byte* bias = nullptr;  // `rows` elements, dense; null: none
 };
 
 class Gemm {
  public:
+  explicit Gemm(MatmulPrecision precision) : precision_(precision) {}
   virtual ~Gemm() = default;
+  MatmulPrecision precision() const { return precision_; }
   // In the stream, with memory that is given back behind it. False: the library has nothing for
   // this call, and nothing was asked of the stream.
   virtual bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) = 0;
+
+ private:
+  MatmulPrecision precision_;
 };
 
 }  // namespace shardproof

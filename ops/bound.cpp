@@ -115,6 +115,13 @@ double sum_error(double absolute, int64_t terms, int64_t parts, DType dtype, int
   return error + static_cast<double>(cuts) * std::ldexp(1.0, smallest_exponent(dtype));
 }
 
+double precision_error(MatmulPrecision matmul, int64_t terms, DType dtype) {
+  if (matmul == MatmulPrecision::highest || !is_floating(dtype)) return 0;
+  constexpr double kCutTo10Bits = 0x1p-10, kSumOf14Bits = 0x1p-13;
+  if (dtype == DType::f32) return kCutTo10Bits * (2 + kCutTo10Bits);
+  return size_of(dtype) == 1 ? static_cast<double>(terms) * kSumOf14Bits : 0;
+}
+
 double error_of(const Bound& bound, int64_t element) {
   return bound.exact || bound.error.empty() ? 0 : bound.error[static_cast<size_t>(element)];
 }

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "shardproof/localtensor/matmul_precision.h"
 #include "shardproof/localtensor/tensor.h"
 #include "shardproof/ops/rule.h"
 
@@ -37,6 +38,7 @@ struct BoundCall {
   std::vector<const Tensor*> outputs;  // truth results
   // How often a reduction may be cut and rounded to the wire dtype between partial sums.
   int64_t parts = 1;
+  MatmulPrecision matmul = MatmulPrecision::highest;
 };
 
 double unit_roundoff(DType dtype);  // 2^-precision; 0 for integers
@@ -49,6 +51,10 @@ double gamma(int64_t k, double u);
 // A sum of `terms` products whose absolute sum per element is `absolute`, computed in compute_dtype
 // and rounded to `dtype`: absolute error bound of one element. 0 when provably exact on `grid`.
 double sum_error(double absolute, int64_t terms, int64_t parts, DType dtype, int grid);
+// What fewer bits may do to a sum of `terms` products of operands of `dtype`, over `absolute`: 0 at
+// the highest precision. TF32 has 10 bits behind the point and what follows may be cut off; sums of
+// 8-bit floats keep 14 bits on Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
+double precision_error(MatmulPrecision matmul, int64_t terms, DType dtype);
 
 // Building blocks for `bound` entries.
 double error_of(const Bound& bound, int64_t element);  // 0 when exact

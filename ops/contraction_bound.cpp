@@ -96,9 +96,10 @@ Bound contraction_bound(const ContractionBoundCall& how, const BoundCall& call) 
   int64_t terms = 1;
   for (const auto& letter : how.letters) terms *= letter.result < 0 ? letter.size : 1;
   int grid = a_grid == kNoGrid || b_grid == kNoGrid ? kNoGrid : a_grid + b_grid;
+  const double fewer_bits = how.b < 0 ? 0 : precision_error(call.matmul, terms, result.dtype);
   for (size_t i = 0; i < absolute.size(); ++i) {
     absolute[i] *= std::abs(how.alpha);
-    brought[i] = std::abs(how.alpha) * (brought[i] + brought_b[i]);
+    brought[i] = std::abs(how.alpha) * (brought[i] + brought_b[i]) + absolute[i] * fewer_bits;
   }
   if (how.alpha != 1 || (how.bias >= 0 && how.beta != 1)) grid = kNoGrid;
   if (how.bias >= 0) {

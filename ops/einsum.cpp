@@ -310,7 +310,8 @@ std::vector<Bound> bound(const BoundCall& call) {
                    {&left, call.inputs[i + 1]},
                    {&left_bound, call.input_bounds[i + 1]},
                    {&value},
-                   call.parts};
+                   call.parts,
+                   call.matmul};
     error = contraction_bound({steps[i].letters, 0, 1, -1, 1, 1}, pair);
   }
   return {error};

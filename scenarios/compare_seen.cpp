@@ -9,6 +9,7 @@
 #include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
+#include "shardproof/ops/bound.h"
 #include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {
@@ -153,14 +154,18 @@ struct LowPrecision {
   double roundoff = 0;
   std::string text;
 };
-std::optional<LowPrecision> low_precision(const RecordedRun& run) {
+std::optional<LowPrecision> low_precision(const RecordedRun& run, bool presumes = true) {
   std::optional<std::string> stated = find_fact(run.environment, "matmul");
-  if (!stated && find_fact(run.environment, "gpu")) stated = "tf32";
+  if (!stated && presumes && find_fact(run.environment, "gpu")) stated = "tf32";
   if (!stated) return std::nullopt;
   if (*stated == "tf32") return LowPrecision{std::ldexp(1.0, -11), "tf32"};
   const std::optional<DType> dtype = parse_dtype(*stated);
   if (!dtype || !is_floating(*dtype)) return std::nullopt;
   return LowPrecision{unit_roundoff(*dtype), std::string(name(*dtype))};
+}
+
+bool multiplies_in_fewer_bits(DType dtype) {
+  return precision_error(MatmulPrecision::high, 1, dtype) > 0;
 }
 
 class Judge {
@@ -170,6 +175,8 @@ class Judge {
     // A library's own order may be another one each time.
     other_order_ = run_a.order != run_b.order || run_a.order == "library";
     other_device_ = find_fact(run_a.environment, "gpu") != find_fact(run_b.environment, "gpu");
+    for (const RecordedRun* run : {&run_a, &run_b})
+      if (!stated_) stated_ = low_precision(*run, false);
   }
 
   // What two honest computations may differ.
@@ -190,12 +197,22 @@ class Judge {
   }
   // `low`: what explains all that is wrong.
   void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
-    if (difference.likeness != Likeness::wrong) return explain_order(difference);
-    difference.cause = low ? Cause::precision : Cause::bug;
-    if (low) difference.why = fmt::format("as far apart as products in {} may be", low->text);
+    if (difference.likeness == Likeness::wrong) return explain_precision(difference, low);
+    // Bounds allow for what a run says of itself.
+    if (difference.likeness == Likeness::within && stated_ && multiplies_in_fewer_bits(a_.dtype))
+      return explain_precision(difference, stated_);
+    explain_order(difference);
   }
 
  private:
+  void explain_precision(ValueDifference& difference,
+                         const std::optional<LowPrecision>& low) const {
+    difference.cause = low ? Cause::precision : Cause::bug;
+    if (!low) return;
+    difference.why = size_of(a_.dtype) == 1
+                         ? "as far apart as sums of 8-bit floats on tensor cores may be"
+                         : fmt::format("as far apart as products in {} may be", low->text);
+  }
   void explain_order(ValueDifference& difference) const {
     difference.cause = Cause::bug;
     if (a_.added && other_order_) {
@@ -214,6 +231,7 @@ class Judge {
   }
 
   const SeenValue& a_;
+  std::optional<LowPrecision> stated_;  // by a run of itself
   bool bounded_, other_order_ = false, other_device_ = false;
   const RecordedRun &run_a_, &run_b_;
 };

@@ -1,13 +1,16 @@
 #include "shardproof/scenarios/detail/keep_run.h"
 
+#include "shardproof/backends/library_choice.h"
+
 namespace shardproof {
 
 RecordedRun keep_run(const Job& job, PhaseResult& phase) {
   Outcome& outcome = phase.outcome;
   RecordedRun run;
   run.ranks = job.world;
-  // Our own kernels: products have all the bits of their dtype.
-  if (job.device) run.environment = {{"gpu", job.device->description()}, {"matmul", "full"}};
+  if (job.device)
+    run.environment = {{"gpu", job.device->description()},
+                       {"matmul", matmul_fact(job.device->matmul())}};
   run.findings = outcome.findings;
   for (const JobListing& listing : phase.listings)
     run.source.push_back({listing.lanes, listing.listing.lines});

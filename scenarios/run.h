@@ -18,8 +18,9 @@ struct RunOptions {
   ReductionSchedule order;                     // in which every reduction adds
   std::vector<std::string> backends{"local"};  // each case runs on each of them
   std::string device = "host";                 // where kernels run: or "cuda"
-  int processes = 0;                           // of a backend that has some; 0: it has none
-  int jobs = 0;                                // threads; 0: one a core
+  MatmulPrecision matmul = MatmulPrecision::highest;
+  int processes = 0;  // of a backend that has some; 0: it has none
+  int jobs = 0;       // threads; 0: one a core
   std::optional<std::string> only_case;
   std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
   std::string program = "shardproof";  // first word of that command

@@ -38,6 +38,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
   const std::string backends = fmt::format("{}", fmt::join(options.backends, ","));
   if (backends != "local") out += " --backend " + backends;
   if (options.device != "host") out += " --device " + options.device;
+  if (options.matmul == MatmulPrecision::high) out += " --matmul-precision high";
   if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
   if (options.order != ReductionSchedule())
     out += " --order " + shell_word(to_string(options.order));
@@ -57,6 +58,7 @@ Job job_of(const Phase& phase, const std::string& backend, const RunOptions& opt
   job.backend = backend;
   job.schedule = {options.schedule, options.seed};
   job.order = options.order;
+  job.matmul = options.matmul;
   job.compared = options.compared;
   job.sees = options.sees;
   job.timing = options.timing;

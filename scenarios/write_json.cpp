@@ -99,6 +99,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["version"] = head.version;
   out["backend"] = fmt::format("{}", fmt::join(head.options.backends, ","));
   if (head.options.device != "host") out["device"] = head.options.device;
+  if (head.options.matmul == MatmulPrecision::high) out["matmul_precision"] = "high";
   out["schedule"] = schedule_text(head.options.schedule);
   out["order"] = to_string(head.options.order);
   out["seed"] = head.options.seed;

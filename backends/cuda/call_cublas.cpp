@@ -20,9 +20,12 @@ namespace {
 constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr uint32_t kAligned = 256;
 
+DType result_type(const GemmCall& call) { return call.leaves_sums ? call.compute : call.dtype; }
+
 // Sums of parts are never kept in a narrow type: in place is in the type of the result.
 uint32_t reduction_schemes(const GemmCall& call) {
-  const uint32_t in_place = call.dtype == call.compute ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
+  const uint32_t in_place =
+      result_type(call) == call.compute ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
   return in_place | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
 
@@ -80,8 +83,16 @@ std::optional<cudaDataType_t> data_type(DType dtype) {
     case DType::f32: return CUDA_R_32F;
     case DType::f16: return CUDA_R_16F;
     case DType::bf16: return CUDA_R_16BF;
+    case DType::f8e4m3: return CUDA_R_8F_E4M3;
+    case DType::f8e5m2: return CUDA_R_8F_E5M2;
     default: return std::nullopt;
   }
+}
+
+cublasComputeType_t compute_type(const GemmCall& call, MatmulPrecision precision) {
+  if (call.compute == DType::f64) return CUBLAS_COMPUTE_64F;
+  const bool rounds = precision == MatmulPrecision::high && call.dtype == DType::f32;
+  return rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 // What cuBLASLt may assume of an address.
@@ -93,14 +104,14 @@ uint32_t alignment_of(const void* address) {
 // One call in cuBLASLt's descriptors; `good` until one of its functions refuses something.
 class Product {
  public:
-  Product(const CublasApi& api, const GemmCall& call, cudaDataType_t type)
+  Product(const CublasApi& api, const GemmCall& call, MatmulPrecision precision)
       : api_(api), call_(call) {
-    const bool wide = call.compute == DType::f64;
-    keep(api_.desc_create(&desc_, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                          wide ? CUDA_R_64F : CUDA_R_32F));
+    const cudaDataType_t type = *data_type(call.dtype);
+    keep(api_.desc_create(&desc_, compute_type(call, precision), *data_type(call.compute)));
     lay_out(a_, type, call.a, call.rows, call.depth, CUBLASLT_MATMUL_DESC_TRANSA);
     lay_out(b_, type, call.b, call.depth, call.columns, CUBLASLT_MATMUL_DESC_TRANSB);
-    make_layout(result_, type, {call.rows, call.columns}, call.leading, call.batch_stride);
+    make_layout(result_, *data_type(result_type(call)), {call.rows, call.columns}, call.leading,
+                call.batch_stride);
     if (call.bias != nullptr) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(call.bias));
@@ -188,16 +199,16 @@ class Product {
 
 class Cublas : public Gemm {
  public:
-  explicit Cublas(std::vector<std::string> paths) : paths_(std::move(paths)) {}
+  Cublas(std::vector<std::string> paths, MatmulPrecision precision)
+      : Gemm(precision), paths_(std::move(paths)) {}
   Cublas(const Cublas&) = delete;
   ~Cublas() override {
     if (handle_ != nullptr) api_->destroy(handle_);
   }
 
   bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) override {
-    const std::optional<cudaDataType_t> type = data_type(call.dtype);
-    if (!type || call.batch > INT32_MAX || !is_open()) return false;
-    Product product(*api_, call, *type);
+    if (!data_type(call.dtype) || call.batch > INT32_MAX || !is_open()) return false;
+    Product product(*api_, call, precision());
     const Choice& choice = choice_of(call, product);
     if (!choice) return false;
     const int64_t bytes = static_cast<int64_t>(choice->workspaceSize);
@@ -261,8 +272,9 @@ std::vector<std::string> cublas_paths(const std::vector<std::string>& folders) {
   return paths;
 }
 
-std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths) {
-  return std::make_shared<Cublas>(paths);
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths,
+                                  MatmulPrecision precision) {
+  return std::make_shared<Cublas>(paths, precision);
 }
 
 }  // namespace shardproof

@@ -13,8 +13,7 @@ namespace shardproof {
 // these folders.
 std::vector<std::string> cublas_paths(const std::vector<std::string>& folders);
 // The first of these that can be opened, at the first product, for the device of this thread; where
-// there is none, it takes none. f32 is computed in f32 (no TF32). Null in a build that knows no
-// cuBLASLt.
-std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths);
+// there is none, it takes none. Null in a build that knows no cuBLASLt.
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths, MatmulPrecision precision);
 
 }  // namespace shardproof

@@ -12,7 +12,8 @@
 
 namespace shardproof {
 
-class Gemm;  // localtensor/gemm.h
+class Gemm;                            // localtensor/gemm.h
+enum class MatmulPrecision : uint8_t;  // localtensor/matmul_precision.h
 
 struct CudaDeviceFacts {
   std::string name;
@@ -52,7 +53,8 @@ struct CudaApi {
   std::function<int(float* milliseconds, void* from, void* to)> elapsed;
 
   // Matrix products; not set, or null: there is no library for them.
-  std::function<std::shared_ptr<Gemm>()> open_gemm;
+  std::function<std::shared_ptr<Gemm>(MatmulPrecision)> open_gemm;
+  MatmulPrecision matmul{};  // that it is opened with
 };
 
 // `folders`: where libraries of CUDA's maker may be beside the system's own.

@@ -38,6 +38,7 @@ class Device final : public DeviceMemory {
   // How often the current stream was asked for anything but to record an event.
   int64_t asked() const;
   Gemm* gemm();  // null: kernels multiply matrices themselves
+  MatmulPrecision matmul() const { return api_.matmul; }
 
   int64_t record();  // in the current stream
   void wait(int64_t event);

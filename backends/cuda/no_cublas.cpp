@@ -4,6 +4,8 @@ namespace shardproof {
 
 std::vector<std::string> cublas_paths(const std::vector<std::string>&) { return {}; }
 
-std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>&) { return nullptr; }
+std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>&, MatmulPrecision) {
+  return nullptr;
+}
 
 }  // namespace shardproof

@@ -70,7 +70,7 @@ std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal) {
 Gemm* Device::gemm() {
   if (gemm_ == nullptr && api_.open_gemm) {
     select();
-    gemm_ = api_.open_gemm();
+    gemm_ = api_.open_gemm(api_.matmul);
   }
   return gemm_.get();
 }

@@ -113,7 +113,9 @@ CudaApi runtime_cuda_api(const std::vector<std::string>& folders) {
   };
   api.copy = copy;
   fill_streams(api);
-  api.open_gemm = [paths = cublas_paths(folders)] { return open_cublas(paths); };
+  api.open_gemm = [paths = cublas_paths(folders)](MatmulPrecision precision) {
+    return open_cublas(paths, precision);
+  };
   return api;
 }
 

@@ -1,6 +1,7 @@
 #include <cstdlib>
 
 #include "shardproof/backends/faulty.h"
+#include "shardproof/backends/library_choice.h"
 #include "shardproof/backends/nccl.h"
 #include "shardproof/backends/nccl/detail/share_gpus.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
@@ -41,15 +42,17 @@ class NcclBackend : public Launcher, public OfProcesses {
     std::vector<std::pair<std::string, std::string>> environment{
         {"gpu", facts.name},
         {"driver", fmt::format("CUDA {}.{}", driver / 1000, driver % 1000 / 10)},
-        {"nccl", nccl_version_text(api.version)}};
+        {"nccl", nccl_version_text(api.version)},
+        {"matmul", matmul_fact(parts_.cuda.matmul)}};
     if (api.group_simulate_end != nullptr)
       environment.emplace_back(kEstimateFact, "ncclGroupSimulateEnd");
     return environment;
   }
   std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
-  std::shared_ptr<Launcher> over_library(const std::string& path) const override {
+  std::shared_ptr<Launcher> over(const LibraryChoice& choice) const override {
     NcclParts parts = parts_;
-    parts.places.library = path;
+    if (choice.nccl) parts.places.library = *choice.nccl;
+    parts.cuda.matmul = choice.matmul;
     return std::make_shared<NcclBackend>(parts);
   }
 

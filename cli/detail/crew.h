@@ -16,8 +16,10 @@ namespace shardproof {
 boost::program_options::options_description crew_options();
 int gpus_per_process(const boost::program_options::variables_map& given);
 int possible_processes(int processes);  // Error(bad_input) when so many cannot be
-// Backends that open a library open the one that was given, if one was.
-void use_library(Registries& registries, const boost::program_options::variables_map& given);
+// What opens libraries opens those that were given, with the precision that was.
+void use_libraries(Registries& registries, const boost::program_options::variables_map& given);
+// Of --matmul-precision; the highest without one.
+MatmulPrecision matmul_precision(const boost::program_options::variables_map& given);
 
 struct CrewRequest {
   std::string command;

@@ -3,6 +3,7 @@
 // that the bits are the same.
 #include "shardproof/ops/contraction.h"
 
+#include "shardproof/localtensor/device_memory.h"
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/plan_gemm.h"
@@ -136,10 +137,35 @@ ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) 
   return body;
 }
 
+// Rounds sums to what is kept of them.
+struct RoundBody {
+  const float* sums;
+  std::byte* out;
+  DType dtype;
+  int64_t bytes;
+  constexpr void operator()(int64_t i) const { store_as(out + i * bytes, dtype, sums[i]); }
+};
+
+bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* out) {
+  const int64_t elements = element_count(call.outputs->front().shape);
+  const int64_t bytes = elements * size_of(product.compute);
+  product.result = call.memory->allocate(bytes);
+  const bool done = call.gemm->multiply(product, *call.memory, call.stream);
+  if (done)
+    launch(call.stream, elements,
+           RoundBody{reinterpret_cast<const float*>(product.result), out, product.dtype,
+                     size_of(product.dtype)});
+  call.memory->release(product.result, bytes);
+  return done;
+}
+
 bool by_library(const ContractionPlan& plan, const KernelCall& call, int64_t lane) {
   if (call.gemm == nullptr) return false;
   const std::optional<GemmCall> product = plan_gemm(plan, call, lane);
-  return product && call.gemm->multiply(*product, *call.memory, call.stream);
+  if (!product) return false;
+  if (product->leaves_sums)
+    return by_library_with_sums(*product, call, call.outputs->front().at(lane));
+  return call.gemm->multiply(*product, *call.memory, call.stream);
 }
 
 template <typename C>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardproof/ops/bound.h"
+
 namespace shardproof {
 namespace {
 
@@ -59,6 +61,7 @@ class Planner {
         a_((*call.inputs)[static_cast<size_t>(plan.a)]),
         b_((*call.inputs)[static_cast<size_t>(plan.b)]),
         out_(call.outputs->front()),
+        precision_(call.gemm ? call.gemm->precision() : MatmulPrecision::highest),
         lane_(lane) {
     if (plan.bias.present) bias_ = &(*call.inputs)[static_cast<size_t>(plan.bias_input)];
   }
@@ -72,10 +75,11 @@ class Planner {
 
  private:
   bool has_dtypes() const {
-    const bool narrow = out_.dtype == DType::f16 || out_.dtype == DType::bf16;
-    const DType compute = narrow ? DType::f32 : out_.dtype;
-    return (narrow || out_.dtype == DType::f32 || out_.dtype == DType::f64) &&
-           plan_.compute == compute && a_.dtype == out_.dtype && b_.dtype == out_.dtype &&
+    // Its sums of 8-bit floats are others than ours, and it rounds large ones otherwise.
+    const bool eight = size_of(out_.dtype) == 1;
+    if (eight && (precision_ == MatmulPrecision::highest || bias_ != nullptr)) return false;
+    return is_floating(out_.dtype) && plan_.compute == compute_dtype(out_.dtype) &&
+           a_.dtype == out_.dtype && b_.dtype == out_.dtype &&
            (bias_ == nullptr || (bias_->dtype == out_.dtype && plan_.bias.beta == 1));
   }
 
@@ -140,6 +144,7 @@ class Planner {
     call.batch_stride = products.result;
     call.dtype = out_.dtype;
     call.compute = plan_.compute;
+    call.leaves_sums = size_of(out_.dtype) == 1;
     if (bias_ != nullptr) {
       call.alpha = plan_.bias.alpha;
       call.bias = bias_->at(lane_);
@@ -156,6 +161,7 @@ class Planner {
   const ContractionPlan& plan_;
   const LaneView &a_, &b_, &out_;
   const LaneView* bias_ = nullptr;
+  MatmulPrecision precision_;
   int64_t lane_;
   Range parts_[kParts];
 };

@@ -9,7 +9,9 @@
 
 namespace shardproof {
 
-// Nothing: it is none, or the library has no such dtypes. The views of `call` lie on a device.
+// Nothing: it is none, or the library has no such dtypes at its precision (none in the call: the
+// highest). The views of `call` lie on a device. A product of 8-bit floats leaves its sums, dense,
+// and it is the caller's to say where.
 std::optional<GemmCall> plan_gemm(const ContractionPlan& plan, const KernelCall& call,
                                   int64_t lane);
 

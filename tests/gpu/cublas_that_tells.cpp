@@ -7,6 +7,8 @@
 namespace {
 
 std::map<int, uint64_t> preferred;
+int computed = -1;
+int types[2] = {-1, -1};  // of the first matrix, of the last
 
 // cublasLtMatmulHeuristicResult_t.
 struct Found {
@@ -31,10 +33,21 @@ uint64_t what_was_preferred(int attribute) { return preferred[attribute]; }
 
 int cublasLtCreate(void** handle) { return make(handle); }
 int cublasLtDestroy(void*) { return 0; }
-int cublasLtMatmulDescCreate(void** desc, int, int) { return make(desc); }
+// Numbers of cublasComputeType_t and of cudaDataType_t.
+int what_was_computed() { return computed; }
+int type_of_the_first_matrix() { return types[0]; }
+int type_of_the_last_matrix() { return types[1]; }
+
+int cublasLtMatmulDescCreate(void** desc, int compute, int) {
+  computed = compute;
+  types[0] = -1;
+  return make(desc);
+}
 int cublasLtMatmulDescDestroy(void*) { return 0; }
 int cublasLtMatmulDescSetAttribute(void*, int, const void*, size_t) { return 0; }
-int cublasLtMatrixLayoutCreate(void** layout, int, uint64_t, uint64_t, int64_t) {
+int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t, uint64_t, int64_t) {
+  if (types[0] == -1) types[0] = type;
+  types[1] = type;
   return make(layout);
 }
 int cublasLtMatrixLayoutDestroy(void*) { return 0; }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/tests/gpu/kernel_law.h"
-#include "shardproof/tests/gpu/long_samples.h"
 #include "shardproof/tests/gpu/ptx/launch_ptx.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
@@ -16,22 +15,12 @@ TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
-  const OpRegistry registry = builtin_ops();
-  int64_t on_device = 0;
-  for (const OpRecord* op : registry.all()) {
-    if (!op->prepare) continue;
-    std::string failure;
-    on_device += compare_kernels(*op, kernels, device, 4000, within_bounds, failure).on_device;
-    EXPECT_EQ(failure, "");
-  }
-  for (const auto& [name, sample] : long_samples()) {
-    OpRecord op = registry.at(name);
-    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
-    std::string failure;
-    EXPECT_GT(compare_kernels(op, kernels, device, 5000, within_bounds, failure).on_device, 0);
-    EXPECT_EQ(failure, "") << name;
-  }
-  EXPECT_GT(on_device, 3000);
+  const LawCounts counts = check_all_ops(kernels, device, 4000, within_bounds);
+  EXPECT_GT(counts.cases, 3000);
+  check_long_lines(kernels, device, 5000, within_bounds);
+  CudaApi in_few_bits = stand_in.api();
+  in_few_bits.matmul = MatmulPrecision::high;
+  check_products_in_few_bits(kernels, open_device(in_few_bits, 0), 6000);
 
   const std::set<std::string> all = ptx::all_kernels(), launched = ptx::launched_kernels();
   for (const std::string& name : all) EXPECT_TRUE(launched.contains(name)) << name;

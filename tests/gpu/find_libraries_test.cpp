@@ -53,7 +53,8 @@ constexpr uint64_t kInPlace = 1, kInComputeType = 2;
 TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
   const StandIn machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
-  const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so", CUBLAS_THAT_TELLS});
+  const std::shared_ptr<Gemm> gemm =
+      open_cublas({"/nowhere/libcublasLt.so", CUBLAS_THAT_TELLS}, MatmulPrecision::highest);
   void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
   const auto preferred =
@@ -72,10 +73,41 @@ TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
   ::dlclose(library);
 }
 
+// Numbers of cublasComputeType_t and of cudaDataType_t.
+constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR8FE4M3 = 28;
+
+TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
+  const StandIn machine;
+  const std::shared_ptr<Device> device = open_device(machine.api(), 0);
+  void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto told = [&](const char* what) {
+    return reinterpret_cast<int (*)()>(::dlsym(library, what))();
+  };
+  GemmCall call;
+  call.rows = call.columns = call.depth = call.leading = 16;
+  call.a.leading = call.b.leading = 16;
+  for (const MatmulPrecision precision : {MatmulPrecision::highest, MatmulPrecision::high}) {
+    const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, precision);
+    call.dtype = DType::f32;
+    call.leaves_sums = false;
+    ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
+    EXPECT_EQ(told("what_was_computed"),
+              precision == MatmulPrecision::high ? kCompute32FFastTf32 : kCompute32F);
+    call.dtype = DType::f8e4m3;
+    call.leaves_sums = true;
+    ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
+    EXPECT_EQ(told("what_was_computed"), kCompute32F);
+    EXPECT_EQ(told("type_of_the_first_matrix"), kR8FE4M3);
+    EXPECT_EQ(told("type_of_the_last_matrix"), kR32F);
+  }
+  ::dlclose(library);
+}
+
 TEST(Cublas, ThatIsNowhereTakesNothing) {
   const StandIn machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
-  const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"});
+  const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"}, {});
   EXPECT_FALSE(gemm->multiply(GemmCall(), *device, device->native_stream()));
 }
 

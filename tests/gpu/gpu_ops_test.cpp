@@ -2,8 +2,8 @@
 // without a GPU.
 #include <gtest/gtest.h>
 
+#include "shardproof/localtensor/matmul_precision.h"
 #include "shardproof/tests/gpu/kernel_law.h"
-#include "shardproof/tests/gpu/long_samples.h"
 
 namespace shardproof::testing {
 namespace {
@@ -15,22 +15,17 @@ TEST(KernelsOnAGpu, GiveWhatTheHostsKernelsGive) {
   const std::shared_ptr<Device> device = open_device(api, 0);
   std::printf("on %s\n", device->description().c_str());
   const DeviceKernels kernels = cuda_kernels();
-  const OpRegistry registry = builtin_ops();
-  int64_t on_device = 0;
-  for (const OpRecord* op : registry.all()) {
-    if (!op->prepare) continue;
-    std::string failure;
-    on_device += compare_kernels(*op, kernels, device, 2000, within_bounds, failure).on_device;
-    EXPECT_EQ(failure, "");
-  }
-  for (const auto& [name, sample] : long_samples()) {
-    OpRecord op = registry.at(name);
-    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
-    std::string failure;
-    on_device += compare_kernels(op, kernels, device, 3000, within_bounds, failure).on_device;
-    EXPECT_EQ(failure, "");
-  }
-  EXPECT_GT(on_device, 0);
+  EXPECT_GT(check_all_ops(kernels, device, 2000, within_bounds).cases, 3000);
+  check_long_lines(kernels, device, 3000, within_bounds);
+}
+
+// TF32, and tensor cores of 8-bit floats where there are any.
+TEST(KernelsOnAGpu, MultiplyInFewBitsWithinTheBoundsOfThat) {
+  CudaApi api = runtime_cuda_api();
+  if (const std::optional<std::string> reason = why_no_device(api))
+    GTEST_SKIP() << "no GPU: " << *reason;
+  api.matmul = MatmulPrecision::high;
+  check_products_in_few_bits(cuda_kernels(), open_device(api, 0), 4000);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "shardproof/tests/gpu/kernel_law.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,7 +9,9 @@
 #include "shardproof/localtensor/copy_strided.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
+#include "shardproof/ops/params.h"
 #include "shardproof/ops/run_once.h"
+#include "shardproof/tests/gpu/long_samples.h"
 
 namespace shardproof::testing {
 namespace {
@@ -239,13 +243,14 @@ bool takes(const OpRecord& op, const Sample& sample) {
   }
 }
 
-std::vector<Bound> bounds_of(const KernelResults& results) {
+std::vector<Bound> bounds_of(const KernelResults& results, MatmulPrecision matmul) {
   const OpInstance& instance = results.exact;
   const OpCall op_call = instance.call();
   std::vector<Bound> exact;
   for (const Tensor& tensor : instance.tensors)
     exact.push_back(tensor.buffer ? Bound::exact_of(tensor) : Bound());
   BoundCall call;
+  call.matmul = matmul;
   call.call = &op_call;
   call.inputs = instance.pointers();
   for (size_t i = 0; i < exact.size(); ++i)
@@ -255,10 +260,8 @@ std::vector<Bound> bounds_of(const KernelResults& results) {
                                 : moved_bound(*instance.record, call);
 }
 
-}  // namespace
-
-std::string within_bounds(const KernelResults& results) {
-  const std::vector<Bound> bounds = bounds_of(results);
+std::string compare_with_bounds(const KernelResults& results, MatmulPrecision matmul) {
+  const std::vector<Bound> bounds = bounds_of(results, matmul);
   for (size_t o = 0; o < results.host.size(); ++o) {
     const std::vector<double> host = values_of(results.host[o]), got = values_of(results.device[o]);
     for (size_t i = 0; i < host.size(); ++i) {
@@ -270,6 +273,15 @@ std::string within_bounds(const KernelResults& results) {
     }
   }
   return "";
+}
+
+}  // namespace
+
+std::string within_bounds(const KernelResults& results) {
+  return compare_with_bounds(results, MatmulPrecision::highest);
+}
+std::string within_bounds_of_few_bits(const KernelResults& results) {
+  return compare_with_bounds(results, MatmulPrecision::high);
 }
 
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
@@ -294,6 +306,59 @@ KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
       return cases;
     }
   return cases;
+}
+
+LawCounts check_all_ops(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
+                        uint64_t seed, const Judge& judge) {
+  LawCounts counts;
+  const OpRegistry registry = builtin_ops();
+  for (const OpRecord* op : registry.all()) {
+    if (!op->prepare) continue;
+    std::string failure;
+    const int64_t cases = compare_kernels(*op, kernels, device, seed, judge, failure).on_device;
+    EXPECT_EQ(failure, "");
+    counts.cases += cases;
+    counts.ops += cases > 0 ? 1 : 0;
+  }
+  return counts;
+}
+
+LawCounts check_long_lines(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
+                           uint64_t seed, const Judge& judge) {
+  LawCounts counts;
+  const OpRegistry registry = builtin_ops();
+  for (const auto& [name, sample] : long_samples()) {
+    OpRecord op = registry.at(name);
+    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
+    std::string failure;
+    const int64_t cases = compare_kernels(op, kernels, device, seed, judge, failure).on_device;
+    EXPECT_EQ(failure, "");
+    EXPECT_GT(cases, 0) << name;
+    counts.cases += cases;
+    ++counts.ops;
+  }
+  return counts;
+}
+
+LawCounts check_products_in_few_bits(const DeviceKernels& kernels,
+                                     const std::shared_ptr<Device>& device, uint64_t seed) {
+  LawCounts counts;
+  const OpRegistry registry = builtin_ops();
+  OpRecord op = registry.at("linear");
+  Sample sample =
+      sample_of({{{16, 32}, {32, 32}}, DType::f32, {"uniform(-2, 2)", "uniform(-2, 2)"}});
+  sample.inputs.push_back(absent_input());
+  sample.fills.push_back("");
+  op.samples = [sample] { return std::vector<Sample>{sample}; };
+  for (uint64_t draw = 0; draw < 12; ++draw) {  // with strides and without, by the library or not
+    std::string failure;
+    counts.cases +=
+        compare_kernels(op, kernels, device, seed + 100 * draw, within_bounds_of_few_bits, failure)
+            .on_device;
+    EXPECT_EQ(failure, "");
+  }
+  counts.ops = 1;
+  return counts;
 }
 
 }  // namespace shardproof::testing

@@ -30,10 +30,29 @@ using Judge = std::function<std::string(const KernelResults&)>;  // "" when they
 // A judge for devices whose C library is another: results lie within the bounds that ops claim for
 // two honest computations, and are equal where these say exact.
 std::string within_bounds(const KernelResults& results);
+// The same for a library that multiplies in fewer bits.
+std::string within_bounds_of_few_bits(const KernelResults& results);
 
 // The first case that is judged wrong ends it, with its text in `failure`.
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
                             const std::shared_ptr<Device>& device, uint64_t seed,
                             const Judge& judge, std::string& failure);
+
+// What the law came to over many ops.
+struct LawCounts {
+  int64_t ops = 0, cases = 0;  // that the device has a kernel for
+};
+
+// The law over the samples of all ops, and over long lines (long_samples.h). A case that is judged
+// wrong is a failure of the test that calls, and so is a long line that the device has no kernel
+// for.
+LawCounts check_all_ops(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
+                        uint64_t seed, const Judge& judge);
+LawCounts check_long_lines(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
+                           uint64_t seed, const Judge& judge);
+// The law over products of the sizes that tensor cores take, for a device with a library of the
+// precision `high`.
+LawCounts check_products_in_few_bits(const DeviceKernels& kernels,
+                                     const std::shared_ptr<Device>& device, uint64_t seed);
 
 }  // namespace shardproof::testing

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/ops/params.h"
 #include "shardproof/tests/gpu/kernel_law.h"
-#include "shardproof/tests/gpu/long_samples.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
@@ -29,18 +30,9 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
-  int64_t on_device = 0, ops = 0;
-  const OpRegistry registry = builtin_ops();
-  for (const OpRecord* op : registry.all()) {
-    if (op->expand && !op->prepare) continue;
-    std::string failure;
-    const KernelCases cases = compare_kernels(*op, kernels, device, 1000, same_bits, failure);
-    EXPECT_EQ(failure, "");
-    on_device += cases.on_device;
-    ops += cases.on_device > 0 ? 1 : 0;
-  }
-  RecordProperty("cases", std::to_string(on_device));
-  EXPECT_GT(ops, 70);
+  const LawCounts counts = check_all_ops(kernels, device, 1000, same_bits);
+  RecordProperty("cases", std::to_string(counts.cases));
+  EXPECT_GT(counts.ops, 70);
   EXPECT_GT(stand_in.products(), 20);
 }
 
@@ -48,15 +40,28 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
 TEST(DeviceKernels, GiveTheBitsOfTheHostsKernelsOnLongLines) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  check_long_lines(stand_in_kernels(), device, 3000, same_bits);
+}
+
+// What the host rounds to f32 or to 8 bits, a library with the precision for it takes in fewer.
+TEST(DeviceKernels, MultiplyInFewBitsWhereTheyMay) {
+  const StandIn stand_in;
+  CudaApi api = stand_in.api();
+  api.matmul = MatmulPrecision::high;
+  const std::shared_ptr<Device> device = open_device(api, 0);
   const DeviceKernels kernels = stand_in_kernels();
-  const OpRegistry registry = builtin_ops();
-  for (const auto& [name, sample] : long_samples()) {
-    OpRecord op = registry.at(name);
-    op.samples = [sample = sample] { return std::vector<Sample>{sample}; };
-    std::string failure;
-    EXPECT_GT(compare_kernels(op, kernels, device, 3000, same_bits, failure).on_device, 0) << name;
-    EXPECT_EQ(failure, "");
-  }
+  EXPECT_GT(check_products_in_few_bits(kernels, device, 7000).cases, 12 * 5);
+  EXPECT_GT(stand_in.products_of_8_bits(), 3);
+
+  OpRecord op = builtin_ops().at("matmul");
+  op.samples = [] {
+    return std::vector<Sample>{
+        sample_of({{{32, 48}, {48, 64}}, DType::f32, {"uniform(-2, 2)", "uniform(-2, 2)"}})};
+  };
+  std::string failure;
+  for (uint64_t seed = 0; seed < 600 && failure.empty(); seed += 100)
+    compare_kernels(op, kernels, device, seed, within_bounds, failure);
+  EXPECT_NE(failure.find("f32"), std::string::npos) << "TF32 is within the bound of f32";
 }
 
 std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,

@@ -150,5 +150,38 @@ TEST(PlanGemm, LeavesWhatIsNoMatrix) {
   EXPECT_FALSE(plan_gemm(plan, call, 0));
 }
 
+class NoGemm : public Gemm {
+ public:
+  using Gemm::Gemm;
+  bool multiply(const GemmCall&, DeviceMemory&, void*) override { return false; }
+};
+
+// A library adds 8-bit floats up in sums of few bits: not where all bits are wanted.
+TEST(PlanGemm, LeavesSumsOf8BitFloatsWhereTheyMayHaveFewBits) {
+  std::vector<std::byte> room(16 * 16);
+  LaneView view;
+  view.base = room.data();
+  view.dtype = DType::f8e4m3;
+  view.shape = {1, 16, 16};
+  view.strides = {256, 16, 1};
+  std::vector<LaneView> inputs{view, view}, outputs{view};
+  NoGemm highest(MatmulPrecision::highest), high(MatmulPrecision::high);
+  KernelCall call;
+  call.inputs = &inputs;
+  call.outputs = &outputs;
+  ContractionPlan plan = plan_of({1, 16, 16, 16});
+  plan.compute = DType::f32;
+  EXPECT_FALSE(plan_gemm(plan, call, 0));
+  call.gemm = &highest;
+  EXPECT_FALSE(plan_gemm(plan, call, 0));
+  call.gemm = &high;
+  const std::optional<GemmCall> product = plan_gemm(plan, call, 0);
+  ASSERT_TRUE(product);
+  EXPECT_TRUE(product->leaves_sums);
+  EXPECT_EQ(product->leading, 16);
+  for (LaneView* one : {&inputs[0], &inputs[1], &outputs[0]}) one->dtype = DType::f16;
+  EXPECT_FALSE(plan_gemm(plan, call, 0)->leaves_sums);
+}
+
 }  // namespace
 }  // namespace shardproof::testing

@@ -13,10 +13,13 @@ struct Ran {
   std::string out;  // both streams
 };
 
-Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string& options) {
+// `options`: one word, or two.
+Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string& options,
+             const std::string& more = "--seed=0") {
   const Registries registries{builtin_ops(), builtin_backends(), cuda, stand_in_kernels()};
   const std::string path = std::string(SHARDPROOF_SOURCE_DIR) + "/scenarios/corpus/" + scenario;
-  const std::vector<const char*> words{"shardproof", "run", path.c_str(), options.c_str()};
+  const std::vector<const char*> words{"shardproof", "run", path.c_str(), options.c_str(),
+                                       more.c_str()};
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Ran ran;
@@ -46,6 +49,25 @@ TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
     EXPECT_EQ(ran.out.find("on the host"), std::string::npos) << ran.out;
   }
   EXPECT_EQ(stand_in.bytes_in_use(), 0);
+}
+
+// TF32 is far from f32, and what a run may say of itself: bounds allow for it.
+TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
+  const StandIn stand_in;
+  for (const char* precision : {"--matmul-precision=highest", "--matmul-precision=high"})
+    for (const char* scenario : {"layers/mlp_column_row.json", "layers/attention_heads.json"}) {
+      const Ran ran = run_tool(stand_in.api(), scenario, "--device=cuda", precision);
+      EXPECT_EQ(ran.code, 0) << ran.out;
+    }
+  const Ran nowhere = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=host",
+                               "--matmul-precision=high");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_NE(nowhere.out.find("--matmul-precision is of GPUs"), std::string::npos) << nowhere.out;
+  const Ran other = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=cuda",
+                             "--matmul-precision=medium");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.out.find("expected highest or high, found \"medium\""), std::string::npos)
+      << other.out;
 }
 
 TEST(RunOnDevice, IsRefusedWithTheReason) {

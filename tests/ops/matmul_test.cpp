@@ -193,6 +193,39 @@ TEST(Matmul, BoundHoldsAgainstExactArithmetic) {
   }
 }
 
+// Operands cut to 10 bits behind the point, or rounded to them, as TF32 has.
+double cut_to_tf32(double value, bool rounds) {
+  const int bits = 10 - std::ilogb(value);
+  const double scaled = std::ldexp(value, bits);
+  return std::ldexp(rounds ? std::nearbyint(scaled) : std::trunc(scaled), -bits);
+}
+
+TEST(Matmul, BoundHoldsForTf32WhereItMayBe) {
+  const Tensor left = tensor_of(DType::f32, {3, 200}, [] {
+    std::vector<double> a;
+    for (int i = 0; i < 3 * 200; ++i) a.push_back(0.1 + std::fabs(std::sin(i * 1.7)));
+    return a;
+  }());
+  const Tensor right = tensor_of(DType::f32, {200, 2}, [] {
+    std::vector<double> b;
+    for (int i = 0; i < 200 * 2; ++i) b.push_back(0.1 + std::fabs(std::cos(i * 0.9)));
+    return b;
+  }());
+  const OpCase op("matmul", {left, right});
+  const std::vector<Tensor> out = op.run_all();
+  const Bound full = op.bounds(out)[0], few = op.bounds(out, MatmulPrecision::high)[0];
+  const auto x = values_of(left), y = values_of(right), expected = values_of(out[0]);
+  for (const bool rounds : {false, true})
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double sum = 0;
+      for (size_t k = 0; k < 200; ++k)
+        sum += cut_to_tf32(x[i / 2 * 200 + k], rounds) * cut_to_tf32(y[k * 2 + i % 2], rounds);
+      EXPECT_LE(std::fabs(sum - expected[i]), few.error[i]);
+      EXPECT_TRUE(rounds || std::fabs(sum - expected[i]) > 2 * full.error[i]);
+      EXPECT_LT(few.error[i], 0.003 * expected[i]);  // and says something
+    }
+}
+
 TEST(Matmul, IsExactOnSmallWholeNumbers) {
   OpCase op("matmul", {filled(DType::f32, {5, 30}, 1), filled(DType::f32, {30, 4}, 2)});
   EXPECT_TRUE(op.bounds(op.run_all())[0].exact);

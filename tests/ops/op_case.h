@@ -67,11 +67,13 @@ class OpCase {
       found.push_back(call_.inputs[i].absent ? nullptr : &inputs_[i]);
     return found;
   }
-  std::vector<Bound> bounds(const std::vector<Tensor>& outputs) const {
+  std::vector<Bound> bounds(const std::vector<Tensor>& outputs,
+                            MatmulPrecision matmul = MatmulPrecision::highest) const {
     std::vector<Bound> exact;
     for (size_t i = 0; i < inputs_.size(); ++i)
       exact.push_back(call_.inputs[i].absent ? Bound() : Bound::exact_of(inputs_[i]));
     BoundCall bound;
+    bound.matmul = matmul;
     bound.call = &call_;
     bound.inputs = pointers();
     for (size_t i = 0; i < inputs_.size(); ++i)

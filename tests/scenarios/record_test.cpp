@@ -268,6 +268,20 @@ TEST_F(Record, ProductsInFewerBitsAreToldFromABug) {
   EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::bug);
 }
 
+// Its bounds allow for what it says of itself.
+TEST_F(Record, ARunThatSaysItHasFewerBitsMayBeAsFarApart) {
+  RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun rounded = run;
+  SeenValue& y = value_of(rounded, "y");
+  y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
+  set_element(y, 9, std::nextafter(static_cast<float>(element(y, 9)), 1e9F));
+  rounded.environment = {{"gpu", "one"}, {"matmul", "full"}};
+  EXPECT_EQ(worst(compare_runs(run, rounded), 3).cause, Cause::reduction_order);
+  rounded.environment = {{"gpu", "one"}, {"matmul", "tf32"}};
+  EXPECT_EQ(worst(compare_runs(run, rounded), 3).likeness, Likeness::within);
+  EXPECT_EQ(worst(compare_runs(run, rounded), 3).cause, Cause::precision);
+}
+
 TEST_F(Record, WithoutATruthNobodyKnowsABound) {
   const Scenario scenario = load_text(R"json({"version": 1, "mesh": "tp=4",
     "tensors": {"x": {"shape": [64], "placements": "tp:P(sum)", "fill": "normal(0, 1)"}},

@@ -30,10 +30,7 @@ T lesser(T a, T b) {
 }
 template <typename T>
 T greater(T a, T b) {
-  if (a != a) return b;
-  if (b != b) return a;
-  if (a == b) return std::signbit(a) ? b : a;
-  return a < b ? b : a;
+  return -lesser(-a, -b);
 }
 
 template <typename T>

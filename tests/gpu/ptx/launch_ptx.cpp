@@ -226,6 +226,10 @@ int __wrap___cudaLaunchKernel(const void* kernel, Extent blocks, Extent threads,
                               size_t shared, void* stream) {
   return shardproof::ptx::launch(kernel, {blocks, threads, shared, stream}, arguments);
 }
+int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
+                            size_t shared, void* stream) {
+  return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
+}
 // Of loading: here a kernel is read when it is first launched.
 int __wrap_cudaFuncGetAttributes(void*, const void* host) {
   Program& program = Program::all();
@@ -236,10 +240,6 @@ int __wrap_cudaFuncGetAttributes(void*, const void* host) {
 int __wrap_cudaGetDevice(int* device) {
   *device = 0;
   return 0;
-}
-int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, void** arguments,
-                            size_t shared, void* stream) {
-  return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
 }
 
 }  // extern "C"

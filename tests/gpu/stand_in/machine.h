@@ -102,6 +102,7 @@ struct StandIn::Machine {
   std::set<std::unique_ptr<StandInEvent>> events;
   std::map<std::thread::id, int> selected;  // device of each thread
   int64_t products = 0;                     // of matrices, asked of its library
+  int64_t products_of_8_bits = 0;           // among them
 };
 
 void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine);

@@ -1,5 +1,7 @@
 // Products as cuBLASLt defines them, by three loops that add the terms in their order, as the
-// host's engine does: results are equal to the bit.
+// host's engine does: results are equal to the bit, but for f32 that is taken as TF32.
+#include <bit>
+
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/gemm.h"
 #include "shardproof/tests/gpu/stand_in/machine.h"
@@ -14,6 +16,11 @@ void check_layout(const GemmMatrix& matrix, int64_t rows, int64_t columns) {
            stored, matrix.leading);
 }
 
+// 10 bits behind the point, what follows is cut off.
+float as_tf32(float value) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U);
+}
+
 template <typename C>
 C element(const GemmMatrix& matrix, DType dtype, int64_t product, int64_t row, int64_t column) {
   if (matrix.transposed) std::swap(row, column);
@@ -22,40 +29,61 @@ C element(const GemmMatrix& matrix, DType dtype, int64_t product, int64_t row, i
 }
 
 template <typename C>
-void multiply_all(const GemmCall& call) {
+void multiply_all(const GemmCall& call, MatmulPrecision precision) {
   const C alpha = static_cast<C>(call.alpha);
+  const bool cuts = precision == MatmulPrecision::high && call.dtype == DType::f32;
+  const auto term = [&](const GemmMatrix& matrix, int64_t p, int64_t row, int64_t column) {
+    const C value = element<C>(matrix, call.dtype, p, row, column);
+    return cuts ? static_cast<C>(as_tf32(static_cast<float>(value))) : value;
+  };
+  const DType result = call.leaves_sums ? call.compute : call.dtype;
   for (int64_t p = 0; p < call.batch; ++p)
     for (int64_t j = 0; j < call.columns; ++j)
       for (int64_t i = 0; i < call.rows; ++i) {
         C sum{0};
         for (int64_t k = 0; k < call.depth; ++k)
-          sum += element<C>(call.a, call.dtype, p, i, k) * element<C>(call.b, call.dtype, p, k, j);
+          sum += term(call.a, p, i, k) * term(call.b, p, k, j);
         sum *= alpha;
-        const int64_t bytes = size_of(call.dtype);
         if (call.bias != nullptr)
-          sum += static_cast<C>(load_f64(call.bias + i * bytes, call.dtype));
+          sum += static_cast<C>(load_f64(call.bias + i * size_of(call.dtype), call.dtype));
         const int64_t offset = p * call.batch_stride + i + j * call.leading;
-        store_f64(call.result + offset * bytes, call.dtype, sum);
+        store_f64(call.result + offset * size_of(result), result, sum);
       }
+}
+
+// What Hopper's tensor cores have for 8-bit floats (cuBLAS's documentation, "cublasLtMatmul()"):
+// columns of the first beside columns of the second, sizes and addresses of 16.
+bool is_taken_of_8_bits(const GemmCall& call) {
+  const auto is_even = [](int64_t size) { return size % 16 == 0; };
+  const auto lies_so = [&](const GemmMatrix& matrix) {
+    return is_even(matrix.leading) && is_even(matrix.batch_stride) &&
+           is_even(static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix.start)));
+  };
+  return call.dtype == DType::f8e4m3 && call.leaves_sums && call.bias == nullptr &&
+         call.a.transposed && !call.b.transposed && lies_so(call.a) && lies_so(call.b) &&
+         is_even(call.rows) && is_even(call.depth) && is_even(call.leading);
 }
 
 class StandInGemm : public Gemm {
  public:
-  explicit StandInGemm(std::shared_ptr<StandIn::Machine> machine) : machine_(std::move(machine)) {}
+  StandInGemm(std::shared_ptr<StandIn::Machine> machine, MatmulPrecision precision)
+      : Gemm(precision), machine_(std::move(machine)) {}
 
   bool multiply(const GemmCall& call, DeviceMemory&, void* stream) override {
     check_layout(call.a, call.rows, call.depth);
     check_layout(call.b, call.depth, call.columns);
     check_layout({call.result, false, call.leading, 0}, call.rows, call.columns);
+    if (size_of(call.dtype) == 1 && !is_taken_of_8_bits(call)) return false;
     {
       const std::lock_guard guard(machine_->lock);
       ++machine_->products;
+      if (size_of(call.dtype) == 1) ++machine_->products_of_8_bits;
     }
-    StandIn::enqueue(stream, [call] {
+    StandIn::enqueue(stream, [call, precision = precision()] {
       if (call.compute == DType::f64)
-        multiply_all<double>(call);
+        multiply_all<double>(call, precision);
       else
-        multiply_all<float>(call);
+        multiply_all<float>(call, precision);
       return true;
     });
     return true;
@@ -68,7 +96,9 @@ class StandInGemm : public Gemm {
 }  // namespace
 
 void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine) {
-  api.open_gemm = [machine] { return std::make_shared<StandInGemm>(machine); };
+  api.open_gemm = [machine](MatmulPrecision precision) {
+    return std::make_shared<StandInGemm>(machine, precision);
+  };
 }
 
 }  // namespace shardproof
