@@ -119,6 +119,21 @@ TEST_F(SeveralGpus, CallsOfAThreadAreOneGroup) {
   }
 }
 
+// Nothing of a group is made in which a call was refused, and its end says why that was.
+TEST_F(SeveralGpus, AGroupWithARefusedCallIsRefused) {
+  init_all();
+  api_.group_start();
+  for (int i = 0; i < kGpus; ++i) add_up(i);
+  EXPECT_EQ(api_.group_end(), nccl::kInProgress);
+  await(comms_[1]);  // and nobody has asked the other
+  api_.group_start();
+  EXPECT_EQ(add_up(1), nccl::kSuccess);
+  EXPECT_EQ(add_up(0), nccl::kInvalidArgument);
+  EXPECT_EQ(api_.group_end(), nccl::kInvalidArgument);
+  EXPECT_STREQ(api_.last_error(nullptr), "comm is not ready");
+  await(comms_[0]);
+}
+
 TEST_F(SeveralGpus, ASendMeetsItsReceiveInTheGroup) {
   init_all();
   api_.group_start();

@@ -31,11 +31,22 @@ bool known(NcclComm comm) {
   return false;
 }
 
-int refusal(NcclComm comm) {
+namespace {
+
+int refusal_of_one(NcclComm comm) {
   if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   if (!comm->connected || comm->launch != nullptr || comm->splitting)
     return fail(nccl::kInvalidArgument, "comm is not ready");
   return comm->error;
+}
+
+}  // namespace
+
+int refusal(NcclComm comm) {
+  const int code = refusal_of_one(comm);
+  OpenGroup& open = open_group();
+  if (open.depth > 0 && open.refused == nccl::kSuccess) open.refused = code;
+  return code;
 }
 
 OpenGroup& open_group() {
@@ -246,6 +257,8 @@ int end_group(NcclSimulation* simulation) {
   if (--open.depth > 0) return nccl::kSuccess;
   const std::vector<OpenGroup::Call> pending = std::exchange(open.calls, {});
   const std::vector<OpenGroup::Split> splits = std::exchange(open.splits, {});
+  const int refused = std::exchange(open.refused, nccl::kSuccess);
+  if (refused != nccl::kSuccess) return refused;
   SP_CHECK(pending.empty() || splits.empty(), "one group makes communicators and calls");
   if (!splits.empty()) return end_splits(splits);
   if (pending.empty()) return nccl::kSuccess;

@@ -83,6 +83,7 @@ struct OpenGroup {
     bool blocking;
   };
   int depth = 0;
+  int refused = nccl::kSuccess;  // why its first call was that was; then none is made
   std::vector<Call> calls;
   std::vector<Split> splits;
 };
