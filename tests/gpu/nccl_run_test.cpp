@@ -31,7 +31,7 @@ std::string report_of(const std::string& words, const std::string& environment =
 
 TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {
   const std::string simulated = report_of("");
-  for (const char* processes : {"2", "4"})
+  for (const char* processes : {"1", "2", "4"})
     EXPECT_EQ(report_of(std::string("--backend nccl --processes ") + processes), simulated)
         << processes << " processes";
 }

@@ -226,13 +226,17 @@ TEST_F(Record, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
   EXPECT_THROW(worst(comparison, 1), std::out_of_range);
 }
 
-TEST_F(Record, OfOneOrderOtherBitsAreABug) {
-  RecordedRun run = runs_of(mlp()).at(0);
-  RecordedRun other = run;
-  SeenValue& y = value_of(other, "y");
+// The same run but for the last bit of an element of y.
+RecordedRun with_another_bit(RecordedRun run) {
+  SeenValue& y = value_of(run, "y");
   y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
   set_element(y, 9, std::nextafter(static_cast<float>(element(y, 9)), 1e9F));
-  const RunComparison comparison = compare_runs(run, other);
+  return run;
+}
+
+TEST_F(Record, OfOneOrderOtherBitsAreABug) {
+  const RecordedRun run = runs_of(mlp()).at(0);
+  const RunComparison comparison = compare_runs(run, with_another_bit(run));
   EXPECT_FALSE(comparison.agrees());
   EXPECT_EQ(worst(comparison, 3).likeness, Likeness::within);
   EXPECT_EQ(worst(comparison, 3).cause, Cause::bug);
@@ -270,11 +274,8 @@ TEST_F(Record, ProductsInFewerBitsAreToldFromABug) {
 
 // Its bounds allow for what it says of itself.
 TEST_F(Record, ARunThatSaysItHasFewerBitsMayBeAsFarApart) {
-  RecordedRun run = runs_of(mlp()).at(0);
-  RecordedRun rounded = run;
-  SeenValue& y = value_of(rounded, "y");
-  y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
-  set_element(y, 9, std::nextafter(static_cast<float>(element(y, 9)), 1e9F));
+  const RecordedRun run = runs_of(mlp()).at(0);
+  RecordedRun rounded = with_another_bit(run);
   rounded.environment = {{"gpu", "one"}, {"matmul", "full"}};
   EXPECT_EQ(worst(compare_runs(run, rounded), 3).cause, Cause::reduction_order);
   rounded.environment = {{"gpu", "one"}, {"matmul", "tf32"}};
