@@ -216,6 +216,10 @@ int connect_tcp(const addrinfo& address, const std::string& secret) {
   ::fcntl(socket, F_SETFL, flags);
   if (failed == 0 && say(socket, secret) && says(socket, answer_to(secret), kAnswerTime))
     return socket;
+  // Where nobody listens yet, a socket may be given that very port and meet itself: closed as
+  // usual it would hold the port for a minute (TIME_WAIT) against who is to listen there.
+  const linger at_once{1, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   ::close(socket);
   errno = failed == 0 ? EACCES : failed;
   return -1;

@@ -122,16 +122,27 @@ TEST_F(Join, AFileSaysWhereTheyMeetAndGoes) {
   expect_refused(played(exec, "--rendezvous file:/dev/null/meet"), "/dev/null/meet: cannot be");
 }
 
+// A listening socket at a port that the system hands to nobody by itself: one it hands out may be
+// anybody's a moment after the socket is closed.
+std::pair<int, std::string> listening_at_a_port() {
+  for (int port = 20000 + getpid() % 10000; port < 32768; ++port) {
+    const int listening = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    if (bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
+        listen(listening, 1) == 0)
+      return {listening, std::to_string(port)};
+    close(listening);
+  }
+  return {-1, ""};
+}
+
 TEST_F(Join, TheyMeetAtAPort) {
-  const int other = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t length = sizeof(address);
-  ASSERT_EQ(bind(other, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(listen(other, 1), 0);
-  ASSERT_EQ(getsockname(other, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const auto [other, port] = listening_at_a_port();
+  ASSERT_GE(other, 0);
   const std::string exec = "exec \"$@\" --process $R --processes $N",
-                    meet = "--rendezvous tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+                    meet = "--rendezvous tcp:127.0.0.1:" + port;
   expect_refused(played(exec, meet), " is taken: Address already in use");
   close(other);
   expect_clean(played(exec, meet));
