@@ -131,8 +131,7 @@ LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId strea
 }
 
 void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
-  LocalTensor& slot = at(id);
-  slot = slot.empty() ? std::move(fresh) : slot.merged_with(fresh);
+  replace(id, at(id).empty() ? std::move(fresh) : at(id).merged_with(fresh));
   stamp(id, ticket);
 }
 
@@ -148,17 +147,23 @@ void Executor::Frame::made(ValueId id, const LocalTensor& value) {
 // Work that has not run yet refers to the buffer too, so its count of references says nothing: when
 // an allocation ends would depend on the schedule.
 bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const {
-  for (size_t other = 0; other < values.size(); ++other)
-    if (static_cast<ValueId>(other) != but)
-      for (const Block& block : values[other].blocks())
-        if (block.tensor.buffer.get() == buffer && !block.lanes.intersect(on).empty()) return true;
-  return false;
+  return viewers.another_views(buffer, but, [&](ValueId viewer) {
+    const std::vector<Block>& blocks = at(viewer).blocks();
+    return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) {
+      return block.tensor.buffer.get() == buffer && !block.lanes.intersect(on).empty();
+    });
+  });
+}
+
+void Executor::Frame::replace(ValueId id, LocalTensor value) {
+  viewers.remove(id, at(id));
+  values[static_cast<size_t>(id)] = std::move(value);
+  viewers.add(id, at(id));
 }
 
 void Executor::Frame::release(ValueId id, const Lanes& on) {
-  LocalTensor& value = at(id);
   std::vector<Block> kept;
-  for (Block& block : value.blocks()) {
+  for (const Block& block : at(id).blocks()) {
     const Lanes gone = block.lanes.intersect(on);
     const Lanes stay = block.lanes.minus(on);
     // The allocation ends with the last view of the buffer.
@@ -169,7 +174,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
                     kMainStream});
     if (!stay.empty()) kept.push_back({stay, block.tensor});
   }
-  value = kept.empty() ? LocalTensor() : LocalTensor(std::move(kept));
+  replace(id, kept.empty() ? LocalTensor() : LocalTensor(std::move(kept)));
 }
 
 void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "shardproof/engine/buffer_viewers.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/pending_op.h"
 
@@ -35,6 +36,7 @@ struct Executor::Frame {
   Door& door;
   std::shared_ptr<Device> device;  // of the door
   std::vector<LocalTensor> values;
+  BufferViewers viewers;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when it was told to wait
@@ -70,6 +72,7 @@ struct Executor::Frame {
   // Of all that a stream was told so far, waits too.
   Ticket issued_on(StreamId stream, const Instr& instr);
   void release(ValueId id, const Lanes& on);
+  void replace(ValueId id, LocalTensor value);
   // By another value of this frame.
   bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;
   void sweep_calls();
@@ -87,7 +90,7 @@ struct Executor::Frame {
   void stamp(ValueId id, Ticket ticket);  // the value is there when the ticket is done
   void made(ValueId id, const LocalTensor& value);
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
-  LocalTensor& at(ValueId id) { return values[static_cast<size_t>(id)]; }
+  const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
   CallSite site(const Instr& instr) const;
   // flat communication buffers: how language-level dims become flat counts, and back
   // (call_layout.cpp)

@@ -3,6 +3,7 @@
 // Not thread-safe; every thread that runs a case opens a Device of its own.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,8 +51,10 @@ class Device final : public DeviceMemory {
   // What nobody has any more is there for who else allocates on the device, such as libraries. When
   // all streams have run dry.
   void give_back();
-  // Looks around while the host waits for a stream, which may take as long as others like.
-  void while_waiting(std::function<void()> look) { look_ = std::move(look); }
+  // Looks around while the host waits for a stream, which may take as long as others like; it is
+  // told for how long that has been.
+  using Look = std::function<void(std::chrono::nanoseconds)>;
+  void while_waiting(Look look) { look_ = std::move(look); }
 
   std::byte* allocate(int64_t bytes) override;
   void release(std::byte* memory, int64_t bytes) noexcept override;
@@ -87,7 +90,7 @@ class Device final : public DeviceMemory {
   void* upload_stream_ = nullptr;
   void* join_event_ = nullptr;
   void* finish_event_ = nullptr;
-  std::function<void()> look_;
+  Look look_;
   std::map<int64_t, void*> events_;
   std::vector<void*> idle_events_;
   int64_t last_event_ = 0, launches_ = 0;

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/error.h"
 
@@ -138,10 +140,11 @@ void Device::finish(void* stream) {
   if (!look_) return check(api_.synchronize_stream(stream), "the work of a stream");
   if (finish_event_ == nullptr) finish_event_ = new_event();
   check(api_.record_event(finish_event_, stream), "recording an event");
+  const auto began = std::chrono::steady_clock::now();
   for (bool reached = false;;) {
     check(api_.query_event(finish_event_, &reached), "the work of a stream");
     if (reached) return;
-    look_();
+    look_(std::chrono::steady_clock::now() - began);
   }
 }
 

@@ -1,5 +1,4 @@
-#include <sched.h>
-
+#include <thread>
 #include <utility>
 
 #include "shardproof/backends/faulty.h"
@@ -16,7 +15,16 @@ namespace {
 constexpr microseconds kAtOnce{0};
 constexpr microseconds kPatience{200000};
 constexpr int kSubmitsPerPump = 16;
-constexpr microseconds kBetweenTests{10};
+// Between two tests of an exchange; the longer nothing has moved, the longer.
+constexpr microseconds kShortPause{10}, kLongPause{1000};
+constexpr int kPausesInAWait = 128;
+// So long a device is asked without a pause.
+constexpr std::chrono::milliseconds kEager{5};
+
+microseconds pause_after(std::chrono::nanoseconds waited) {
+  return std::clamp(std::chrono::duration_cast<microseconds>(waited) / kPausesInAWait, kShortPause,
+                    kLongPause);
+}
 
 // Of the endpoints here, in their order; none: contents lie on the host.
 std::vector<std::shared_ptr<Device>> devices_of(WorkerLink& link) {
@@ -57,7 +65,7 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
   for (size_t i = 0; i < device_times_.size(); ++i) {
     const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
     const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
-    if (device != nullptr) device->while_waiting([this] { wait_on_device(); });
+    if (device != nullptr) device->while_waiting([this](auto waited) { wait_on_device(waited); });
     if (measures_) device_times_[i].start(device, now());
   }
   link_.is_about(Activity::computes);
@@ -339,12 +347,17 @@ void WorkerWorld::tell(Announce kind) {
 void WorkerWorld::wait_for_order() {
   link_.pipe().flush();
   link_.is_about(Activity::waits);
-  if (!at_rest() && std::chrono::steady_clock::now() < eager_until_) return;
-  if (std::optional<std::string> order = link_.order(at_rest() ? kPatience : kBetweenTests))
-    orders_.push_back(std::move(*order));
+  microseconds pause = kPatience;
+  if (!at_rest()) {
+    const auto now = Clock::now();
+    if (now < eager_until_) return;
+    pause = pause_after(now - quiet_since_);
+  }
+  if (std::optional<std::string> order = link_.order(pause)) orders_.push_back(std::move(*order));
 }
 
 bool WorkerWorld::progress() {
+  quiet_since_ = Clock::now();
   bool idle = false;
   while (!pump(kAtOnce) && !look_at_device()) {
     if (at_rest() && !std::exchange(idle, true)) tell(Announce::idle);
@@ -361,6 +374,7 @@ bool WorkerWorld::progress() {
 
 // What is ordered meanwhile is carried out, and told.
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
+  quiet_since_ = Clock::now();
   while (!condition()) {
     if (pump(kAtOnce) || look_at_device()) continue;
     if (told_ != launched_.orders_ended()) tell(Announce::at);
@@ -382,19 +396,20 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
   const bool moved = launched_.look();
+  if (moved) quiet_since_ = Clock::now();
   link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
   return moved;
 }
 
 // The host needs what a stream makes, and that may need other processes: they are told how far
 // this one is. When one of them is lost, the coordinator ends the case.
-void WorkerWorld::wait_on_device() {
+void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   link_.is_about(Activity::waits);
   look_at_device();
   if (told_ != launched_.orders_ended()) tell(Announce::at);
   link_.pipe().flush();
   while (!link_.transport().goes_on()) link_.order(kPatience);
-  ::sched_yield();
+  waited < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
 }
 
 TicketBook::Place WorkerWorld::place_of(const CallPart& part) {

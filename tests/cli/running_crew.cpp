@@ -212,7 +212,7 @@ std::string ScenarioFolder::write(const std::string& name, const std::string& te
 std::string ScenarioFolder::endless() const {
   return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
       "tensors": {"x": {"shape": [512, 512]}},
-      "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  h = all_reduce(h, max)"]}})json");
+      "ranks": {"all": ["h = x", "for i in range(0, 8000):", "  h = all_reduce(h, max)"]}})json");
 }
 
 namespace {

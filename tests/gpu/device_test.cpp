@@ -209,11 +209,17 @@ TEST(Device, WhoWaitsForAStreamLooksAround) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
   int looks = 0;
-  device->while_waiting([&looks] { ++looks; });
+  std::chrono::nanoseconds longest{-1};
+  device->while_waiting([&](std::chrono::nanoseconds waited) {
+    ++looks;
+    EXPECT_GE(waited, longest);
+    longest = waited;
+  });
   StandIn::enqueue_when(
       device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
   device->synchronize();
   EXPECT_GT(looks, 3);
+  EXPECT_GT(longest.count(), 0);
 }
 
 // A copy of memory that can be paged may wait for its stream by itself.
@@ -224,7 +230,7 @@ TEST(Device, WhoCopiesLooksAroundBeforeIt) {
   std::byte* const memory = bytes.device_mutate(device);
   std::vector<std::byte> host(kSize);
   int looks = 0;
-  device->while_waiting([&looks] { ++looks; });
+  device->while_waiting([&looks](std::chrono::nanoseconds) { ++looks; });
   const auto gate = [&] {
     looks = 0;
     StandIn::enqueue_when(

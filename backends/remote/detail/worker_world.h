@@ -32,6 +32,7 @@ class WorkerWorld : public World, public Assembly {
  private:
   friend class WorkerDoor;
   using Place = TicketBook::Place;
+  using Clock = std::chrono::steady_clock;
   WorkerDoor& door(int32_t index) { return doors_[static_cast<size_t>(index)]; }
   void announce(const WireWriter& message) { link_.pipe().send(message); }
   void list(Place place);
@@ -60,7 +61,7 @@ class WorkerWorld : public World, public Assembly {
   TicketState state_of(Ticket ticket) const;
   bool look_at_device();
   bool at_rest() const { return moving_.empty() && launched_.all_ended(); }
-  void wait_on_device();
+  void wait_on_device(std::chrono::nanoseconds waited);
   static Place place_of(const CallPart& part);
   int enter(const std::vector<CallPart>& parts);
   // The stream of the part waits for what was put here so far.
@@ -89,7 +90,7 @@ class WorkerWorld : public World, public Assembly {
   WorkerLink& link_;
   RankBlocks blocks_;
   bool defers_, timed_, measures_;
-  std::chrono::steady_clock::time_point began_;
+  Clock::time_point began_;
   LaunchedWork launched_;
   std::deque<DeviceTimes> device_times_;  // of each endpoint here
   WireBook book_;
@@ -98,10 +99,11 @@ class WorkerWorld : public World, public Assembly {
   std::map<Ticket, std::unique_ptr<Flight>> flights_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
-  std::vector<Moving> moving_;                         // started together
-  std::chrono::steady_clock::time_point eager_until_;  // the exchange is tested without a pause
-  std::deque<std::string> orders_;                     // that came while something moved
-  Ticket landings_ = kDone;  // of puts, so far: they have tickets of their own
+  std::vector<Moving> moving_;      // started together
+  Clock::time_point eager_until_;   // the exchange is tested without a pause
+  Clock::time_point quiet_since_;   // nothing has moved
+  std::deque<std::string> orders_;  // that came while something moved
+  Ticket landings_ = kDone;         // of puts, so far: they have tickets of their own
   int64_t told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   Conclusion conclusion_;

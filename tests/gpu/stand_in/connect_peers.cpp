@@ -33,7 +33,11 @@ int open_socket() {
 }  // namespace
 
 Peers::Peers(const std::string& name, int rank, int size)
-    : name_(name), rank_(rank), listening_(open_socket()), peers_(at(size)) {
+    : name_(name),
+      rank_(rank),
+      listening_(open_socket()),
+      peers_(at(size)),
+      chunk_(new char[kChunk]) {
   sockaddr_un address;
   const socklen_t length = address_of(name_, rank_, address);
   SP_CHECK(::bind(listening_, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
@@ -108,12 +112,10 @@ void Peers::move(Peer& peer) {
   }
   peer.out.erase(0, sent);
   for (;;) {
-    const size_t old = peer.in.size();
-    peer.in.resize(old + kChunk);
-    const ssize_t n = ::recv(peer.socket, peer.in.data() + old, kChunk, MSG_DONTWAIT);
-    peer.in.resize(old + static_cast<size_t>(n > 0 ? n : 0));
+    const ssize_t n = ::recv(peer.socket, chunk_.get(), kChunk, MSG_DONTWAIT);
     if (n == 0) peer.gone = true;
     if (n <= 0) return;
+    peer.in.append(chunk_.get(), static_cast<size_t>(n));
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Peers {
   int rank_, listening_ = -1;
   std::vector<Peer> peers_;
   std::vector<int> guests_;  // that have not said who they are
+  std::unique_ptr<char[]> chunk_;
 };
 
 }  // namespace shardproof::stand_in
