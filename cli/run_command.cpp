@@ -377,8 +377,9 @@ Runs scenarios and compares what they find with what they expect. A folder means
   --schedule KIND    fifo (default), seeded or adversarial: the order in which ranks get on
   --order ORDER      how reductions add: rank (default: members in order), f32 (wider sums of
                      narrow floats), exact, or to the bits of NCCL: ring, tree, pat, symmetric,
-                     "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)"; or as a switch
-                     adds (nvls), whose bits nobody promises
+                     "ring(channels=24, protocol=ll)", "tree(channels=2, nodes=2)", before NCCL 2.29
+                     "ring(channels=24, nccl=2.28)"; or as a switch adds (nvls), whose bits nobody
+                     promises
   --backend NAMES    where ranks run (default local); see shardproof list backends. With several, as in
                      local,mpi, each case runs on each, and what they find is compared
   --device DEVICE    where ops of the local backend run: host (default) or cuda, the first GPU that is

@@ -70,6 +70,7 @@ struct ReductionSchedule {
   NcclProtocol protocol = NcclProtocol::simple;
   int channels = 1;  // that the communicator has (symmetric: thread blocks)
   int nodes = 1;     // that the members of a tree lie on, in equal parts
+  int nccl = 0;      // the N of the NCCL 2.N that deals calls out to channels; 0: 29 or more
   bool operator==(const ReductionSchedule&) const = default;
 };
 

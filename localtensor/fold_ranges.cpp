@@ -47,21 +47,33 @@ struct Cells {
   int64_t low = 0, middle = 0, middles = 0, high = 0;
 };
 
+// How much of that is as NCCL of this order's version does it.
+struct Dealing {
+  int64_t least_traffic, aligns_to;
+  int ll_weight;  // of what goes by LL
+};
+
+Dealing dealing_of(const ReductionSchedule& schedule) {
+  if (schedule.nccl == 0) return {32768, 16, 4};
+  return {16384, 1, schedule.nccl < 26 ? 1 : 4};
+}
+
 Cells deal(const Collective& call) {
-  constexpr int64_t kLeastTraffic = 32768;
+  const Dealing dealing = dealing_of(call.schedule);
   const int64_t size = size_of(call.dtype), n = call.group.size();
   const bool ll = call.schedule.protocol == NcclProtocol::ll;
   const int64_t share = call.kind == CollectiveKind::all_reduce       ? 2
                         : call.kind == CollectiveKind::reduce_scatter ? n
                                                                       : 1;
-  const int64_t per_byte = share * (ll ? 4 : 1);
+  const int64_t per_byte = share * (ll ? dealing.ll_weight : 1);
   const int64_t bytes = call.count * size;
   const int64_t moved = call.kind == CollectiveKind::reduce_scatter ? bytes * n : bytes;
-  const int64_t channels = channels_worth(call, moved);
-  const int64_t cell = align_up(divide_up(kLeastTraffic, per_byte), 16);
+  const int64_t channels = call.schedule.channels;
+  const int64_t cell = align_up(divide_up(dealing.least_traffic, per_byte), 16);
   const int64_t cells = divide_up(bytes, cell);
-  const int64_t traffic = std::max(kLeastTraffic, bytes * per_byte);
-  const int64_t per_channel = align_up(traffic / channels, 16);
+  const int64_t traffic = std::max(dealing.least_traffic, bytes * per_byte);
+  int64_t per_channel = align_up(traffic / channels_worth(call, moved), dealing.aligns_to);
+  if (call.schedule.nccl != 0) per_channel = std::max(per_channel, dealing.least_traffic);
   Cells dealt;
   dealt.elements = cell / size;
   dealt.middle = std::min(cells, divide_up(per_channel, cell * per_byte));

@@ -42,18 +42,35 @@ int positive(std::string_view key, std::string_view text) {
   return value;
 }
 
+// N of NCCL 2.N.
+constexpr int kFirstKnown = 23, kWeighsLl = 26, kFirstPat = 26, kNewest = 29;
+
+int minor_of(int version) { return (version - 20000) / 100; }
+
+// "2.28" is 28; 0 for what deals as the newest does.
+int minor_version(std::string_view text) {
+  int value = 0;
+  const std::string_view minor = text.starts_with("2.") ? text.substr(2) : "";
+  const auto [end, error] = std::from_chars(minor.data(), minor.data() + minor.size(), value);
+  if (error != std::errc() || end != minor.data() + minor.size() || value < kFirstKnown)
+    throw_bad_input("nccl: expected a version from 2.{} on, such as 2.28, found \"{}\"",
+                    kFirstKnown, text);
+  return value < kNewest ? value : 0;
+}
+
 void read_setting(std::string_view setting, ReductionSchedule& schedule) {
   const size_t equals = setting.find('=');
   const std::string_view key = trimmed(setting.substr(0, equals));
   const std::string_view value =
       equals == std::string_view::npos ? "" : trimmed(setting.substr(equals + 1));
-  constexpr std::array<std::string_view, 3> kKeys = {"protocol", "channels", "nodes"};
+  constexpr std::array<std::string_view, 4> kKeys = {"protocol", "channels", "nodes", "nccl"};
   switch (index_in(kKeys, key, "setting of an order")) {
     case 0:
       schedule.protocol = static_cast<NcclProtocol>(index_in(kProtocols, value, "protocol"));
       break;
     case 1: schedule.channels = positive(key, value); break;
-    default: schedule.nodes = positive(key, value); break;
+    case 2: schedule.nodes = positive(key, value); break;
+    default: schedule.nccl = minor_version(value); break;
   }
 }
 
@@ -67,6 +84,11 @@ void refuse_settings(const ReductionSchedule& schedule) {
   if (schedule.nodes != 1)
     throw_bad_input("order {}: expected channels or protocol, found nodes={}", order,
                     schedule.nodes);
+  if (pat && schedule.nccl != 0 && schedule.nccl < kFirstPat)
+    throw_bad_input("order pat: expected nccl=2.{} or newer, found 2.{}", kFirstPat, schedule.nccl);
+  if (!pat && schedule.nccl != 0)
+    throw_bad_input("order {}: expected channels or protocol, found nccl=2.{}", order,
+                    schedule.nccl);
   const bool wrong =
       pat ? schedule.protocol != NcclProtocol::simple : schedule.protocol == NcclProtocol::ll128;
   if (wrong)
@@ -86,6 +108,7 @@ std::string to_string(const ReductionSchedule& schedule) {
     settings.push_back(
         fmt::format("protocol={}", kProtocols[static_cast<size_t>(schedule.protocol)]));
   if (schedule.nodes != plain.nodes) settings.push_back(fmt::format("nodes={}", schedule.nodes));
+  if (schedule.nccl != plain.nccl) settings.push_back(fmt::format("nccl=2.{}", schedule.nccl));
   const std::string_view order = kOrders[static_cast<size_t>(schedule.order)];
   if (settings.empty()) return std::string(order);
   return fmt::format("{}({})", order, join_text(settings, ", "));
@@ -110,6 +133,24 @@ ReductionSchedule parse_reduction_schedule(std::string_view text) {
   }
   refuse_settings(schedule);
   return schedule;
+}
+
+ReductionSchedule with_nccl(ReductionSchedule schedule, int version) {
+  const int minor = minor_of(version);
+  schedule.nccl = minor < kNewest ? minor : 0;
+  return schedule;
+}
+
+bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
+  // Those that deal alike: 2.23 to 2.25, 2.26 to 2.28, and from there on.
+  const auto dealers = [](int minor) { return (minor >= kWeighsLl) + (minor >= kNewest); };
+  const int minor = minor_of(version);
+  const bool pat = schedule.order == FoldOrder::pat;
+  if (pat && minor < kFirstPat) return false;
+  if (!pat && schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree) return true;
+  if (schedule.channels == 1) return true;
+  return minor >= kFirstKnown &&
+         dealers(minor) == dealers(schedule.nccl == 0 ? kNewest : schedule.nccl);
 }
 
 std::string nccl_pins(const ReductionSchedule& schedule) {

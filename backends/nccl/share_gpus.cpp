@@ -11,7 +11,6 @@ namespace shardproof {
 namespace {
 
 constexpr int kSharesGpus = 23003;
-constexpr int kDealsAsOrdersSay = 22902;
 
 // "NAME=value NAME=\"value\"": those that are not there yet.
 void add_settings(Environment& out, const std::string& text) {
@@ -34,14 +33,13 @@ GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
 }
 
 void check_order(const ReductionSchedule& order, int nccl_version) {
-  const FoldOrder name = order.order;
-  const bool deals = name == FoldOrder::ring || name == FoldOrder::tree || name == FoldOrder::pat;
-  if (!deals || order.channels == 1 || nccl_version >= kDealsAsOrdersSay) return;
-  throw Error(ErrorKind::unsupported,
-              fmt::format("order {} is that of NCCL {} and newer, and this is NCCL {}; with one "
-                          "channel both add alike",
-                          to_string(order), nccl_version_text(kDealsAsOrdersSay),
-                          nccl_version_text(nccl_version)));
+  if (is_order_of_nccl(order, nccl_version)) return;
+  const ReductionSchedule its = with_nccl(order, nccl_version);
+  const std::string what = fmt::format("order {} is not that of NCCL {}, ", to_string(order),
+                                       nccl_version_text(nccl_version));
+  throw Error(ErrorKind::unsupported, what + (is_order_of_nccl(its, nccl_version)
+                                                  ? fmt::format("which is {}", to_string(its))
+                                                  : "of which it is not known"));
 }
 
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {

@@ -161,8 +161,8 @@ void write_call(WireWriter& out, WireBook& book, const Call& call) {
        {static_cast<int64_t>(c.kind), static_cast<int64_t>(c.reduction.op),
         static_cast<int64_t>(c.dtype), c.count, c.root, c.peer, c.slot, c.repeat,
         static_cast<int64_t>(c.schedule.order), static_cast<int64_t>(c.schedule.protocol),
-        int64_t{c.schedule.channels}, int64_t{c.schedule.nodes}, call.whole_bytes,
-        static_cast<int64_t>(call.site.line)})
+        int64_t{c.schedule.channels}, int64_t{c.schedule.nodes}, int64_t{c.schedule.nccl},
+        call.whole_bytes, static_cast<int64_t>(call.site.line)})
     out.add(value);
   out.add_real(c.reduction.scalar);
   out.add(c.send_counts);
@@ -193,6 +193,7 @@ Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors)
   c.schedule.protocol = static_cast<NcclProtocol>(in.number());
   c.schedule.channels = static_cast<int>(in.number());
   c.schedule.nodes = static_cast<int>(in.number());
+  c.schedule.nccl = static_cast<int>(in.number());
   call.whole_bytes = in.number();
   call.site.line = static_cast<int>(in.number());
   c.reduction.scalar = in.real();

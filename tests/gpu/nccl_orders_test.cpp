@@ -41,11 +41,24 @@ TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
       "run scenarios/corpus/collectives --backend nccl --processes 2 --order 'ring(channels=2)'";
   const Ran old = stand_in(run, "STAND_IN_NCCL=22809");
   EXPECT_EQ(old.code, 2) << old.out;
-  EXPECT_NE(old.out.find("order ring(channels=2) is that of NCCL 2.29.2 and newer, and this is "
-                         "NCCL 2.28.9; with one channel both add alike"),
+  EXPECT_NE(old.out.find("order ring(channels=2) is not that of NCCL 2.28.9, which is "
+                         "ring(channels=2, nccl=2.28)"),
             std::string::npos)
       << old.out;
   EXPECT_EQ(stand_in(run, "STAND_IN_NCCL=23007").code, 0);
+  const std::string before =
+      "run scenarios/corpus/collectives --backend nccl --processes 2 --order ";
+  for (const char* const version : {"22809", "22602"})
+    EXPECT_EQ(
+        stand_in(before + "'ring(channels=2, nccl=2.27)'", std::string("STAND_IN_NCCL=") + version)
+            .code,
+        0);
+  EXPECT_EQ(stand_in(before + "'ring(channels=2, nccl=2.27)'", "STAND_IN_NCCL=22506").code, 2);
+  const Ran pat = stand_in(before + "pat", "STAND_IN_NCCL=22506");
+  EXPECT_EQ(pat.code, 2) << pat.out;
+  EXPECT_NE(pat.out.find("order pat is not that of NCCL 2.25.6, of which it is not known"),
+            std::string::npos)
+      << pat.out;
 }
 
 }  // namespace

@@ -75,6 +75,53 @@ TEST(ReductionOrder, ChannelsAreDealtAsNcclDealsThem) {
   EXPECT_EQ(counts(1000003, "simple"), expected);
 }
 
+// Worked out with the arithmetic of each version's src/enqueue.cc.
+TEST(ReductionOrder, EachVersionOfNcclDealsInItsOwnWay) {
+  const auto counts = [](int64_t members, DType dtype, int64_t elements, const char* settings) {
+    return channel_counts(
+        all_reduce(members, dtype, elements, std::string("ring(") + settings + ")"));
+  };
+  const auto by_ll = [&](const char* version) {
+    return counts(2, DType::f32, 50000, (std::string("channels=4, protocol=ll") + version).c_str());
+  };
+  EXPECT_EQ(by_ll(", nccl=2.23"), (std::vector<int64_t>{14336, 14336, 14336, 6992}));
+  EXPECT_EQ(by_ll(", nccl=2.25"), by_ll(", nccl=2.23"));
+  EXPECT_EQ(by_ll(", nccl=2.26"), (std::vector<int64_t>{12800, 12800, 12800, 11600}));
+  EXPECT_EQ(by_ll(", nccl=2.28"), by_ll(", nccl=2.26"));
+  EXPECT_EQ(by_ll(", nccl=2.29"), (std::vector<int64_t>{13312, 13312, 13312, 10064}));
+  EXPECT_EQ(by_ll(""), by_ll(", nccl=2.29"));
+  std::vector<int64_t> expected(23, 43008);
+  expected.push_back(10819);
+  EXPECT_EQ(counts(8, DType::f32, 1000003, "channels=24, nccl=2.28"), expected);
+  // Worth 18 channels; what is left over has one more, since there are more.
+  expected.assign(18, 32768);
+  expected.push_back(1);
+  EXPECT_EQ(counts(4, DType::u8, 589825, "channels=24"), expected);
+  expected.assign(11, 49152);
+  expected.push_back(49153);
+  EXPECT_EQ(counts(4, DType::u8, 589825, "channels=12"), expected);
+}
+
+TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
+  const auto is = [](const char* order, int version) {
+    return is_order_of_nccl(parse_reduction_schedule(order), version);
+  };
+  for (const char* const order : {"ring", "tree(nodes=2)", "ring(nccl=2.24)", "rank", "nvls"})
+    for (const int version : {21805, 22304, 22809, 22902, 23102}) EXPECT_TRUE(is(order, version));
+  EXPECT_TRUE(is("ring(channels=2)", 22902));
+  EXPECT_TRUE(is("ring(channels=2)", 30000));
+  EXPECT_FALSE(is("ring(channels=2)", 22809));
+  EXPECT_TRUE(is("tree(channels=2, nccl=2.28)", 22602));
+  EXPECT_FALSE(is("tree(channels=2, nccl=2.28)", 22506));
+  EXPECT_FALSE(is("tree(channels=2, nccl=2.28)", 22902));
+  EXPECT_FALSE(is("ring(channels=2, nccl=2.23)", 22203));
+  EXPECT_TRUE(is("pat", 22809));
+  EXPECT_FALSE(is("pat", 22506));
+  EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(channels=2)"), 22809)),
+            "ring(channels=2, nccl=2.28)");
+  EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(nccl=2.28)"), 23003)), "ring");
+}
+
 std::string tree_text(const std::vector<TreeNode>& tree, int64_t node) {
   std::string text = std::to_string(node);
   const std::vector<int64_t>& down = tree[static_cast<size_t>(node)].down;
@@ -110,8 +157,9 @@ TEST(ReductionOrder, TreesAreThoseOfNccl) {
 TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
   for (const char* order :
        {"ring", "tree", "ring(channels=24)", "tree(channels=4, protocol=ll)",
-        "ring(channels=3, protocol=ll128)", "tree(nodes=2, channels=2)", "pat", "pat(channels=5)",
-        "symmetric", "symmetric(channels=7)", "symmetric(protocol=ll)"})
+        "ring(channels=3, protocol=ll128)", "tree(nodes=2, channels=2)",
+        "ring(channels=24, nccl=2.28)", "ring(channels=5, protocol=ll, nccl=2.24)", "pat",
+        "pat(channels=5)", "symmetric", "symmetric(channels=7)", "symmetric(protocol=ll)"})
     for (const int64_t members : {2, 4, 6, 10, 18})
       for (const int64_t count : {1, 7, 1000, 70001, 3000000}) {
         Collective call = all_reduce(members, DType::bf16, count, order);
@@ -372,9 +420,10 @@ TEST(ReductionOrder, AnExactSumRoundsOnce) {
 // --- text
 
 TEST(ReductionOrder, PrintsAndParses) {
-  for (const char* text : {"rank", "f32", "exact", "ring", "tree", "ring(channels=24)",
-                           "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)",
-                           "pat(channels=3)", "symmetric(channels=16, protocol=ll)", "nvls"})
+  for (const char* text :
+       {"rank", "f32", "exact", "ring", "tree", "ring(channels=24)",
+        "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)", "pat(channels=3)",
+        "symmetric(channels=16, protocol=ll)", "nvls", "ring(channels=4, protocol=ll, nccl=2.28)"})
     EXPECT_EQ(to_string(parse_reduction_schedule(text)), text);
   // NCCL has neither a tree nor the switch's sums for all that a program calls.
   const std::string plain = " NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
@@ -393,6 +442,7 @@ TEST(ReductionOrder, PrintsAndParses) {
   for (const auto& [text, environment] : pins)
     EXPECT_EQ(nccl_pins(parse_reduction_schedule(text)), environment) << text;
   EXPECT_EQ(nccl_pins({}), "");
+  EXPECT_EQ(to_string(parse_reduction_schedule("ring(channels=4, nccl=2.30)")), "ring(channels=4)");
 }
 
 TEST(ReductionOrder, WhatIsWrongIsSaid) {
@@ -414,6 +464,12 @@ TEST(ReductionOrder, WhatIsWrongIsSaid) {
             std::string::npos);
   EXPECT_NE(message("symmetric(protocol=ll128)").find("simple or ll"), std::string::npos);
   EXPECT_NE(message("symmetric(nodes=2)").find("found nodes=2"), std::string::npos);
+  for (const char* const version : {"2.22", "28", "2.28.9", "2.", "3.0", ""})
+    EXPECT_NE(message(("ring(nccl=" + std::string(version) + ")").c_str())
+                  .find("expected a version from 2.23 on, such as 2.28"),
+              std::string::npos);
+  EXPECT_NE(message("pat(nccl=2.25)").find("nccl=2.26 or newer"), std::string::npos);
+  EXPECT_NE(message("symmetric(nccl=2.28)").find("found nccl=2.28"), std::string::npos);
   EXPECT_THROW(reference(all_reduce(3, DType::f32, 4, "tree(nodes=2)"),
                          noisy(all_reduce(3, DType::f32, 4, "tree"), 4)),
                Error);

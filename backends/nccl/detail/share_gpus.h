@@ -17,8 +17,7 @@ GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version);
 // Of one process: how GPUs are shared or go together, and the order in which it is to add.
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process);
 
-// Throws Error(unsupported) when NCCL of that version deals calls out to several channels otherwise
-// than this order says.
+// Throws Error(unsupported) when NCCL of that version adds otherwise than this order says.
 void check_order(const ReductionSchedule& order, int nccl_version);
 
 // What a report has to say about times of such a run; empty: nothing.

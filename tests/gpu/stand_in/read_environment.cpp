@@ -12,14 +12,18 @@ int number_in(const char* name, int fallback) {
   return text == nullptr ? fallback : std::atoi(text);
 }
 
-// Before 2.29 several channels have other parts of a call than any order here.
 ReductionSchedule pinned_order(int version) {
   const char* const algorithms = std::getenv("NCCL_ALGO");
   const int channels = number_in("NCCL_MAX_CTAS", 1);
-  if (algorithms == nullptr || (version < 22902 && channels > 1)) return {};
+  if (algorithms == nullptr) return {};
   const bool tree = stand_in::algorithms_for("allreduce", algorithms) == "Tree";
-  const std::string name = tree ? "tree" : "ring";
-  return parse_reduction_schedule(fmt::format("{}(channels={})", name, channels));
+  const char* const protocol = std::getenv("NCCL_PROTO");
+  ReductionSchedule order;
+  order.order = tree ? FoldOrder::tree : FoldOrder::ring;
+  order.channels = channels;
+  if (protocol != nullptr && std::string(protocol) == "LL") order.protocol = NcclProtocol::ll;
+  if (protocol != nullptr && std::string(protocol) == "LL128") order.protocol = NcclProtocol::ll128;
+  return with_nccl(order, version);
 }
 
 }  // namespace
