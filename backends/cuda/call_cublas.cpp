@@ -220,7 +220,7 @@ class Cublas : public Gemm {
 
  private:
   using Choice = std::optional<cublasLtMatmulHeuristicResult_t>;
-  using Key = std::array<int64_t, 19>;
+  using Key = std::array<int64_t, 20>;
 
   bool is_open() {
     if (!std::exchange(asked_, true)) {
@@ -246,6 +246,7 @@ class Cublas : public Gemm {
                   c.b.transposed,
                   static_cast<int64_t>(c.dtype),
                   static_cast<int64_t>(c.compute),
+                  c.leaves_sums,
                   c.bias != nullptr,
                   alignment_of(c.a.start),
                   alignment_of(c.b.start),

@@ -3,6 +3,8 @@
 // that the bits are the same.
 #include "shardproof/ops/contraction.h"
 
+#include <utility>
+
 #include "shardproof/localtensor/device_memory.h"
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/cuda/kernel_families.h"
@@ -137,24 +139,88 @@ ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) 
   return body;
 }
 
-// Rounds sums to what is kept of them.
+// Adds what each of the library's rows has as bias, and rounds to what is kept.
 struct RoundBody {
   const float* sums;
+  Source bias;  // without a base: none
+  int64_t rows;
   std::byte* out;
   DType dtype;
   int64_t bytes;
-  constexpr void operator()(int64_t i) const { store_as(out + i * bytes, dtype, sums[i]); }
+  constexpr void operator()(int64_t i) const {
+    float sum = sums[i];
+    if (bias.base != nullptr) sum = functor::Add::apply(sum, load<float>(bias, i % rows));
+    store_as(out + i * bytes, dtype, sum);
+  }
 };
+
+// A copy as dense matrices of f16, of which 8-bit floats are a part.
+struct WidenBody {
+  Source from;
+  int64_t rows, columns, leading, batch_stride;
+  std::byte* to;
+  constexpr void operator()(int64_t i) const {
+    const int64_t column = i / rows, product = column / columns;
+    const int64_t at = product * batch_stride + column % columns * leading + i % rows;
+    store_as(to + i * int64_t{sizeof(F16)}, DType::f16, load<float>(from, at));
+  }
+};
+
+// Of a matrix of a call, for as long as this lives.
+class Widened {
+ public:
+  Widened(const GemmMatrix& matrix, int64_t rows, int64_t columns, const GemmCall& product,
+          const KernelCall& call)
+      : memory_(*call.memory), matrix_(matrix) {
+    if (matrix.transposed) std::swap(rows, columns);
+    const bool one = matrix.batch_stride == 0;
+    const int64_t elements = rows * columns * (one ? 1 : product.batch);
+    bytes_ = elements * int64_t{sizeof(F16)};
+    copy_ = memory_.allocate(bytes_);
+    launch(call.stream, elements,
+           WidenBody{{matrix.start, product.dtype, size_of(product.dtype)},
+                     rows,
+                     columns,
+                     matrix.leading,
+                     matrix.batch_stride,
+                     copy_});
+    matrix_.start = copy_;
+    matrix_.leading = rows;
+    matrix_.batch_stride = one ? 0 : rows * columns;
+  }
+  Widened(const Widened&) = delete;
+  ~Widened() { memory_.release(copy_, bytes_); }
+  const GemmMatrix& matrix() const { return matrix_; }
+
+ private:
+  DeviceMemory& memory_;
+  GemmMatrix matrix_;
+  int64_t bytes_;
+  std::byte* copy_;
+};
+
+// Tensor cores have few layouts of 8-bit floats and sums of few bits; of f16 they have all.
+bool multiply_widened(GemmCall product, const KernelCall& call) {
+  const Widened a(product.a, product.rows, product.depth, product, call);
+  const Widened b(product.b, product.depth, product.columns, product, call);
+  product.a = a.matrix();
+  product.b = b.matrix();
+  product.dtype = DType::f16;
+  return call.gemm->multiply(product, *call.memory, call.stream);
+}
 
 bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* out) {
   const int64_t elements = element_count(call.outputs->front().shape);
   const int64_t bytes = elements * size_of(product.compute);
+  const Source bias{std::exchange(product.bias, nullptr), product.dtype, size_of(product.dtype)};
   product.result = call.memory->allocate(bytes);
-  const bool done = call.gemm->multiply(product, *call.memory, call.stream);
+  const bool done = (call.gemm->precision() == MatmulPrecision::high &&
+                     call.gemm->multiply(product, *call.memory, call.stream)) ||
+                    multiply_widened(product, call);
   if (done)
     launch(call.stream, elements,
-           RoundBody{reinterpret_cast<const float*>(product.result), out, product.dtype,
-                     size_of(product.dtype)});
+           RoundBody{reinterpret_cast<const float*>(product.result), bias, product.rows, out,
+                     product.dtype, size_of(product.dtype)});
   call.memory->release(product.result, bytes);
   return done;
 }

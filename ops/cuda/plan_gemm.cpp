@@ -61,7 +61,6 @@ class Planner {
         a_((*call.inputs)[static_cast<size_t>(plan.a)]),
         b_((*call.inputs)[static_cast<size_t>(plan.b)]),
         out_(call.outputs->front()),
-        precision_(call.gemm ? call.gemm->precision() : MatmulPrecision::highest),
         lane_(lane) {
     if (plan.bias.present) bias_ = &(*call.inputs)[static_cast<size_t>(plan.bias_input)];
   }
@@ -75,9 +74,6 @@ class Planner {
 
  private:
   bool has_dtypes() const {
-    // Its sums of 8-bit floats are others than ours, and it rounds large ones otherwise.
-    const bool eight = size_of(out_.dtype) == 1;
-    if (eight && (precision_ == MatmulPrecision::highest || bias_ != nullptr)) return false;
     return is_floating(out_.dtype) && plan_.compute == compute_dtype(out_.dtype) &&
            a_.dtype == out_.dtype && b_.dtype == out_.dtype &&
            (bias_ == nullptr || (bias_->dtype == out_.dtype && plan_.bias.beta == 1));
@@ -144,6 +140,7 @@ class Planner {
     call.batch_stride = products.result;
     call.dtype = out_.dtype;
     call.compute = plan_.compute;
+    // It rounds large numbers to 8-bit floats otherwise than the host.
     call.leaves_sums = size_of(out_.dtype) == 1;
     if (bias_ != nullptr) {
       call.alpha = plan_.bias.alpha;
@@ -161,7 +158,6 @@ class Planner {
   const ContractionPlan& plan_;
   const LaneView &a_, &b_, &out_;
   const LaneView* bias_ = nullptr;
-  MatmulPrecision precision_;
   int64_t lane_;
   Range parts_[kParts];
 };

@@ -9,9 +9,9 @@
 
 namespace shardproof {
 
-// Nothing: it is none, or the library has no such dtypes at its precision (none in the call: the
-// highest). The views of `call` lie on a device. A product of 8-bit floats leaves its sums, dense,
-// and it is the caller's to say where.
+// Nothing: it is none, or no library has such dtypes. The views of `call` lie on a device. A
+// product of 8-bit floats leaves its sums, without the bias and lying as the result does: the
+// caller says where, and adds and rounds.
 std::optional<GemmCall> plan_gemm(const ContractionPlan& plan, const KernelCall& call,
                                   int64_t lane);
 

@@ -62,9 +62,15 @@ int cublasLtMatmulPreferenceSetAttribute(void*, int attribute, const void* value
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int,
                                    Found* found, int* count) {
   *found = {};
+  found->algorithm[0] = static_cast<uint64_t>(types[1]);
   *count = 1;
   return 0;
 }
-int cublasLtMatmul(...) { return 0; }
+// An algorithm is one for the types that it was chosen for (7: CUBLAS_STATUS_INVALID_VALUE).
+int cublasLtMatmul(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
+                   const void*, void*, void*, void*, const uint64_t* algorithm, void*, size_t,
+                   void*) {
+  return algorithm[0] == static_cast<uint64_t>(types[1]) ? 0 : 7;
+}
 
 }  // extern "C"

@@ -74,7 +74,7 @@ TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
 }
 
 // Numbers of cublasComputeType_t and of cudaDataType_t.
-constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR8FE4M3 = 28;
+constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR16F = 2, kR8FE4M3 = 28;
 
 TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
   const StandIn machine;
@@ -100,6 +100,12 @@ TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
     EXPECT_EQ(told("what_was_computed"), kCompute32F);
     EXPECT_EQ(told("type_of_the_first_matrix"), kR8FE4M3);
     EXPECT_EQ(told("type_of_the_last_matrix"), kR32F);
+    call.dtype = DType::f16;
+    ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
+    EXPECT_EQ(told("type_of_the_last_matrix"), kR32F);
+    call.leaves_sums = false;
+    ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
+    EXPECT_EQ(told("type_of_the_last_matrix"), kR16F);
   }
   ::dlclose(library);
 }

@@ -34,6 +34,8 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   RecordProperty("cases", std::to_string(counts.cases));
   EXPECT_GT(counts.ops, 70);
   EXPECT_GT(stand_in.products(), 20);
+  EXPECT_GT(stand_in.products_of_widened(), 20);
+  EXPECT_EQ(stand_in.products_of_8_bits(), 0);
 }
 
 // Where many threads share a line, they give what one gives.
@@ -52,6 +54,7 @@ TEST(DeviceKernels, MultiplyInFewBitsWhereTheyMay) {
   const DeviceKernels kernels = stand_in_kernels();
   EXPECT_GT(check_products_in_few_bits(kernels, device, 7000).cases, 12 * 5);
   EXPECT_GT(stand_in.products_of_8_bits(), 3);
+  EXPECT_GT(stand_in.products_of_widened(), 3);
 
   OpRecord op = builtin_ops().at("matmul");
   op.samples = [] {

@@ -103,6 +103,7 @@ struct StandIn::Machine {
   std::map<std::thread::id, int> selected;  // device of each thread
   int64_t products = 0;                     // of matrices, asked of its library
   int64_t products_of_8_bits = 0;           // among them
+  int64_t products_of_widened = 0;          // and those of 8 bits as f16
 };
 
 void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine);

@@ -59,9 +59,9 @@ bool is_taken_of_8_bits(const GemmCall& call) {
     return is_even(matrix.leading) && is_even(matrix.batch_stride) &&
            is_even(static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix.start)));
   };
-  return call.dtype == DType::f8e4m3 && call.leaves_sums && call.bias == nullptr &&
-         call.a.transposed && !call.b.transposed && lies_so(call.a) && lies_so(call.b) &&
-         is_even(call.rows) && is_even(call.depth) && is_even(call.leading);
+  return call.dtype == DType::f8e4m3 && call.leaves_sums && call.a.transposed &&
+         !call.b.transposed && lies_so(call.a) && lies_so(call.b) && is_even(call.rows) &&
+         is_even(call.depth) && is_even(call.leading);
 }
 
 class StandInGemm : public Gemm {
@@ -73,11 +73,13 @@ class StandInGemm : public Gemm {
     check_layout(call.a, call.rows, call.depth);
     check_layout(call.b, call.depth, call.columns);
     check_layout({call.result, false, call.leading, 0}, call.rows, call.columns);
+    SP_CHECK(!call.leaves_sums || call.bias == nullptr, "sums have no bias of their own");
     if (size_of(call.dtype) == 1 && !is_taken_of_8_bits(call)) return false;
     {
       const std::lock_guard guard(machine_->lock);
       ++machine_->products;
       if (size_of(call.dtype) == 1) ++machine_->products_of_8_bits;
+      if (size_of(call.dtype) == 2 && call.leaves_sums) ++machine_->products_of_widened;
     }
     StandIn::enqueue(stream, [call, precision = precision()] {
       if (call.compute == DType::f64)

@@ -188,6 +188,11 @@ CudaApi StandIn::api() const {
   return api;
 }
 
+int64_t StandIn::products_of_widened() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->products_of_widened;
+}
+
 int64_t StandIn::products_of_8_bits() const {
   const std::lock_guard guard(machine_->lock);
   return machine_->products_of_8_bits;

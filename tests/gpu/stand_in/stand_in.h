@@ -52,9 +52,10 @@ class StandIn {
   static std::pair<const std::byte*, const std::byte*> allocation_at(void* stream,
                                                                      const void* memory);
 
-  int64_t bytes_in_use() const;        // not released, all devices
-  int64_t products() const;            // of matrices that its library was asked for
-  int64_t products_of_8_bits() const;  // among them
+  int64_t bytes_in_use() const;         // not released, all devices
+  int64_t products() const;             // of matrices that its library was asked for
+  int64_t products_of_8_bits() const;   // among them
+  int64_t products_of_widened() const;  // and those of 8 bits as f16
 
   struct Machine;
 
