@@ -8,7 +8,7 @@
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/cli/detail/environment.h"
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/record_folder.h"
 #include "shardproof/scenarios/report.h"

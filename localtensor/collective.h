@@ -27,6 +27,7 @@
 #include "shardproof/localtensor/group.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/placement.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 
 namespace shardproof {
 
@@ -52,27 +53,6 @@ std::optional<CollectiveKind> parse_collective_kind(std::string_view text);
 bool reduces(CollectiveKind kind);
 bool has_root(CollectiveKind kind);
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
-
-// In which order and precision a reduction folds (reduction_order.h).
-enum class FoldOrder : uint8_t {
-  rank,       // members in group order
-  f32,        // the same, with f32 sums for narrower floats
-  exact,      // sums of floats without any rounding before the last
-  ring,       // NCCL's ring
-  tree,       // NCCL's double binary tree, a chain inside each node
-  pat,        // NCCL's parallel aggregated trees
-  symmetric,  // NCCL's kernels on symmetric memory that load from the members
-  nvls,       // the switch adds: in an order that nobody promises
-};
-enum class NcclProtocol : uint8_t { simple, ll, ll128 };
-struct ReductionSchedule {
-  FoldOrder order = FoldOrder::rank;
-  NcclProtocol protocol = NcclProtocol::simple;
-  int channels = 1;  // that the communicator has (symmetric: thread blocks)
-  int nodes = 1;     // that the members of a tree lie on, in equal parts
-  int nccl = 0;      // the N of the NCCL 2.N that deals calls out to channels; 0: 29 or more
-  bool operator==(const ReductionSchedule&) const = default;
-};
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;

@@ -6,7 +6,7 @@
 
 #include "shardproof/localtensor/detail/join_text.h"
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 
 namespace shardproof {
 namespace {

@@ -6,9 +6,9 @@
 // for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc
 // for the channels and chunks; PatRSAlgorithm of src/include/collectives.h, 2.26 and newer;
 // src/device/symmetric), so that the result has the bits of a run with the environment that
-// nccl_pins says. Over several channels NCCL before 2.29 deals a call out in smaller parts, and
-// before 2.26 in others for the protocol LL. They assume rings and chains in group order, one call
-// a group, consecutive members on each node, and buffers aligned to 16 bytes.
+// nccl_pins (reduction_schedule.h) says. Over several channels NCCL before 2.29 deals a call out in
+// smaller parts, and before 2.26 in others for the protocol LL. They assume rings and chains in
+// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
 // What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
 // reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
@@ -16,29 +16,11 @@
 // sum in the switch's precision in some order, and a comparison with it is one within the bound.
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "shardproof/localtensor/collective.h"
 
 namespace shardproof {
-
-// "rank", "f32", "exact", "ring(channels=4, nccl=2.28)", "tree(channels=2, protocol=ll, nodes=2)",
-// "pat(channels=4)", "symmetric(channels=16, protocol=ll)", "nvls": what is default is left out.
-// Error(bad_input) for anything else.
-std::string to_string(const ReductionSchedule& schedule);
-ReductionSchedule parse_reduction_schedule(std::string_view text);
-
-// The environment under which NCCL adds so: "NCCL_ALGO=Ring NCCL_PROTO=Simple ..."; empty for the
-// orders that are none of NCCL's.
-std::string nccl_pins(const ReductionSchedule& schedule);
-
-// What this order is with NCCL of another version (22809: 2.28.9).
-ReductionSchedule with_nccl(ReductionSchedule schedule, int version);
-// Whether NCCL of that version adds so, in that environment; of those before 2.23 only what all
-// versions do is known.
-bool is_order_of_nccl(const ReductionSchedule& schedule, int version);
 
 // A fold of some consecutive elements, for a machine with a stack of partial results.
 struct FoldStep {

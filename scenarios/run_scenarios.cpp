@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "shardproof/backends/assembly.h"
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/scenarios/detail/keep_run.h"
 #include "shardproof/scenarios/run.h"
 #include "shardproof/scenarios/run_comparison.h"

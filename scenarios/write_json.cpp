@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 
 #include "shardproof/backends/nccl/nccl_api.h"
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 
 namespace shardproof {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/localtensor/split.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/load.h"

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
