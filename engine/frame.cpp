@@ -5,6 +5,7 @@
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/engine/adopt.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/gemm.h"
 
 namespace shardproof {
 
@@ -22,7 +23,7 @@ Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, 
   if (device == nullptr || !shared.options.loads_kernels) return;
   device->select();
   shared.options.kernels->load();
-  device->gemm();  // opens the library
+  if (Gemm* const gemm = device->gemm()) gemm->open();
 }
 
 bool Executor::Frame::advance() {

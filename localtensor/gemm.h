@@ -36,6 +36,8 @@ class Gemm {
   explicit Gemm(MatmulPrecision precision) : precision_(precision) {}
   virtual ~Gemm() = default;
   MatmulPrecision precision() const { return precision_; }
+  // Opens the library, when nobody has. False: there is none.
+  virtual bool open() = 0;
   // In the stream, with memory that is given back behind it. False: the library has nothing for
   // this call, and nothing was asked of the stream.
   virtual bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) = 0;

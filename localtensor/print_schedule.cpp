@@ -42,8 +42,22 @@ int positive(std::string_view key, std::string_view text) {
   return value;
 }
 
-// N of NCCL 2.N.
-constexpr int kFirstKnown = 23, kWeighsLl = 26, kFirstPat = 26, kNewest = 29;
+// N of NCCL 2.N: those whose dealing is known, and the first that weighs LL and deals as all since.
+constexpr int kFirstKnown = 23, kWeighsLl = 26, kNewest = 29;
+
+// The first that adds so in the environment of nccl_pins: NCCL_ALGO has had a part for each
+// function since 2.24, PAT has had its present trees since 2.26, and NCCL_SYM_NOWIN_ENABLE is
+// of 2.29.
+int first_with(FoldOrder order) {
+  switch (order) {
+    case FoldOrder::ring: return kFirstKnown;
+    case FoldOrder::tree:
+    case FoldOrder::nvls: return 24;
+    case FoldOrder::pat: return 26;
+    case FoldOrder::symmetric: return 29;
+    default: SP_UNREACHABLE("order {} is none of NCCL's", static_cast<int>(order));
+  }
+}
 
 int minor_of(int version) { return (version - 20000) / 100; }
 
@@ -79,16 +93,18 @@ bool is_of_nccl(FoldOrder order) { return order >= FoldOrder::ring; }
 // What the algorithm has not.
 void refuse_settings(const ReductionSchedule& schedule) {
   const bool pat = schedule.order == FoldOrder::pat;
-  if (!pat && schedule.order != FoldOrder::symmetric) return;
   const std::string_view order = kOrders[static_cast<size_t>(schedule.order)];
+  const int first = first_with(schedule.order);
+  if (schedule.nccl != 0 && schedule.order == FoldOrder::symmetric)
+    throw_bad_input("order {}: expected channels or protocol, found nccl=2.{}", order,
+                    schedule.nccl);
+  if (schedule.nccl != 0 && schedule.nccl < first)
+    throw_bad_input("order {}: expected nccl=2.{} or newer, found 2.{}", order, first,
+                    schedule.nccl);
+  if (!pat && schedule.order != FoldOrder::symmetric) return;
   if (schedule.nodes != 1)
     throw_bad_input("order {}: expected channels or protocol, found nodes={}", order,
                     schedule.nodes);
-  if (pat && schedule.nccl != 0 && schedule.nccl < kFirstPat)
-    throw_bad_input("order pat: expected nccl=2.{} or newer, found 2.{}", kFirstPat, schedule.nccl);
-  if (!pat && schedule.nccl != 0)
-    throw_bad_input("order {}: expected channels or protocol, found nccl=2.{}", order,
-                    schedule.nccl);
   const bool wrong =
       pat ? schedule.protocol != NcclProtocol::simple : schedule.protocol == NcclProtocol::ll128;
   if (wrong)
@@ -142,14 +158,14 @@ ReductionSchedule with_nccl(ReductionSchedule schedule, int version) {
 }
 
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
+  if (!is_of_nccl(schedule.order)) return true;
   // Those that deal alike: 2.23 to 2.25, 2.26 to 2.28, and from there on.
   const auto dealers = [](int minor) { return (minor >= kWeighsLl) + (minor >= kNewest); };
   const int minor = minor_of(version);
-  const bool pat = schedule.order == FoldOrder::pat;
-  if (pat && minor < kFirstPat) return false;
-  if (!pat && schedule.order != FoldOrder::ring && schedule.order != FoldOrder::tree) return true;
-  if (schedule.channels == 1) return true;
-  return minor >= kFirstKnown &&
+  if (minor < first_with(schedule.order)) return false;
+  const bool deals = schedule.order == FoldOrder::ring || schedule.order == FoldOrder::tree ||
+                     schedule.order == FoldOrder::pat;
+  return !deals || schedule.channels == 1 ||
          dealers(minor) == dealers(schedule.nccl == 0 ? kNewest : schedule.nccl);
 }
 

@@ -41,8 +41,7 @@ std::string nccl_pins(const ReductionSchedule& schedule);
 
 // What this order is with NCCL of another version (22809: 2.28.9).
 ReductionSchedule with_nccl(ReductionSchedule schedule, int version);
-// Whether NCCL of that version adds so, in that environment; of those before 2.23 only what all
-// versions do is known.
+// Whether NCCL of that version adds so, in that environment; of those before 2.23 it is not known.
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version);
 
 }  // namespace shardproof

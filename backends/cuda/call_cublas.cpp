@@ -206,8 +206,16 @@ class Cublas : public Gemm {
     if (handle_ != nullptr) api_->destroy(handle_);
   }
 
+  bool open() override {
+    if (!std::exchange(asked_, true)) {
+      api_ = load_cublas(paths_);
+      if (api_ && api_->create(&handle_) != CUBLAS_STATUS_SUCCESS) handle_ = nullptr;
+    }
+    return handle_ != nullptr;
+  }
+
   bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) override {
-    if (!data_type(call.dtype) || call.batch > INT32_MAX || !is_open()) return false;
+    if (!data_type(call.dtype) || call.batch > INT32_MAX || !open()) return false;
     Product product(*api_, call, precision());
     const Choice& choice = choice_of(call, product);
     if (!choice) return false;
@@ -221,14 +229,6 @@ class Cublas : public Gemm {
  private:
   using Choice = std::optional<cublasLtMatmulHeuristicResult_t>;
   using Key = std::array<int64_t, 20>;
-
-  bool is_open() {
-    if (!std::exchange(asked_, true)) {
-      api_ = load_cublas(paths_);
-      if (api_ && api_->create(&handle_) != CUBLAS_STATUS_SUCCESS) handle_ = nullptr;
-    }
-    return handle_ != nullptr;
-  }
 
   // Asking takes longer than a small product; calls of one kind are many.
   const Choice& choice_of(const GemmCall& c, Product& product) {

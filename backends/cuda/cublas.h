@@ -12,8 +12,8 @@ namespace shardproof {
 // Where its library may be, in the order of looking: by the system's own search, in the toolkit, in
 // these folders.
 std::vector<std::string> cublas_paths(const std::vector<std::string>& folders);
-// The first of these that can be opened, at the first product, for the device of this thread; where
-// there is none, it takes none. Null in a build that knows no cuBLASLt.
+// The first of these that can be opened, for the device of this thread, when it is asked to open or
+// to multiply; where there is none, it takes nothing. Null in a build that knows no cuBLASLt.
 std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths, MatmulPrecision precision);
 
 }  // namespace shardproof

@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 4;
+inline constexpr int64_t kWireVersion = 5;
 
 class WireWriter {
  public:

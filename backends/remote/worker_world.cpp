@@ -376,7 +376,10 @@ bool WorkerWorld::progress() {
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   quiet_since_ = Clock::now();
   while (!condition()) {
-    if (pump(kAtOnce) || look_at_device()) continue;
+    if (pump(kAtOnce) || look_at_device()) {
+      quiet_since_ = Clock::now();
+      continue;
+    }
     if (told_ != launched_.orders_ended()) tell(Announce::at);
     wait_for_order();
   }

@@ -166,37 +166,43 @@ struct WidenBody {
   }
 };
 
-// Of a matrix of a call, for as long as this lives.
+// Memory for as long as this lives; it is given back behind the work that was asked for.
+class Taken {
+ public:
+  Taken(DeviceMemory& memory, int64_t bytes)
+      : memory_(memory), bytes_(bytes), start_(memory.allocate(bytes)) {}
+  Taken(const Taken&) = delete;
+  ~Taken() { memory_.release(start_, bytes_); }
+  std::byte* start() const { return start_; }
+
+ private:
+  DeviceMemory& memory_;
+  int64_t bytes_;
+  std::byte* start_;
+};
+
+// A matrix of a call, in a copy.
 class Widened {
  public:
   Widened(const GemmMatrix& matrix, int64_t rows, int64_t columns, const GemmCall& product,
           const KernelCall& call)
-      : memory_(*call.memory), matrix_(matrix) {
+      : matrix_(matrix),
+        elements_(rows * columns * (matrix.batch_stride == 0 ? 1 : product.batch)),
+        copy_(*call.memory, elements_ * int64_t{sizeof(F16)}) {
     if (matrix.transposed) std::swap(rows, columns);
-    const bool one = matrix.batch_stride == 0;
-    const int64_t elements = rows * columns * (one ? 1 : product.batch);
-    bytes_ = elements * int64_t{sizeof(F16)};
-    copy_ = memory_.allocate(bytes_);
-    launch(call.stream, elements,
-           WidenBody{{matrix.start, product.dtype, size_of(product.dtype)},
-                     rows,
-                     columns,
-                     matrix.leading,
-                     matrix.batch_stride,
-                     copy_});
-    matrix_.start = copy_;
+    matrix_.start = copy_.start();
     matrix_.leading = rows;
-    matrix_.batch_stride = one ? 0 : rows * columns;
+    if (matrix.batch_stride != 0) matrix_.batch_stride = rows * columns;
+    const Source from{matrix.start, product.dtype, size_of(product.dtype)};
+    launch(call.stream, elements_,
+           WidenBody{from, rows, columns, matrix.leading, matrix.batch_stride, copy_.start()});
   }
-  Widened(const Widened&) = delete;
-  ~Widened() { memory_.release(copy_, bytes_); }
   const GemmMatrix& matrix() const { return matrix_; }
 
  private:
-  DeviceMemory& memory_;
   GemmMatrix matrix_;
-  int64_t bytes_;
-  std::byte* copy_;
+  int64_t elements_;
+  Taken copy_;
 };
 
 // Tensor cores have few layouts of 8-bit floats and sums of few bits; of f16 they have all.
@@ -210,18 +216,18 @@ bool multiply_widened(GemmCall product, const KernelCall& call) {
 }
 
 bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* out) {
+  if (!call.gemm->open()) return false;
   const int64_t elements = element_count(call.outputs->front().shape);
-  const int64_t bytes = elements * size_of(product.compute);
   const Source bias{std::exchange(product.bias, nullptr), product.dtype, size_of(product.dtype)};
-  product.result = call.memory->allocate(bytes);
+  const Taken sums(*call.memory, elements * size_of(product.compute));
+  product.result = sums.start();
   const bool done = (call.gemm->precision() == MatmulPrecision::high &&
                      call.gemm->multiply(product, *call.memory, call.stream)) ||
                     multiply_widened(product, call);
   if (done)
     launch(call.stream, elements,
-           RoundBody{reinterpret_cast<const float*>(product.result), bias, product.rows, out,
+           RoundBody{reinterpret_cast<const float*>(sums.start()), bias, product.rows, out,
                      product.dtype, size_of(product.dtype)});
-  call.memory->release(product.result, bytes);
   return done;
 }
 

@@ -15,7 +15,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kPort = 40001, kNoRight = 77, kNobodyThere = 1, kHeldPort = 2;
+constexpr int kPort = 40001, kNoRight = 77, kNobodyThere = 1, kHeldPort = 2, kMetNobody = 3;
 
 // A network of its own, where a socket that connects can only be given kPort.
 bool in_a_network_of_one_port() {
@@ -35,7 +35,8 @@ int who_comes_too_early_leaves_the_port() {
   try {
     go_to(address_of_port("127.0.0.1", kPort));
     return kNobodyThere;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.message().find("Permission denied") == std::string::npos) return kMetNobody;
   }
   try {
     MeetingPlace::at_port("127.0.0.1", kPort);
@@ -54,7 +55,8 @@ TEST(MeetingPlace, WhoComesTooEarlyMeetsNobodyAndLeavesThePort) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kNoRight) GTEST_SKIP() << "no right to a network of its own";
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: it took itself for another; 2: the port is held";
+  EXPECT_EQ(WEXITSTATUS(status), 0)
+      << "1: it took itself for another; 2: the port is held; 3: it did not meet itself";
 }
 
 }  // namespace

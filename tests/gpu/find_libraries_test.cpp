@@ -89,6 +89,7 @@ TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
   call.a.leading = call.b.leading = 16;
   for (const MatmulPrecision precision : {MatmulPrecision::highest, MatmulPrecision::high}) {
     const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, precision);
+    ASSERT_TRUE(gemm->open());
     call.dtype = DType::f32;
     call.leaves_sums = false;
     ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
@@ -114,6 +115,7 @@ TEST(Cublas, ThatIsNowhereTakesNothing) {
   const StandIn machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"}, {});
+  EXPECT_FALSE(gemm->open());
   EXPECT_FALSE(gemm->multiply(GemmCall(), *device, device->native_stream()));
 }
 

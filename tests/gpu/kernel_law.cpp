@@ -345,11 +345,14 @@ LawCounts check_products_in_few_bits(const DeviceKernels& kernels,
   LawCounts counts;
   const OpRegistry registry = builtin_ops();
   OpRecord op = registry.at("linear");
-  Sample sample =
+  Sample without =
       sample_of({{{16, 32}, {32, 32}}, DType::f32, {"uniform(-2, 2)", "uniform(-2, 2)"}});
-  sample.inputs.push_back(absent_input());
-  sample.fills.push_back("");
-  op.samples = [sample] { return std::vector<Sample>{sample}; };
+  without.inputs.push_back(absent_input());
+  without.fills.push_back("");
+  const Sample with = sample_of({{{16, 32}, {32, 32}, {32}},
+                                 DType::f32,
+                                 {"uniform(-2, 2)", "uniform(-2, 2)", "uniform(-2, 2)"}});
+  op.samples = [samples = std::vector<Sample>{without, with}] { return samples; };
   for (uint64_t draw = 0; draw < 12; ++draw) {  // with strides and without, by the library or not
     std::string failure;
     counts.cases +=

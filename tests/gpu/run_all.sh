@@ -122,7 +122,8 @@ else
   skip several_gpus "one GPU is visible"
 fi
 
-# What NCCL adds in its ring and its tree, beside what --order ring|tree says, to the bit.
+# What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
+# the bit.
 for ranks in 2 4; do
   step "bits_$ranks" 90 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
     NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
