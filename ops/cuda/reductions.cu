@@ -56,6 +56,12 @@ struct Axes {
   }
 };
 
+// Not inline: conversions to all dtypes are much code, and a result is stored once.
+template <typename V>
+[[gnu::noinline]] constexpr void store_result(std::byte* at, DType dtype, V value) {
+  store_as(at, dtype, value);
+}
+
 // What all bodies of a reduction know.
 template <typename S>
 struct Reduction {
@@ -77,7 +83,7 @@ struct Reduction {
     return rows ? kept.offset(result) : kept.offset(result / inner.size) + result % inner.size;
   }
   constexpr void store(int64_t result, const S& state) const {
-    store_as(out + result * out_bytes, out_dtype, state.finish(numbers));
+    store_result(out + result * out_bytes, out_dtype, state.finish(numbers));
   }
 };
 
