@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "shardproof/localtensor/detail/join_text.h"
 #include "shardproof/localtensor/error.h"
