@@ -182,8 +182,7 @@ void WorkerWorld::start_moving() {
     launched_.enter(place_of(one.parts.front()));
     one.begun = times_at(one.exchange.self).begin();
   }
-  quiet_since_ = Clock::now();
-  eager_until_ = quiet_since_ + eager_time(moving_);
+  eager_until_ = Clock::now() + eager_time(moving_);
   if (moving_.size() == 1) return link_.transport().start({&moving_.front().exchange, 1});
   std::vector<Exchange> exchanges;
   for (const Moving& one : moving_) exchanges.push_back(one.exchange);

@@ -344,20 +344,20 @@ void WorkerWorld::tell(Announce kind) {
 // Waits for one more order. While contents move it has to wait for its turn; who waits for others
 // leaves them the processor, which a test of a young exchange does by itself. What has been said
 // until here goes as one: the coordinator is woken once for it.
-void WorkerWorld::wait_for_order() {
+void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
   link_.pipe().flush();
   link_.is_about(Activity::waits);
   microseconds pause = kPatience;
   if (!at_rest()) {
     const auto now = Clock::now();
     if (now < eager_until_) return;
-    pause = pause_after(now - quiet_since_);
+    pause = pause_after(now - quiet_since);
   }
   if (std::optional<std::string> order = link_.order(pause)) orders_.push_back(std::move(*order));
 }
 
 bool WorkerWorld::progress() {
-  quiet_since_ = Clock::now();
+  const Clock::time_point began = Clock::now();
   bool idle = false;
   while (!pump(kAtOnce) && !look_at_device()) {
     if (at_rest() && !std::exchange(idle, true)) tell(Announce::idle);
@@ -365,7 +365,7 @@ bool WorkerWorld::progress() {
       tell(Announce::at);
       idle = false;
     }
-    wait_for_order();
+    wait_for_order(began);
   }
   link_.pipe().flush();
   link_.is_about(Activity::computes);
@@ -374,14 +374,14 @@ bool WorkerWorld::progress() {
 
 // What is ordered meanwhile is carried out, and told.
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
-  quiet_since_ = Clock::now();
+  Clock::time_point moved = Clock::now();
   while (!condition()) {
     if (pump(kAtOnce) || look_at_device()) {
-      quiet_since_ = Clock::now();
+      moved = Clock::now();
       continue;
     }
     if (told_ != launched_.orders_ended()) tell(Announce::at);
-    wait_for_order();
+    wait_for_order(moved);
   }
   link_.is_about(Activity::computes);
 }
@@ -399,7 +399,6 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
   const bool moved = launched_.look();
-  if (moved) quiet_since_ = Clock::now();
   link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
   return moved;
 }

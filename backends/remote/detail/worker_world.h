@@ -84,7 +84,7 @@ class WorkerWorld : public World, public Assembly {
   void finish(Moving& moved);
   void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
-  void wait_for_order();
+  void wait_for_order(Clock::time_point quiet_since);
   void tell(Announce kind);
 
   WorkerLink& link_;
@@ -101,7 +101,6 @@ class WorkerWorld : public World, public Assembly {
   std::deque<Place> ready_;
   std::vector<Moving> moving_;      // started together
   Clock::time_point eager_until_;   // the exchange is tested without a pause
-  Clock::time_point quiet_since_;   // nothing has moved
   std::deque<std::string> orders_;  // that came while something moved
   Ticket landings_ = kDone;         // of puts, so far: they have tickets of their own
   int64_t told_ = -1, submitted_ = 0;
