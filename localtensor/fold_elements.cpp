@@ -115,16 +115,35 @@ struct Prod {
     }
   }
 };
+// The least and the greatest are the same in every order: of two zeros one is less, and there is
+// one NaN (IEEE 754-2019, minimum and maximum).
+template <typename V, typename Join>
+V with_bits(V a, V b, Join join) {
+  using Bits = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
+  return std::bit_cast<V>(join(std::bit_cast<Bits>(a), std::bit_cast<Bits>(b)));
+}
 struct Min {
   template <typename V>
   V operator()(V a, V b) const {
-    return b < a || b != b ? b : a;
+    const V less = b < a ? b : a;
+    if constexpr (std::is_floating_point_v<V>) {
+      const V one = a == b ? with_bits(a, b, [](auto x, auto y) { return x | y; }) : less;
+      return a != a || b != b ? std::numeric_limits<V>::quiet_NaN() : one;
+    } else {
+      return less;
+    }
   }
 };
 struct Max {
   template <typename V>
   V operator()(V a, V b) const {
-    return a < b || b != b ? b : a;
+    const V more = a < b ? b : a;
+    if constexpr (std::is_floating_point_v<V>) {
+      const V one = a == b ? with_bits(a, b, [](auto x, auto y) { return x & y; }) : more;
+      return a != a || b != b ? std::numeric_limits<V>::quiet_NaN() : one;
+    } else {
+      return more;
+    }
   }
 };
 struct And {

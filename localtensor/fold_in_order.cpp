@@ -83,7 +83,8 @@ class Adder {
   }
 
  private:
-  // A NaN is dropped where the other is a number.
+  // A NaN is dropped where the other is a number; of two zeros the negative one is less, as for
+  // fminf, __hmin and their PTX.
   void choose(const std::byte* own, int64_t count, std::byte* sum) const {
     const int64_t size = size_of(dtype_);
     const bool integral = is_integral(dtype_), least = op_.op == ReduceOp::min;
@@ -96,7 +97,9 @@ class Adder {
         takes = least ? a < b : a > b;
       } else {
         const double a = load_f64(mine, dtype_), b = load_f64(held, dtype_);
-        takes = std::isnan(b) || (least ? a < b : a > b);
+        const bool less = a < b || (a == b && std::signbit(a) && !std::signbit(b));
+        const bool more = a > b || (a == b && !std::signbit(a) && std::signbit(b));
+        takes = std::isnan(b) || (least ? less : more);
       }
       if (takes) std::memcpy(held, mine, static_cast<size_t>(size));
     }

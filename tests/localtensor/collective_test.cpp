@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
@@ -163,6 +167,43 @@ TEST(Reference, LeftFoldWithRounding) {
           ASSERT_TRUE(got[j] == want || (std::isnan(want) && std::isnan(got[j])))
               << name(dtype) << " " << name(op) << " " << got[j] << " " << want;
         }
+      }
+}
+
+Tensor of(DType dtype, double value) {
+  Tensor t = Tensor::empty(dtype, {1});
+  store_f64(t.mutate(), dtype, value);
+  return t;
+}
+
+// Real processes fold in orders of their own: the bits of the least and the greatest have to be the
+// same in all, of zeros and of what is no number too.
+TEST(Reference, TheLeastAndTheGreatestHaveOneOrder) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2})
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max})
+      for (const std::vector<double>& values :
+           {std::vector{0.0, -0.0, op == ReduceOp::max ? -1.0 : 1.0}, {-nan, 2.0, nan}}) {
+        Collective call;
+        call.kind = CollectiveKind::all_reduce;
+        call.group = Group::world(3);
+        call.dtype = dtype;
+        call.count = 1;
+        call.reduction = {op, 0};
+        std::vector<size_t> order{0, 1, 2};
+        std::set<std::string> found;
+        do {
+          std::vector<Tensor> inputs;
+          for (const size_t i : order) inputs.push_back(of(dtype, values[i]));
+          const auto outputs = reference(call, inputs);
+          const char* const bits = reinterpret_cast<const char*>(outputs[0]->data());
+          found.emplace(bits, static_cast<size_t>(size_of(dtype)));
+          const double got = load_f64(outputs[0]->data(), dtype);
+          EXPECT_EQ(std::isnan(got), std::isnan(values[0])) << name(dtype);
+          EXPECT_TRUE(got != 0 || std::signbit(got) == (op == ReduceOp::min)) << name(dtype);
+        } while (std::next_permutation(order.begin(), order.end()));
+        EXPECT_EQ(found.size(), 1u) << name(dtype);
       }
 }
 

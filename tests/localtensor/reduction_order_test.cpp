@@ -401,6 +401,10 @@ TEST(ReductionOrder, NcclDropsANanOfMinAndMax) {
     Collective call = all_reduce(2, DType::f32, 1, "ring", {op, 0});
     EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {nan}), tensor(DType::f32, {3})})[0], 0), 3);
     EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {3}), tensor(DType::f32, {nan})})[0], 0), 3);
+    for (const double zero : {0.0, -0.0}) {  // of two the negative one is less
+      const auto one = reference(call, {tensor(DType::f32, {zero}), tensor(DType::f32, {-zero})});
+      EXPECT_EQ(std::signbit(at(*one[0], 0)), op == ReduceOp::min);
+    }
     call.schedule = {};
     EXPECT_TRUE(std::isnan(
         at(*reference(call, {tensor(DType::f32, {nan}), tensor(DType::f32, {3})})[0], 0)));
