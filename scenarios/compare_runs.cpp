@@ -198,6 +198,7 @@ RunSide side_of(const RecordedRun& run, const Times& times) {
 RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
   if (const std::optional<std::string> why = a.differs_from(b))
     throw_bad_input("{}: expected two runs of one program, found different {}", a.title(), *why);
+  if (a.is_empty() || b.is_empty()) return {side_of(a, {}), side_of(b, {}), false, {}};
   TimeSource source_a = best_source(a);
   const TimeSource source_b = best_source(b);
   // The machine model is the same on both sides.

@@ -84,16 +84,26 @@ Lanes owners_of(const Spec& spec, const Lanes& lanes, const Dims& index) {
 // --- shards
 // -------------------------------------------------------------------------------------
 
-// What a rank holds; nothing when only a sum over ranks is known.
-std::optional<Tensor> shard_of(const SeenValue& value, int32_t rank) {
-  if (!value.whole) {
+// What each rank holds. A whole value is cut once for all of them.
+class Shards {
+ public:
+  explicit Shards(const SeenValue& value) {
+    if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
     for (const SeenPart& part : value.parts)
-      if (part.lanes.contains(rank)) return part.tensor;
-    return std::nullopt;
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
+        parts_.emplace(part.lanes[i], &part.tensor);
   }
-  if (value.spec->has_partial()) return std::nullopt;
-  return split(value.parts[0].tensor, *value.spec).of_rank(rank);
-}
+  // Nothing when only a sum over ranks is known.
+  std::optional<Tensor> of(int32_t rank) const {
+    if (cut_.find(rank) != nullptr) return cut_.of_rank(rank);
+    const auto found = parts_.find(rank);
+    return found == parts_.end() ? std::nullopt : std::optional(*found->second);
+  }
+
+ private:
+  LocalTensor cut_;
+  std::map<int32_t, const Tensor*> parts_;
+};
 
 std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
   std::vector<int64_t> indices(static_cast<size_t>(elements), -1);
@@ -114,28 +124,29 @@ class Pair {
   // False when some contents are not known.
   bool visit(const Visit& visit) const {
     if (a_.whole && b_.whole) {
-      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor, 0, -1, -1}, {}, visit);
+      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor, 0, -1, -1}, visit);
       return true;
     }
+    const Shards of_a(a_), of_b(b_);
     bool complete = true;
     for (int64_t i = 0; i < a_.lanes.size(); ++i) {
       const int32_t rank = a_.lanes[i];
-      const std::optional<Tensor> own = shard_of(a_, rank), other = shard_of(b_, rank);
+      const std::optional<Tensor> own = of_a.of(rank), other = of_b.of(rank);
       complete = complete && own && other;
-      if (own && other)
-        visit_tensors({&*own, &*other, 0, -1, rank}, global_indices(a_, rank, own->elements()),
-                      visit);
+      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank}, visit);
     }
     return complete;
   }
 
  private:
-  void visit_tensors(Spot spot, const std::vector<int64_t>& global, const Visit& visit) const {
+  void visit_tensors(Spot spot, const Visit& visit) const {
     const Tensor &a = *spot.a, &b = *spot.b;
     if (a.dtype != b.dtype || !(a.shape == b.shape))
       throw_bad_input("{} is {}{} in one run and {}{} in the other", a_.id, name(a.dtype),
                       to_string(a.shape), name(b.dtype), to_string(b.shape));
     if (a.elements() == 0 || bit_equal(a, 0, b, 0)) return;
+    std::vector<int64_t> global;
+    if (spot.rank >= 0) global = global_indices(a_, spot.rank, a.elements());
     for (spot.at = 0; spot.at < a.elements(); ++spot.at) {
       if (same_bits(a, b, spot.at)) continue;
       spot.global = spot.rank < 0 ? spot.at : global[static_cast<size_t>(spot.at)];
@@ -326,13 +337,16 @@ class Worst {
   Dims shape_;
 };
 
-// Ranks whose digests are not the same.
+// Ranks whose digests are not the same. There may be as many digests as ranks.
 Lanes other_digests(const SeenValue& a, const SeenValue& b) {
-  Lanes same;
-  for (const SeenDigest& own : a.digests)
-    for (const SeenDigest& other : b.digests)
-      if (own.digest == other.digest) same = same.unite(own.lanes.intersect(other.lanes));
-  return a.lanes.unite(b.lanes).minus(same);
+  std::map<uint64_t, Lanes> known;
+  for (const SeenDigest& digest : b.digests) known.emplace(digest.digest, digest.lanes);
+  std::vector<int32_t> ranks;
+  for (const SeenDigest& own : a.digests) {
+    const Lanes others = own.lanes.minus(known[own.digest]);
+    for (int64_t i = 0; i < others.size(); ++i) ranks.push_back(others[i]);
+  }
+  return Lanes::of(std::move(ranks)).unite(b.lanes.minus(a.lanes));
 }
 
 }  // namespace
@@ -356,8 +370,9 @@ std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue&
     return difference;
   }
   // Parts of a sum may differ and the sum be the same: then nothing is wrong with it.
+  if (complete) return std::nullopt;
   const Lanes ranks = other_digests(a, b);
-  if (complete || ranks.empty()) return std::nullopt;
+  if (ranks.empty()) return std::nullopt;
   // Each was compared with one truth when it was made, and neither run found it wrong.
   const bool honest = a.bounded && b.bounded && run_a.findings.empty() && run_b.findings.empty();
   difference.likeness = honest ? Likeness::within : Likeness::differs;

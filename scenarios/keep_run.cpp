@@ -38,12 +38,13 @@ std::string RecordedRun::title() const {
 }
 
 std::optional<std::string> RecordedRun::differs_from(const RecordedRun& other) const {
+  if (seed != other.seed) return fmt::format("values: seed {} and {}", seed, other.seed);
+  if (is_empty() || other.is_empty()) return std::nullopt;
   if (ranks != other.ranks) return fmt::format("{} and {} ranks", ranks, other.ranks);
   if (tensors != other.tensors) return "tensors";
   if (source != other.source) return "lines of the program";
   if (program != other.program && !program.empty() && !other.program.empty())
     return "programs of the ranks";
-  if (seed != other.seed) return fmt::format("values: seed {} and {}", seed, other.seed);
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/scenarios/detail/json_tree.h"
@@ -103,7 +104,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& key) override {
-    if (open_.back()->find(key) != nullptr)
+    if (!open_.back().keys.insert(key).second)
       refuse(text_, before(key.size() + 2),
              fmt::format("key {} stands twice in one object", quoted_json(key)));
     key_ = std::move(key);
@@ -140,7 +141,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       root_ = std::move(tree);
       return &root_;
     }
-    JsonTree& parent = *open_.back();
+    JsonTree& parent = *open_.back().tree;
     if (parent.kind == JsonKind::object) parent.keys.push_back(std::move(key_));
     parent.items.push_back(std::move(tree));
     return &parent.items.back();
@@ -154,7 +155,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       refuse(text_, before(1), fmt::format("more than {} levels of nesting", kMaxJsonDepth));
     JsonTree tree;
     tree.kind = kind;
-    open_.push_back(add(std::move(tree)));  // stays in place: only the innermost list grows
+    open_.push_back({add(std::move(tree)), {}});
     return true;
   }
   bool close() {
@@ -162,10 +163,16 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  // A tree that is not at its end. It stays in place: only the innermost list grows.
+  struct Open {
+    JsonTree* tree;
+    std::set<std::string> keys;  // a file may have very many
+  };
+
   std::string_view text_;
   const char* const& cursor_;
   JsonTree root_;
-  std::vector<JsonTree*> open_;
+  std::vector<Open> open_;
   std::string key_;
 };
 

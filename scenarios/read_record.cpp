@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <system_error>
 
@@ -95,10 +96,19 @@ void check_sizes(const Recording& recording) {
 // --- values
 // -------------------------------------------------------------------------------------
 
-const Tensor& tensor_named(const std::vector<NamedTensor>& tensors, const std::string& name) {
-  for (const NamedTensor& tensor : tensors)
-    if (tensor.name == name) return tensor.tensor;
-  throw_bad_input("{} holds no tensor {}", kValuesFile, name);
+using TensorsByName = std::map<std::string, Tensor>;
+
+TensorsByName read_tensors(const std::string& path) {
+  TensorsByName tensors;
+  for (NamedTensor& tensor : parse_safetensors(read_file(path, path), path))
+    tensors.emplace(std::move(tensor.name), std::move(tensor.tensor));
+  return tensors;
+}
+
+const Tensor& tensor_named(const TensorsByName& tensors, const std::string& name) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) throw_bad_input("{} holds no tensor {}", kValuesFile, name);
+  return found->second;
 }
 
 // Pairs of reals are complex numbers again.
@@ -132,8 +142,8 @@ uint64_t read_digest(const JsonReader& reader) {
   return digest;
 }
 
-SeenValue read_value(const JsonReader& reader, const std::vector<NamedTensor>& tensors,
-                     const std::vector<NamedTensor>& bounds) {
+SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
+                     const TensorsByName& bounds) {
   SeenValue value;
   value.id = reader.at("id").text();
   value.bound = text_or_empty(reader, "name");
@@ -153,8 +163,12 @@ SeenValue read_value(const JsonReader& reader, const std::vector<NamedTensor>& t
   if (value.whole && (!value.spec || value.parts.size() != 1 ||
                       !(value.parts[0].tensor.shape == value.spec->shape())))
     reader.refuse("a whole value has a spec and one tensor of its shape");
-  for (const JsonReader& digest : reader.at("digests").items())
+  int64_t digested = 0;
+  for (const JsonReader& digest : reader.at("digests").items()) {
     value.digests.push_back({ranks_at(digest), read_digest(digest.at("digest"))});
+    digested += value.digests.back().lanes.size();
+  }
+  if (digested != value.lanes.size()) reader.refuse("a value has one digest on each of its ranks");
   const std::string& bound = reader.at("bound").text();
   value.bounded = bound != "unknown";
   if (bound == "elements" && value.spec && !value.bound.empty())
@@ -210,10 +224,6 @@ RecordedRun read_head(const JsonReader& reader) {
   return run;
 }
 
-std::vector<NamedTensor> read_tensors(const std::string& path) {
-  return parse_safetensors(read_file(path, path), path);
-}
-
 }  // namespace
 
 Recording read_recording(const std::string& path) {
@@ -253,8 +263,8 @@ RecordedRun read_run(const Recording& recording, const RecordEntry& entry) {
     const int64_t repetitions = reader.at("repetitions").integer();
     for (size_t i = 0; i < static_cast<size_t>(repetitions); ++i)
       run.measured.push_back(read_records(folder + measured_file(i)));
-    const std::vector<NamedTensor> tensors = read_tensors(folder + kValuesFile);
-    const std::vector<NamedTensor> bounds = read_tensors(folder + kBoundsFile);
+    const TensorsByName tensors = read_tensors(folder + kValuesFile);
+    const TensorsByName bounds = read_tensors(folder + kBoundsFile);
     for (const JsonReader& value : reader.at("values").items())
       run.values.push_back(read_value(value, tensors, bounds));
     return run;

@@ -48,6 +48,8 @@ struct RecordedRun {
   bool timed = false;                         // there was a topology
   std::vector<std::vector<Record>> measured;  // of each repetition
 
+  // Refused before it came to anything: nobody knows what program it would have run.
+  bool is_empty() const { return !error.empty() && source.empty(); }
   // Whether two runs can be compared, and if not, why.
   std::optional<std::string> differs_from(const RecordedRun& other) const;
   std::string title() const;  // "mlp.json [tp=4]"

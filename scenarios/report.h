@@ -26,8 +26,9 @@ struct ReportHead {
 std::string json_report(const RunResult& result, const ReportHead& head);
 std::string junit_report(const RunResult& result, const ReportHead& head);
 
-// Whole or not at all: written beside `path` and renamed. A device such as /dev/stdout is written
-// to as it is. Throws Error(io) with the path.
+// Whole or not at all: written beside `path`, or where it leads as a link, and renamed. A device
+// such as /dev/stdout and a file that is mounted are written to as they are. Throws Error(io) with
+// the path.
 void write_whole_file(const std::string& path, const std::string& text);
 // Before there is anything to write; leaves nothing. Throws as write_whole_file would, but for a
 // disk that is full by then.

@@ -78,7 +78,8 @@ struct RunResult {
 struct Progress {
   int64_t done = 0, failing = 0, total = 0;
 };
-// What looks on; each is called by one thread at a time. An Error of `done` ends the run.
+// What looks on; each is called by one thread at a time. What one throws ends the run and leaves
+// it.
 struct RunWatch {
   std::function<void(const Progress&)> progress;
   std::function<void(CaseResult&)> done;  // a case is through, on one backend

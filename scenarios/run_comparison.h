@@ -85,7 +85,8 @@ struct RunComparison {
   bool agrees() const;
 };
 
-// Throws Error(bad_input) for runs of different programs.
+// Of a run that was refused only the heads are compared. Throws Error(bad_input) for runs of
+// different programs.
 RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b);
 // What was predicted of a run beside what was measured, without values.
 RunComparison times_of_run(const RecordedRun& run);

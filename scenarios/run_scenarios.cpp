@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -291,7 +292,7 @@ size_t thread_count(int asked, size_t tasks) {
 
 namespace {
 
-// All tasks, on some threads. The first Error of who looks on ends it.
+// All tasks, on some threads. The first exception of one of them ends it.
 class TaskRun {
  public:
   TaskRun(const std::vector<Scenario>& scenarios, const RunOptions& options,
@@ -309,35 +310,43 @@ class TaskRun {
     bool crewed = false;
     for (const std::string& backend : options_.backends)
       crewed = crewed || crew_of(backend, registries_) != nullptr;
-    std::vector<std::thread> threads;
     const size_t count = crewed ? 1 : thread_count(options_.jobs, tasks_.size());
-    for (size_t i = 1; i < count; ++i) threads.emplace_back([this] { work(); });
-    work();
-    for (std::thread& thread : threads) thread.join();
-    if (trouble_) throw Error(*trouble_);
+    {
+      std::vector<std::jthread> threads;  // joined on every way out
+      threads.reserve(count);
+      try {
+        while (threads.size() + 1 < count) threads.emplace_back([this] { work(); });
+      } catch (const std::exception&) {  // fewer do the same
+      }
+      work();
+    }
+    if (trouble_) std::rethrow_exception(trouble_);
   }
 
  private:
   void work() {
-    for (size_t i = next_++; i < tasks_.size(); i = next_++) {
-      const Task& task = tasks_[i];
-      const Scenario& scenario = scenarios_[task.scenario];
-      CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
-      if (options_.sees) label_runs(one, scenario, task, options_, registries_);
-      const std::lock_guard<std::mutex> lock(mutex_);
-      end(task, std::move(one));
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    try {
+      for (size_t i = next_++; i < tasks_.size(); i = next_++) {
+        const Task& task = tasks_[i];
+        const Scenario& scenario = scenarios_[task.scenario];
+        CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
+        if (options_.sees) label_runs(one, scenario, task, options_, registries_);
+        lock.lock();
+        end(task, std::move(one));
+        lock.unlock();
+      }
+    } catch (...) {
+      // Still held where `done` threw: it is not called again.
+      if (!lock) lock.lock();
+      if (!trouble_) trouble_ = std::current_exception();
+      next_ = tasks_.size();
     }
   }
 
   void end(const Task& task, CaseResult one) {
     if (trouble_) return;
-    try {
-      if (watch_.done) watch_.done(one);
-    } catch (const Error& error) {
-      trouble_ = error;
-      next_ = tasks_.size();
-      return;
-    }
+    if (watch_.done) watch_.done(one);
     ++state_.done;
     if (one.status != CaseStatus::as_expected) ++state_.failing;
     result_.scenarios[task.scenario].cases[task.index] = std::move(one);
@@ -353,7 +362,7 @@ class TaskRun {
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
   Progress state_;
-  std::optional<Error> trouble_;
+  std::exception_ptr trouble_;
 };
 
 }  // namespace

@@ -71,14 +71,21 @@ std::string expected_text(const BenchHead& head, std::string_view time) {
 
 // On which clock the times of all rows were taken.
 std::string clock_text(const std::vector<BenchRow>& rows) {
-  size_t by_device = 0;
+  size_t by_device = 0, with_launch = 0;
   for (const BenchRow& row : rows)
-    for (const BenchSide* side : {&row.apart, &row.in_place})
-      by_device += side->clock == TimedBy::device;
+    for (const BenchSide* side : {&row.apart, &row.in_place}) {
+      by_device += side->clock != TimedBy::world;
+      with_launch += side->clock == TimedBy::device_and_launch;
+    }
   if (by_device == 0) return "";
-  if (by_device == 2 * rows.size()) return "# Times by the devices' own events\n";
-  return fmt::format("# {} of {} times by the devices' own events, the others by the host\n",
-                     by_device, 2 * rows.size());
+  std::string text = "# Times by the devices' own events\n";
+  if (by_device != 2 * rows.size())
+    text = fmt::format("# {} of {} times by the devices' own events, the others by the host\n",
+                       by_device, 2 * rows.size());
+  if (with_launch > 0)
+    text += fmt::format("# {} of {} may hold what it took to launch calls\n", with_launch,
+                        2 * rows.size());
+  return text;
 }
 
 double average_bus_bandwidth(const std::vector<BenchRow>& rows) {
@@ -102,7 +109,8 @@ Json side_json(const Collective& c, const BenchSide& side) {
   out["alg_bw"] = algorithm_bandwidth(c, side.seconds) / kGiga;
   out["bus_bw"] = bus_bandwidth(c, side.seconds) / kGiga;
   out["nwrong"] = side.wrong ? Json(*side.wrong) : Json();
-  if (side.clock == TimedBy::device) out["clock"] = "device";
+  if (side.clock != TimedBy::world)
+    out["clock"] = side.clock == TimedBy::device ? "device" : "device+launch";
   return out;
 }
 

@@ -133,6 +133,7 @@ std::string line_text(const LineComparison& line, const TextStyle& style) {
 
 std::string side_text(const char* label, const RunSide& side) {
   const RecordedRun& run = side.head;
+  if (run.is_empty()) return fmt::format("  {}{}, refused\n", label, run.backend);
   std::string text =
       fmt::format("  {}{}, {} rank{}", label, run.backend, run.ranks, run.ranks == 1 ? "" : "s");
   text += run.processes == 0 ? " simulated" : fmt::format(" in {} processes", run.processes);
@@ -181,7 +182,7 @@ std::string verdict_text(const RunComparison& comparison) {
   std::string text;
   if (a.verdict != b.verdict)
     text += fmt::format("  verdicts differ: {} and {}\n", a.verdict, b.verdict);
-  if (a.error != b.error)
+  if (!a.error.empty() || !b.error.empty())
     text += fmt::format("  A {}\n  B {}\n", a.error.empty() ? "ran" : a.error,
                         b.error.empty() ? "ran" : b.error);
   return text;
@@ -207,6 +208,8 @@ std::string comparison_text(const RunComparison& comparison, const TextStyle& st
   std::string out = comparison.a.head.title() + "\n";
   if (!comparison.alone) out += side_text("A  ", comparison.a);
   out += side_text(comparison.alone ? "" : "B  ", comparison.b);
+  if (comparison.a.head.is_empty() || comparison.b.head.is_empty())
+    return out + "\n" + verdict_text(comparison);
   Cells head;
   head.line = "line";
   if (!comparison.alone) head.values = "values";

@@ -27,7 +27,30 @@ int write_text(const std::string& path, const std::string& text) {
   return failed;
 }
 
+// Where a link leads, whether or not there is something: what is renamed to a link replaces it.
+std::string target_of(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  fs::path target = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
+    if (links == kMostLinks) fail(path, "cannot be written", ELOOP);
+    target = target.parent_path() / fs::read_symlink(target, error);
+  }
+  return target.string();
+}
+
 std::string part_path(const std::string& path) { return fmt::format("{}.{}.part", path, getpid()); }
+
+// 0, or the errno of what failed.
+int replace_file(const std::string& path, const std::string& text) {
+  const std::string beside = part_path(path);
+  int failed = write_text(beside, text);
+  if (failed == 0 && std::rename(beside.c_str(), path.c_str()) == 0) return 0;
+  if (failed == 0) failed = errno;
+  std::remove(beside.c_str());
+  // A file that is mounted cannot be replaced, only written.
+  return failed == EBUSY || failed == EXDEV ? write_text(path, text) : failed;
+}
 
 }  // namespace
 
@@ -38,31 +61,19 @@ void check_writable(const std::string& path) {
   const bool device = fs::exists(status) && !fs::is_regular_file(status);
   if (device && ::access(path.c_str(), W_OK) != 0) fail(path, "cannot be written", errno);
   if (device) return;
-  const int failed = write_text(part_path(path), "");
-  std::remove(part_path(path).c_str());
+  const std::string beside = part_path(target_of(path));
+  const int failed = write_text(beside, "");
+  std::remove(beside.c_str());
   if (failed != 0) fail(path, "cannot be written", failed);
 }
 
 void write_whole_file(const std::string& path, const std::string& text) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    const int failed = write_text(path, text);
-    if (failed != 0) fail(path, "cannot be written", failed);
-    return;
-  }
   if (fs::is_directory(status)) fail(path, "cannot be written", EISDIR);
-  const std::string beside = part_path(path);
-  const int failed = write_text(beside, text);
-  if (failed != 0) {
-    std::remove(beside.c_str());
-    fail(path, "cannot be written", failed);
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    const int number = errno;
-    std::remove(beside.c_str());
-    fail(path, "cannot be written", number);
-  }
+  const bool device = fs::exists(status) && !fs::is_regular_file(status);
+  const int failed = device ? write_text(path, text) : replace_file(target_of(path), text);
+  if (failed != 0) fail(path, "cannot be written", failed);
 }
 
 }  // namespace shardproof

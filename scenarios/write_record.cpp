@@ -185,32 +185,46 @@ std::string folder_name(const RecordedRun& run, size_t number) {
 }
 
 // True when this made the folder.
-bool take_folder(const std::string& path) {
+bool make_folder(const std::string& path) {
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
   if (fs::exists(status) && !fs::is_directory(status))
     throw Error(ErrorKind::bad_input, "expected a folder to record into, found a file",
                 {path, "", 0, 0});
-  if (fs::exists(status)) {
-    const bool empty = fs::is_empty(path, failed);
-    if (failed) refuse(path, "cannot be read: " + failed.message());
-    if (!empty)
-      throw Error(ErrorKind::bad_input, "expected an empty or a new folder to record into",
-                  {path, "", 0, 0});
-    return false;
-  }
+  if (fs::exists(status)) return false;
   fs::create_directories(path, failed);
   if (failed) refuse(path, "cannot be made: " + failed.message());
   return true;
+}
+
+[[noreturn]] void refuse_full(const std::string& path) {
+  throw Error(ErrorKind::bad_input, "expected an empty or a new folder to record into",
+              {path, "", 0, 0});
+}
+
+// Who makes the file has the folder: of several runs that find it empty, only one can.
+void claim_folder(const std::string& path) {
+  const std::string file = path + "/" + kUnfinishedFile;
+  std::FILE* const claim = std::fopen(file.c_str(), "wbx");
+  if (claim == nullptr && errno == EEXIST) refuse_full(path);
+  if (claim == nullptr) refuse(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+  std::fclose(claim);
+  std::error_code failed;
+  fs::directory_iterator entry(path, failed);
+  if (!failed) entry.increment(failed);
+  if (!failed && entry == fs::directory_iterator()) return;
+  std::remove(file.c_str());
+  if (failed) refuse(path, "cannot be read: " + failed.message());
+  refuse_full(path);
 }
 
 }  // namespace
 
 RecordFolder::RecordFolder(std::string path, std::string tool_version)
     : path_(std::move(path)), tool_version_(std::move(tool_version)) {
-  made_ = take_folder(path_);
+  made_ = make_folder(path_);
   // Known before anything runs: whether it can be written to.
-  write_whole_file(path_ + "/" + kUnfinishedFile, "");
+  claim_folder(path_);
 }
 
 RecordFolder::~RecordFolder() {

@@ -66,6 +66,54 @@ TEST_F(RecordRun, AnotherProgramIsRefused) {
   expect_refused(tool("compare " + path("a") + " " + path("b")), "different lines of the program");
 }
 
+// A fault on a rank that only one of the meshes has.
+TEST_F(RecordRun, ACaseThatOneSideRefusesIsToldAmongTheOthers) {
+  const std::string start = R"json({"version": 1,
+    "tensors": {"x": {"shape": [8], "placements": "dp:S(0)"}}, "program": ["y = redistribute(x, R)"],
+    )json";
+  std::ofstream(path("mlp.json")) << start + R"json("sweep": {"mesh": ["dp=2", "dp=4"]}})json";
+  record("a");
+  std::ofstream(path("mlp.json")) << start + R"json("faults": ["skip(rank=3, call=9)"],
+    "sweep": [{"mesh": "dp=2", "expect": {"verdict": "bad input"}}, {"mesh": "dp=4"}]})json";
+  record("b");
+  for (const char* sides : {"ab", "ba"}) {
+    const Ran ran = tool("compare " + path({sides[0]}) + " " + path({sides[1]}));
+    EXPECT_EQ(ran.code, 1) << ran.out;
+    for (const char* told : {"local, refused", "verdicts differ", " ran\n", "rank 3 does not exist",
+                             "local, 4 ranks simulated", "1 value: 1 bit-equal"})
+      EXPECT_NE(ran.out.find(told), std::string::npos) << told << "\n" << ran.out;
+  }
+}
+
+TEST_F(RecordRun, WithLittleMemoryThereIsARecordOrNone) {
+  std::ofstream(path("mlp.json")) << R"json({"version": 1, "let": {"n": 1}, "mesh": "dp=2",
+    "tensors": {"x": {"shape": ["n"], "placements": "dp:S(0)"}}, "program": ["y = x * 2"],
+    "sweep": {"n": [1000000, 1000001, 1000002, 1000003]}})json";
+  for (int megabytes = 60; megabytes <= 300; megabytes += 20) {
+    const std::string little = "(ulimit -v " + std::to_string(megabytes * 1000) + "; '";
+    // With a sanitizer nothing runs so.
+    if (shell(little + SHARDPROOF_PROGRAM "' --version)").code != 0) continue;
+    const Ran ran = shell(little + SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
+                          " --jobs 2 --record " + path("r") + ")");
+    EXPECT_TRUE(ran.code == 0 || ran.code == 2) << megabytes << ": " << ran.code << "\n" << ran.out;
+    EXPECT_EQ(fs::exists(path("r")), fs::exists(path("r/manifest.json"))) << ran.out;
+    fs::remove_all(path("r"));
+  }
+}
+
+TEST_F(RecordRun, AReportThatIsMountedIsWrittenInPlace) {
+  const Ran may = shell("unshare -m true");
+  if (may.code != 0) GTEST_SKIP() << "no right to mount: " << may.out;
+  for (const char* file : {"outside.json", "mounted.json"}) std::ofstream(path(file)) << "before";
+  const Ran ran = shell("unshare -m sh -c \"mount --bind " + path("outside.json") + " " +
+                        path("mounted.json") + " && '" SHARDPROOF_PROGRAM "' run " +
+                        path("mlp.json") + " --json " + path("mounted.json") + "\"");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(read(path("outside.json")).find("\"scenarios\""), std::string::npos);
+  EXPECT_EQ(read(path("mounted.json")), "before");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
+}
+
 TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {
   record("a");
   const std::string run = "run " + path("mlp.json") + " --record ";

@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <latch>
+#include <new>
 #include <set>
+#include <thread>
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_schedule.h"
@@ -307,6 +311,23 @@ TEST_F(Record, RunsOfDifferentProgramsAreRefused) {
   EXPECT_THROW(compare_runs(run, other), Error);
 }
 
+TEST_F(Record, ARefusedRunIsComparedByItsHead) {
+  const RecordedRun ran = runs_of(mlp()).at(0);
+  const RecordedRun refused = read_back(runs_of(load_text(
+      R"json({"version": 1, "mesh": "dp=2", "tensors": {}, "program": ["y = nothing"]})json",
+      "mlp.json"))[0]);
+  for (const auto& [a, b] : {std::pair(ran, refused), std::pair(refused, ran)}) {
+    const RunComparison comparison = compare_runs(a, b);
+    EXPECT_FALSE(comparison.agrees());
+    EXPECT_EQ(comparison.count(std::nullopt), 0);
+    const std::string text = comparison_text(comparison, {});
+    for (const std::string& told :
+         {std::string("local, refused"), std::string(" ran\n"), refused.error})
+      EXPECT_NE(text.find(told), std::string::npos) << text;
+  }
+  EXPECT_TRUE(compare_runs(refused, refused).agrees());
+}
+
 TEST_F(Record, TheTableIsTheApprovedOne) {
   const RecordedRun a = runs_of(mlp(), "rank").at(0), b = runs_of(mlp(), "tree").at(0);
   RecordedRun wrong = b;
@@ -334,6 +355,56 @@ TEST_F(Record, AFolderWithSomethingInItIsNotTaken) {
   put(path_ + "/mine", "mine");
   EXPECT_THROW(RecordFolder(path_, "test"), Error);
   EXPECT_EQ(read(path_ + "/mine"), "mine");
+}
+
+// Two runs that are started together both find it empty.
+TEST_F(Record, OfManyWhoWantAFolderOneHasIt) {
+  constexpr int kRuns = 4;
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> taken = 0, refused = 0;
+    std::latch start(kRuns), end(kRuns);
+    const auto take = [&] {
+      start.arrive_and_wait();
+      std::optional<RecordFolder> folder;
+      try {
+        folder.emplace(path_, "test");
+        ++taken;
+      } catch (const Error& error) {
+        refused += error.message() == "expected an empty or a new folder to record into" ? 1 : 0;
+      }
+      end.arrive_and_wait();
+    };
+    {
+      std::vector<std::jthread> runs;
+      for (int i = 0; i < kRuns; ++i) runs.emplace_back(take);
+    }
+    EXPECT_EQ(taken, 1);
+    EXPECT_EQ(refused, kRuns - 1);
+    fs::remove_all(path_);
+  }
+}
+
+// On whichever thread it comes up, the others are waited for and nothing is left.
+TEST_F(Record, WhatEndsARecordingLeavesTheRun) {
+  const Scenario scenario = load_text(
+      R"json({"version": 1, "let": {"n": 1}, "mesh": "dp=2", "tensors": {"x": {"shape": ["n"]}},
+        "program": ["y = x * 2"], "sweep": {"n": [1, 2, 3, 4, 5, 6]}})json",
+      "f.json");
+  RunOptions options;
+  options.sees = true;
+  options.jobs = 3;
+  for (int last = 1; last <= 6; ++last) {
+    RecordFolder folder(path_, "test");
+    int count = 0;
+    RunWatch watch;
+    watch.done = [&](CaseResult& result) {
+      folder.add(result.runs.at(0));
+      if (++count == last) throw std::bad_alloc();
+    };
+    EXPECT_THROW(run_scenarios({scenario}, {""}, options, registries(), watch), std::bad_alloc);
+    EXPECT_EQ(count, last);
+  }
+  EXPECT_FALSE(fs::exists(path_));
 }
 
 TEST_F(Record, WhatIsNotFinishedIsTakenAway) {

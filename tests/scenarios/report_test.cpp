@@ -140,6 +140,30 @@ TEST(WholeFile, IsThereWholeOrNotAtAll) {
   fs::remove_all(folder);
 }
 
+TEST(WholeFile, ALinkIsFollowed) {
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("shardproof_link_" + std::to_string(getpid()));
+  fs::create_directories(folder / "there");
+  fs::create_symlink("there/out.json", folder / "near");  // to nothing, at first
+  fs::create_symlink(folder / "near", folder / "far");
+  for (const char* link : {"near", "far", "near"}) {
+    const std::string path = (folder / link).string();
+    EXPECT_NO_THROW(check_writable(path));
+    write_whole_file(path, link);
+    EXPECT_TRUE(fs::is_symlink(path));
+    std::ifstream in(folder / "there/out.json", std::ios::binary);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), link);
+  }
+  fs::create_symlink("round", folder / "round");
+  EXPECT_THROW(check_writable((folder / "round").string()), Error);
+  EXPECT_THROW(write_whole_file((folder / "round").string(), "x"), Error);
+  int64_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    files += entry.is_symlink() ? 0 : 1;
+  EXPECT_EQ(files, 2);  // nothing beside `there` and what is in it
+  fs::remove_all(folder);
+}
+
 TEST(Report, NumbersAreGrouped) {
   EXPECT_EQ(grouped_number(0), "0");
   EXPECT_EQ(grouped_number(999), "999");
