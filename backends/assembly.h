@@ -66,6 +66,7 @@ struct CrewOptions {
   int process = 0;      // its number among them
   int number_here = 0;  // and among those on its machine
   FlightPage* flight = nullptr;  // where it writes down how far it has come; null: nowhere
+  bool passes_on = false;        // what the processes print, to this one's standard error
   // Of the nccl backend.
   int ranks_per_gpu = 1;  // processes that share one
   int gpus_per_process = 1;
@@ -82,6 +83,8 @@ inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
 class OfProcesses {
  public:
   virtual ~OfProcesses() = default;
+  // Launcher::not_viable() where somebody else has started the processes.
+  virtual std::optional<std::string> not_viable_beside_others() const = 0;
 };
 
 class Crew {

@@ -37,6 +37,8 @@ void follow(Launcher& launcher, const BenchPlan& plan) {
       crew.done("");
     } catch (const Error& error) {
       crew.done(error.what());
+    } catch (const std::bad_alloc&) {
+      crew.done("the machine has too little memory for this");
     }
   }
 }
@@ -66,12 +68,20 @@ double average(const std::vector<Repeated>& told, Averaging averaging) {
   return sum;
 }
 
+// Of all: a time that may hold a launch makes the average one that may.
+TimedBy clock_of(const std::vector<Repeated>& told) {
+  const auto any = [&told](TimedBy clock) {
+    return std::any_of(told.begin(), told.end(),
+                       [clock](const Repeated& one) { return one.clock == clock; });
+  };
+  if (any(TimedBy::world)) return TimedBy::world;
+  return any(TimedBy::device_and_launch) ? TimedBy::device_and_launch : TimedBy::device;
+}
+
 BenchSide side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int64_t index) {
   BenchSide side;
   side.seconds = average(told, plan.averaging);
-  const bool by_device = std::all_of(
-      told.begin(), told.end(), [](const Repeated& one) { return one.clock == TimedBy::device; });
-  if (by_device) side.clock = TimedBy::device;
+  side.clock = clock_of(told);
   if (repetition_of(plan, index).checking == Checking::none) return side;
   side.wrong = 0;
   for (const Repeated& one : told) *side.wrong += one.wrong;
@@ -141,8 +151,8 @@ int bench_from_seat(const Words& words, const po::variables_map& given, Registri
                     const Seat& seat) {
   use_libraries(registries, given);
   RunOptions options;
-  options.backends = read_backends(given["backend"].as<std::string>(), registries,
-                                   seat.works() ? Viability::known : Viability::asked);
+  options.backends =
+      read_backends(given["backend"].as<std::string>(), registries, seat.viability());
   if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
   const BenchPlan plan = read_bench_plan(given);
   const int64_t ranks = plan.sizes.front().group.size();

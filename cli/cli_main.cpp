@@ -106,21 +106,28 @@ void hold_standard_streams() {
 
 }  // namespace
 
+int run_telling(const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const Error& error) {
+    print_error(error);
+  } catch (const std::bad_alloc&) {
+    print_error(Error(ErrorKind::limit, "the machine has too little memory for this"));
+  }
+  return 2;
+}
+
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
   const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
   set_repeat_command(joined(words));
   // A file that grows over its limit is an error to tell, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Where nobody is told of children, as some who start this have it, none could be waited for.
+  std::signal(SIGCHLD, SIG_DFL);
   hold_standard_streams();
   stdout_is_terminal();
   try {
-    return dispatch(words, registries);
-  } catch (const Error& error) {
-    print_error(error);
-    return 2;
-  } catch (const std::bad_alloc&) {
-    print_error(Error(ErrorKind::limit, "the machine has too little memory for this"));
-    return 2;
+    return run_telling([&] { return dispatch(words, registries); });
   } catch (const std::exception& error) {
     SP_UNREACHABLE("an exception that nobody expected: {}", error.what());
   }

@@ -53,12 +53,19 @@ double read_timeout(const std::string& text) {
   return to_seconds(*time);
 }
 
+std::optional<std::string> why_not(const Launcher& launcher, Viability viability) {
+  if (viability == Viability::known) return std::nullopt;
+  const auto* const processes = dynamic_cast<const OfProcesses*>(&launcher);
+  if (viability == Viability::asked_beside_others && processes != nullptr)
+    return processes->not_viable_beside_others();
+  return launcher.not_viable();
+}
+
 void check_backend(const std::string& name, const Registries& registries, Viability viability) {
   NearestName nearest(name);
   for (const auto& launcher : registries.backends) {
     if (launcher->name() == name) {
-      if (viability == Viability::known) return;
-      if (const auto reason = launcher->not_viable())
+      if (const auto reason = why_not(*launcher, viability))
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
       return;
     }
@@ -173,12 +180,15 @@ CrewOptions read_crew(const CrewRequest& request) {
     throw_bad_input("--hosts: the processes of this run have been started already");
   if (crew.place && request.input)
     throw_bad_input("run -: only the first of these processes has the standard input; give a file");
+  if (crew.host_file && request.input)
+    throw_bad_input("run -: other machines do not have this one's standard input; give a file");
   crew.join = request.seat.address;
   crew.process = request.seat.process;
   crew.number_here = request.seat.number_here;
   crew.flight = request.seat.flight;
   if (request.seat.works()) return crew;
   crew.input = request.input;
+  crew.passes_on = std::getenv("NCCL_DEBUG") != nullptr;
   crew.command = {this_program(), request.command};
   for (const std::string& word : request.words) crew.command.push_back(word);
   crew.command.push_back(std::string("--") + kJoinOption);

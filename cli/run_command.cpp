@@ -315,8 +315,7 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
                   const Seat& seat) {
   const auto began = std::chrono::steady_clock::now();
   use_libraries(registries, given);
-  RunOptions options =
-      read_run_options(given, registries, seat.works() ? Viability::known : Viability::asked);
+  RunOptions options = read_run_options(given, registries, seat.viability());
   const std::vector<ScenarioPath> paths = find_all(given);
   const Refusal refusal = seat.works() ? Refusal::thrown : Refusal::told;
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given), refusal);

@@ -164,9 +164,14 @@ int run_guest(const Invitation& invitation, const Seated& run) {
   seat.processes = invitation.processes;
   seat.number_here = invitation.number_here ? *invitation.number_here
                                             : number_on_this_machine(invitation.rendezvous);
-  const Kept kept = keep_guest(invitation.rendezvous, seat.process, kPatience);
-  seat.address = kept.address;
-  seat.flight = kept.flight;
+  try {
+    const Kept kept = keep_guest(invitation.rendezvous, seat.process, kPatience);
+    seat.address = kept.address;
+    seat.flight = kept.flight;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::bad_input) return 0;  // the first process says so
+    throw;
+  }
   return run_worker(seat, run);
 }
 
@@ -179,12 +184,7 @@ int run_leader(const Invitation& invitation, const Seated& run) {
   seat.number_here = invitation.number_here ? *invitation.number_here
                                             : number_on_this_machine(invitation.rendezvous);
   seat.place->await(seat.processes - 1);
-  int code = 2;
-  try {
-    code = run(seat);
-  } catch (const Error& error) {
-    print_error(error);
-  }
+  const int code = run_telling([&] { return run(seat); });
   if (seat.place->socket() >= 0) dismiss(*seat.place);
   return code;
 }

@@ -16,6 +16,7 @@ class MpiBackend : public Launcher, public OfProcesses {
     if (has_mpirun()) return std::nullopt;
     return "mpirun was not found; install openmpi-bin";
   }
+  std::optional<std::string> not_viable_beside_others() const override { return std::nullopt; }
   std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions&) override {
     throw Error(ErrorKind::unsupported, "the mpi backend runs nothing before it has processes");
@@ -27,7 +28,11 @@ class MpiBackend : public Launcher, public OfProcesses {
 class MpiCoordination : public MpiBackend {
  public:
   explicit MpiCoordination(const CrewOptions& options)
-      : coordinator_(options, options.place ? spawner({options}) : mpirun_starter(options)) {}
+      : beside_others_(options.place != nullptr),
+        coordinator_(options, beside_others_ ? spawner({options}) : mpirun_starter(options)) {}
+  std::optional<std::string> not_viable() const override {
+    return beside_others_ ? not_viable_beside_others() : MpiBackend::not_viable();
+  }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     faults_of(options);  // refused before anybody starts
     return coordinator_.start(options);
@@ -35,6 +40,7 @@ class MpiCoordination : public MpiBackend {
   Crew* crew() override { return &coordinator_; }
 
  private:
+  bool beside_others_;
   Coordinator coordinator_;
 };
 

@@ -47,7 +47,7 @@ class Mpirun : public Starter {
     drain();
     if (!status_) {
       int status = 0;
-      if (::waitpid(child_, &status, WNOHANG) != child_) return std::nullopt;
+      if (!has_ended(child_, &status)) return std::nullopt;
       status_ = status;
       drain();
     }
@@ -64,6 +64,8 @@ class Mpirun : public Starter {
     drain();
     return output_;
   }
+
+  void drain() override { read_output(pipe_, output_, options_.passes_on ? stderr : nullptr); }
 
   // First mpirun, which cleans up behind itself if it can; then whoever is left.
   void stop() override {
@@ -112,8 +114,6 @@ class Mpirun : public Starter {
     if (!options_.host_file) set("btl_vader_backing_directory", folder_->shared_path());
     return words;
   }
-
-  void drain() { read_output(pipe_, output_); }
 
   CrewOptions options_;
   std::unique_ptr<RunFolder> folder_;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdio>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,8 +23,10 @@ struct Child {
 };
 // `more` is added to this process's environment. Throws Error(io).
 Child start_child(const std::vector<std::string>& words, const Environment& more = {});
-// Takes what it has printed so far; only the last of it is kept.
-void read_output(int output, std::string& text);
+// Whether a child has ended, or is none any more, for once: it is asked no more.
+bool has_ended(pid_t child, int* status);
+// Takes what it has printed so far; only the last of it is kept. All of it goes to `also` at once.
+void read_output(int output, std::string& text, std::FILE* also = nullptr);
 // The first lines that say something, as one.
 std::string first_words(const std::string& output);
 

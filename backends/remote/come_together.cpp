@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <thread>
 #include <vector>
@@ -105,6 +106,7 @@ Entrance come_to(const std::string& text, std::chrono::seconds patience) {
       const std::string address = address_at(where);
       if (!address.empty()) return {address, go_to(address)};
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::bad_input) throw;  // who leads is refused it too
       why = error.message();
     }
     std::this_thread::sleep_for(kBetweenTries);
@@ -115,7 +117,10 @@ Entrance come_to(const std::string& text, std::chrono::seconds patience) {
 
 // The names are kept until this process ends.
 int number_on_this_machine(const std::string& text) {
-  const size_t word = std::hash<std::string>()(text);
+  Rendezvous where = parse(text);
+  if (where.kind == "file") where.place = std::filesystem::absolute(where.place).lexically_normal();
+  const size_t word =
+      std::hash<std::string>()(fmt::format("{}:{}:{}", where.kind, where.place, where.port));
   for (int number = 0; number < kMostHere; ++number) {
     const std::string name = fmt::format("shardproof-{}-{:x}-{}", ::getuid(), word, number);
     sockaddr_un address{};

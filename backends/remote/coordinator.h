@@ -24,7 +24,9 @@ class Starter {
   virtual void start(const std::string& address, int processes) = 0;
   // How the starter ended, in words that follow its name; nothing while it runs.
   virtual std::optional<std::string> ended() = 0;
-  // What the processes have printed so far.
+  // Takes what the processes have printed, for which they would wait in the end.
+  virtual void drain() = 0;
+  // What they have printed so far.
   virtual std::string output() = 0;
   // Ends whatever still runs, and waits until it is gone.
   virtual void stop() = 0;

@@ -28,15 +28,15 @@ std::vector<std::string> last_words(const std::string& output) {
 
 }  // namespace
 
-// Nothing has come from anybody, and somebody is in an exchange that does not end.
+// Nothing has come from anybody, nobody computes, and somebody is in an exchange that does not end.
+// (Who computes may have come to its end without a word.)
 void JudgingWorld::watch() {
   if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
   looked_ = Clock::now();
   if ((loss_ = crew_.find_loss())) return;
   if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
-  for (size_t i = 0; i < hosts_.size(); ++i)
-    if (crew_.members()[i].activity == Activity::computes && hosts_[i].under_way.empty())
-      moved_ = crew_.now();
+  for (const CrewMember& member : crew_.members())
+    if (member.activity == Activity::computes) moved_ = crew_.now();
   if (!crew_.waits_too_long(moved_)) return;
   for (size_t i = 0; i < hosts_.size(); ++i)
     if (!hosts_[i].under_way.empty()) {

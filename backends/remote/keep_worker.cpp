@@ -92,6 +92,7 @@ class Keeper {
       ::poll(&entry, 1, -1);
       pipe_->receive();
     }
+    ::close_range(3, ~0u, 0);  // such as the number on this machine: the next run may have it
     std::this_thread::sleep_for(kDismissal + std::chrono::seconds(1));
   }
 

@@ -29,6 +29,8 @@ class MessagePipe {
   std::optional<std::string> receive();
   bool closed() const { return closed_; }
   bool has_unsent();
+  // Sleeps until at most so many bytes wait to be sent, or the other end is gone.
+  void wait_until_sent(size_t but);
   int socket() const { return socket_; }
   // Sleeps until something may be received, or until that much time has passed.
   void wait(std::chrono::microseconds time);

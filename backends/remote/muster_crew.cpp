@@ -431,6 +431,7 @@ Loss Coordinator::lost(int process, std::string words) {
 }
 
 std::optional<Loss> Coordinator::find_loss() {
+  starter_->drain();
   hear_keepers();
   for (size_t i = 0; i < members_.size(); ++i) {
     const CrewMember& member = members_[i];

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kChunk = 1 << 18;
 constexpr size_t kFlushAt = 1 << 16;
+constexpr size_t kKept = 1 << 22;                 // of room for messages, when there is none
 constexpr uint64_t kLongest = uint64_t{1} << 40;  // of one message
 
 }  // namespace
@@ -38,6 +39,18 @@ void MessagePipe::flush() {
   write_some();
 }
 
+void MessagePipe::wait_until_sent(size_t but) {
+  const auto waits = [&] {
+    const std::lock_guard<std::mutex> lock(sending_);
+    write_some();
+    return unsent_.size() - sent_ > but;
+  };
+  while (waits()) {
+    pollfd entry{socket_, POLLOUT, 0};
+    ::poll(&entry, 1, -1);
+  }
+}
+
 bool MessagePipe::has_unsent() {
   const std::lock_guard<std::mutex> lock(sending_);
   return !unsent_.empty();
@@ -56,12 +69,14 @@ void MessagePipe::write_some() {
   if (sent_ < unsent_.size() - sent_) return;
   unsent_.erase(0, sent_);
   sent_ = 0;
+  if (unsent_.empty() && unsent_.capacity() > kKept) unsent_.shrink_to_fit();
 }
 
 void MessagePipe::read_more() {
   if (taken_ > kChunk || taken_ == received_.size()) {
     received_.erase(0, taken_);
     taken_ = 0;
+    if (received_.empty() && received_.capacity() > kKept) received_.shrink_to_fit();
   }
   while (!closed_) {
     const ssize_t n = ::recv(socket_, chunk_.get(), kChunk, MSG_DONTWAIT);

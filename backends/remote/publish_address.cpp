@@ -59,7 +59,9 @@ std::string published_at(const std::string& path) {
 
 void MeetingPlace::publish(const std::string& path) {
   if (const std::string before = published_at(path); !before.empty()) {
-    if (somebody_is_at(before)) fail(path, "another run meets there");
+    // Another run may have replaced it meanwhile.
+    if (somebody_is_at(before) || published_at(path) != before)
+      fail(path, "another run meets there");
     ::unlink(path.c_str());
   }
   const std::string beside = fmt::format("{}.{}.part", path, ::getpid());

@@ -45,6 +45,7 @@ class Spawner : public Starter {
   // The first that failed; or that all have ended.
   std::optional<std::string> ended() override {
     if (children_.empty()) return "they are not there";
+    drain();
     bool all = true;
     for (size_t i = 0; i < children_.size(); ++i) {
       const std::optional<int>& status = look_after(children_[i]);
@@ -64,6 +65,11 @@ class Spawner : public Starter {
   std::string output() override {
     drain();
     return output_;
+  }
+
+  void drain() override {
+    std::FILE* const also = options_.crew.passes_on ? stderr : nullptr;
+    for (const Started& one : children_) read_output(one.child.output, output_, also);
   }
 
   // They know by now that nobody waits for them; whoever does not end is ended.
@@ -90,17 +96,13 @@ class Spawner : public Starter {
 
   static const std::optional<int>& look_after(Started& one) {
     int status = 0;
-    if (!one.status && ::waitpid(one.child.pid, &status, WNOHANG) == one.child.pid)
-      one.status = status;
+    if (!one.status && has_ended(one.child.pid, &status)) one.status = status;
     return one.status;
   }
   bool all_ended() {
     bool all = true;
     for (Started& one : children_) all = look_after(one).has_value() && all;
     return all;
-  }
-  void drain() {
-    for (const Started& one : children_) read_output(one.child.output, output_);
   }
 
   SpawnOptions options_;

@@ -26,11 +26,11 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-// Of a process that may end at any moment.
+// Of a process that may end at any moment: each ends with a zero, and one stands before the first.
 std::string words_of(pid_t pid) {
   const int file = ::open(fmt::format("/proc/{}/cmdline", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
-  std::string words;
+  std::string words(1, '\0');
   char chunk[4096];
   for (ssize_t n; (n = ::read(file, chunk, sizeof(chunk))) > 0;)
     words.append(chunk, static_cast<size_t>(n));
@@ -41,12 +41,13 @@ std::string words_of(pid_t pid) {
 // Processes of this machine that were started with that word.
 std::vector<pid_t> started_with(const std::string& word) {
   std::vector<pid_t> found;
+  const std::string whole = '\0' + word + '\0';
   std::error_code ignored;
   for (std::filesystem::directory_iterator at("/proc", ignored), end; at != end;
        at.increment(ignored)) {
     const pid_t pid = std::atoi(at->path().filename().c_str());
     if (pid <= 0 || pid == ::getpid()) continue;
-    if (words_of(pid).find(word) != std::string::npos) found.push_back(pid);
+    if (words_of(pid).find(whole) != std::string::npos) found.push_back(pid);
   }
   return found;
 }
@@ -80,10 +81,17 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
   return {child, ends[0]};
 }
 
-void read_output(int output, std::string& text) {
+bool has_ended(pid_t child, int* status) {
+  const pid_t ended = ::waitpid(child, status, WNOHANG);
+  return ended == child || (ended < 0 && errno == ECHILD);
+}
+
+void read_output(int output, std::string& text, std::FILE* also) {
   char chunk[4096];
-  for (ssize_t n; (n = ::read(output, chunk, sizeof(chunk))) > 0;)
+  for (ssize_t n; (n = ::read(output, chunk, sizeof(chunk))) > 0;) {
     text.append(chunk, static_cast<size_t>(n));
+    if (also != nullptr) std::fwrite(chunk, 1, static_cast<size_t>(n), also);
+  }
   if (text.size() > 2 * kKeptOutput) text.erase(0, text.size() - kKeptOutput);
 }
 

@@ -18,6 +18,7 @@ constexpr int kSubmitsPerPump = 16;
 // Between two tests of an exchange; the longer nothing has moved, the longer.
 constexpr microseconds kShortPause{10}, kLongPause{1000};
 constexpr int kPausesInAWait = 128;
+constexpr size_t kMostUnsent = size_t{1} << 26;  // bytes of values
 // So long a device is asked without a pause.
 constexpr std::chrono::milliseconds kEager{5};
 
@@ -65,7 +66,9 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
   for (size_t i = 0; i < device_times_.size(); ++i) {
     const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
     const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
-    if (device != nullptr) device->while_waiting([this](auto waited) { wait_on_device(waited); });
+    if (device != nullptr)
+      device->while_waiting([this](auto waited) { wait_on_device(waited); },
+                            [this] { link_.is_about(Activity::computes); });
     if (measures_) device_times_[i].start(device, now());
   }
   link_.is_about(Activity::computes);
@@ -134,6 +137,7 @@ Duration WorkerWorld::now() const {
 
 void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
+  link_.is_about(Activity::computes);
   launched_.enter(place);
   if (work.body && measures_)
     times_at(door(place.cohort).endpoint_).watch(ticket, work.body);
@@ -303,9 +307,11 @@ void WorkerWorld::end_order(const std::vector<Place>& places) {
   link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
 }
 
+// Whatever an exchange does that does not come to its end, it waits: only work computes.
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
   for (;;) {
+    link_.is_about(Activity::waits);
     if (!moving_.empty()) {
       if (!has_moved()) return moved;
       finish_moving();
@@ -331,6 +337,7 @@ void WorkerWorld::pump_now_and_then() {
   link_.pipe().flush();
   pump(kAtOnce);
   look_at_device();
+  link_.is_about(Activity::computes);
 }
 
 void WorkerWorld::tell(Announce kind) {
@@ -346,7 +353,6 @@ void WorkerWorld::tell(Announce kind) {
 // until here goes as one: the coordinator is woken once for it.
 void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
   link_.pipe().flush();
-  link_.is_about(Activity::waits);
   microseconds pause = kPatience;
   if (!at_rest()) {
     const auto now = Clock::now();
@@ -438,6 +444,7 @@ void WorkerWorld::come_behind_landings(const CallPart& part) {
 // --- the end
 // --------------------------------------------------------------------------------------
 
+// The coordinator compares them one after another, and a program may make them faster.
 void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& contents) {
   WireWriter message;
   message.add(
@@ -445,6 +452,7 @@ void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& co
   message.add(value);
   write_tensor(message, contents);
   announce(message);
+  link_.pipe().wait_until_sent(kMostUnsent);
 }
 
 void WorkerWorld::publish(const std::vector<Record>& measured) {

@@ -59,7 +59,7 @@ LoadOptions read_loading_options(const boost::program_options::variables_map& gi
 // Of --max-bytes; 0 when it is not given.
 int64_t read_max_bytes(const boost::program_options::variables_map& given);
 // "local,mpi": each once, known, and viable unless that has been asked already.
-enum class Viability : uint8_t { asked, known };
+enum class Viability : uint8_t { asked, asked_beside_others, known };
 std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
                                        Viability viability);
 
@@ -80,6 +80,8 @@ void write_report(const boost::program_options::variables_map& given, const char
 // Standard output; Error(io) when it cannot be written.
 void print_out(std::string_view text);
 void print_error(const Error& error);  // at most six lines
+// The exit code of what is run. What it throws is printed, and 2.
+int run_telling(const std::function<int()>& run);
 bool stdout_is_terminal();
 
 }  // namespace shardproof

@@ -24,6 +24,10 @@ struct Seat {
   std::string address;                  // of the process that leads: this one is a worker
   FlightPage* flight = nullptr;         // where a worker writes down how far it has come
   bool works() const { return !address.empty(); }
+  Viability viability() const {  // what is to be asked of backends from here
+    if (works()) return Viability::known;
+    return place ? Viability::asked_beside_others : Viability::asked;
+  }
 };
 
 // Options that say where this process sits: --process, --rendezvous, and kJoinOption.

@@ -103,6 +103,7 @@ TEST_F(Join, ProcessesOfSrunKnowEachOtherByTheirJob) {
       "SLURM_PROCID=$R SLURM_NTASKS=$N SLURM_LOCALID=$R SLURM_JOB_ID=" + std::to_string(getpid()) +
       " SLURM_STEP_ID=3 SLURM_STEP_NUM_NODES=";
   expect_clean(played(srun + "1 exec \"$@\""));
+  expect_clean(played(srun + "1 exec env PATH=/nowhere \"$@\""));  // an mpirun is not needed
   expect_refused(played(srun + "2 exec \"$@\""), "srun has started 3 processes");
   expect_clean(played(srun + "2 exec \"$@\"", "--rendezvous file:" + path("meet")));
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_crew.h"
 
 namespace shardproof {
@@ -73,6 +74,27 @@ TEST_F(MpiTrouble, NobodyWaitsForAHelperThatIsStopped) {
   EXPECT_EQ(run.code(), 1) << run.text();
   EXPECT_TRUE(run.all_gone());
   EXPECT_FALSE(files_are_there());
+}
+
+// Who is through with an exchange says so when it waits the next time, and computes until then.
+TEST_F(MpiTrouble, WhoComputesForLongerThanTheTimeoutIsNotMissing) {
+  const std::string slow = folder_.write("slow.json", R"json({
+    "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [1000, 1000], "fill": "zeros"}},
+    "ranks": {"all": ["y = all_reduce(x, sum)", "for i in range(48):", "  y = y @ y"]}})json");
+  const auto began = std::chrono::steady_clock::now();
+  const Ran ran = tool("run " + slow + " --backend mpi --processes 2 --timeout 600ms");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_GT(std::chrono::steady_clock::now() - began, milliseconds(1200)) << "compute for longer";
+}
+
+// As the shell's trap, and some daemons, leave it to what they start.
+TEST_F(MpiTrouble, WhoIsStartedWithoutWordOfItsChildrenHearsOfThem) {
+  const std::string file = folder_.write("small.json", R"json({
+    "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
+    "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
+  const Ran ran = shell("trap '' CHLD; timeout 60 '" SHARDPROOF_PROGRAM "' run " + file +
+                        " --backend mpi --processes 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
 TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
