@@ -59,18 +59,31 @@ void Coordinator::open_windows(int64_t bytes) {
   for (int process = 0; process < processes(); ++process) send(process, message);
 }
 
-// One place in all windows for each slot of each rank, so that what a process keeps of it until it
-// is gone has that place too. What is put is taken out where it lands: a world begins anew.
+// Nobody asks the target before a put lands, so it has a place of its own until the target has
+// taken it out, whatever slot it is for. Places are the same in all windows, and go round.
 int64_t JudgingWorld::window_offset(const GateEvent& event) {
   constexpr int64_t kWindowBytes = int64_t{8} << 20, kAlignment = 256;
   crew_.open_windows(kWindowBytes);
-  Slot& slot = slots_[{event.target, event.collective.slot}];
-  if (slot.bytes < event.bytes) {
-    if (window_used_ + event.bytes > kWindowBytes) return -1;
-    slot = {window_used_, event.bytes};
-    window_used_ += (event.bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  return event.bytes == 0 ? -1 : slot.offset;
+  if (event.bytes == 0) return -1;
+  const auto is_taken_out = [this](const Landing& landing) {
+    return crew_.members()[static_cast<size_t>(landing.process)].executed >= landing.order;
+  };
+  while (!landings_.empty() && is_taken_out(landings_.front())) landings_.pop_front();
+  const int64_t bytes = (event.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t at = free_place(bytes, kWindowBytes);
+  if (at < 0) return -1;
+  const int process = blocks_.process_of(event.target);
+  landings_.push_back({at, at + bytes, process, hosts_[static_cast<size_t>(process)].sent + 1});
+  return at;
+}
+
+// Behind the newest one, or at the start when there is no room behind it; -1: there is none.
+int64_t JudgingWorld::free_place(int64_t bytes, int64_t all) const {
+  if (landings_.empty()) return bytes <= all ? 0 : -1;
+  const int64_t first = landings_.front().offset, next = landings_.back().end;
+  if (next <= first) return next + bytes <= first ? next : -1;
+  if (next + bytes <= all) return next;
+  return bytes <= first ? 0 : -1;
 }
 
 void WorkerWorld::open_window(WireReader& in) {

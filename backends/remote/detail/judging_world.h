@@ -68,6 +68,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   void form_teams(const GateEvent& event);
   // Where in its target's window a put goes; -1: there is no room.
   int64_t window_offset(const GateEvent& event);
+  int64_t free_place(int64_t bytes, int64_t all) const;
   // What each process that is in it is told.
   using Orders = std::map<int, WireWriter>;
   Orders orders_of(const GateEvent& event);
@@ -99,11 +100,12 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::vector<Record> measured_;
   std::vector<std::pair<int, Conclusion>> conclusions_;
   int64_t numbers_ = 0;
-  struct Slot {
-    int64_t offset = 0, bytes = 0;
+  struct Landing {
+    int64_t offset, end;
+    int process;    // where it lands
+    int64_t order;  // of those it has been sent
   };
-  std::map<std::pair<int32_t, int64_t>, Slot> slots_;  // by rank and number
-  int64_t window_used_ = 0;
+  std::deque<Landing> landings_;  // that are under way
   std::optional<Loss> loss_;
   Clock::time_point moved_ = crew_.now(), looked_ = Clock::now();
   bool closed_ = false;
