@@ -44,7 +44,9 @@ class Device final : public DeviceMemory {
   int64_t record();  // in the current stream
   void wait(int64_t event);
   bool reached(int64_t event);
-  void start_clock();                            // when all that was asked for is done
+  // When all that was asked for is done. What times are measured from is renewed after so long:
+  // CUDA's are floats of milliseconds.
+  void start_clock(std::chrono::nanoseconds renewed_after = std::chrono::seconds(4));
   DeviceSpan between(int64_t from, int64_t to);  // both reached
   void forget(int64_t event);
   void synchronize();  // all streams
@@ -52,9 +54,12 @@ class Device final : public DeviceMemory {
   // all streams have run dry.
   void give_back();
   // Looks around while the host waits for a stream, which may take as long as others like; it is
-  // told for how long that has been.
+  // told for how long that has been. When it has looked, and waits no more, `behind` is called.
   using Look = std::function<void(std::chrono::nanoseconds)>;
-  void while_waiting(Look look) { look_ = std::move(look); }
+  void while_waiting(Look look, std::function<void()> behind = {}) {
+    look_ = std::move(look);
+    behind_waiting_ = std::move(behind);
+  }
 
   std::byte* allocate(int64_t bytes) override;
   void release(std::byte* memory, int64_t bytes) noexcept override;
@@ -70,13 +75,19 @@ class Device final : public DeviceMemory {
     void* handle = nullptr;
     int64_t asked = 0;
   };
+  struct Event {
+    void* handle;
+    size_t epoch;   // the last one when it was recorded
+    double at = 0;  // of an epoch: milliseconds since the clock was started
+  };
   void check(int status, std::string_view doing) const;
   OneStream& stream_numbered(int stream);
   void* ask();  // the current stream, for something
   std::byte* allocate_in(void* stream, int64_t bytes);
   int try_to_allocate(void** memory, int64_t bytes, void* stream);
   void* new_event();
-  void* event(int64_t number) const;
+  const Event& event(int64_t number) const;
+  void renew_clock();
   void come_behind(void* stream, int other);
   void finish(void* stream);
 
@@ -88,13 +99,16 @@ class Device final : public DeviceMemory {
   OneStream* current_stream_ = nullptr;
   void* release_stream_ = nullptr;  // for memory that several streams have used
   void* upload_stream_ = nullptr;
-  void* join_event_ = nullptr;
-  void* finish_event_ = nullptr;
+  void *join_event_ = nullptr, *finish_event_ = nullptr;
   Look look_;
-  std::map<int64_t, void*> events_;
+  std::function<void()> behind_waiting_;
+  std::map<int64_t, Event> events_;
   std::vector<void*> idle_events_;
   int64_t last_event_ = 0, launches_ = 0;
-  void* clock_event_ = nullptr;
+  std::vector<Event> epochs_;
+  void* next_epoch_ = nullptr;  // recorded, and maybe not reached
+  std::chrono::steady_clock::time_point renewed_;
+  std::chrono::nanoseconds renewed_after_{};
   std::shared_ptr<Gemm> gemm_;
 };
 

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <utility>
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/error.h"
@@ -21,11 +22,12 @@ Device::~Device() {
       api_.synchronize_stream(stream);
       api_.drop_stream(stream);
     }
-  for (const auto& [number, event] : events_) api_.drop_event(event);
+  for (const auto& [number, event] : events_) api_.drop_event(event.handle);
+  for (const Event& epoch : epochs_) api_.drop_event(epoch.handle);
+  if (next_epoch_ != nullptr) api_.drop_event(next_epoch_);
   for (void* event : idle_events_) api_.drop_event(event);
   api_.drop_event(join_event_);
   if (finish_event_ != nullptr) api_.drop_event(finish_event_);
-  if (clock_event_ != nullptr) api_.drop_event(clock_event_);
   for (const auto& [number, stream] : streams_) api_.drop_stream(stream.handle);
 }
 
@@ -83,46 +85,72 @@ void* Device::new_event() {
   return event;
 }
 
-void* Device::event(int64_t number) const {
+const Device::Event& Device::event(int64_t number) const {
   const auto found = events_.find(number);
   SP_CHECK(found != events_.end(), "no event {}", number);
   return found->second;
 }
 
 int64_t Device::record() {
+  renew_clock();
   void* event = new_event();
-  events_.emplace(++last_event_, event);
+  events_.emplace(++last_event_, Event{event, epochs_.empty() ? 0 : epochs_.size() - 1});
   check(api_.record_event(event, current_stream_->handle), "recording an event");
   return last_event_;
 }
 
 void Device::wait(int64_t number) {
-  check(api_.wait_event(ask(), event(number)), "waiting for an event");
+  check(api_.wait_event(ask(), event(number).handle), "waiting for an event");
 }
 
 bool Device::reached(int64_t number) {
   bool reached = false;
-  check(api_.query_event(event(number), &reached), "the work before an event");
+  check(api_.query_event(event(number).handle, &reached), "the work before an event");
   return reached;
 }
 
-void Device::start_clock() {
+void Device::start_clock(std::chrono::nanoseconds renewed_after) {
   synchronize();
-  if (clock_event_ == nullptr) clock_event_ = new_event();
-  check(api_.record_event(clock_event_, current_stream_->handle), "recording an event");
+  for (const Event& epoch : epochs_) idle_events_.push_back(epoch.handle);
+  if (next_epoch_ != nullptr) idle_events_.push_back(std::exchange(next_epoch_, nullptr));
+  for (auto& [number, event] : events_) event.epoch = 0;
+  epochs_ = {{new_event(), 0}};
+  renewed_ = std::chrono::steady_clock::now();
+  renewed_after_ = renewed_after;
+  check(api_.record_event(epochs_[0].handle, current_stream_->handle), "recording an event");
   check(api_.synchronize_stream(current_stream_->handle), "starting the clock");
 }
 
+// What is recorded from here on is measured from an event that has been reached before.
+void Device::renew_clock() {
+  const auto now = std::chrono::steady_clock::now();
+  if (epochs_.empty() || (next_epoch_ == nullptr && now < renewed_ + renewed_after_)) return;
+  if (next_epoch_ == nullptr) {
+    next_epoch_ = new_event();
+    renewed_ = now;
+    return check(api_.record_event(next_epoch_, current_stream_->handle), "recording an event");
+  }
+  bool reached = false;
+  float since = 0;
+  check(api_.query_event(next_epoch_, &reached), "the work before an event");
+  if (!reached) return;
+  check(api_.elapsed(&since, epochs_.back().handle, next_epoch_), "asking for a time");
+  const double at = epochs_.back().at + static_cast<double>(since);
+  epochs_.push_back({std::exchange(next_epoch_, nullptr), epochs_.size(), at});
+}
+
 DeviceSpan Device::between(int64_t from, int64_t to) {
-  SP_CHECK(clock_event_ != nullptr, "the clock of GPU {} was not started", ordinal_);
+  SP_CHECK(!epochs_.empty(), "the clock of GPU {} was not started", ordinal_);
+  const Event& first = event(from);
+  const Event& epoch = epochs_[first.epoch];
   float before = 0, within = 0;
-  check(api_.elapsed(&before, clock_event_, event(from)), "asking for a time");
-  check(api_.elapsed(&within, event(from), event(to)), "asking for a time");
-  return {static_cast<double>(before) * 1000, static_cast<double>(within) * 1000};
+  check(api_.elapsed(&before, epoch.handle, first.handle), "asking for a time");
+  check(api_.elapsed(&within, first.handle, event(to).handle), "asking for a time");
+  return {(epoch.at + static_cast<double>(before)) * 1000, static_cast<double>(within) * 1000};
 }
 
 void Device::forget(int64_t number) {
-  idle_events_.push_back(event(number));
+  idle_events_.push_back(event(number).handle);
   events_.erase(number);
 }
 
@@ -141,11 +169,15 @@ void Device::finish(void* stream) {
   if (finish_event_ == nullptr) finish_event_ = new_event();
   check(api_.record_event(finish_event_, stream), "recording an event");
   const auto began = std::chrono::steady_clock::now();
-  for (bool reached = false;;) {
+  const auto has_reached = [this] {
+    bool reached = false;
     check(api_.query_event(finish_event_, &reached), "the work of a stream");
-    if (reached) return;
-    look_(std::chrono::steady_clock::now() - began);
-  }
+    return reached;
+  };
+  if (has_reached()) return;
+  do look_(std::chrono::steady_clock::now() - began);
+  while (!has_reached());
+  if (behind_waiting_) behind_waiting_();
 }
 
 void Device::come_behind(void* stream, int other) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "shardproof/backends/nccl/detail/nccl_calls.h"
+#include "shardproof/backends/nccl/detail/nccl_group.h"
 #include "shardproof/backends/nccl/detail/nccl_types.h"
 #include "shardproof/backends/nccl/detail/put_window.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
@@ -288,18 +289,18 @@ int Exchanges::issue(const UnderWay& it) {
 // Calls of one group may be in several streams: NCCL starts them when all of these have come to
 // them, and holds all of them until they have ended.
 int Exchanges::issue_all() {
-  const NcclApi& api = session_->api();
   for (UnderWay& it : under_way_) {
     it.gpu->device->use(it.exchange.stream);
     it.place.stream = it.gpu->device->native_stream();
   }
   if (under_way_.size() == 1) return issue(under_way_.front());
-  int code = api.group_start();
+  NcclGroup group(session_->api());
+  int code = nccl::kSuccess;
   for (const UnderWay& it : under_way_) {
     const int said = issue(it);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
   }
-  const int end = api.group_end();
+  const int end = group.end();
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 
@@ -430,12 +431,12 @@ std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
            comms.size());
   NcclSimulation simulation;
   int code = nccl::kSuccess;
-  api.group_start();
+  NcclGroup group(api, [&] { return api.group_simulate_end(&simulation); });
   for (size_t i = 0; i < parts.size() && code == nccl::kSuccess; ++i) {
     NcclStream const stream = gpu(parts[i].self).device->native_stream();
     code = issue_exchange(api, parts[i], {comms[i], stream, index_in(team, parts[i].self)});
   }
-  const int end = api.group_simulate_end(&simulation);
+  const int end = group.end();
   if (code != nccl::kSuccess || end != nccl::kSuccess || simulation.microseconds < 0)
     return std::nullopt;
   return simulation.microseconds;

@@ -1,6 +1,7 @@
 // One exchange on device memory as calls of NCCL.
 #include "shardproof/backends/nccl/detail/nccl_calls.h"
 
+#include "shardproof/backends/nccl/detail/nccl_group.h"
 #include "shardproof/backends/nccl/detail/nccl_types.h"
 #include "shardproof/localtensor/error.h"
 
@@ -64,9 +65,9 @@ class Calls {
 
   template <typename Issue>
   int in_group(Issue issue) {
-    api_.group_start();
+    NcclGroup group(api_);
     const int code = issue();
-    const int end = api_.group_end();
+    const int end = group.end();
     return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
   }
 

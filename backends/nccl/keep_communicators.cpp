@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
+#include "shardproof/backends/nccl/detail/nccl_group.h"
 #include "shardproof/backends/nccl/detail/nccl_session.h"
 #include "shardproof/localtensor/error.h"
 
@@ -19,6 +21,11 @@ NcclConfig config_of(int blocking) {
 }
 constexpr int kWaits = 1, kGoesOn = 0;
 
+// Of what puts wait for.
+constexpr std::chrono::seconds kPatience{15};
+constexpr const char* kNoEnd = "what was asked for has not ended in 15 s";
+constexpr const char* kLost = "a process is lost";
+
 // What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
 // a system error or an internal one just as well, by where NCCL meets it.
 bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
@@ -30,15 +37,15 @@ std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(a
 // One for each of these ranks here, in a group when they are several.
 template <typename Ask>
 int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
-  const bool grouped = ranks.size() > 1;
-  if (grouped) api_.group_start();
+  std::optional<NcclGroup> group;
+  if (ranks.size() > 1) group.emplace(api_);
   int code = nccl::kSuccess;
   for (size_t i = 0; i < ranks.size(); ++i) {
     select(ranks[i]);
     const int said = ask(i);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
   }
-  const int end = grouped ? api_.group_end() : code;
+  const int end = group ? group->end() : code;
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 
@@ -195,9 +202,26 @@ NcclComm NcclSession::to_put() {
   NcclComm comm = nullptr;
   const NcclComm parent = world(rank());
   const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
-  if (!comes_ready(parent, code) || !comes_ready(comm, nccl::kSuccess)) return nullptr;
+  if (!comes_ready(parent, code)) return nullptr;
   const std::lock_guard<std::mutex> lock(aborting_);
   return one_sided_ = comm;
+}
+
+// Peers may have given up on it already, and then never do their part.
+std::string NcclSession::await_putting(int code) {
+  const Clock::time_point limit = Clock::now() + kPatience;
+  while (code == nccl::kSuccess || code == nccl::kInProgress) {
+    {
+      const std::lock_guard<std::mutex> lock(aborting_);
+      if (!aborted_) code = state_of(one_sided_);
+    }
+    if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kLost;
+    if (code == nccl::kSuccess) return {};
+    if (Clock::now() > limit) return kNoEnd;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  const char* const detail = api_.last_error(nullptr);
+  return detail == nullptr || *detail == 0 ? api_.error_text(code) : detail;
 }
 
 void NcclSession::give_up_putting() noexcept {
@@ -231,7 +255,7 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
 NcclSession::State NcclSession::look_at_all() {
   std::vector<NcclComm> comms = worlds_;
   for (const auto& [team, comm] : teams_) comms.push_back(comm);
-  if (one_sided_ != nullptr) comms.push_back(one_sided_);
+  if (relies_on_putting_) comms.push_back(one_sided_);
   return look_at(comms, nccl::kSuccess);
 }
 

@@ -19,6 +19,10 @@ static_assert(
     static_cast<int>(nccl::i64) == ncclInt64 && static_cast<int>(nccl::u64) == ncclUint64 &&
     static_cast<int>(nccl::f16) == ncclFloat16 && static_cast<int>(nccl::f32) == ncclFloat32 &&
     static_cast<int>(nccl::f64) == ncclFloat64 && static_cast<int>(nccl::bf16) == ncclBfloat16);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 24, 0)
+static_assert(static_cast<int>(nccl::f8e4m3) == ncclFloat8e4m3 &&
+              static_cast<int>(nccl::f8e5m2) == ncclFloat8e5m2);
+#endif
 static_assert(static_cast<int>(nccl::sum) == ncclSum && static_cast<int>(nccl::prod) == ncclProd &&
               static_cast<int>(nccl::max) == ncclMax && static_cast<int>(nccl::min) == ncclMin &&
               static_cast<int>(nccl::avg) == ncclAvg && static_cast<int>(nccl::kOps) == ncclNumOps);
@@ -71,8 +75,21 @@ static_assert(kMatch<decltype(NcclApi::op_destroy), decltype(&ncclRedOpDestroy)>
 static_assert(kMatch<decltype(NcclApi::group_simulate_end), decltype(&ncclGroupSimulateEnd)>);
 static_assert(kMatch<decltype(NcclApi::mem_alloc), decltype(&ncclMemAlloc)>);
 static_assert(kMatch<decltype(NcclApi::mem_free), decltype(&ncclMemFree)>);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 3)
+static_assert(nccl::kSymmetric == NCCL_WIN_COLL_SYMMETRIC);
 static_assert(kMatch<decltype(NcclApi::window_register), decltype(&ncclCommWindowRegister)>);
 static_assert(kMatch<decltype(NcclApi::window_deregister), decltype(&ncclCommWindowDeregister)>);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 2)
+static_assert(kMatch<decltype(NcclApi::put_signal), decltype(&ncclPutSignal)>);
+static_assert(kMatch<decltype(NcclApi::signal), decltype(&ncclSignal)>);
+static_assert(kMatch<decltype(NcclApi::wait_signal), decltype(&ncclWaitSignal)>);
+static_assert(sizeof(NcclSignals) == sizeof(ncclWaitSignalDesc_t) &&
+              offsetof(NcclSignals, count) == offsetof(ncclWaitSignalDesc_t, opCnt) &&
+              offsetof(NcclSignals, peer) == offsetof(ncclWaitSignalDesc_t, peer) &&
+              offsetof(NcclSignals, index) == offsetof(ncclWaitSignalDesc_t, sigIdx) &&
+              offsetof(NcclSignals, context) == offsetof(ncclWaitSignalDesc_t, ctx));
+#endif
 
 }  // namespace
 }  // namespace shardproof

@@ -1,5 +1,3 @@
-#include <cstdlib>
-
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/library_choice.h"
 #include "shardproof/backends/nccl.h"
@@ -25,6 +23,7 @@ class NcclBackend : public Launcher, public OfProcesses {
     }
     return std::nullopt;
   }
+  std::optional<std::string> not_viable_beside_others() const override { return not_viable(); }
   std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
   std::optional<std::string> refuses_device() const override {
     return "each of its ranks has a GPU of its own, and computes there";
@@ -107,8 +106,7 @@ NcclMachine machine_of(const NcclParts& parts, int first_gpu) {
 // Before NCCL reads its environment: who started this process may know nothing of it.
 int first_gpu_of(const NcclParts& parts, const CrewOptions& options) {
   const GpuSharing sharing = gpu_sharing(options, parts.load(parts.places).version);
-  for (const auto& [name, value] : nccl_environment(options, sharing, options.process))
-    ::setenv(name.c_str(), value.c_str(), 1);
+  set_nccl_environment(options, sharing);
   return first_own_gpu(options, gpu_count(parts.cuda));
 }
 

@@ -1,5 +1,7 @@
 #include <sched.h>
 
+#include <string>
+
 #include "shardproof/backends/nccl/detail/put_window.h"
 #include "shardproof/localtensor/error.h"
 
@@ -10,10 +12,13 @@ namespace {
 constexpr int kSignal = 0, kContext = 0;
 constexpr unsigned kFlags = 0;
 
-bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
+constexpr int kWordsStream = -2;  // of the device, beside that of the window
+constexpr int64_t kWords = 256;   // of one process
+constexpr const char* kLost = "a process is lost";
 
 }  // namespace
 
+// The last step ends only where all have taken the one before it.
 PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64_t bytes)
     : session_(session), device_(std::move(device)), bytes_(bytes) {
   const NcclApi& api = session_.api();
@@ -22,9 +27,15 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     trouble_ = nccl_name(api) + " has no ncclPutSignal";
     return;
   }
-  comm_ = session_.to_put();
-  if (comm_ != nullptr && open() && try_signals()) return;
-  if (session_.is_aborted()) trouble_ = session_.trouble();
+  for (const auto step : {&PutWindow::split_off, &PutWindow::take_memory, &PutWindow::register_it,
+                          &PutWindow::signal_next, &PutWindow::await_signal}) {
+    (this->*step)();
+    if (!all_are_well()) break;
+  }
+  if (trouble_.empty()) {
+    session_.rely_on_putting();
+    return;
+  }
   close();
   session_.give_up_putting();
   comm_ = nullptr;
@@ -42,54 +53,93 @@ void PutWindow::close() noexcept {
   memory_ = nullptr;
 }
 
-bool PutWindow::open() {
+void PutWindow::split_off() {
+  comm_ = session_.to_put();
+  await(nccl::kSuccess);
+}
+
+void PutWindow::take_memory() {
   const NcclApi& api = session_.api();
   device_->native_stream();  // the device is this thread's
   if (const int code = api.mem_alloc(&memory_, static_cast<size_t>(2 * bytes_));
       code != nccl::kSuccess)
-    throw Error(ErrorKind::limit,
-                fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code)));
-  const int code = api.window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
-                                       nccl::kSymmetric);
-  if (await(code) && window_ != nullptr) return true;
-  // It succeeds without a window where peers do not reach each other's memory.
-  if (trouble_.empty()) trouble_ = "the GPUs have no symmetric memory";
-  return false;
+    trouble_ = fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code));
 }
 
-// Whether NCCL puts here it says only when asked to; what it refuses, it refuses on all ranks.
-bool PutWindow::try_signals() {
-  const NcclApi& api = session_.api();
-  const int ranks = session_.ranks(), rank = session_.rank();
-  NcclStream const stream = device_->native_stream();
-  if (!await(api.signal((rank + 1) % ranks, kSignal, kContext, kFlags, comm_, stream)))
-    return false;
-  NcclSignals from_previous{1, (rank + ranks - 1) % ranks, kSignal, kContext};
-  if (!await(api.wait_signal(1, &from_previous, comm_, stream))) return false;
+void PutWindow::register_it() {
+  await(session_.api().window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
+                                       nccl::kSymmetric));
+  // It succeeds without a window where peers do not reach each other's memory.
+  if (trouble_.empty() && window_ == nullptr) trouble_ = "the GPUs have no symmetric memory";
+}
+
+// Whether NCCL puts here it says only when asked to.
+void PutWindow::signal_next() {
+  await(session_.api().signal((session_.rank() + 1) % session_.ranks(), kSignal, kContext, kFlags,
+                              comm_, device_->native_stream()));
+}
+
+void PutWindow::await_signal() {
+  const int ranks = session_.ranks(), previous = (session_.rank() + ranks - 1) % ranks;
+  NcclSignals from_previous{1, previous, kSignal, kContext};
+  await(session_.api().wait_signal(1, &from_previous, comm_, device_->native_stream()));
   const int64_t landed = device_->record();
-  while (!device_->reached(landed)) {
-    if (!await(nccl::kSuccess)) return false;
+  while (trouble_.empty() && !device_->reached(landed)) {
+    await(nccl::kSuccess);
     ::sched_yield();
   }
   device_->forget(landed);
-  return true;
 }
 
-bool PutWindow::await(int code) {
-  const NcclApi& api = session_.api();
-  if (is_refusal(code)) {
-    const char* const why = api.last_error(nullptr);
-    trouble_ = why != nullptr && *why != 0 ? why : api.error_text(code);
+void PutWindow::await(int code) {
+  trouble_ = comm_ == nullptr ? kLost : session_.await_putting(code);
+}
+
+// What was asked of the current stream; else a peer is lost.
+bool PutWindow::ends(NcclComm comm, int code) {
+  NcclSession::State state = session_.look_at({comm}, code);
+  while (state == NcclSession::State::under_way) {
+    ::sched_yield();
+    state = session_.look_at({comm}, nccl::kSuccess);
+  }
+  if (state == NcclSession::State::lost) return false;
+  const int64_t end = device_->record();
+  while (!device_->reached(end) && state != NcclSession::State::lost) {
+    ::sched_yield();
+    state = session_.look_at({comm}, nccl::kSuccess);
+  }
+  device_->forget(end);
+  return state != NcclSession::State::lost;
+}
+
+// Over the communicator of all processes, in a stream that waits for no signal: everybody tells
+// everybody, and the words of the first that has any are those of all. What may have failed in one
+// of them is over in all when this is.
+bool PutWindow::all_are_well() {
+  if (session_.is_aborted()) {
+    trouble_ = kLost;
     return false;
   }
-  for (;;) {
-    switch (session_.look_at({comm_}, code)) {
-      case NcclSession::State::ready: return true;
-      case NcclSession::State::lost: return false;
-      case NcclSession::State::under_way: ::sched_yield();
-    }
-    code = nccl::kSuccess;
-  }
+  const NcclApi& api = session_.api();
+  const NcclComm world = session_.world(session_.rank());
+  const int stream = device_->current();
+  device_->use(kWordsStream);
+  const int64_t bytes = kWords * session_.ranks();
+  std::string words(static_cast<size_t>(bytes), '\0');
+  trouble_.copy(words.data(), kWords - 1);
+  std::byte* const own = device_->allocate(kWords);
+  std::byte* const all = device_->allocate(bytes);
+  device_->to_device(own, reinterpret_cast<const std::byte*>(words.data()), kWords);
+  const int code = api.all_gather(own, all, kWords, nccl::u8, world, device_->native_stream());
+  const bool told = ends(world, code);
+  if (told) device_->to_host(reinterpret_cast<std::byte*>(words.data()), all, bytes);
+  device_->release(own, kWords);
+  device_->release(all, bytes);
+  device_->use(stream);
+  trouble_ = told ? "" : kLost;
+  for (int64_t at = 0; told && trouble_.empty() && at < bytes; at += kWords)
+    trouble_ = words.data() + at;
+  return trouble_.empty();
 }
 
 int PutWindow::issue(const Exchange& e) {

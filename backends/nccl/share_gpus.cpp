@@ -1,9 +1,11 @@
 #include "shardproof/backends/nccl/detail/share_gpus.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "shardproof/backends/nccl/nccl_api.h"
+#include "shardproof/backends/remote/meeting_place.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/reduction_schedule.h"
 
@@ -23,6 +25,18 @@ void add_settings(Environment& out, const std::string& text) {
     if (std::none_of(out.begin(), out.end(), [&](const auto& set) { return set.first == name; }))
       out.emplace_back(name, value);
   }
+}
+
+// Where the coordinator is found by a name, which is of one machine. Of all others nobody knows how
+// many machines they are.
+bool are_on_one_machine(const CrewOptions& options) {
+  if (options.join.empty() && options.place == nullptr) return true;
+  const std::string& address = options.join.empty() ? options.place->address() : options.join;
+  return address.starts_with("unix:");
+}
+
+bool goes_over_loopback(const CrewOptions& options, GpuSharing sharing) {
+  return sharing == GpuSharing::as_hosts && are_on_one_machine(options);
 }
 
 }  // namespace
@@ -45,6 +59,9 @@ void check_order(const ReductionSchedule& order, int nccl_version) {
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {
   Environment out;
   add_settings(out, nccl_pins(options.order));
+  // What NCCL is to simulate needs communicators that wait, all else those that do not. To NCCL a
+  // variable that is empty is none.
+  add_settings(out, "NCCL_COMM_BLOCKING=");
   // NCCL takes what GPUs of one process hold for open to each other; memory of their pools is not.
   // And a thread that waits for the kernel of one GPU never launches that of the next, which the
   // first one waits for.
@@ -53,9 +70,7 @@ Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int
   switch (sharing) {
     case GpuSharing::none: break;
     case GpuSharing::as_hosts:
-      add_settings(out, fmt::format("NCCL_HOSTID=shardproof-{} NCCL_SOCKET_IFNAME=lo "
-                                    "NCCL_NET=Socket",
-                                    process));
+      add_settings(out, fmt::format("NCCL_HOSTID=shardproof-{}", process));
       break;
     case GpuSharing::by_nccl:
       // Kernels of all ranks have to fit on the GPU together.
@@ -67,15 +82,30 @@ Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int
   return out;
 }
 
+Environment nccl_preferences(const CrewOptions& options, GpuSharing sharing) {
+  Environment out;
+  // The second sign is NCCL's: no other interface whose name begins so.
+  if (goes_over_loopback(options, sharing))
+    add_settings(out, "NCCL_SOCKET_IFNAME==lo NCCL_NET=Socket");
+  return out;
+}
+
+void set_nccl_environment(const CrewOptions& options, GpuSharing sharing) {
+  for (const auto& [name, value] : nccl_environment(options, sharing, options.process))
+    ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : nccl_preferences(options, sharing))
+    ::setenv(name.c_str(), value.c_str(), 0);
+}
+
 std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
   if (sharing == GpuSharing::none) return {};
   const std::string times = "its times are not those of as many GPUs";
   if (sharing == GpuSharing::by_nccl)
     return fmt::format("{} ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); {}",
                        options.ranks_per_gpu, times);
-  return fmt::format(
-      "{} ranks on each GPU (NCCL_HOSTID of its own each, sockets over loopback); {}",
-      options.ranks_per_gpu, times);
+  return fmt::format("{} ranks on each GPU (NCCL_HOSTID of its own each, sockets{}); {}",
+                     options.ranks_per_gpu,
+                     goes_over_loopback(options, sharing) ? " over loopback" : "", times);
 }
 
 int first_own_gpu(const CrewOptions& options, int gpus) {

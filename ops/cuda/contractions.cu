@@ -231,12 +231,27 @@ bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* o
   return done;
 }
 
+bool is_aligned(const std::byte* bias) {
+  return reinterpret_cast<uintptr_t>(bias) % kBiasAlignment == 0;
+}
+
+// From a copy of its bias, which lies where kernels of the library may read many numbers at once.
+bool by_library_with_bias(GemmCall product, const KernelCall& call) {
+  if (!call.gemm->open()) return false;
+  const int64_t bytes = product.rows * size_of(product.dtype);
+  const Taken bias(*call.memory, bytes);
+  call.memory->copy(bias.start(), product.bias, bytes);
+  product.bias = bias.start();
+  return call.gemm->multiply(product, *call.memory, call.stream);
+}
+
 bool by_library(const ContractionPlan& plan, const KernelCall& call, int64_t lane) {
   if (call.gemm == nullptr) return false;
   const std::optional<GemmCall> product = plan_gemm(plan, call, lane);
   if (!product) return false;
   if (product->leaves_sums)
     return by_library_with_sums(*product, call, call.outputs->front().at(lane));
+  if (!is_aligned(product->bias)) return by_library_with_bias(*product, call);
   return call.gemm->multiply(*product, *call.memory, call.stream);
 }
 

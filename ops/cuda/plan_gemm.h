@@ -2,12 +2,17 @@
 // columns, of terms and of products each, and strides are those of matrices.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "shardproof/localtensor/gemm.h"
 #include "shardproof/ops/contraction.h"
 
 namespace shardproof {
+
+// A bias begins at a multiple of so many bytes, or the library does not get it as it is: kernels
+// may read as many of it at once, and nobody tells the library how it lies.
+inline constexpr uintptr_t kBiasAlignment = 16;
 
 // Nothing: it is none, or no library has such dtypes. The views of `call` lie on a device. A
 // product of 8-bit floats leaves its sums, without the bias and lying as the result does: the

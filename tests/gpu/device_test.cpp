@@ -208,18 +208,22 @@ TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
 TEST(Device, WhoWaitsForAStreamLooksAround) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
-  int looks = 0;
+  int looks = 0, ends = 0;
   std::chrono::nanoseconds longest{-1};
-  device->while_waiting([&](std::chrono::nanoseconds waited) {
+  const auto look = [&](std::chrono::nanoseconds waited) {
     ++looks;
     EXPECT_GE(waited, longest);
     longest = waited;
-  });
+  };
+  device->while_waiting(look, [&] { ++ends; });
   StandIn::enqueue_when(
       device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
   device->synchronize();
   EXPECT_GT(looks, 3);
   EXPECT_GT(longest.count(), 0);
+  EXPECT_EQ(ends, 1);
+  device->synchronize();  // nothing to wait for
+  EXPECT_EQ(ends, 1);
 }
 
 // A copy of memory that can be paged may wait for its stream by itself.
@@ -260,6 +264,38 @@ TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
   EXPECT_NEAR(none.start, whole.start + whole.time, 1e-3);
   device->forget(before);
   EXPECT_GT(device->record(), after);
+}
+
+// On a slow machine, where a float knows less and less of the time since the start.
+TEST(Device, TimesStayExactHoweverLongItRuns) {
+  constexpr float kSlower = 1000;
+  const StandIn stand_in;
+  CudaApi api = stand_in.api();
+  float furthest = 0;
+  api.elapsed = [&furthest, exact = api.elapsed](float* milliseconds, void* from, void* to) {
+    const int status = exact(milliseconds, from, to);
+    *milliseconds *= kSlower;
+    furthest = std::max(furthest, *milliseconds);
+    return status;
+  };
+  const std::shared_ptr<Device> device = open_device(api, 0);
+  device->start_clock(std::chrono::nanoseconds(0));
+  Bytes bytes = Bytes::on_device(device, kSize);
+  std::vector<int64_t> events;
+  for (int i = 0; i < 200; ++i) {
+    add_on(*device, bytes.device_mutate(device), kSize, 1);
+    events.push_back(device->record());
+    if (i % 3 == 0) device->synchronize();
+  }
+  device->synchronize();
+  double start = device->between(events[0], events[0]).start;
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    const DeviceSpan step = device->between(events[i], events[i + 1]);
+    EXPECT_NEAR(step.start, start, 1e-3 * kSlower);
+    start += step.time;
+  }
+  EXPECT_GT(start, 10 * 1000 * static_cast<double>(furthest));
+  for (const int64_t event : events) device->forget(event);
 }
 
 TEST(Device, MemoryIsGivenAwayOnlyAfterEveryStreamHasUsedIt) {

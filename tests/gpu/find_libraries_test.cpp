@@ -111,6 +111,22 @@ TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
   ::dlclose(library);
 }
 
+// Nothing says to cuBLASLt how a bias lies, which its kernels may read 16 bytes at once.
+TEST(Cublas, TakesABiasThatLiesAsItsKernelsReadIt) {
+  const StandIn machine;
+  const std::shared_ptr<Device> device = open_device(machine.api(), 0);
+  const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, {});
+  GemmCall call;
+  call.rows = call.columns = call.depth = call.leading = 8;
+  call.a.leading = call.b.leading = 8;
+  std::byte* const memory = device->allocate(256);
+  for (const int offset : {0, 2, 4, 8, 16}) {
+    call.bias = memory + offset;
+    EXPECT_EQ(gemm->multiply(call, *device, device->native_stream()), offset % 16 == 0) << offset;
+  }
+  device->release(memory, 256);
+}
+
 TEST(Cublas, ThatIsNowhereTakesNothing) {
   const StandIn machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);

@@ -4,6 +4,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/ops/cuda/plan_gemm.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/tests/gpu/kernel_law.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
@@ -36,6 +37,42 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   EXPECT_GT(stand_in.products(), 20);
   EXPECT_GT(stand_in.products_of_widened(), 20);
   EXPECT_EQ(stand_in.products_of_8_bits(), 0);
+}
+
+// The stand-in's library for products, which takes a bias only as cuBLASLt's kernels may read it.
+class ReadsManyAtOnce : public Gemm {
+ public:
+  ReadsManyAtOnce(std::shared_ptr<Gemm> library, int64_t& biases)
+      : Gemm(library->precision()), library_(std::move(library)), biases_(biases) {}
+  bool open() override { return library_->open(); }
+  bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) override {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(call.bias) % kBiasAlignment, 0u);
+    biases_ += call.bias != nullptr;
+    return library_->multiply(call, memory, stream);
+  }
+
+ private:
+  std::shared_ptr<Gemm> library_;
+  int64_t& biases_;
+};
+
+// Those of the second and the third lane may lie anywhere.
+TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
+  const StandIn stand_in;
+  CudaApi api = stand_in.api();
+  int64_t biases = 0;
+  api.open_gemm = [&biases, open = api.open_gemm](MatmulPrecision precision) {
+    return std::make_shared<ReadsManyAtOnce>(open(precision), biases);
+  };
+  const std::shared_ptr<Device> device = open_device(api, 0);
+  OpRecord op = builtin_ops().at("linear");
+  op.samples = [] { return std::vector<Sample>{sample_of({{{5, 3}, {7, 3}, {7}}, DType::f32})}; };
+  for (uint64_t seed = 0; seed < 2000; seed += 20) {  // with strides and without
+    std::string failure;
+    compare_kernels(op, stand_in_kernels(), device, seed, same_bits, failure);
+    EXPECT_EQ(failure, "");
+  }
+  EXPECT_GT(biases, 40);
 }
 
 // Where many threads share a line, they give what one gives.

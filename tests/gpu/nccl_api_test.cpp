@@ -1,12 +1,17 @@
-// Opening NCCL at run time: what is refused, and with which words.
+// Opening NCCL at run time: what is refused, and with which words; and what stands in the
+// environment before.
 #include "shardproof/backends/nccl/nccl_api.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 
+#include "shardproof/backends/nccl/detail/nccl_group.h"
+#include "shardproof/backends/nccl/detail/share_gpus.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
@@ -65,6 +70,62 @@ TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
 }
 
 // With a real library, where there is one: no GPU is needed to open it and to make an id.
+int open_groups = 0;
+
+// What is asked for later would be held by it.
+TEST(NcclApi, AGroupEndsHoweverItIsLeft) {
+  NcclApi api;
+  api.group_start = [] { return ++open_groups, nccl::kSuccess; };
+  api.group_end = [] { return --open_groups, nccl::kInProgress; };
+  {
+    NcclGroup group(api);
+    EXPECT_EQ(open_groups, 1);
+    EXPECT_EQ(group.end(), nccl::kInProgress);
+    EXPECT_EQ(open_groups, 0);
+  }
+  EXPECT_EQ(open_groups, 0);
+  const auto leave = [&] {
+    const NcclGroup group(api);
+    throw std::runtime_error("a call was refused");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_EQ(open_groups, 0);
+}
+
+CrewOptions of_processes(const std::string& coordinator) {
+  CrewOptions crew;
+  crew.processes = crew.ranks_per_gpu = 2;
+  crew.join = coordinator;
+  return crew;
+}
+
+TEST(NcclEnvironment, SocketsGoOverLoopbackOnOneMachineOnly) {
+  const Environment loopback{{"NCCL_SOCKET_IFNAME", "=lo"}, {"NCCL_NET", "Socket"}};
+  const auto preferred = [](const std::string& coordinator, GpuSharing sharing) {
+    return nccl_preferences(of_processes(coordinator), sharing);
+  };
+  EXPECT_EQ(preferred("unix:here", GpuSharing::as_hosts), loopback);
+  EXPECT_EQ(preferred("", GpuSharing::as_hosts), loopback);  // who starts the processes itself
+  EXPECT_EQ(preferred("tcp:there,127.0.0.1:4242:secret", GpuSharing::as_hosts), Environment());
+  EXPECT_EQ(preferred("unix:here", GpuSharing::by_nccl), Environment());
+  EXPECT_EQ(preferred("unix:here", GpuSharing::none), Environment());
+}
+
+TEST(NcclEnvironment, WhatTheUserHasSetStaysWhereItMay) {
+  const auto value = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return std::string(text == nullptr ? "none" : text);
+  };
+  ::setenv("NCCL_SOCKET_IFNAME", "eth7", 1);
+  ::setenv("NCCL_COMM_BLOCKING", "0", 1);
+  ::unsetenv("NCCL_NET");
+  set_nccl_environment(of_processes("unix:here"), GpuSharing::as_hosts);
+  EXPECT_EQ(value("NCCL_SOCKET_IFNAME"), "eth7");
+  EXPECT_EQ(value("NCCL_NET"), "Socket");
+  EXPECT_EQ(value("NCCL_COMM_BLOCKING"), "");
+  EXPECT_EQ(value("NCCL_HOSTID"), "shardproof-0");
+}
+
 TEST(NcclApi, ARealLibraryFillsTheTable) {
   if (std::string(REAL_NCCL).empty()) GTEST_SKIP() << "no NCCL was found when this was configured";
   const NcclApi api = load_nccl({REAL_NCCL, {}});

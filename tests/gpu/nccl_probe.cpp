@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <string>
 #include <thread>
 
 #include "shardproof/backends/nccl/detail/share_gpus.h"
@@ -23,18 +25,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLimit{120};  // of all ranks of one group
 constexpr int64_t kBitSizes[] = {1, 1000, 4099, 65536, 100003, 1048577};
-constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26};
-constexpr int kWarmUps = 5, kRepetitions = 20;
-// As nccl-tests and `bench` do: who waits for each would time how long it takes to launch the next.
-constexpr int kInARow = 10;
+constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 26};
 
 struct Options {
   std::string mode;  // bits, times
   int ranks = 2, ranks_per_gpu = 1;
   std::string order = "ring";
   std::string library;
-  int64_t most_bytes = int64_t{1} << 26;  // of times
-  int rank = -1;                          // of a child
+  // Of times. So many are timed together, as nccl-tests and `bench` do: who waits for each would
+  // time how long it takes to launch the next. Of repetitions a quarter more goes before.
+  int64_t most_bytes = int64_t{1} << 26;
+  int repetitions = 20, in_a_row = 10;
+  int rank = -1;  // of a child
   std::string id;
 };
 
@@ -48,6 +50,8 @@ Options read_options(int argc, char** argv) {
     if (name == "--nccl-library") options.library = value;
     if (name == "--order") options.order = value;
     if (name == "--most") options.most_bytes = std::stoll(value);
+    if (name == "--repetitions") options.repetitions = std::max(std::stoi(value), 1);
+    if (name == "--in-a-row") options.in_a_row = std::max(std::stoi(value), 1);
     if (name == "--rank") options.rank = std::stoi(value);
     if (name == "--id") options.id = value;
   }
@@ -126,13 +130,21 @@ class Rank {
     return tensor;
   }
 
-  // Microseconds of each of so many, one behind the other.
-  double run(Exchange& e, Bytes& in, Bytes& out, int times = 1) {
+  // Of each of so many, one behind the other.
+  struct Timed {
+    double microseconds = 0;
+    bool with_launch = false;  // the GPU had done one before the next was launched
+    bool operator<(const Timed& other) const { return microseconds < other.microseconds; }
+  };
+  Timed run(Exchange& e, Bytes& in, Bytes& out, int times = 1) {
+    Timed timed;
     e.send = in.device_data(device_);
     e.recv = out.device_mutate(device_);
     device_->use(e.stream);
     const int64_t begun = device_->record();
     for (int i = 0; i < times; ++i) {
+      const bool is_first = i == 0;
+      if (is_first ? times == 1 : transport_->done()) timed.with_launch = true;
       transport_->start({&e, 1});
       while (!transport_->launched()) {
       }
@@ -140,10 +152,10 @@ class Rank {
     const int64_t ended = device_->record();
     while (!transport_->done() || !device_->reached(ended)) {
     }
-    const double time = device_->between(begun, ended).time / times;
+    timed.microseconds = device_->between(begun, ended).time / times;
     device_->forget(begun);
     device_->forget(ended);
-    return time;
+    return timed;
   }
 
   Exchange exchange(CollectiveKind kind, DType dtype, int64_t count) const {
@@ -192,6 +204,7 @@ class Rank {
           "{{\"order\": \"{}\", \"kind\": \"{}\", \"ranks\": {}, \"dtype\": \"{}\", \"count\": {}, "
           "\"different\": {}, \"apart_from_group_order\": {}}}\n",
           options_.order, name(kind), options_.ranks, name(dtype), count, different, from_plain);
+    std::fflush(stdout);
     return different != 0;
   }
 
@@ -206,21 +219,27 @@ class Rank {
     if (kind == CollectiveKind::all_to_all) e.send_counts = e.recv_counts = even;
     Bytes in = Bytes::zeros(4 * (gathers ? part : count));
     Bytes out = Bytes::on_device(device_, 4 * (scatters ? part : count));
-    for (int i = 0; i < kWarmUps; ++i) run(e, in, out);
-    std::vector<double> times;
-    for (int i = 0; i < kRepetitions; ++i) times.push_back(run(e, in, out, kInARow));
+    for (int i = 0; i < (options_.repetitions + 3) / 4; ++i) run(e, in, out);
+    std::vector<Timed> times;
+    for (int i = 0; i < options_.repetitions; ++i)
+      times.push_back(run(e, in, out, options_.in_a_row));
     std::sort(times.begin(), times.end());
+    const bool with_launch =
+        std::any_of(times.begin(), times.end(), [](const Timed& one) { return one.with_launch; });
     const std::optional<double> estimate = transport_->estimate({&e, 1});
     if (options_.rank != 0) return;
-    const double median = times[times.size() / 2], total = static_cast<double>(4 * count);
+    const double median = times[times.size() / 2].microseconds;
+    const double total = static_cast<double>(4 * count);
     const double algbw = total / median / 1000;
     fmt::print(
-        "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"in_a_row\": {}, \"us_median\": "
-        "{:.2f}, "
-        "\"us_least\": {:.2f}, \"us_most\": {:.2f}, \"algbw_GBps\": {:.3f}, "
-        "\"busbw_GBps\": {:.3f}, \"us_by_nccls_model\": {}}}\n",
-        name(kind), n, 4 * count, kInARow, median, times.front(), times.back(), algbw,
-        algbw * bus_factor(kind), estimate ? fmt::format("{:.2f}", *estimate) : "null");
+        "{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"repetitions\": {}, \"in_a_row\": {}, "
+        "\"clock\": \"{}\", \"us_median\": {:.2f}, \"us_least\": {:.2f}, \"us_most\": {:.2f}, "
+        "\"algbw_GBps\": {:.3f}, \"busbw_GBps\": {:.3f}, \"us_by_nccls_model\": {}}}\n",
+        name(kind), n, 4 * count, times.size(), options_.in_a_row,
+        with_launch ? "device+launch" : "device", median, times.front().microseconds,
+        times.back().microseconds, algbw, algbw * bus_factor(kind),
+        estimate ? fmt::format("{:.2f}", *estimate) : "null");
+    std::fflush(stdout);
   }
 
   double bus_factor(CollectiveKind kind) const {
@@ -238,6 +257,9 @@ class Rank {
 };
 
 int be_rank(const Options& options, const NcclParts& parts) {
+  CrewOptions crew = crew_of(options, options.order == "rank" ? "" : options.order);
+  crew.process = options.rank;
+  set_nccl_environment(crew, gpu_sharing(crew, parts.load(parts.places).version));
   Rank rank(options, parts);
   if (options.mode == "bits") return rank.compare_bits() == 0 ? 0 : 1;
   rank.measure();
@@ -245,6 +267,27 @@ int be_rank(const Options& options, const NcclParts& parts) {
 }
 
 // --- all ranks
+
+// What ranks print, passed on line by line as it comes: who is ended has told what it measured.
+class Lines {
+ public:
+  void read(const Child& child) {
+    std::string& text = texts_[child.output];
+    read_output(child.output, text);
+    const size_t end = text.rfind('\n');
+    if (end == std::string::npos) return;
+    fmt::print("{}", text.substr(0, end + 1));
+    std::fflush(stdout);
+    text.erase(0, end + 1);
+  }
+  void end(const Child& child) {
+    read(child);
+    if (!texts_[child.output].empty()) fmt::print("{}\n", texts_[child.output]);
+  }
+
+ private:
+  std::map<int, std::string> texts_;  // begun lines, of each
+};
 
 // Starts them with what their order and the sharing of GPUs need, and waits for all.
 int run_ranks(const Options& options, const NcclParts& parts, const std::string& order) {
@@ -266,6 +309,10 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
                                    fmt::format("{}", rank),
                                    "--most",
                                    fmt::format("{}", options.most_bytes),
+                                   "--repetitions",
+                                   fmt::format("{}", options.repetitions),
+                                   "--in-a-row",
+                                   fmt::format("{}", options.in_a_row),
                                    "--id",
                                    hex_of(id),
                                    "--order",
@@ -274,23 +321,22 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
     ranks.push_back(start_child(words, nccl_environment(crew, sharing, rank)));
   }
   int code = 0;
-  std::string output;
+  Lines output;
   const Clock::time_point limit = Clock::now() + kLimit;
   for (const Child& child : ranks) {
     int status = 0;
     while (::waitpid(child.pid, &status, WNOHANG) == 0) {
       if (Clock::now() > limit || code != 0) ::kill(-child.pid, SIGKILL);
-      for (const Child& other : ranks) read_output(other.output, output);
+      for (const Child& other : ranks) output.read(other);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    read_output(child.output, output);
+    output.read(child);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) code = 1;
   }
   for (const Child& child : ranks) {
-    read_output(child.output, output);
+    output.end(child);
     ::close(child.output);
   }
-  fmt::print("{}", output);
   if (code != 0) fmt::print("FAILED: order {}, {} ranks\n", order, options.ranks);
   return code;
 }
@@ -322,7 +368,7 @@ int probe_main(int argc, char** argv, const NcclParts& given) {
     if (options.mode != "bits" && options.mode != "times")
       throw_bad_input(
           "usage: {} bits|times [--ranks N] [--ranks-per-gpu N] "
-          "[--nccl-library PATH] [--most BYTES]",
+          "[--nccl-library PATH] [--most BYTES] [--repetitions N] [--in-a-row N]",
           argv[0]);
     if (options.rank >= 0) return be_rank(options, parts);
     if (const auto reason = why_no_device(parts.cuda)) throw Error(ErrorKind::unsupported, *reason);

@@ -79,7 +79,9 @@ TEST_F(Session, WhatIsFormedIsReadyForCalls) {
   for (int i = 0; i < kRepetitions; ++i) {
     session->form({{0}});
     expect_ready(session->world(0), nccl::kInProgress);
-    expect_ready(session->to_put(), nccl::kInProgress);
+    const NcclComm one_sided = session->to_put();
+    EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
+    expect_ready(one_sided, nccl::kInProgress);
     session->give_up_putting();
   }
   EXPECT_EQ(session->to_simulate({0}).size(), 1u);
@@ -89,6 +91,7 @@ TEST_F(Session, WhatIsFormedIsReadyForCalls) {
 TEST_F(Session, AnAbortWaitsForNothingThatItHasNotEndedItself) {
   const auto session = alone();
   const NcclComm world = session->world(0), other = session->to_put();
+  EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
   StandIn::enqueue_when(
       device_->native_stream(), [this] { return goes_on_; }, [] { return true; });
   for (const NcclComm comm : {world, other}) {

@@ -48,6 +48,27 @@ TEST(NcclTimes, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
 }
 
+// Whatever the user's environment says of communicators, NCCL is asked on some that wait, and calls
+// are made on some that do not.
+TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
+  for (const std::string blocking : {"0", "1"}) {
+    const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2",
+                             "NCCL_COMM_BLOCKING=" + blocking);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;
+  }
+}
+
+// A call by itself has nothing before it that runs while it is launched.
+TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
+  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("# Times by the devices' own events\n"
+                         "# 2 of 2 may hold what it took to launch calls\n"),
+            std::string::npos)
+      << ran.out;
+}
+
 // Who only sends has launched all of it before it has ended.
 TEST(NcclTimes, ABenchOfAnyCollectiveComesToItsEnd) {
   for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {

@@ -13,6 +13,7 @@ cd "$(dirname "$0")/../.." || exit 2
 PROGRAMS=${PROGRAMS:-bin}
 PATH=$PATH:/usr/local/cuda/bin # of compute-sanitizer
 LIMIT=480 # seconds, of everything
+kept=0    # of these, seconds for what comes after the steps at hand
 began=$(date +%s)
 failed=0
 
@@ -23,12 +24,12 @@ die() {
 }
 left() { echo $((LIMIT - $(date +%s) + began)); }
 
-# step NAME SECONDS COMMAND...: runs it for at most so long, and never beyond the limit of all.
+# step NAME SECONDS COMMAND...: runs it for at most so long, and never into what is kept for others.
 step() {
   name=$1
   seconds=$2
   shift 2
-  rest=$(left)
+  rest=$(($(left) - kept))
   [ "$rest" -ge "$seconds" ] || seconds=$rest
   log="$results/$name.log"
   printf '$ %s\n' "$*" >"$log"
@@ -42,7 +43,7 @@ step() {
     took=$(($(date +%s) - start))
     case $code in
       0) ended="good, $took s" ;;
-      124 | 137) ended="FAILED: no end within $seconds s" ;;
+      124 | 137) ended="FAILED: no end within $seconds s; the log has what came before" ;;
       *) ended="FAILED: exit code $code after $took s" ;;
     esac
     [ "$code" = 0 ] || failed=1
@@ -59,7 +60,10 @@ skip() {
 }
 
 [ -x "$PROGRAMS/shardproof" ] || die "$PROGRAMS/shardproof is not there; ./dev gpu makes a package"
-backend=$("$PROGRAMS/shardproof" list backends | sed -n '/^  nccl /p')
+# A loader that lacks something says so in one line.
+listed=$("$PROGRAMS/shardproof" list backends 2>&1) ||
+  die "$PROGRAMS/shardproof does not run here: $(printf '%s\n' "$listed" | head -n 1)"
+backend=$(printf '%s\n' "$listed" | sed -n '/^  nccl /p')
 case $backend in
   *"not here: "*) die "the nccl backend cannot run: ${backend#*not here: }" ;;
   "") die "$PROGRAMS/shardproof has no nccl backend" ;;
@@ -91,74 +95,110 @@ export NCCL_DEBUG="${NCCL_DEBUG:-WARN}" NCCL_DEBUG_FILE="$logs/%p.log"
   say '|---|---|---|'
 } >"$summary"
 
-# So many ranks share one GPU when there are fewer GPUs than ranks.
+# So many ranks share one GPU when there are fewer GPUs than ranks. They have it in turn, and a call
+# takes as many turns as hops: of these little is asked.
 sharing() { echo $((($1 + gpus - 1) / gpus)); }
+shares() { [ "$(sharing "$1")" -gt 1 ]; }
 say "results go to $results"
-step corpus_host 60 "$PROGRAMS/shardproof" run scenarios/corpus
+step corpus_host 30 "$PROGRAMS/shardproof" run scenarios/corpus
 
-step ops 120 "$PROGRAMS/gpu_ops_test" --gtest_brief=1
-step corpus_cuda 90 "$PROGRAMS/shardproof" run scenarios/corpus --device cuda \
+# What has to be known comes first.
+kept=120
+step ops 120 "$PROGRAMS/gpu_ops_test"
+step corpus_cuda 60 "$PROGRAMS/shardproof" run scenarios/corpus --device cuda \
   --json "$results/corpus_cuda.json"
 
+# corpus_nccl RANKS NAME SECONDS PART...
 corpus_nccl() {
-  step "corpus_nccl_$1" 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
-    --processes "$1" --ranks-per-gpu "$(sharing "$1")" --timeout 60s \
-    --json "$results/corpus_nccl_$1.json"
+  ranks=$1
+  name=corpus_nccl_$1$2
+  seconds=$3
+  shift 3
+  step "$name" "$seconds" "$PROGRAMS/shardproof" run "$@" --backend nccl --processes "$ranks" \
+    --ranks-per-gpu "$(sharing "$ranks")" --timeout 60s --json "$results/$name.json"
 }
-corpus_nccl 1
+corpus_nccl 1 "" 60 scenarios/corpus
+
+# What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
+# the bit.
+for ranks in 1 2 4; do
+  step "bits_$ranks" 60 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
+    NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
+    "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
+done
+
+# In parts, the calls first: a run that is ended has written no report.
+for ranks in 2 4; do
+  corpus_nccl "$ranks" _calls 60 scenarios/corpus/collectives scenarios/corpus/redistribute
+done
+for ranks in 2 4; do
+  corpus_nccl "$ranks" _programs 60 scenarios/corpus/layers scenarios/corpus/faults \
+    scenarios/corpus/bugs
+done
 
 # One process that drives several GPUs, then two of them.
 if [ "$gpus" -gt 1 ]; then
   [ "$gpus" -gt 4 ] && several=4 || several=$gpus
-  step several_gpus 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
+  step several_gpus 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
     --gpus-per-process "$several" --timeout 60s --json "$results/corpus_several_gpus.json"
-  step several_gpus_bench 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 1 \
-    --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
   if [ "$gpus" -ge 4 ]; then
-    step several_gpus_2x2 90 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
+    step several_gpus_2x2 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
       --processes 2 --gpus-per-process 2 --timeout 60s --json "$results/corpus_several_2x2.json"
   fi
 else
   skip several_gpus "one GPU is visible"
 fi
 
-# What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
-# the bit.
-for ranks in 2 4; do
-  step "bits_$ranks" 90 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
-    NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
-    "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
-done
+# By the GPU's own events, beside what the simulator and NCCL predict.
+kept=60
+step measured 30 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
+  --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
+  --record "$results/measured"
 
 # Measured, and what NCCL's own model says.
 for ranks in 1 2 4; do
-  step "times_$ranks" 60 "$PROGRAMS/nccl_probe" times --ranks "$ranks" \
-    --ranks-per-gpu "$(sharing "$ranks")"
+  few=
+  ! shares "$ranks" || few="--most 1048576 --repetitions 3 --in-a-row 3"
+  # shellcheck disable=SC2086  # several words
+  step "times_$ranks" 30 "$PROGRAMS/nccl_probe" times --ranks "$ranks" \
+    --ranks-per-gpu "$(sharing "$ranks")" $few
 done
-step bench_all_reduce_2 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
-  --ranks-per-gpu "$(sharing 2)" -b 8 -e 64M -f 32 --json "$results/bench_all_reduce_2.json" \
+
+sizes="-b 8 -e 64M -f 32"
+! shares 2 || sizes="-b 8 -e 1M -f 32 --iters 5"
+# shellcheck disable=SC2086
+step bench_all_reduce_2 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+  --ranks-per-gpu "$(sharing 2)" $sizes --json "$results/bench_all_reduce_2.json" \
   --topology "flat(latency='20 us', bandwidth='2 GB/s')"
-
-step bench_sendrecv_2 45 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
-  --ranks-per-gpu "$(sharing 2)" --collective sendrecv -b 8 -e 64M -f 32 \
+# shellcheck disable=SC2086
+step bench_sendrecv_2 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+  --ranks-per-gpu "$(sharing 2)" --collective sendrecv $sizes \
   --json "$results/bench_sendrecv_2.json"
+if [ "$gpus" -gt 1 ]; then
+  step several_gpus_bench 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 1 \
+    --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
+fi
 
-# By the GPU's own events, beside what the simulator and NCCL predict; and how what is put travels.
-step measured 45 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
-  --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
-  --record "$results/measured"
+# How what is put travels.
 step one_sided 30 "$PROGRAMS/shardproof" run scenarios/corpus/collectives/one_sided_ring.json \
   --backend nccl --processes 3 --ranks-per-gpu "$(sharing 3)"
 
-if command -v compute-sanitizer >/dev/null 2>&1; then
-  step sanitizer 60 compute-sanitizer --error-exitcode 9 --target-processes all --require-cuda-init no \
-    "$PROGRAMS/nccl_probe" bits --ranks 1
-else
+# Our kernels under compute-sanitizer: one scenario, then as many layers as there is time for. What
+# libraries ask of the driver in vain, to know what it has, is no error of theirs or of ours.
+kept=0
+sanitized() {
+  step "$1" "$2" compute-sanitizer --error-exitcode 9 --report-api-errors no \
+    "$PROGRAMS/shardproof" run "$3" --device cuda --jobs 1
+}
+if ! command -v compute-sanitizer >/dev/null 2>&1; then
   skip sanitizer "there is no compute-sanitizer"
+elif ! timeout 20 compute-sanitizer --require-cuda-init no "$PROGRAMS/shardproof" --version \
+  >"$results/sanitizer.log" 2>&1; then
+  skip sanitizer "compute-sanitizer does not work here: $(tail -n 1 "$results/sanitizer.log")"
+else
+  sanitized sanitizer 40 scenarios/corpus/layers/mlp_column_row.json
+  sanitized sanitizer_layers 120 scenarios/corpus/layers
 fi
-
-# Last, since ranks that share a GPU have it in turn, and a call takes as many turns as hops.
-for ranks in 2 4; do corpus_nccl "$ranks"; done
 
 find "$logs" -type f -size -1 -delete
 took=$(($(date +%s) - began))

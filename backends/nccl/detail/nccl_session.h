@@ -45,6 +45,10 @@ class NcclSession {
   // One of all ranks, one in each process, for what is one-sided; it may fail without harm to the
   // others. Null when a peer was lost.
   NcclComm to_put();
+  // Until that one is ready after a call on it, which gave this code. Its trouble in words; empty:
+  // none.
+  std::string await_putting(int code);
+  void rely_on_putting() { relies_on_putting_ = true; }  // its trouble is that of all from here on
   void give_up_putting() noexcept;
   // Communicators of these ranks, for those of them that are here, on which nothing is ever done:
   // NCCL simulates only where calls wait, and makes what it is to simulate elsewhere. All processes
@@ -87,6 +91,7 @@ class NcclSession {
   std::map<Team, NcclComm> teams_;
   std::map<std::vector<int>, std::vector<NcclComm>> simulated_;
   NcclComm one_sided_ = nullptr;
+  bool relies_on_putting_ = false;
   std::string trouble_;
   std::function<void(const std::string&)> tell_;
   std::mutex aborting_;

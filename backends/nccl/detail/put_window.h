@@ -1,6 +1,7 @@
 // PutWindow: the same room in all processes, into which they put without the others' help, over a
 // communicator of its own. Half of it is for what arrives, the other half for what is on its way:
-// NCCL puts only from a window. Internal to the nccl backend.
+// NCCL puts only from a window. All processes have one, or none has: after each step of opening it
+// they tell each other what trouble they have. Internal to the nccl backend.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ class PutWindow {
   PutWindow(const PutWindow&) = delete;
   PutWindow& operator=(const PutWindow&) = delete;
 
-  // Why there is none, in words; empty: there is one.
+  // Why there is none, in words that are the same in all processes; empty: there is one.
   const std::string& trouble() const { return trouble_; }
   NcclComm comm() const { return comm_; }
   // A put or the wait for one, on the current stream. Gives NCCL's code.
@@ -28,9 +29,14 @@ class PutWindow {
   void take_out(const Exchange& exchange);
 
  private:
-  bool open();
-  bool try_signals();
-  bool await(int code);
+  void split_off();
+  void take_memory();
+  void register_it();
+  void signal_next();
+  void await_signal();
+  void await(int code);
+  bool ends(NcclComm comm, int code);
+  bool all_are_well();
   void close() noexcept;
 
   NcclSession& session_;

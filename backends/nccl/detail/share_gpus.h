@@ -9,13 +9,18 @@ namespace shardproof {
 
 enum class GpuSharing : uint8_t {
   none,      // one rank each
-  as_hosts,  // each rank says that it is a machine of its own: sockets over loopback
+  as_hosts,  // each rank says that it is a machine of its own: sockets
   by_nccl,   // NCCL 2.30.3 and newer takes several ranks on one GPU
 };
 GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version);
 
 // Of one process: how GPUs are shared or go together, and the order in which it is to add.
 Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process);
+// The same of what holds only where the user has not said otherwise: sockets over loopback, for
+// processes that are known to be on one machine.
+Environment nccl_preferences(const CrewOptions& options, GpuSharing sharing);
+// Both, in this process, before NCCL is asked for anything.
+void set_nccl_environment(const CrewOptions& options, GpuSharing sharing);
 
 // Throws Error(unsupported) when NCCL of that version adds otherwise than this order says.
 void check_order(const ReductionSchedule& order, int nccl_version);

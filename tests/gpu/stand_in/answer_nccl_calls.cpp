@@ -56,8 +56,6 @@ OpenGroup& open_group() {
 
 namespace {
 
-constexpr int kInternalError = 3;
-
 // As where a process loses its way to the others first, and then its life.
 void break_down(NcclCommunicator& comm) {
   if (comm.error != nccl::kSuccess) return;

@@ -15,6 +15,7 @@ struct PutHead {
 
 int mem_alloc(void** memory, size_t bytes) {
   void* stream = nullptr;
+  if (state().options.no_room) return 1;
   const CudaApi& cuda = state().options.memory;
   cuda.make_stream(&stream);
   const int code = cuda.allocate(memory, bytes, stream);
@@ -43,6 +44,8 @@ int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* windo
   if (all.empty()) return comm->error = kRemoteError;
   for (const std::string& other : all)
     SP_CHECK(flags != nccl::kSymmetric || other == said, "windows of ranks differ in size");
+  if (state().options.no_window == comm->peers->rank())
+    return comm->error = fail(kInternalError, "its memory cannot be mapped");
   *window = &comm->windows.emplace_back(NcclWindowHandle{static_cast<std::byte*>(memory), bytes});
   return nccl::kSuccess;
 }
@@ -121,6 +124,8 @@ int put_signal(const void* from, size_t count, int, int peer, NcclWindow window,
 int signal(int peer, int index, int context, unsigned flags, NcclComm comm, NcclStream stream) {
   if (const int code = refuse_signal(comm, index, context, flags); code != nccl::kSuccess)
     return code;
+  if (state().options.no_signal == comm->peers->rank())
+    return comm->error = fail(kInternalError, "the proxy does not answer");
   return tell({}, nullptr, peer, comm, stream);
 }
 
@@ -149,16 +154,22 @@ bool has_landed(NcclCommunicator& comm, const std::vector<NcclSignals>& awaited)
   return all;
 }
 
-void uncover(NcclCommunicator& comm, const NcclSignals& awaited) {
-  for (int i = 0; i < awaited.count; ++i) {
-    const std::string landed = std::move(comm.landed[awaited.peer].front());
-    comm.landed[awaited.peer].pop_front();
-    PutHead head;
-    std::memcpy(&head, landed.data(), sizeof(head));
-    if (head.bytes != 0)
+// What has come lies there, whether anybody waits for it or not.
+void uncover_all(NcclCommunicator& comm) {
+  for (auto& [peer, all] : comm.landed)
+    for (std::string& landed : all) {
+      PutHead head;
+      std::memcpy(&head, landed.data(), sizeof(head));
+      if (landed.size() == sizeof(head)) continue;
       std::memcpy(comm.windows[static_cast<size_t>(head.window)].start + head.offset,
                   landed.data() + sizeof(head), static_cast<size_t>(head.bytes));
-  }
+      landed.resize(sizeof(head));
+    }
+}
+
+void take_signals(NcclCommunicator& comm, const NcclSignals& awaited) {
+  std::deque<std::string>& landed = comm.landed[awaited.peer];
+  landed.erase(landed.begin(), landed.begin() + awaited.count);
 }
 
 int wait_signal(int count, NcclSignals* signals, NcclComm comm, NcclStream stream) {
@@ -176,7 +187,8 @@ int wait_signal(int count, NcclSignals* signals, NcclComm comm, NcclStream strea
       --comm->waits;
       ++comm->ended;
       if (comm->aborted) return true;
-      for (const NcclSignals& one : awaited) uncover(*comm, one);
+      uncover_all(*comm);
+      for (const NcclSignals& one : awaited) take_signals(*comm, one);
       return true;
     });
   };

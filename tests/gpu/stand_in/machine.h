@@ -67,6 +67,7 @@ struct StandInEvent {
 // One or both of them: what touches no memory and has to be true, then what may touch it.
 struct StandInWork {
   StandIn::Work until, touch;
+  bool is_call = false;  // of NCCL
 };
 
 struct StandInStream {
@@ -101,6 +102,7 @@ struct StandIn::Machine {
   int made_streams = 0;
   std::set<std::unique_ptr<StandInEvent>> events;
   std::map<std::thread::id, int> selected;  // device of each thread
+  int64_t calls = 0;                        // of NCCL that its streams hold
   int64_t products = 0;                     // of matrices, asked of its library
   int64_t products_of_8_bits = 0;           // among them
   int64_t products_of_widened = 0;          // and those of 8 bits as f16

@@ -105,7 +105,7 @@ NcclComm make(const std::string& name, int rank, int ranks, bool blocking) {
   auto comm = std::make_unique<NcclCommunicator>();
   comm->name = name;
   comm->peers = std::make_unique<Peers>(name, rank, ranks);
-  comm->blocking = blocking;
+  comm->blocking = state().options.blocking.value_or(blocking);
   comm->random.seed(static_cast<uint64_t>(rank) + 1);
   return state().comms.emplace_back(std::move(comm)).get();
 }
@@ -138,7 +138,7 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
     if (state().options.reads_directly)
       return fail(nccl::kInvalidUsage, "an illegal memory access was encountered");
   }
-  return blocking ? nccl::kSuccess : nccl::kInProgress;
+  return (*comm)->blocking ? nccl::kSuccess : nccl::kInProgress;
 }
 
 // At once only where calls wait.

@@ -69,11 +69,18 @@ class StandInGemm : public Gemm {
   StandInGemm(std::shared_ptr<StandIn::Machine> machine, MatmulPrecision precision)
       : Gemm(precision), machine_(std::move(machine)) {}
 
-  bool open() override { return true; }
+  // The real library loads code when it is opened, which may wait until nothing runs on the GPU.
+  bool open() override {
+    const std::lock_guard guard(machine_->lock);
+    SP_CHECK(is_open_ || machine_->calls == 0, "cuBLASLt is opened beside a call of NCCL");
+    return is_open_ = true;
+  }
   bool multiply(const GemmCall& call, DeviceMemory&, void* stream) override {
     check_layout(call.a, call.rows, call.depth);
     check_layout(call.b, call.depth, call.columns);
     check_layout({call.result, false, call.leading, 0}, call.rows, call.columns);
+    SP_CHECK(reinterpret_cast<uintptr_t>(call.bias) % 16 == 0,
+             "a bias begins where kernels cannot read 16 bytes of it");
     SP_CHECK(!call.leaves_sums || call.bias == nullptr, "sums have no bias of their own");
     if (size_of(call.dtype) == 1 && !is_taken_of_8_bits(call)) return false;
     {
@@ -94,6 +101,7 @@ class StandInGemm : public Gemm {
 
  private:
   std::shared_ptr<StandIn::Machine> machine_;
+  bool is_open_ = false;
 };
 
 }  // namespace

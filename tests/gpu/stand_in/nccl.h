@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "shardproof/backends/nccl.h"
 #include "shardproof/localtensor/collective.h"
@@ -36,6 +37,10 @@ struct NcclOptions {
   int breaks_at = 0;  // call of the last rank of a communicator that is an internal error; 0: none
   int dies = 0;       // so many milliseconds later its process is killed; 0: it lives on
   bool symmetric = true;  // peers reach each other's memory
+  bool no_room = false;   // here, for windows
+  // Ranks whose part of a window, whose signal, fails; -1: none.
+  int no_window = -1, no_signal = -1;
+  std::optional<bool> blocking;  // NCCL_COMM_BLOCKING: whatever a communicator is asked to be
   // GPUs of one process follow each other's addresses, which their pools do not allow.
   bool reads_directly = false;
   bool launches_block = false;  // until what was launched has ended
@@ -48,8 +53,10 @@ std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
 // STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_BREAKS the call at
-// which its network fails, STAND_IN_DIES when the process does after that; NCCL_ALGO,
-// NCCL_MAX_CTAS, NCCL_P2P_DIRECT_DISABLE and CUDA_LAUNCH_BLOCKING are NCCL's own and CUDA's.
+// which its network fails, STAND_IN_DIES when the process does after that; STAND_IN_NO_ROOM,
+// STAND_IN_NO_WINDOW and STAND_IN_NO_SIGNAL are ranks that fail where windows are opened;
+// NCCL_ALGO, NCCL_COMM_BLOCKING, NCCL_MAX_CTAS, NCCL_P2P_DIRECT_DISABLE and CUDA_LAUNCH_BLOCKING
+// are NCCL's own and CUDA's.
 NcclParts nccl_parts(const CudaApi& cuda);
 
 }  // namespace shardproof::stand_in

@@ -56,7 +56,7 @@ struct NcclCommunicator {
 
 namespace stand_in {
 
-inline constexpr int kRemoteError = 6;
+inline constexpr int kInternalError = 3, kRemoteError = 6;
 
 struct State {
   NcclOptions options;

@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "shardproof/backends/assembly.h"
 #include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
@@ -55,6 +56,11 @@ NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
     options.dies = number_in("STAND_IN_DIES", 0);
     options.launches_block = number_in("CUDA_LAUNCH_BLOCKING", 0) != 0;
     options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
+    options.no_room = number_in("STAND_IN_NO_ROOM", -1) == number_in(kProcessVariable, 0);
+    options.no_window = number_in("STAND_IN_NO_WINDOW", -1);
+    options.no_signal = number_in("STAND_IN_NO_SIGNAL", -1);
+    const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");
+    if (blocking != nullptr && *blocking != 0) options.blocking = std::atoi(blocking) == 1;
     options.memory = cuda;
     options.enqueue = StandIn::enqueue_when;
     return stand_in::nccl_api(options);

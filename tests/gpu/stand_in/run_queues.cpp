@@ -45,6 +45,7 @@ bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
     if (next.until && !next.until()) break;
     if (next.touch && !open) open.emplace(arena_of(stream));
     if (next.touch && !next.touch()) break;
+    if (next.is_call) --calls;
     stream.queue.pop_front();
     clock += 0.001;
     ++done;
@@ -103,8 +104,9 @@ void StandIn::enqueue(void* stream, Work work) {
 void StandIn::enqueue_when(void* stream, Work until, Work work) {
   auto& its = *static_cast<StandInStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
+  ++its.machine->calls;
   its.machine->tell(its, "nccl");
-  its.machine->enqueue(its, {std::move(until), std::move(work)});
+  its.machine->enqueue(its, {std::move(until), std::move(work), true});
 }
 
 int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }
