@@ -164,14 +164,9 @@ int run_guest(const Invitation& invitation, const Seated& run) {
   seat.processes = invitation.processes;
   seat.number_here = invitation.number_here ? *invitation.number_here
                                             : number_on_this_machine(invitation.rendezvous);
-  try {
-    const Kept kept = keep_guest(invitation.rendezvous, seat.process, kPatience);
-    seat.address = kept.address;
-    seat.flight = kept.flight;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::bad_input) return 0;  // the first process says so
-    throw;
-  }
+  const Kept kept = keep_guest(invitation.rendezvous, seat.process, kPatience);
+  seat.address = kept.address;
+  seat.flight = kept.flight;
   return run_worker(seat, run);
 }
 

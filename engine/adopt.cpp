@@ -113,6 +113,7 @@ void write_through(LocalTensor& target, const LocalTensor& source) {
     }
     Dims strides = Dims::filled(to.shape.size(), 0);
     const int pad = to.shape.size() - from.shape.size();
+    SP_CHECK(pad >= 0, "{} dims are written to {}", from.shape.size(), to.shape.size());
     for (int d = 0; d < from.shape.size(); ++d)
       strides[d + pad] = from.shape[d] == 1 ? 0 : from.strides[d];
     separate(buffer, part.lanes);

@@ -163,4 +163,18 @@ LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const Loc
   return LocalTensor(std::move(blocks));
 }
 
+LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat) {
+  std::vector<Block> blocks;
+  for (const Block& block : target.blocks()) {
+    const LocalTensor here = flat.restrict_to(block.lanes);
+    for (Block part : here.blocks()) {
+      SP_CHECK(part.tensor.elements() == block.tensor.elements(), "an answer of another size");
+      part.tensor.shape = block.tensor.shape;
+      part.tensor.strides = contiguous_strides(block.tensor.shape);
+      blocks.push_back(std::move(part));
+    }
+  }
+  return LocalTensor(std::move(blocks));
+}
+
 }  // namespace shardproof

@@ -24,5 +24,7 @@ LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input);
 void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat);
 // The received elements in the order of `target`'s shapes.
 LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const LocalTensor& target);
+// The same of an answer in place, which has as many elements as the target, in its shapes.
+LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat);
 
 }  // namespace shardproof

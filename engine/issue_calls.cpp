@@ -55,7 +55,7 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
     LocalTensor target = at(output);
     const Ticket ticket =
         launch(instr, on, "unpack", {}, [this, flat, target, &item, output]() mutable {
-          write_through(target, unpack_item(item, flat, target));
+          write_through(target, shaped_as(target, flat));
           made(output, target);
         });
     tickets[static_cast<size_t>(output)] = ticket;

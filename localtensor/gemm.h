@@ -19,6 +19,8 @@ struct GemmMatrix {
   int64_t leading = 0, batch_stride = 0;
 };
 
+inline constexpr uintptr_t kBiasAlignment = 16;  // bytes
+
 struct GemmCall {
   int64_t rows = 0, columns = 0, depth = 0, batch = 1;
   GemmMatrix a, b;              // rows x depth and depth x columns, as they are read
@@ -28,7 +30,9 @@ struct GemmCall {
   DType compute = DType::f32;  // sums are kept so, and rounded once at the end: f32 or f64
   bool leaves_sums = false;    // the result is of the type `compute`, not rounded
   double alpha = 1;
-  const std::byte* bias = nullptr;  // `rows` elements, dense; null: none
+  // `rows` elements, dense; null: none. Where it begins at no multiple of kBiasAlignment nothing is
+  // multiplied: kernels may read so much of it at once, and nothing tells a library where it lies.
+  const std::byte* bias = nullptr;
 };
 
 class Gemm {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/taken_memory.h"
 #include "shardproof/ops/elementwise.h"
 #include "shardproof/ops/select_loops.h"
 
@@ -43,9 +43,6 @@ class DenseInputs {
       if (view.base != nullptr && !is_dense(view)) replace(view, copy);
   }
   DenseInputs(const DenseInputs&) = delete;
-  ~DenseInputs() {
-    for (const auto& [memory, bytes] : taken_) call_.memory->release(memory, bytes);
-  }
   KernelCall call() const {
     KernelCall dense = call_;
     dense.inputs = &inputs_;
@@ -58,8 +55,7 @@ class DenseInputs {
     const int64_t bytes = element_count(view.shape) * size_of(view.dtype);
     const int64_t lanes = shared ? 1 : call_.lanes;
     const std::vector<LaneView> from{view};
-    view.base = call_.memory->allocate(lanes * bytes);
-    taken_.emplace_back(view.base, lanes * bytes);
+    view.base = taken_.emplace_back(*call_.memory, lanes * bytes).start();
     view.lane_stride = bytes;
     view.slots = nullptr;
     view.strides = contiguous_strides(view.shape);
@@ -74,7 +70,7 @@ class DenseInputs {
 
   const KernelCall& call_;
   std::vector<LaneView> inputs_;
-  std::vector<std::pair<std::byte*, int64_t>> taken_;
+  std::vector<TakenMemory> taken_;
 };
 
 Kernel with_dense_inputs(Kernel kernel, const Kernel& copy) {

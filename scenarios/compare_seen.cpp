@@ -340,7 +340,10 @@ class Worst {
 // Ranks whose digests are not the same. There may be as many digests as ranks.
 Lanes other_digests(const SeenValue& a, const SeenValue& b) {
   std::map<uint64_t, Lanes> known;
-  for (const SeenDigest& digest : b.digests) known.emplace(digest.digest, digest.lanes);
+  for (const SeenDigest& digest : b.digests) {
+    Lanes& lanes = known[digest.digest];
+    lanes = lanes.unite(digest.lanes);
+  }
   std::vector<int32_t> ranks;
   for (const SeenDigest& own : a.digests) {
     const Lanes others = own.lanes.minus(known[own.digest]);

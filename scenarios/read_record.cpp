@@ -163,12 +163,16 @@ SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
   if (value.whole && (!value.spec || value.parts.size() != 1 ||
                       !(value.parts[0].tensor.shape == value.spec->shape())))
     reader.refuse("a whole value has a spec and one tensor of its shape");
-  int64_t digested = 0;
+  std::vector<int32_t> digested;
   for (const JsonReader& digest : reader.at("digests").items()) {
     value.digests.push_back({ranks_at(digest), read_digest(digest.at("digest"))});
-    digested += value.digests.back().lanes.size();
+    const Lanes& lanes = value.digests.back().lanes;
+    for (int64_t i = 0; i < lanes.size(); ++i) digested.push_back(lanes[i]);
   }
-  if (digested != value.lanes.size()) reader.refuse("a value has one digest on each of its ranks");
+  std::sort(digested.begin(), digested.end());
+  const bool twice = std::adjacent_find(digested.begin(), digested.end()) != digested.end();
+  if (twice || !(Lanes::of(std::move(digested)) == value.lanes))
+    reader.refuse("a value has one digest on each of its ranks");
   const std::string& bound = reader.at("bound").text();
   value.bounded = bound != "unknown";
   if (bound == "elements" && value.spec && !value.bound.empty())

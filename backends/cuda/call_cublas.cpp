@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr uint32_t kAligned = 256;
-// Kernels may read so many bytes of a bias at once, and no preference says where it lies.
-constexpr uintptr_t kBiasAligned = 16;
 
 DType result_type(const GemmCall& call) { return call.leaves_sums ? call.compute : call.dtype; }
 
@@ -218,7 +216,7 @@ class Cublas : public Gemm {
 
   bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) override {
     if (!data_type(call.dtype) || call.batch > INT32_MAX || !open()) return false;
-    if (reinterpret_cast<uintptr_t>(call.bias) % kBiasAligned != 0) return false;
+    if (reinterpret_cast<uintptr_t>(call.bias) % kBiasAlignment != 0) return false;
     Product product(*api_, call, precision());
     const Choice& choice = choice_of(call, product);
     if (!choice) return false;

@@ -23,7 +23,6 @@ std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   // them waits for another one's memory.
   if (status == kOutOfMemory) {
     synchronize();
-    if (release_stream_ != nullptr) finish(release_stream_);
     status = try_to_allocate(&memory, bytes, stream);
   }
   if (status == kOutOfMemory) {

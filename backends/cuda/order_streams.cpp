@@ -157,6 +157,7 @@ void Device::forget(int64_t number) {
 void Device::synchronize() {
   select();
   for (const auto& [number, stream] : streams_) finish(stream.handle);
+  if (release_stream_ != nullptr) finish(release_stream_);
 }
 
 void Device::give_back() {

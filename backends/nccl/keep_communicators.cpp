@@ -21,11 +21,6 @@ NcclConfig config_of(int blocking) {
 }
 constexpr int kWaits = 1, kGoesOn = 0;
 
-// Of what puts wait for.
-constexpr std::chrono::seconds kPatience{15};
-constexpr const char* kNoEnd = "what was asked for has not ended in 15 s";
-constexpr const char* kLost = "a process is lost";
-
 // What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
 // a system error or an internal one just as well, by where NCCL meets it.
 bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
@@ -209,15 +204,15 @@ NcclComm NcclSession::to_put() {
 
 // Peers may have given up on it already, and then never do their part.
 std::string NcclSession::await_putting(int code) {
-  const Clock::time_point limit = Clock::now() + kPatience;
+  const Clock::time_point limit = Clock::now() + kPuttingPatience;
   while (code == nccl::kSuccess || code == nccl::kInProgress) {
     {
       const std::lock_guard<std::mutex> lock(aborting_);
       if (!aborted_) code = state_of(one_sided_);
     }
-    if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kLost;
+    if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kPeerLost;
     if (code == nccl::kSuccess) return {};
-    if (Clock::now() > limit) return kNoEnd;
+    if (Clock::now() > limit) return kPutHasNoEnd;
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const char* const detail = api_.last_error(nullptr);

@@ -1,5 +1,6 @@
 #include <sched.h>
 
+#include <chrono>
 #include <string>
 
 #include "shardproof/backends/nccl/detail/put_window.h"
@@ -14,7 +15,6 @@ constexpr unsigned kFlags = 0;
 
 constexpr int kWordsStream = -2;  // of the device, beside that of the window
 constexpr int64_t kWords = 256;   // of one process
-constexpr const char* kLost = "a process is lost";
 
 }  // namespace
 
@@ -36,8 +36,10 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     session_.rely_on_putting();
     return;
   }
-  close();
+  // Its kernels may wait for peers in this memory until it is aborted; the window goes with it.
   session_.give_up_putting();
+  window_ = nullptr;
+  close();
   comm_ = nullptr;
 }
 
@@ -84,15 +86,17 @@ void PutWindow::await_signal() {
   NcclSignals from_previous{1, previous, kSignal, kContext};
   await(session_.api().wait_signal(1, &from_previous, comm_, device_->native_stream()));
   const int64_t landed = device_->record();
+  const auto limit = std::chrono::steady_clock::now() + kPuttingPatience;
   while (trouble_.empty() && !device_->reached(landed)) {
     await(nccl::kSuccess);
+    if (trouble_.empty() && std::chrono::steady_clock::now() > limit) trouble_ = kPutHasNoEnd;
     ::sched_yield();
   }
   device_->forget(landed);
 }
 
 void PutWindow::await(int code) {
-  trouble_ = comm_ == nullptr ? kLost : session_.await_putting(code);
+  trouble_ = comm_ == nullptr ? kPeerLost : session_.await_putting(code);
 }
 
 // What was asked of the current stream; else a peer is lost.
@@ -117,7 +121,7 @@ bool PutWindow::ends(NcclComm comm, int code) {
 // of them is over in all when this is.
 bool PutWindow::all_are_well() {
   if (session_.is_aborted()) {
-    trouble_ = kLost;
+    trouble_ = kPeerLost;
     return false;
   }
   const NcclApi& api = session_.api();
@@ -136,7 +140,7 @@ bool PutWindow::all_are_well() {
   device_->release(own, kWords);
   device_->release(all, bytes);
   device_->use(stream);
-  trouble_ = told ? "" : kLost;
+  trouble_ = told ? "" : kPeerLost;
   for (int64_t at = 0; told && trouble_.empty() && at < bytes; at += kWords)
     trouble_ = words.data() + at;
   return trouble_.empty();

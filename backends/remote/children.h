@@ -30,6 +30,9 @@ void read_output(int output, std::string& text, std::FILE* also = nullptr);
 // The first lines that say something, as one.
 std::string first_words(const std::string& output);
 
+// All files of this process with these numbers.
+void close_files(unsigned first, unsigned last);
+
 // Kills processes; they are this process's children as soon as their parents have ended, and are
 // waited for until nothing of them is left.
 class Endings {

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/detail/run_folder.h"
 #include "shardproof/localtensor/error.h"
 
@@ -33,19 +33,11 @@ std::string new_folder(const std::string& below) {
   return ::mkdtemp(path.data()) == nullptr ? "" : path;
 }
 
-// Old kernels and some containers do not know of ranges.
-void close_all_between(unsigned first, unsigned last) {
-  constexpr unsigned kMany = 1024;
-  if (::close_range(first, last, 0) == 0) return;
-  for (unsigned file = first; file <= std::min(last, kMany); ++file)
-    ::close(static_cast<int>(file));
-}
-
 // Only calls that are safe after a fork beside threads. Nothing else keeps what it holds open.
 [[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
   ::setsid();  // a terminal's signals are for the others
-  if (line > 0) close_all_between(0, static_cast<unsigned>(line) - 1);
-  close_all_between(static_cast<unsigned>(line) + 1, ~0u);
+  if (line > 0) close_files(0, static_cast<unsigned>(line) - 1);
+  close_files(static_cast<unsigned>(line) + 1, ~0u);
   char word = 0;
   while (::read(line, &word, 1) < 0 && errno == EINTR) {
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "shardproof/backends/remote/children.h"
 #include "shardproof/backends/remote/keeper.h"
 #include "shardproof/backends/remote/messages.h"
 #include "shardproof/backends/remote/rendezvous.h"
@@ -92,7 +93,7 @@ class Keeper {
       ::poll(&entry, 1, -1);
       pipe_->receive();
     }
-    ::close_range(3, ~0u, 0);  // such as the number on this machine: the next run may have it
+    close_files(3, ~0u);  // such as the number on this machine: the next run may have it
     std::this_thread::sleep_for(kDismissal + std::chrono::seconds(1));
   }
 

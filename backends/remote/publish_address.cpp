@@ -59,10 +59,11 @@ std::string published_at(const std::string& path) {
 
 void MeetingPlace::publish(const std::string& path) {
   if (const std::string before = published_at(path); !before.empty()) {
-    // Another run may have replaced it meanwhile.
-    if (somebody_is_at(before) || published_at(path) != before)
-      fail(path, "another run meets there");
-    ::unlink(path.c_str());
+    const bool meets = somebody_is_at(before);
+    // It may be gone by now, or another run may have replaced it.
+    const std::string now = published_at(path);
+    if (!now.empty() && (meets || now != before)) fail(path, "another run meets there");
+    if (!now.empty()) ::unlink(path.c_str());
   }
   const std::string beside = fmt::format("{}.{}.part", path, ::getpid());
   int failed = write_beside(beside, kHead + address_ + "\n");

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace shardproof {
 namespace {
 
 constexpr size_t kKeptOutput = 1 << 14;
+constexpr size_t kAtOnce = 1 << 16;  // what a pipe holds: more may come for as long as it is read
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
@@ -81,6 +83,13 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
   return {child, ends[0]};
 }
 
+void close_files(unsigned first, unsigned last) {
+  constexpr unsigned kMany = 1024;  // where the system knows of no ranges
+  if (::close_range(first, last, 0) == 0) return;
+  for (unsigned file = first; file <= std::min(last, kMany); ++file)
+    ::close(static_cast<int>(file));
+}
+
 bool has_ended(pid_t child, int* status) {
   const pid_t ended = ::waitpid(child, status, WNOHANG);
   return ended == child || (ended < 0 && errno == ECHILD);
@@ -88,7 +97,9 @@ bool has_ended(pid_t child, int* status) {
 
 void read_output(int output, std::string& text, std::FILE* also) {
   char chunk[4096];
-  for (ssize_t n; (n = ::read(output, chunk, sizeof(chunk))) > 0;) {
+  size_t taken = 0;
+  for (ssize_t n; taken < kAtOnce && (n = ::read(output, chunk, sizeof(chunk))) > 0;) {
+    taken += static_cast<size_t>(n);
     text.append(chunk, static_cast<size_t>(n));
     if (also != nullptr) std::fwrite(chunk, 1, static_cast<size_t>(n), also);
   }

@@ -54,6 +54,7 @@ class WorkerLink : public Crew {
   FlightPage& flight() { return flight_ == nullptr ? own_flight_ : *flight_; }
   // Whether this process computes, or waits: the coordinator is told now and then.
   void is_about(Activity activity) { activity_ = activity; }
+  Activity activity() const { return activity_; }
   // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
   // left.
   std::optional<std::string> order(std::chrono::microseconds time);

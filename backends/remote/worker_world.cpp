@@ -18,7 +18,8 @@ constexpr int kSubmitsPerPump = 16;
 // Between two tests of an exchange; the longer nothing has moved, the longer.
 constexpr microseconds kShortPause{10}, kLongPause{1000};
 constexpr int kPausesInAWait = 128;
-constexpr size_t kMostUnsent = size_t{1} << 26;  // bytes of values
+constexpr size_t kMostUnsent = size_t{1} << 26;          // bytes of values
+constexpr std::chrono::milliseconds kBetweenWords{250};  // that a device moves
 // So long a device is asked without a pause.
 constexpr std::chrono::milliseconds kEager{5};
 
@@ -68,7 +69,7 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
     const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
     if (device != nullptr)
       device->while_waiting([this](auto waited) { wait_on_device(waited); },
-                            [this] { link_.is_about(Activity::computes); });
+                            [this] { link_.is_about(*std::exchange(before_wait_, {})); });
     if (measures_) device_times_[i].start(device, now());
   }
   link_.is_about(Activity::computes);
@@ -342,6 +343,7 @@ void WorkerWorld::pump_now_and_then() {
 
 void WorkerWorld::tell(Announce kind) {
   told_ = launched_.orders_ended();
+  told_at_ = Clock::now();
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   message.add(told_);
@@ -401,17 +403,20 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
   return launched_.has_ended(ticket, tickets_.place(ticket)) ? state : TicketState::pending;
 }
 
-// Communicators that were aborted let their streams go on with whatever lies there.
+// Communicators that were aborted let their streams go on with whatever lies there. A device that
+// is long at work before a call is not lost in it.
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
   const bool moved = launched_.look();
   link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  if (moved && Clock::now() > told_at_ + kBetweenWords) tell(Announce::at);
   return moved;
 }
 
 // The host needs what a stream makes, and that may need other processes: they are told how far
 // this one is. When one of them is lost, the coordinator ends the case.
 void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
+  if (!before_wait_) before_wait_ = link_.activity();
   link_.is_about(Activity::waits);
   look_at_device();
   if (told_ != launched_.orders_ended()) tell(Announce::at);
@@ -428,9 +433,9 @@ TicketBook::Place WorkerWorld::place_of(const CallPart& part) {
 int WorkerWorld::enter(const std::vector<CallPart>& parts) {
   std::vector<Place> places;
   for (const CallPart& part : parts) places.push_back(place_of(part));
+  for (const CallPart& part : parts) come_behind_landings(part);
   const int stream = launched_.enter(places.front());
   launched_.join(places);
-  come_behind_landings(parts.front());
   return stream;
 }
 

@@ -104,18 +104,15 @@ class OwnParts {
     const bool on_device = std::all_of(exchanges.begin(), exchanges.end(),
                                        [](const Exchange& e) { return e.side == Side::device; });
     all_on_device_ = all_on_device_ && (on_device || !is_timed_);
-    if (is_timed_ && on_device) ask_for_time();
+    const std::vector<Mark> before = is_timed_ && on_device ? ask_for_time() : std::vector<Mark>();
     transport_.start(exchanges);
     while (!(on_device ? transport_.launched() : transport_.done())) {
     }
+    for (const Mark& mark : before) {
+      was_idle_ = mark.device->reached(mark.event) || was_idle_;
+      mark.device->forget(mark.event);
+    }
     ends_later_ = on_device;
-  }
-
-  void ask_for_time() {
-    if (timed_++ == 0)
-      begun_ = mark();
-    else if (ends_later_ && transport_.done())
-      was_idle_ = true;
   }
 
   // A point in the stream of each device here.
@@ -123,6 +120,13 @@ class OwnParts {
     std::shared_ptr<Device> device;
     int64_t event = 0;
   };
+  // Behind the calls so far: what is reached when the next one is launched had nothing to do
+  // meanwhile.
+  std::vector<Mark> ask_for_time() {
+    if (timed_++ != 0) return mark();
+    begun_ = mark();
+    return {};
+  }
   std::vector<Mark> mark() {
     std::vector<Mark> marks;
     for (int i = 0; i < transport_.endpoints_each(); ++i) {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/taken_memory.h"
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/plan_gemm.h"
@@ -166,21 +166,6 @@ struct WidenBody {
   }
 };
 
-// Memory for as long as this lives; it is given back behind the work that was asked for.
-class Taken {
- public:
-  Taken(DeviceMemory& memory, int64_t bytes)
-      : memory_(memory), bytes_(bytes), start_(memory.allocate(bytes)) {}
-  Taken(const Taken&) = delete;
-  ~Taken() { memory_.release(start_, bytes_); }
-  std::byte* start() const { return start_; }
-
- private:
-  DeviceMemory& memory_;
-  int64_t bytes_;
-  std::byte* start_;
-};
-
 // A matrix of a call, in a copy.
 class Widened {
  public:
@@ -202,7 +187,7 @@ class Widened {
  private:
   GemmMatrix matrix_;
   int64_t elements_;
-  Taken copy_;
+  TakenMemory copy_;
 };
 
 // Tensor cores have few layouts of 8-bit floats and sums of few bits; of f16 they have all.
@@ -219,7 +204,7 @@ bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* o
   if (!call.gemm->open()) return false;
   const int64_t elements = element_count(call.outputs->front().shape);
   const Source bias{std::exchange(product.bias, nullptr), product.dtype, size_of(product.dtype)};
-  const Taken sums(*call.memory, elements * size_of(product.compute));
+  const TakenMemory sums(*call.memory, elements * size_of(product.compute));
   product.result = sums.start();
   const bool done = (call.gemm->precision() == MatmulPrecision::high &&
                      call.gemm->multiply(product, *call.memory, call.stream)) ||
@@ -239,7 +224,7 @@ bool is_aligned(const std::byte* bias) {
 bool by_library_with_bias(GemmCall product, const KernelCall& call) {
   if (!call.gemm->open()) return false;
   const int64_t bytes = product.rows * size_of(product.dtype);
-  const Taken bias(*call.memory, bytes);
+  const TakenMemory bias(*call.memory, bytes);
   call.memory->copy(bias.start(), product.bias, bytes);
   product.bias = bias.start();
   return call.gemm->multiply(product, *call.memory, call.stream);

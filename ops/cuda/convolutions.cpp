@@ -1,6 +1,6 @@
 #include "shardproof/ops/cuda/convolutions.h"
 
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/taken_memory.h"
 #include "shardproof/ops/conv_plan.h"
 
 namespace shardproof {
@@ -19,8 +19,8 @@ class Convolution {
   void operator()(const KernelCall& call) const {
     std::vector<LaneView> inputs = *call.inputs, outputs = *call.outputs;
     const int64_t bytes = pad_.run ? padded_bytes(call) : 0;
-    std::byte* room = bytes > 0 ? call.memory->allocate(bytes * call.lanes) : nullptr;
-    if (bytes > 0) pad(call, inputs[0], room, bytes);
+    const TakenMemory room(*call.memory, bytes * call.lanes);
+    if (bytes > 0) pad(call, inputs[0], room.start(), bytes);
     inputs[0].shape = plan_.windows.shape;
     inputs[0].strides = plan_.windows.strides;
     reshape(inputs[1], plan_.weight);
@@ -30,7 +30,6 @@ class Convolution {
     multiply.inputs = &inputs;
     multiply.outputs = &outputs;
     product_.run(multiply);
-    if (bytes > 0) call.memory->release(room, bytes * call.lanes);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/loss_lines.h"
 #include "shardproof/ops/cuda/norm_lines.h"
+#include "shardproof/ops/cuda/room.h"
 #include "shardproof/ops/draw_items.h"
 #include "shardproof/ops/index_items.h"
 #include "shardproof/ops/rope_item.h"
@@ -15,8 +16,6 @@
 
 namespace shardproof {
 namespace {
-
-constexpr int64_t kFlagBytes = sizeof(int64_t);
 
 struct ConvertBody {
   const std::byte* from;
@@ -52,10 +51,12 @@ struct FinishBody {
 struct Converted {
   const LaneView* view = nullptr;
   DType used = DType::f32;
-  std::byte* room = nullptr;  // null: in place
+  TakenMemory room = {};  // none: in place
   int64_t elements() const { return element_count(view->shape); }
   int64_t bytes() const { return elements() * size_of(used); }
-  std::byte* at(int64_t lane) const { return room != nullptr ? room : view->at(lane); }
+  std::byte* at(int64_t lane) const {
+    return room.start() != nullptr ? room.start() : view->at(lane);
+  }
 };
 
 class ItemRun {
@@ -67,11 +68,6 @@ class ItemRun {
       outputs_.push_back(take((*call.outputs)[i], plan.outputs[i]));
   }
   ItemRun(const ItemRun&) = delete;
-  ~ItemRun() {
-    for (const std::vector<Converted>* list : {&inputs_, &outputs_})
-      for (const Converted& each : *list)
-        if (each.room != nullptr) call_.memory->release(each.room, each.bytes());
-  }
 
   template <typename Item>
   void run(int64_t items) const {
@@ -81,8 +77,8 @@ class ItemRun {
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Converted& in = inputs_[i];
         if (in.view->base == nullptr) continue;
-        if (in.room != nullptr && (lane == 0 || in.view->lane_stride != 0))
-          convert_all(in, in.view->at(lane), in.view->dtype, in.room, in.used);
+        if (in.room.start() != nullptr && (lane == 0 || in.view->lane_stride != 0))
+          convert_all(in, in.view->at(lane), in.view->dtype, in.room.start(), in.used);
         operands.inputs[i] = in.at(lane);
       }
       for (size_t i = 0; i < outputs_.size(); ++i) operands.outputs[i] = outputs_[i].at(lane);
@@ -92,8 +88,8 @@ class ItemRun {
         launch_items(call_, item, items, operands);
       if constexpr (kFinishes<Item>) launch(call_.stream, 1, FinishBody<Item>{item, operands});
       for (const Converted& out : outputs_)
-        if (out.room != nullptr)
-          convert_all(out, out.room, out.used, out.view->at(lane), out.view->dtype);
+        if (out.room.start() != nullptr)
+          convert_all(out, out.room.start(), out.used, out.view->at(lane), out.view->dtype);
     }
   }
 
@@ -110,13 +106,13 @@ class ItemRun {
   template <typename Item>
   void run_checked(const Item& item, int64_t items, Operands operands, int64_t lane) const {
     if (items == 0) return;
-    std::byte* flag = call_.memory->allocate(kFlagBytes);
-    operands.trouble = reinterpret_cast<int64_t*>(flag);
+    const Room<int64_t> flag(call_, 1);
+    operands.trouble = flag.get();
     launch(call_.stream, 1, ClearBody{operands.trouble});
     launch_items(call_, item, items, operands);
     int64_t trouble = 0;
-    call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble), flag, kFlagBytes);
-    call_.memory->release(flag, kFlagBytes);
+    call_.memory->to_host(reinterpret_cast<std::byte*>(&trouble),
+                          reinterpret_cast<const std::byte*>(flag.get()), sizeof(trouble));
     if (trouble != 0) complain(operands.inputs, lane);
   }
   void complain(const std::array<const std::byte*, Operands::kMost>& inputs, int64_t lane) const {
@@ -139,10 +135,8 @@ class ItemRun {
     tell_trouble(plan_, call);
   }
   Converted take(const LaneView& view, DType used) const {
-    Converted converted{&view, used, nullptr};
-    if (view.base != nullptr && view.dtype != used && converted.elements() > 0)
-      converted.room = call_.memory->allocate(converted.bytes());
-    return converted;
+    if (view.base == nullptr || view.dtype == used) return {&view, used};
+    return {&view, used, TakenMemory(*call_.memory, element_count(view.shape) * size_of(used))};
   }
   void convert_all(const Converted& tensor, const std::byte* from, DType source, std::byte* to,
                    DType target) const {

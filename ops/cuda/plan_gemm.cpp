@@ -76,7 +76,8 @@ class Planner {
   bool has_dtypes() const {
     return is_floating(out_.dtype) && plan_.compute == compute_dtype(out_.dtype) &&
            a_.dtype == out_.dtype && b_.dtype == out_.dtype &&
-           (bias_ == nullptr || (bias_->dtype == out_.dtype && plan_.bias.beta == 1));
+           (bias_ == nullptr || (bias_->dtype == out_.dtype && plan_.bias.beta == 1 &&
+                                 plan_.bias.alpha != 0));  // else a library reads no NaN
   }
 
   int64_t bias_step(int d) const {

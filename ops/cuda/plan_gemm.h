@@ -10,10 +10,6 @@
 
 namespace shardproof {
 
-// A bias begins at a multiple of so many bytes, or the library does not get it as it is: kernels
-// may read as many of it at once, and nobody tells the library how it lies.
-inline constexpr uintptr_t kBiasAlignment = 16;
-
 // Nothing: it is none, or no library has such dtypes. The views of `call` lie on a device. A
 // product of 8-bit floats leaves its sums, without the bias and lying as the result does: the
 // caller says where, and adds and rounds.

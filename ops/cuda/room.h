@@ -1,7 +1,7 @@
 // Device memory of a kernel's own.
 #pragma once
 
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/taken_memory.h"
 #include "shardproof/ops/kernel.h"
 
 namespace shardproof {
@@ -11,19 +11,11 @@ template <typename T>
 class Room {
  public:
   Room(const KernelCall& call, int64_t count)
-      : memory_(*call.memory), bytes_(count * static_cast<int64_t>(sizeof(T))) {
-    if (bytes_ > 0) start_ = memory_.allocate(bytes_);
-  }
-  Room(const Room&) = delete;
-  ~Room() {
-    if (bytes_ > 0) memory_.release(start_, bytes_);
-  }
-  T* get() const { return reinterpret_cast<T*>(start_); }
+      : memory_(*call.memory, count * static_cast<int64_t>(sizeof(T))) {}
+  T* get() const { return reinterpret_cast<T*>(memory_.start()); }
 
  private:
-  DeviceMemory& memory_;
-  int64_t bytes_;
-  std::byte* start_ = nullptr;
+  TakenMemory memory_;
 };
 
 }  // namespace shardproof

@@ -112,6 +112,26 @@ TEST_F(RecordRun, AReportThatIsMountedIsWrittenInPlace) {
   EXPECT_NE(read(path("outside.json")).find("\"scenarios\""), std::string::npos);
   EXPECT_EQ(read(path("mounted.json")), "before");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 3);
+  // In a folder where nothing else can be made.
+  fs::create_directory(path("closed"));
+  std::ofstream(path("closed/mounted.json")) << "before";
+  const Ran closed = shell("unshare -m sh -c \"mount --bind " + path("closed") + " " +
+                           path("closed") + " && mount -o remount,ro,bind " + path("closed") +
+                           " && mount --bind " + path("outside.json") + " " +
+                           path("closed/mounted.json") + " && '" SHARDPROOF_PROGRAM "' run " +
+                           path("mlp.json") + " --json " + path("closed/mounted.json") + "\"");
+  EXPECT_EQ(closed.code, 0) << closed.out;
+}
+
+// What this process has open is not replaced: others write there too.
+TEST_F(RecordRun, AReportToTheStandardOutputComesBehindWhatIsThere) {
+  std::ofstream(path("log")) << "before\n";
+  const Ran ran = shell("'" SHARDPROOF_PROGRAM "' run " + path("mlp.json") +
+                        " --json /dev/stdout >> " + path("log"));
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  const std::string log = read(path("log"));
+  EXPECT_TRUE(log.starts_with("before\n")) << log;
+  EXPECT_NE(log.find("\"scenarios\""), std::string::npos) << log;
 }
 
 TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {

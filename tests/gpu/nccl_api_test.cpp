@@ -69,7 +69,6 @@ TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
   fs::remove_all(root);
 }
 
-// With a real library, where there is one: no GPU is needed to open it and to make an id.
 int open_groups = 0;
 
 // What is asked for later would be held by it.

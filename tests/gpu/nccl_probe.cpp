@@ -143,11 +143,12 @@ class Rank {
     device_->use(e.stream);
     const int64_t begun = device_->record();
     for (int i = 0; i < times; ++i) {
-      const bool is_first = i == 0;
-      if (is_first ? times == 1 : transport_->done()) timed.with_launch = true;
+      const int64_t before = device_->record();
       transport_->start({&e, 1});
       while (!transport_->launched()) {
       }
+      if (i > 0 || times == 1) timed.with_launch = device_->reached(before) || timed.with_launch;
+      device_->forget(before);
     }
     const int64_t ended = device_->record();
     while (!transport_->done() || !device_->reached(ended)) {

@@ -21,6 +21,11 @@ struct NcclRanks {
   int first = 0, here = 1, all = 1;
 };
 
+// Of what is waited for before anything is put: so long, and what is wrong then.
+inline constexpr std::chrono::seconds kPuttingPatience{15};
+inline constexpr const char* kPutHasNoEnd = "what was asked for has not ended in 15 s";
+inline constexpr const char* kPeerLost = "a process is lost";
+
 class NcclSession {
  public:
   // Makes the GPU of a rank here the device of this thread.

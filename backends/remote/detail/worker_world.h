@@ -99,10 +99,12 @@ class WorkerWorld : public World, public Assembly {
   std::map<Ticket, std::unique_ptr<Flight>> flights_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
-  std::vector<Moving> moving_;      // started together
-  Clock::time_point eager_until_;   // the exchange is tested without a pause
-  std::deque<std::string> orders_;  // that came while something moved
-  Ticket landings_ = kDone;         // of puts, so far: they have tickets of their own
+  std::vector<Moving> moving_;     // started together
+  Clock::time_point eager_until_;  // the exchange is tested without a pause
+  Clock::time_point told_at_;
+  std::optional<Activity> before_wait_;  // for a device, while there is one
+  std::deque<std::string> orders_;       // that came while something moved
+  Ticket landings_ = kDone;              // of puts, so far: they have tickets of their own
   int64_t told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   Conclusion conclusion_;

@@ -79,7 +79,7 @@ class StandInGemm : public Gemm {
     check_layout(call.a, call.rows, call.depth);
     check_layout(call.b, call.depth, call.columns);
     check_layout({call.result, false, call.leading, 0}, call.rows, call.columns);
-    SP_CHECK(reinterpret_cast<uintptr_t>(call.bias) % 16 == 0,
+    SP_CHECK(reinterpret_cast<uintptr_t>(call.bias) % kBiasAlignment == 0,
              "a bias begins where kernels cannot read 16 bytes of it");
     SP_CHECK(!call.leaves_sums || call.bias == nullptr, "sums have no bias of their own");
     if (size_of(call.dtype) == 1 && !is_taken_of_8_bits(call)) return false;
