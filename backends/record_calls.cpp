@@ -172,12 +172,27 @@ Record base_record(const Shape& shape) {
   return record;
 }
 
+// Whether the root sends other bytes than the others.
+bool is_lopsided(const Collective& c) {
+  return c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather ||
+         c.kind == CollectiveKind::scatter;
+}
+
+// The root of a reduce or gather only takes, the others of a scatter do.
+bool only_takes(const Shape& shape, int64_t rank) {
+  const Collective& c = shape.collective;
+  if (!shape.work.empty() || !is_lopsided(c)) return false;
+  const bool is_root = c.group.index_of(rank) == c.root;
+  return is_root != (c.kind == CollectiveKind::scatter);
+}
+
 // What may differ between the lanes of one entry.
 void refine(Record& record, const Entry& entry, int64_t lane,
             const std::optional<TicketTimes>& times) {
   record.sequence = entry.sequence;
   record.call = entry.number;
   const int64_t rank = entry.lanes()[lane];
+  if (only_takes(*entry.shape, rank)) record.bytes_sent = 0;
   if (entry.spread) {
     const Spread& spread = *entry.spread;
     record.sequence = spread.sequence[lane];
@@ -203,6 +218,7 @@ void refine(Record& record, const Entry& entry, int64_t lane,
 
 bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times) {
   if (entry.lanes().size() == 1) return true;
+  if (entry.shape->work.empty() && is_lopsided(entry.shape->collective)) return false;
   const bool same_times = !times || (times->start.uniform() && times->end.uniform());
   return same_times && entry.spread->sequence.uniform() && entry.spread->number.uniform() &&
          entry.spread->peers.empty() && entry.spread->send_counts.empty();
@@ -234,8 +250,9 @@ struct Single {
   int32_t rank;
   TimedBy clock;
   Duration expected;
+  bool takes;  // and sends nothing
   auto content() const {
-    return std::tie(sequence, number, shape, state, start, end, clock, expected);
+    return std::tie(sequence, number, shape, state, start, end, clock, expected, takes);
   }
   bool operator<(const Single& o) const { return content() < o.content(); }
 };
@@ -257,6 +274,7 @@ void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
     record.end = single.end;
     record.clock = single.clock;
     record.expected = single.expected;
+    if (single.takes) record.bytes_sent = 0;
     records.push_back(std::move(record));
   }
 }
@@ -274,16 +292,17 @@ std::vector<Record> Recorder::records() const {
       const Duration end = times ? times->end[0] : Duration{};
       singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank,
                          times ? times->clock : TimedBy::world,
-                         times ? times->expected : Duration{}});
+                         times ? times->expected : Duration{},
+                         only_takes(*entry.shape, entry.rank)});
       continue;
     }
-    Record record = base_record(*entry.shape);
-    record.state = state;
+    Record base = base_record(*entry.shape);
+    base.state = state;
     const int64_t parts = lanes_are_alike(entry, times) ? 1 : entry.lanes().size();
     for (int64_t lane = 0; lane < parts; ++lane) {
+      Record& record = records.emplace_back(base);
       record.ranks = parts == 1 ? entry.lanes() : Lanes::one(entry.lanes()[lane]);
       refine(record, entry, lane, times);
-      records.push_back(record);
     }
   }
   add_singles(std::move(singles), records);

@@ -79,9 +79,6 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
   std::vector<ValueId> outputs = emit(op, std::move(attrs), inputs, wanted);
   if (!in_place) return outputs;
   write_in_place(inputs.at(0), outputs.at(0));
-  if (call.args.at(0).kind == ExprKind::name)
-    for (Part& part : names_[name_of(call.args[0].name)])
-      if (!part.lanes.intersect(lanes_).empty()) part.line = place_.line;
   return {inputs.at(0)};
 }
 

@@ -23,6 +23,11 @@ class BufferViewers {
       if (viewer->second != but && views(viewer->second)) return true;
     return false;
   }
+  template <class Visit>
+  void for_each(const Buffer* buffer, Visit visit) const {
+    const auto [first, end] = viewers_.equal_range(buffer);
+    for (auto viewer = first; viewer != end; ++viewer) visit(viewer->second);
+  }
 
  private:
   using Viewers = std::unordered_multimap<const Buffer*, ValueId>;

@@ -66,6 +66,10 @@ void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
   throw error.inside({"", path, 0, 0});
 }
 
+bool keeps(const Job& job, const std::string& name) {
+  return std::count(job.keep.begin(), job.keep.end(), name) > 0;
+}
+
 // What the named values, those that are placed at all, are on the ranks.
 std::set<ValueId> placed_ids(const GlobalProgram& global, const Partitioned& parts,
                              const std::function<bool(const std::string&)>& wanted) {
@@ -80,9 +84,8 @@ std::set<ValueId> placed_ids(const GlobalProgram& global, const Partitioned& par
 CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
                                    const Partitioned& parts) {
   CollectorOptions options;
-  options.keep = placed_ids(global, parts, [&](const std::string& name) {
-    return std::count(job.keep.begin(), job.keep.end(), name) > 0;
-  });
+  options.keep =
+      placed_ids(global, parts, [&](const std::string& name) { return keeps(job, name); });
   if (job.compared == Compared::outputs)
     options.only = placed_ids(global, parts, [](const std::string&) { return true; });
   options.sees = job.sees;
@@ -153,6 +156,27 @@ Outcome check_global(const Job& job, const Registries& registries) {
   return outcome;
 }
 
+struct Holder {
+  int32_t rank;
+  const NamedPart* part;
+  TensorMeta meta;
+};
+
+// The lowest of these ranks that has a value of this name: not each one that binds it does.
+std::optional<Holder> lowest_holder(const RankProgram& ranks, const std::string& name,
+                                    const Lanes& on) {
+  std::optional<Holder> lowest;
+  for (const NamedPart& part : ranks.names.at(name)) {
+    const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
+    for (const LocalShape& shape : value.shapes) {
+      const Lanes here = shape.lanes.intersect(part.lanes).intersect(on);
+      if (!here.empty() && (!lowest || here[0] < lowest->rank))
+        lowest = Holder{here[0], &part, {value.dtype, shape.shape}};
+    }
+  }
+  return lowest;
+}
+
 // The declared outputs of rank programs, compared when the listings have ended.
 struct OutputCheck {
   const Job& job;
@@ -160,30 +184,40 @@ struct OutputCheck {
   Outcome& outcome;
   Truth* truth;
 
-  Spec spec_of(const JobOutput& output) const {
-    const Mesh* mesh = &job.meshes.at(0).second;
-    for (const auto& [key, other] : job.meshes)
-      if (key == output.mesh) mesh = &other;
-    const auto parts = ranks.names.find(output.name);
-    if (parts == ranks.names.end()) throw_bad_input("no rank binds {}", output.name);
-    const SpmdValue& value = ranks.program.values[static_cast<size_t>(parts->second.at(0).value)];
+  const Mesh& mesh_of(const JobOutput& output) const {
+    for (const auto& [key, mesh] : job.meshes)
+      if (key == output.mesh) return mesh;
+    return job.meshes.at(0).second;
+  }
+
+  // Ranks that have to hold it: those of `on`, else the mesh's.
+  Lanes owners(const JobOutput& output) const {
+    return output.on.empty() ? mesh_of(output).ranks() : output.on;
+  }
+
+  // As the truth has it, else as the lowest of its owners that holds something.
+  TensorMeta meta_of(const JobOutput& output) const {
     if (truth) {
       const auto found = truth->program().names.find(output.name);
       if (found == truth->program().names.end())
         throw_bad_input("the truth does not bind {}", output.name);
       const GlobalValue& global = truth->program().values[static_cast<size_t>(found->second)];
-      return spec_from(output, *mesh, global.shape, global.dtype);
+      return {global.dtype, global.shape};
     }
-    return spec_from(output, *mesh, value.shapes.at(0).shape, value.dtype);
+    const Lanes on = owners(output);
+    const std::optional<Holder> holder = lowest_holder(ranks, output.name, on);
+    if (!holder) throw_bad_input("rank {} does not bind {}", on[0], output.name);
+    return holder->meta;
   }
 
-  Spec spec_from(const JobOutput& output, const Mesh& mesh, const Dims& shape, DType dtype) const {
-    return Spec::parse(output.placements, mesh, shape, dtype);
-  }
-
-  // Ranks that have to hold it: those of `on`, else the mesh's.
-  Lanes owners(const JobOutput& output, const Spec& spec) const {
-    return output.on.empty() ? spec.mesh().ranks() : output.on;
+  Spec spec_of(const JobOutput& output) const {
+    if (!ranks.names.contains(output.name)) throw_bad_input("no rank binds {}", output.name);
+    const TensorMeta meta = meta_of(output);
+    const Spec spec = Spec::parse(output.placements, mesh_of(output), meta.shape, meta.dtype);
+    if (const std::optional<int32_t> rank = missing_part(owners(output), spec))
+      throw_bad_input("{} placed as {} cannot be reduced without the part of rank {}", output.name,
+                      placements_text(spec), *rank);
+    return spec;
   }
 
   void check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const {
@@ -211,7 +245,7 @@ struct OutputCheck {
   std::optional<Error> misfit(const JobOutput& output) const {
     try {
       const Spec spec = spec_of(output);
-      check_shapes(output, spec, owners(output, spec));
+      check_shapes(output, spec, owners(output));
     } catch (const Error& error) {
       return error;
     }
@@ -224,11 +258,6 @@ struct OutputCheck {
     for (const NamedPart& part : ranks.names.at(name))
       if (!part.lanes.intersect(on).empty() && (!first || part.line < first->line)) first = &part;
     return first;
-  }
-
-  int line_of(const std::string& name, const Lanes& on) const {
-    const NamedPart* first = first_part(name, on);
-    return first ? first->line : 0;
   }
 
   void place(WrongValue& about, const Lanes& wrong) const {
@@ -256,12 +285,13 @@ struct OutputCheck {
   // got there.
   std::optional<SeenValue> see(const JobOutput& output, const ProgramRun& run) const {
     const Spec spec = spec_of(output);
-    const LocalTensor value = gather(output, owners(output, spec), run);
-    if (value.empty() || !value.lanes().contains(owners(output, spec))) return std::nullopt;
+    const LocalTensor value = gather(output, owners(output), run);
+    if (value.empty() || !value.lanes().contains(owners(output))) return std::nullopt;
     SpmdValue info;
     info.name = info.bound = output.name;
     info.dtype = spec.dtype();
-    info.origin.line = line_of(output.name, value.lanes());
+    if (const NamedPart* first = first_part(output.name, value.lanes()))
+      info.origin.line = first->line;
     const Bound* bound = nullptr;
     if (truth) bound = &truth->bound(truth->program().names.at(output.name));
     // Without a truth the spec has the shape of one rank's part.
@@ -271,10 +301,15 @@ struct OutputCheck {
   void compare(const JobOutput& output, const ProgramRun& run, std::vector<Finding>& wrong,
                std::vector<Finding>& differing) {
     const Spec spec = spec_of(output);
-    const Lanes on = owners(output, spec);
+    const Lanes on = owners(output);
     const LocalTensor value = gather(output, on, run);
     if (value.empty() || !value.lanes().contains(on))
       return;  // a rank never got there; the run says why
+    // Without a truth the spec has the shape of one rank's part: then a cut value stays what that
+    // rank has.
+    if (std::optional<Tensor> whole = whole_of(value, spec);
+        keeps(job, output.name) && (whole || truth))
+      outcome.values[output.name].value = std::move(whole);
     WrongValue about{output.name, spec, 0, "", "", kNoValue};
     if (truth) {
       about.global = truth->program().names.at(output.name);
@@ -295,12 +330,6 @@ struct OutputCheck {
       differing.push_back(explain_replicas(about, *difference));
     }
     outcome.values[output.name].spec = spec;
-    // Without a truth the spec has the shape of one rank's part: cuts cannot be put together.
-    const bool whole = truth || std::none_of(spec.placements().begin(), spec.placements().end(),
-                                             [](const Placement& p) { return p.is_shard(); });
-    if (whole && std::count(job.keep.begin(), job.keep.end(), output.name) > 0 &&
-        on == spec.mesh().ranks())
-      outcome.values[output.name].value = assemble(value, spec);
   }
 
   void compare_all(const ProgramRun& run) {
@@ -317,11 +346,6 @@ struct OutputCheck {
   }
 };
 
-bool is_made(const LocalTensor& value) {
-  return !value.empty() && std::all_of(value.blocks().begin(), value.blocks().end(),
-                                       [](const Block& b) { return has_contents(b.tensor); });
-}
-
 void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& run,
                     Outcome& outcome) {
   for (const auto& [name, parts] : ranks.names) {
@@ -336,14 +360,12 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& 
           info.shapes.push_back({here, shape.shape});
       if (parts.size() == 1) info.spec = value.spec;
     }
-    if (std::count(job.keep.begin(), job.keep.end(), name) > 0) {
-      // Of the lowest rank that binds the name; the others may have bound another value to it.
-      const auto first = std::find_if(parts.begin(), parts.end(), [&](const NamedPart& part) {
-        return part.lanes.contains(all[0]);
-      });
-      LocalTensor value = run.value(first->value);
+    // The others may have another value of this name.
+    if (const auto holder = lowest_holder(ranks, name, all); holder && keeps(job, name)) {
+      LocalTensor value = run.value(holder->part->value);
       if (!is_made(value)) value = {};  // the run stopped before that
-      if (!info.spec && value.lanes().contains(all[0])) info.value = value.of_rank(all[0]);
+      if (!info.spec && value.lanes().contains(holder->rank))
+        info.value = value.of_rank(holder->rank);
       if (!value.empty() && info.spec && value.lanes().contains(info.spec->mesh().ranks()))
         info.value = assemble(value, *info.spec);
     }

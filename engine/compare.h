@@ -48,6 +48,16 @@ struct ReplicaDifference {
 };
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 
+// A rank of a group of partial axes of which `on` holds some ranks, but not this one: its parts
+// cannot be reduced.
+std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec);
+
+// Whether there is one, with contents on every rank that has it.
+bool is_made(const LocalTensor& value);
+
+// As assemble; nothing where a shard or a part is on no rank of `value`, or shapes do not fit.
+std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec);
+
 // A constant got / expected over all elements, when there is one.
 std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth);
 // k when `elements` (row-major, of `shape`) are k * other (broadcast) everywhere, k != 0. One

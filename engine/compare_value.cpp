@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/collective.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/split.h"
 
 namespace shardproof {
 namespace {
@@ -66,6 +68,14 @@ Wrong compare_copy(const std::byte* data, DType dtype, const Spec& spec, int64_t
   };
   for_each_element(local_indices(spec, rank), contiguous_strides(spec.shape()), visit);
   return wrong;
+}
+
+// The coordinate of what a rank holds: axes of copies count as 0.
+Dims place_of_part(const Spec& spec, int64_t rank) {
+  Dims place = *spec.mesh().coordinate_of(rank);
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate()) place[axis] = 0;
+  return place;
 }
 
 bool whole_and_equal(const Block& block, int64_t slot, const Spec& spec, const Tensor& truth) {
@@ -198,6 +208,35 @@ std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, con
   return std::nullopt;
 }
 
+bool is_made(const LocalTensor& value) {
+  return !value.empty() && std::all_of(value.blocks().begin(), value.blocks().end(),
+                                       [](const Block& b) { return has_contents(b.tensor); });
+}
+
+std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec) {
+  if (!spec.has_partial()) return std::nullopt;
+  const Group group = Group::of_axes(spec.mesh(), spec.partial_axes());
+  for (int64_t sibling = 0; sibling < group.count(); ++sibling) {
+    const Lanes members = Lanes::of(group.members(sibling)), missing = members.minus(on);
+    if (!missing.empty() && missing.size() < members.size()) return missing[0];
+  }
+  return std::nullopt;
+}
+
+std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec) {
+  std::set<Dims> held;
+  for (const Block& block : value.blocks())
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      if (!(spec.local_shape(block.lanes[i]) == block.tensor.shape)) return std::nullopt;
+      held.insert(place_of_part(spec, block.lanes[i]));
+    }
+  int64_t parts = 1;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (!spec.placement(axis).is_replicate()) parts *= spec.mesh().axis_size(axis);
+  if (static_cast<int64_t>(held.size()) < parts) return std::nullopt;
+  return assemble(value, spec);
+}
+
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec) {
   std::map<Dims, std::pair<const Block*, int64_t>>
       first_of;  // by coordinate of the axes that are not R
@@ -206,10 +245,8 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
   for (const Block& block : value.blocks()) {
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
-      Dims place = *spec.mesh().coordinate_of(block.lanes[i]);
-      for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
-        if (spec.placement(axis).is_replicate()) place[axis] = 0;
-      const auto [entry, fresh] = first_of.emplace(place, std::make_pair(&block, i));
+      const auto [entry, fresh] =
+          first_of.emplace(place_of_part(spec, block.lanes[i]), std::make_pair(&block, i));
       if (fresh) continue;
       const auto [other, lane] = entry->second;
       if (other == &block && other->slot(lane) == block.slot(i)) continue;

@@ -141,6 +141,12 @@ void Executor::Frame::stamp(ValueId id, Ticket ticket) {
   known_ticket = std::max(known_ticket, ticket);
 }
 
+void Executor::Frame::wrote(ValueId id, Ticket ticket) {
+  stamp(id, ticket);
+  for (const Block& block : at(id).blocks())
+    viewers.for_each(block.tensor.buffer.get(), [&](ValueId viewer) { stamp(viewer, ticket); });
+}
+
 void Executor::Frame::made(ValueId id, const LocalTensor& value) {
   if (shared.options.made && !value.empty()) shared.options.made(id, value);
 }
@@ -170,7 +176,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
     // The allocation ends with the last view of the buffer.
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
-    if (last && !gone.empty())
+    if (last && !gone.empty() && !unmetered.contains(id))
       door.release({gone, block.tensor.buffer->bytes_per_lane, static_cast<int>(info(id).category),
                     kMainStream});
     if (!stay.empty()) kept.push_back({stay, block.tensor});
@@ -194,6 +200,7 @@ void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number
     else
       store_f64(data + i * buffer.bytes_per_lane, dtype, number.values[from]);
   }
+  unmetered.insert(number.output);
   set_value(number.output, std::move(value), kDone);
 }
 
@@ -205,6 +212,7 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
     if (here.empty() || at(id).empty()) continue;
     const LocalTensor part = at(id).restrict_to(here);
     for (const Block& block : part.blocks()) blocks.push_back(block);
+    if (unmetered.contains(id)) unmetered.insert(merge.output);
     ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
   }
   if (blocks.empty()) return;

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 #include "shardproof/engine/buffer_viewers.h"
 #include "shardproof/engine/executor.h"
@@ -38,6 +39,7 @@ struct Executor::Frame {
   std::vector<LocalTensor> values;
   BufferViewers viewers;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
+  std::set<ValueId> unmetered;  // numbers, and what is only written to others: they take no block
   std::map<std::string, Ticket> events;
   std::map<StreamId, Ticket> waits;  // the last ticket of the stream when it was told to wait
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
@@ -88,6 +90,8 @@ struct Executor::Frame {
   void allocate(const LocalTensor& value, ValueId id, StreamId stream);
   void set_value(ValueId id, LocalTensor made, Ticket ticket);
   void stamp(ValueId id, Ticket ticket);  // the value is there when the ticket is done
+  // In place: all values that view it are there when the ticket is done.
+  void wrote(ValueId id, Ticket ticket);
   void made(ValueId id, const LocalTensor& value);
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
   const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }

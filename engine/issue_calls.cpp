@@ -8,9 +8,16 @@
 namespace shardproof {
 namespace {
 
-// A group of one rank makes no call: its result is what the collective means for one member.
-bool is_no_call(const CallItem& item) {
-  return !is_point_to_point(item.collective.kind) && item.collective.group.size() == 1;
+// A group of one rank makes no call: its result is what the collective means for one member. What
+// the gate finds wrong is brought to it all the same.
+bool is_no_call(const Call& call) {
+  const Group& group = call.collective.group;
+  return !is_point_to_point(call.collective.kind) && group.size() == 1 &&
+         group.lanes().contains(call.lanes) && call.send_counts == call.recv_counts;
+}
+
+LocalTensor alone(const Collective& collective, const LocalTensor& input) {
+  return collective.kind == CollectiveKind::all_to_all_v ? input : reference(collective, input);
 }
 
 }  // namespace
@@ -58,7 +65,7 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
           write_through(target, shaped_as(target, flat));
           made(output, target);
         });
-    tickets[static_cast<size_t>(output)] = ticket;
+    wrote(output, ticket);
     return;
   }
   LocalTensor result = promise(output, on, stream);
@@ -86,13 +93,13 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     prepare_item(instr, item, here, state);
     issued.emplace_back(&item, here);
     flats.push_back(state.calls.back().output);
-    if (!is_no_call(item)) continue;
+    if (!is_no_call(state.calls.back())) continue;
     Call lone = std::move(state.calls.back());
     state.calls.pop_back();
     if (lone.output)
       launch(instr, here, "copy", {},
              [c = item.collective, in = *lone.input, out = *lone.output]() mutable {
-               adopt(out, reference(c, in));
+               adopt(out, alone(c, in));
              });
   }
   if (!state.calls.empty()) {

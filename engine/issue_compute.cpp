@@ -160,13 +160,14 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     LocalTensor result = op.result(o);
     if (runs && !writes) allocate(result, compute.outputs[o], stream);
+    if (runs && writes) unmetered.insert(compute.outputs[o]);
     if (writes || shared.options.made) op.results.push_back(result);
     set_value(compute.outputs[o], std::move(result), kDone);
   }
   const Ticket ticket =
       launch(instr, on, compute.op, cost, [this, pending = &op] { run(*pending); });
   for (ValueId id : compute.outputs) stamp(id, ticket);
-  if (writes) tickets[static_cast<size_t>(compute.into)] = ticket;
+  if (writes) wrote(compute.into, ticket);
 }
 
 // --- run

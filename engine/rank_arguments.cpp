@@ -11,32 +11,64 @@ constexpr const char* kReductionWords[] = {"sum", "avg",  "prod", "min",
 
 }  // namespace
 
+std::vector<std::string> RankLowering::words_of_group(const Expr& expr) {
+  std::vector<std::string> words;
+  if (expr.kind == ExprKind::list) {
+    for (const Expr& item : expr.args) {
+      if (item.kind != ExprKind::name) fail(item.place, "expected the name of an axis");
+      words.push_back(name_of(item.name));
+    }
+    return words;
+  }
+  if (expr.kind != ExprKind::name)
+    fail(expr.place,
+         fmt::format("expected an axis, a list of axes or a group, found {}", to_string(expr)));
+  words.push_back(name_of(expr.name));
+  return words;
+}
+
 Group RankLowering::group_of(const Expr* expr, ValueId value) {
   if (!expr) return Group::world(job_.world);
-  std::vector<std::string> names;
-  if (expr->kind == ExprKind::list) {
-    for (const Expr& item : expr->args) {
-      if (item.kind != ExprKind::name) fail(item.place, "expected the name of an axis");
-      names.push_back(name_of(item.name));
-    }
-    return axes_group(names, expr->place, value);
+  const std::vector<std::string> words = words_of_group(*expr);
+  if (expr->kind == ExprKind::name)
+    for (const auto& [known, ranks] : job_.groups)
+      if (known == words[0]) return Group::of_ranks(known, ranks);
+  return axes_group(words, expr->place, value);
+}
+
+std::vector<const Mesh*> RankLowering::meshes_having(const std::vector<std::string>& axes) const {
+  std::vector<const Mesh*> having;
+  for (const auto& [key, mesh] : job_.meshes)
+    if (std::all_of(axes.begin(), axes.end(), [&](auto& n) { return mesh.find_axis(n); }))
+      having.push_back(&mesh);
+  return having;
+}
+
+std::vector<Lanes> RankLowering::lanes_by_mesh(const Expr& call) {
+  const auto key = std::find(call.keys.begin(), call.keys.end(), "group");
+  if (key == call.keys.end() || job_.meshes.size() < 2) return {lanes_};
+  const Expr& group = call.args[static_cast<size_t>(key - call.keys.begin())];
+  const std::vector<std::string> words = words_of_group(group);
+  const bool listed = group.kind == ExprKind::name &&
+                      std::any_of(job_.groups.begin(), job_.groups.end(),
+                                  [&](const auto& known) { return known.first == words[0]; });
+  const std::vector<const Mesh*> having = meshes_having(words);
+  if (listed || having.size() < 2) return {lanes_};
+  std::vector<Lanes> cuts;
+  Lanes left = lanes_;
+  for (const Mesh* mesh : having) {
+    const Lanes ranks = mesh->ranks();
+    if (ranks.contains(lanes_)) return {lanes_};
+    if (Lanes cut = left.intersect(ranks); !cut.empty()) cuts.push_back(std::move(cut));
+    left = left.minus(ranks);
   }
-  if (expr->kind != ExprKind::name)
-    fail(expr->place,
-         fmt::format("expected an axis, a list of axes or a group, found {}", to_string(*expr)));
-  const std::string name = name_of(expr->name);
-  for (const auto& [known, ranks] : job_.groups)
-    if (known == name) return Group::of_ranks(name, ranks);
-  return axes_group({name}, expr->place, value);
+  if (!left.empty()) cuts.push_back(std::move(left));
+  return cuts;
 }
 
 Group RankLowering::axes_group(const std::vector<std::string>& names, const Place& place,
                                ValueId id) {
-  std::vector<const Mesh*> having;
-  for (const auto& entry : job_.meshes)
-    if (std::all_of(names.begin(), names.end(),
-                    [&](auto& n) { return entry.second.find_axis(n).has_value(); }))
-      having.push_back(&entry.second);
+  const std::vector<const Mesh*> having = meshes_having(names);
   if (having.empty()) {
     NearestName nearest(names.at(0));
     for (const auto& [key, mesh] : job_.meshes)
@@ -162,6 +194,23 @@ std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
   return {output};
 }
 
+// Of a name that was bound and recorded the last one counts: recording forgets what was bound, so
+// what is bound now came later.
+bool RankLowering::is_event(const std::string& name, const Place& place) {
+  const auto recorded = events_.find(name);
+  if (recorded == events_.end()) return false;
+  Lanes bound;
+  if (const auto found = names_.find(name); found != names_.end())
+    for (const Part& part : found->second) bound = bound.unite(part.lanes);
+  const Lanes here = lanes_.intersect(recorded->second).minus(bound);
+  const Lanes missing = lanes_.minus(here);
+  if (here.empty() || missing.empty()) return !here.empty();
+  if (!missing.intersect(bound).empty())
+    fail(place, fmt::format("{} is an event on rank {} and none on rank {}", name, here[0],
+                            missing.intersect(bound)[0]));
+  fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
+}
+
 void RankLowering::wait_for(const Expr& call, Wait::Who who) {
   const Arguments args = arguments_of(call, 1, {"x"});
   const Expr* expr = args.take(0, "x");
@@ -171,7 +220,7 @@ void RankLowering::wait_for(const Expr& call, Wait::Who who) {
   const std::string name = name_of(expr->name);
   Wait wait;
   wait.who = who;
-  if (events_.contains(name)) {
+  if (is_event(name, expr->place)) {
     wait.event = name;
   } else if (std::optional<Binding> bound = find(name, expr->place)) {
     if (!std::holds_alternative<ValueId>(*bound))
@@ -181,7 +230,8 @@ void RankLowering::wait_for(const Expr& call, Wait::Who who) {
     wait.stream = name;
   } else {
     NearestName nearest(name);
-    for (const auto& [known, parts] : names_) nearest.offer(known);
+    for (const auto& [known, parts] : names_)
+      if (!parts.empty()) nearest.offer(known);  // not freed
     for (const std::string& known : known_streams_) nearest.offer(known);
     fail(expr->place, fmt::format("{} is no value, event or stream here{}", name, nearest.hint()));
   }
@@ -197,7 +247,12 @@ void RankLowering::free_or_keep(const Expr& call, bool keep) {
   const std::optional<Binding> bound = find(name, expr->place);
   if (!bound || !std::holds_alternative<ValueId>(*bound))
     fail(expr->place, fmt::format("{} is no value here", name));
-  if (!keep) return forget(name);
+  if (!keep) {
+    // An event of that name, from before the value, does not come back.
+    if (const auto hidden = events_.find(name); hidden != events_.end())
+      hidden->second = hidden->second.minus(lanes_);
+    return forget(name);
+  }
   const Expr* stream = args.take(1, "stream");
   if (!stream || stream->kind != ExprKind::name)
     fail(call.place, "keep needs a stream: keep(x, comm)");

@@ -93,11 +93,40 @@ std::optional<std::vector<ValueId>> RankLowering::special(const Expr& call, bool
   if (!wants_value && !in_place && !silent)
     fail(call.place,
          fmt::format("the result of {} is dropped; bind it to a name or write {}_", verb, verb));
-  if (*kind == CollectiveKind::all_to_all_v) return exchange_v(call);
-  if (*kind == CollectiveKind::send || *kind == CollectiveKind::recv)
-    return point_to_point(call, *kind);
-  if (is_point_to_point(*kind)) return one_sided(call, *kind);
-  return collective(call, *kind, in_place);
+  return on_each_mesh(call, *kind, in_place);
+}
+
+std::vector<ValueId> RankLowering::on_each_mesh(const Expr& call, CollectiveKind kind,
+                                                bool in_place) {
+  const Lanes all = lanes_;
+  std::vector<std::pair<Lanes, ValueId>> parts;
+  std::optional<ValueId> result;
+  const std::vector<Lanes> cuts = lanes_by_mesh(call);
+  if (cuts.size() == 1) return communicate(call, kind, in_place);
+  for (const Lanes& cut : cuts) {
+    lanes_ = cut;
+    const std::vector<ValueId> given = communicate(call, kind, in_place);
+    lanes_ = all;
+    if (given.empty()) continue;
+    result = given[0];
+    Lanes held;  // reduce and gather give theirs to the root alone
+    for (const LocalShape& shape : value(given[0]).shapes)
+      held = held.unite(shape.lanes.intersect(cut));
+    if (!held.empty()) parts.emplace_back(held, given[0]);
+  }
+  if (!result) return {};
+  const bool one = std::all_of(parts.begin(), parts.end(),
+                               [&](const auto& part) { return part.second == *result; });
+  return {one ? *result : emit_merge(parts)};  // one: written in place under one name, or none
+}
+
+std::vector<ValueId> RankLowering::communicate(const Expr& call, CollectiveKind kind,
+                                               bool in_place) {
+  if (kind == CollectiveKind::all_to_all_v) return exchange_v(call);
+  if (kind == CollectiveKind::send || kind == CollectiveKind::recv)
+    return point_to_point(call, kind);
+  if (is_point_to_point(kind)) return one_sided(call, kind);
+  return collective(call, kind, in_place);
 }
 
 const Expr* RankLowering::Arguments::take(size_t position, const std::string& key) const {
@@ -208,9 +237,7 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
     outputs.push_back(output);
   }
   add_calls(std::move(items));
-  if (in_place && call.args.at(0).kind == ExprKind::name)
-    for (Part& part : names_[name_of(call.args[0].name)])
-      if (!part.lanes.intersect(lanes_).empty()) part.line = place_.line;
+  if (in_place) wrote(input);
   return outputs;
 }
 

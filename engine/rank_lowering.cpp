@@ -48,9 +48,17 @@ Instr& RankLowering::add(Action action) {
   // Inside `group:` the calls start together at its end; work that reads their results follows
   // them.
   const Effects effects = group_depth_ > 0 ? effects_of(instr) : Effects{};
-  const bool after = std::any_of(effects.reads.begin(), effects.reads.end(),
-                                 [&](ValueId id) { return group_results_.contains(id); });
+  const auto is_result = [&](ValueId id) {
+    return group_depth_ > 0 && group_results_.contains(id);
+  };
+  bool after = std::any_of(effects.reads.begin(), effects.reads.end(), is_result);
   if (after) group_results_.insert(effects.writes.begin(), effects.writes.end());
+  // Reads no byte, but what it names has to be there.
+  if (const Merge* const merge = std::get_if<Merge>(&instr.action)) {
+    after = std::any_of(merge->parts.begin(), merge->parts.end(),
+                        [&](const auto& part) { return is_result(part.second); });
+    if (after) group_results_.insert(merge->output);
+  }
   std::vector<Instr>& target = after ? after_group_ : listing_.instrs;
   target.push_back(std::move(instr));
   return target.back();
@@ -98,7 +106,11 @@ void RankLowering::enter_stream(const std::string& name) {
 bool RankLowering::define(const std::string& name, const Expr& value) {
   if (value.kind != ExprKind::call || value.symbol != "record") return false;
   if (!value.args.empty()) fail(value.place, "record() takes no arguments: it marks its stream");
-  events_.insert(name);
+  if (names_.contains(name)) {
+    forget(name);
+    if (names_[name].empty()) names_.erase(name);  // not freed, but an event
+  }
+  events_[name] = events_[name].unite(lanes_);
   add(RecordEvent{name});
   return true;
 }
@@ -206,6 +218,8 @@ std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneA
   compute.inputs = std::move(inputs);
   for (size_t k = 0; k < shapes.size(); ++k)
     compute.outputs.push_back(add_value(kinds[k].dtype, shapes[k], Category::activations));
+  if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
+    memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);
   std::vector<ValueId> results = compute.outputs;
   add(std::move(compute));
   return results;
@@ -246,8 +260,37 @@ ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& p
     }
   }
   const ValueId merged = add_value(dtype, std::move(shapes), Category::activations);
+  Memory& memory = memory_[merged];
+  for (const auto& [lanes, id] : parts)
+    for (const auto& [held, owner] : memory_of(id))
+      if (Lanes cut = held.intersect(lanes); !cut.empty()) memory.emplace_back(cut, owner);
   add(Merge{merged, parts});
   return merged;
+}
+
+RankLowering::Memory RankLowering::memory_of(ValueId id) const {
+  const auto known = memory_.find(id);
+  return known != memory_.end() ? known->second : Memory{{listing_.lanes, id}};
+}
+
+bool RankLowering::shares(const Memory& memory, ValueId id, const Lanes& lanes) const {
+  const auto meets = [&](const Lanes& held, ValueId owner) {
+    return std::any_of(memory.begin(), memory.end(), [&](const auto& part) {
+      return part.second == owner && !part.first.intersect(held).intersect(lanes).empty();
+    });
+  };
+  const auto known = memory_.find(id);
+  if (known == memory_.end()) return meets(lanes, id);
+  return std::any_of(known->second.begin(), known->second.end(),
+                     [&](const auto& part) { return meets(part.first, part.second); });
+}
+
+void RankLowering::wrote(ValueId target) {
+  const Memory memory = memory_of(target);
+  for (auto& [name, parts] : names_)
+    for (Part& part : parts)
+      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+        if (shares(memory, *id, part.lanes.intersect(lanes_))) part.line = place_.line;
 }
 
 void RankLowering::write_in_place(ValueId target, ValueId source) {
@@ -266,6 +309,7 @@ void RankLowering::write_in_place(ValueId target, ValueId source) {
   compute.outputs = {add_value(value(target).dtype, value(source).shapes, Category::activations)};
   compute.into = target;
   add(std::move(compute));
+  wrote(target);
 }
 
 std::optional<Number> RankLowering::number_name(const std::string& name, int64_t rank) {

@@ -52,14 +52,21 @@ class RankLowering : public Lowering {
   // Counted from 0; what is wrong with it is told where it stands.
   int dim_argument(const Arguments& args, const char* key, int64_t dim, int dims);
 
+  std::vector<ValueId> on_each_mesh(const Expr& call, CollectiveKind kind, bool in_place);
+  std::vector<ValueId> communicate(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> collective(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> exchange_v(const Expr& call);
   std::vector<ValueId> point_to_point(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> one_sided(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> slot_read(const Expr& call);
   void wait_for(const Expr& call, Wait::Who who);
+  bool is_event(const std::string& name, const Place& place);
   void free_or_keep(const Expr& call, bool keep);
 
+  // The current lanes, cut where the axes of the call's group are those of different meshes.
+  std::vector<Lanes> lanes_by_mesh(const Expr& call);
+  std::vector<const Mesh*> meshes_having(const std::vector<std::string>& axes) const;
+  std::vector<std::string> words_of_group(const Expr& expr);  // axes, or the name of a group
   Group group_of(const Expr* expr, ValueId value);
   Group axes_group(const std::vector<std::string>& names, const Place& place, ValueId value);
   std::optional<LaneNumber> factor_of(const Expr* expr);  // of premul_sum(factor)
@@ -72,6 +79,11 @@ class RankLowering : public Lowering {
   std::vector<Lanes> classes_of(const std::vector<ValueId>& values,
                                 std::vector<const LaneNumber*> numbers);
 
+  // The values that own what a value is made of, and on which lanes.
+  using Memory = std::vector<std::pair<Lanes, ValueId>>;
+  Memory memory_of(ValueId id) const;
+  bool shares(const Memory& memory, ValueId id, const Lanes& lanes) const;
+  void wrote(ValueId target);  // in place: all names that see it were last written here
   ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // one submit, or part of an open `group:`
@@ -84,10 +96,12 @@ class RankLowering : public Lowering {
   std::vector<std::string> streams_{"main"};
   int group_depth_ = 0;
   Communicate open_group_;
-  std::vector<Instr> after_group_;   // work that may only follow the open group
-  std::set<ValueId> group_results_;  // what the open group's calls will give
-  std::set<std::string> events_, known_streams_;
-  std::map<std::string, int> uses_;  // for unique value names
+  std::vector<Instr> after_group_;       // work that may only follow the open group
+  std::set<ValueId> group_results_;      // what the open group's calls will give
+  std::map<std::string, Lanes> events_;  // where it is recorded; a name bound since then hides it
+  std::set<std::string> known_streams_;
+  std::map<ValueId, Memory> memory_;  // of values that have none of their own: views and merges
+  std::map<std::string, int> uses_;   // for unique value names
 };
 
 }  // namespace shardproof

@@ -171,6 +171,18 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   }
 }
 
+// Whether some ranks of a listing wait, or mark a stream, where others do not: of ranks that go
+// together all would.
+bool orders_streams_of_some(const SpmdProgram& program) {
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      const bool orders = std::holds_alternative<Wait>(instr.action) ||
+                          std::holds_alternative<RecordEvent>(instr.action);
+      if (orders && !(instr.lanes == listing.lanes)) return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 LocalTensor ProgramRun::value(ValueId id) const {
@@ -185,7 +197,8 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
   const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
-                      job.functions.empty() && job.schedule.kind == ScheduleKind::fifo;
+                      job.functions.empty() && job.schedule.kind == ScheduleKind::fifo &&
+                      !orders_streams_of_some(program);
   Attempt first =
       attempt(stage, options, watched, make_probe(), coarse ? Cohorts::coarse : Cohorts::single);
   const WorldReport& report = first.run.outcome.world;

@@ -162,8 +162,6 @@ void Lowering::walk_assign_index(const Statement& statement) {
   const ValueId view = lower_index(base, statement.target_index, target.place);
   const ValueId value = lower_value(*statement.value);
   write_in_place(view, value);
-  for (Part& part : names_[name])
-    if (!part.lanes.intersect(lanes_).empty()) part.line = place_.line;
 }
 
 std::string Lowering::name_of(const NameTemplate& name) {

@@ -74,10 +74,7 @@ std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Settin
       reader.refuse(fmt::format("unknown kind of call \"{}\"{}", calls.kind, nearest.hint()));
     }
     if (!calls.group.empty())
-      reader.inside([&, &calls = calls] {
-        setting.check_group(calls.group);
-        return 0;
-      });
+      calls.group = reader.inside([&] { return setting.group_name(calls.group); });
     calls.counts = read_rank_conditions(reader, setting);
     out.push_back(std::move(calls));
   }
@@ -87,11 +84,8 @@ std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Settin
 std::vector<ExpectBytes> read_bytes(const JsonReader& object, const Setting& setting) {
   std::vector<ExpectBytes> out;
   for (const auto& [key, reader] : object.members()) {
-    reader.inside([&, &key = key] {
-      setting.check_group(key);
-      return 0;
-    });
-    out.push_back({key, read_rank_conditions(reader, setting, Unit::bytes)});
+    const std::string group = reader.inside([&, &key = key] { return setting.group_name(key); });
+    out.push_back({group, read_rank_conditions(reader, setting, Unit::bytes)});
   }
   return out;
 }

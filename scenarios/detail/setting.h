@@ -18,9 +18,9 @@ struct Setting {
   NumberScope scope() const { return lets->scope(); }
   const Mesh& mesh(const std::string& name) const;  // key of `meshes`
   Lanes ranks(const JsonReader& selector) const;    // a text
-  // A group's name as calls print it: axes joined by +, "world" or a name of `groups`. Throws when
-  // unknown.
-  void check_group(const std::string& name) const;
+  // A group's name as calls print it: axes in mesh order joined by +, "world" or a name of
+  // `groups`. `name` may have the axes in any order. Throws when unknown.
+  std::string group_name(const std::string& name) const;
 };
 
 struct ReadTensor {
