@@ -60,11 +60,10 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
   if (item.in_place) {
     // The value may be gone when the call ends: a view that no later line reads.
     LocalTensor target = at(output);
-    const Ticket ticket =
-        launch(instr, on, "unpack", {}, [this, flat, target, &item, output]() mutable {
-          write_through(target, shaped_as(target, flat));
-          made(output, target);
-        });
+    const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, target, output]() mutable {
+      write_through(target, shaped_as(target, flat));
+      made(output, target);
+    });
     wrote(output, ticket);
     return;
   }

@@ -39,7 +39,7 @@ Group RankLowering::group_of(const Expr* expr, ValueId value) {
 std::vector<const Mesh*> RankLowering::meshes_having(const std::vector<std::string>& axes) const {
   std::vector<const Mesh*> having;
   for (const auto& [key, mesh] : job_.meshes)
-    if (std::all_of(axes.begin(), axes.end(), [&](auto& n) { return mesh.find_axis(n); }))
+    if (std::all_of(axes.begin(), axes.end(), [&m = mesh](auto& n) { return m.find_axis(n); }))
       having.push_back(&mesh);
   return having;
 }
