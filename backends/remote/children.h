@@ -23,14 +23,15 @@ struct Child {
 };
 // `more` is added to this process's environment. Throws Error(io).
 Child start_child(const std::vector<std::string>& words, const Environment& more = {});
-// Whether a child has ended, or is none any more, for once: it is asked no more.
+// Whether a child has ended; then its status, as of waitpid. Of who is no child of this process, as
+// where nobody is told of children, it is true and the status stays as it is. Not to be asked again.
 bool has_ended(pid_t child, int* status);
 // Takes what it has printed so far; only the last of it is kept. All of it goes to `also` at once.
 void read_output(int output, std::string& text, std::FILE* also = nullptr);
 // The first lines that say something, as one.
 std::string first_words(const std::string& output);
 
-// All files of this process with these numbers.
+// Closes the files of this process with these numbers, also where the system knows of no ranges.
 void close_files(unsigned first, unsigned last);
 
 // Kills processes; they are this process's children as soon as their parents have ended, and are
