@@ -24,7 +24,8 @@ struct Child {
 // `more` is added to this process's environment. Throws Error(io).
 Child start_child(const std::vector<std::string>& words, const Environment& more = {});
 // Whether a child has ended; then its status, as of waitpid. Of who is no child of this process, as
-// where nobody is told of children, it is true and the status stays as it is. Not to be asked again.
+// where nobody is told of children, it is true and the status stays as it is. Not to be asked
+// again.
 bool has_ended(pid_t child, int* status);
 // Takes what it has printed so far; only the last of it is kept. All of it goes to `also` at once.
 void read_output(int output, std::string& text, std::FILE* also = nullptr);
