@@ -1,5 +1,3 @@
-#include <functional>
-
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
 #include "shardproof/localtensor/error.h"
@@ -15,16 +13,6 @@ bool is_number_verb(const std::string& verb) {
 bool is_shape_verb(const std::string& verb) { return verb == "dim" || verb == "start"; }
 
 bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
-
-// Names with holes, which visit_names cannot fill; those inside holes first.
-void visit_templates(const Expr& expr, const std::function<void(const NameTemplate&)>& visit) {
-  for (const Expr& hole : expr.name.holes) visit_templates(hole, visit);
-  if (expr.kind == ExprKind::name && !expr.name.plain()) visit(expr.name);
-  for (const Expr& argument : expr.args) visit_templates(argument, visit);
-  for (const IndexItem& item : expr.items)
-    for (const auto* part : {&item.at, &item.low, &item.high, &item.step})
-      for (const Expr& inner : *part) visit_templates(inner, visit);
-}
 
 }  // namespace
 
@@ -111,8 +99,7 @@ bool Lowering::differs_by_rank(const Expr& expr) {
     }
     if (parts > 1) differs = true;
   };
-  visit_names(expr, ask);
-  visit_templates(expr, [&](const NameTemplate& name) {
+  visit_names(expr, [&](const NameTemplate& name) {
     // What stands in the holes is known here: then all ranks mean the same name.
     if (differs) return;
     try {

@@ -25,8 +25,8 @@ struct NumberScope {
 Number evaluate(const Expr& expr, const NumberScope& scope);
 // The name with its holes filled: "h2". Error when that is no name: h{i - 1} with i = 0.
 std::string fill_name(const NameTemplate& name, const NumberScope& scope);
-// Calls `visit` for every name and function argument the expression mentions (does it depend on
-// rank?).
-void visit_names(const Expr& expr, const std::function<void(const std::string&)>& visit);
+// Calls `visit` for every name the expression mentions (does it depend on rank?), after those in
+// its holes; of a text for those in its holes.
+void visit_names(const Expr& expr, const std::function<void(const NameTemplate&)>& visit);
 
 }  // namespace shardproof

@@ -187,10 +187,6 @@ Number Evaluator::transposed(const Expr& expr) const {
   return turned;
 }
 
-void visit_name(const NameTemplate& name, const std::function<void(const std::string&)>& visit) {
-  for (const Expr& hole : name.holes) visit_names(hole, visit);
-}
-
 }  // namespace
 
 Number evaluate(const Expr& expr, const NumberScope& scope) {
@@ -201,10 +197,9 @@ std::string fill_name(const NameTemplate& name, const NumberScope& scope) {
   return Evaluator(scope).name(name);
 }
 
-void visit_names(const Expr& expr, const std::function<void(const std::string&)>& visit) {
-  const bool named = expr.kind == ExprKind::name;
-  if (named && expr.name.plain()) visit(expr.name.texts.front());
-  if (named || expr.kind == ExprKind::text) visit_name(expr.name, visit);
+void visit_names(const Expr& expr, const std::function<void(const NameTemplate&)>& visit) {
+  for (const Expr& hole : expr.name.holes) visit_names(hole, visit);
+  if (expr.kind == ExprKind::name) visit(expr.name);
   for (const Expr& argument : expr.args) visit_names(argument, visit);
   for (const IndexItem& item : expr.items)
     for (const auto* part : {&item.at, &item.low, &item.high, &item.step})

@@ -176,9 +176,9 @@ TEST(Evaluate, WholeDoublesAreIntegers) {
 
 TEST(Evaluate, NamesAreVisited) {
   std::vector<std::string> seen;
-  const auto visit = [&](const std::string& name) { seen.push_back(name); };
+  const auto visit = [&](const NameTemplate& name) { seen.push_back(to_string(name)); };
   visit_names(parse_expression("a[b:c, d].T + f(e, k=g) * h{j} - 'x{l}' ** -[m][0]"), visit);
-  EXPECT_EQ(seen, (std::vector<std::string>{"a", "b", "c", "d", "e", "g", "j", "l", "m"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"a", "b", "c", "d", "e", "g", "j", "h{j}", "l", "m"}));
 }
 
 TEST(Evaluate, TextsMayFillToWhatNoNameIs) {
