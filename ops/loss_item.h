@@ -102,9 +102,10 @@ struct SquareItem {
   }
   constexpr void finish(const LaneCall& lane) const {
     if (reduction == LossReduction::none) return;
-    const T sum = fold_run(T{0}, reinterpret_cast<const T*>(lane.scratch), count, Plus());
-    *lane.out<T>(0) = reduction == LossReduction::sum ? sum : sum / over;
+    *lane.out<T>(0) =
+        of_sum(fold_run(T{0}, reinterpret_cast<const T*>(lane.scratch), count, Plus()));
   }
+  constexpr T of_sum(T sum) const { return reduction == LossReduction::sum ? sum : sum / over; }
 };
 
 }  // namespace shardproof

@@ -40,13 +40,6 @@ struct ClearBody {
   constexpr void operator()(int64_t) const { *flag = 0; }
 };
 
-template <typename Item>
-struct FinishBody {
-  Item item;
-  Operands operands;
-  constexpr void operator()(int64_t) const { item.finish(operands.lane()); }
-};
-
 // A tensor of the call in the dtype the item uses.
 struct Converted {
   const LaneView* view = nullptr;
@@ -86,7 +79,7 @@ class ItemRun {
         run_checked(item, items, operands, lane);
       else if (items > 0)
         launch_items(call_, item, items, operands);
-      if constexpr (kFinishes<Item>) launch(call_.stream, 1, FinishBody<Item>{item, operands});
+      if constexpr (kFinishes<Item>) launch_finish(call_, item, operands);
       for (const Converted& out : outputs_)
         if (out.room.start() != nullptr)
           convert_all(out, out.room.start(), out.used, out.view->at(lane), out.view->dtype);

@@ -1,5 +1,8 @@
-// Losses over many classes, which many threads share, in the host's order.
+// Losses over many classes, and sums of many squares, which many threads share, in the host's
+// order.
 #pragma once
+
+#include <algorithm>
 
 #include "shardproof/ops/cuda/fold_lines.h"
 #include "shardproof/ops/cuda/operands.h"
@@ -55,6 +58,32 @@ void launch_items(const KernelCall& call, const LossItem<T>& item, int64_t items
   if (item.loss.smoothing != 0)
     fold_lines<SumFold>(call.stream, shape, logits, slots.get(), totals.get());
   launch(call.stream, items, LossBody<T>{item, operands, most.get(), sums.get(), totals.get()});
+}
+
+template <typename T>
+struct Squares {
+  Operands operands;
+  constexpr T operator()(int64_t, int64_t i) const {
+    return reinterpret_cast<const T*>(operands.scratch)[i];
+  }
+};
+template <typename T>
+struct SquaresBody {
+  SquareItem<T> item;
+  Operands operands;
+  const T* sum;
+  constexpr void operator()(int64_t) const {
+    *operands.lane().template out<T>(0) = item.of_sum(*sum);
+  }
+};
+
+template <typename T>
+void launch_finish(const KernelCall& call, const SquareItem<T>& item, const Operands& operands) {
+  if (item.reduction == LossReduction::none) return;
+  const FoldShape shape{1, 1, item.count, std::max<int64_t>(item.count, 1)};
+  const Room<T> sum(call, 1), slots(call, shape.ways());
+  fold_lines<SumFold>(call.stream, shape, Squares<T>{operands}, slots.get(), sum.get());
+  launch(call.stream, 1, SquaresBody<T>{item, operands, sum.get()});
 }
 
 }  // namespace shardproof

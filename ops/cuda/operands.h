@@ -39,4 +39,17 @@ void launch_items(const KernelCall& call, const Item& item, int64_t items,
   launch(call.stream, items, ItemBody<Item>{item, operands});
 }
 
+// What is left when all items are done.
+template <typename Item>
+struct FinishBody {
+  Item item;
+  Operands operands;
+  constexpr void operator()(int64_t) const { item.finish(operands.lane()); }
+};
+
+template <typename Item>
+void launch_finish(const KernelCall& call, const Item& item, const Operands& operands) {
+  launch(call.stream, 1, FinishBody<Item>{item, operands});
+}
+
 }  // namespace shardproof

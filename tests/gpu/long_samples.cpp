@@ -68,6 +68,13 @@ void add_rows(Samples& samples) {
                            labelled({3, 2100, 2}, {{"ignore_index", int64_t{-1}},
                                                    {"reduction", std::string(reduction)},
                                                    {"label_smoothing", smoothing}}));
+  for (const char* reduction : {"sum", "mean"})
+    for (const int64_t length : {kLong, kMiddling, int64_t{0}}) {
+      Sample sample = sample_of({{{length}, {length}}, DType::f32, {"uniform(-9, 9)"}},
+                                {{"reduction", std::string(reduction)}});
+      sample.inputs.push_back(absent_input());
+      samples.emplace_back("mse_loss", std::move(sample));
+    }
 }
 
 void add_attention(Samples& samples) {
