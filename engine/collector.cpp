@@ -1,12 +1,13 @@
 #include "shardproof/engine/collector.h"
 
 #include "shardproof/engine/adopt.h"
+#include "shardproof/engine/values_added.h"
 
 namespace shardproof {
 
 Collector::Collector(const SpmdProgram& program, Truth* truth, CollectorOptions options)
     : program_(program), truth_(truth), options_(std::move(options)) {
-  if (options_.sees) added_ = values_added(program);
+  if (options_.sees) added_ = values_added(program, truth->ops());
 }
 
 bool Collector::complete(const SpmdValue& value, const LocalTensor& parts) const {

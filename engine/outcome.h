@@ -49,4 +49,7 @@ struct Outcome {
   std::vector<std::string> unfired_faults;
 };
 
+// Whether some listing never came to its end.
+bool stands_still(const std::vector<Finding>& findings);
+
 }  // namespace shardproof

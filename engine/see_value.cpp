@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "shardproof/engine/adopt.h"
@@ -141,57 +142,25 @@ SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
   return seen;
 }
 
-namespace {
-
-// Two numbers have one sum, whoever is first; an average is also made from halves.
-bool order_matters(const Collective& c) {
-  if (!reduces(c.kind) || is_integral(c.dtype) || c.dtype == DType::boolean) return false;
-  switch (c.reduction.op) {
-    case ReduceOp::sum:
-    case ReduceOp::prod: return c.group.size() > 2;
-    case ReduceOp::avg:
-    case ReduceOp::premul_sum:
-    case ReduceOp::norm: return c.group.size() > 1;
-    default: return false;
-  }
-}
-
-}  // namespace
-
-std::vector<bool> values_added(const SpmdProgram& program) {
-  std::vector<bool> added(program.values.size(), false);
-  const auto is_added = [&](ValueId id) {
-    return id != kNoValue && added[static_cast<size_t>(id)];
-  };
-  const auto mark = [&](ValueId id) {
-    if (id != kNoValue) added[static_cast<size_t>(id)] = true;
-  };
-  // What a rank sends stands in one listing, what comes of it in another: until nothing is new.
-  for (int64_t before = -1, now = 0; before != now;) {
-    before = now;
-    bool sent = false;
-    for (const SpmdListing& listing : program.listings)
-      for (const Instr& instr : listing.instrs) {
-        const Effects effects = effects_of(instr);
-        bool from = std::any_of(effects.reads.begin(), effects.reads.end(), is_added);
-        if (const auto* calls = std::get_if<Communicate>(&instr.action)) {
-          for (const CallItem& item : calls->items) {
-            from = from || order_matters(item.collective);
-            sent = sent || (from && is_point_to_point(item.collective.kind));
-            from = from || (sent && is_point_to_point(item.collective.kind));
-          }
-        }
-        if (std::holds_alternative<SlotRead>(instr.action)) from = from || sent;
-        // Reads no byte, but is what its parts are.
-        if (const auto* merge = std::get_if<Merge>(&instr.action)) {
-          for (const auto& [lanes, part] : merge->parts) from = from || is_added(part);
-          if (from) mark(merge->output);
-        }
-        if (from) std::for_each(effects.writes.begin(), effects.writes.end(), mark);
+void bound_copies(SeenValue& seen, const LocalTensor& errors) {
+  if (seen.whole || !errors.lanes().contains(seen.lanes)) return;
+  for (SeenPart& part : seen.parts) {
+    std::vector<double> greatest(static_cast<size_t>(part.tensor.elements()), 0);
+    const LocalTensor own_errors = errors.restrict_to(part.lanes);
+    for (const Block& block : own_errors.blocks()) {
+      std::set<int64_t> slots;
+      for (int64_t i = 0; i < block.lanes.size(); ++i) slots.insert(block.slot(i));
+      for (const int64_t slot : slots) {
+        const std::vector<double> own = values_of(one_copy(block, slot));
+        if (own.size() != greatest.size()) return;
+        for (size_t i = 0; i < own.size(); ++i) greatest[i] = std::max(greatest[i], own[i]);
       }
-    now = std::count(added.begin(), added.end(), true);
+    }
+    const bool exact =
+        std::all_of(greatest.begin(), greatest.end(), [](double e) { return e == 0; });
+    if (!exact) part.error = std::move(greatest);
   }
-  return added;
+  seen.bounded = true;
 }
 
 }  // namespace shardproof

@@ -18,6 +18,8 @@ namespace shardproof {
 struct SeenPart {
   Lanes lanes;
   Tensor tensor;
+  // As SeenValue::error, of a part of a value whose spec nobody knows.
+  std::vector<double> error = {};
 };
 // Of the shard that each of these ranks holds: a sum over its elements of a mix of global index and
 // bits, modulo 2^64, so that digests of disjoint shards add up.
@@ -51,7 +53,8 @@ struct SeenValue {
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
                     const LocalTensor& value, const Bound* bound);
 
-// By value id: whether floats were added up over ranks on the way to it.
-std::vector<bool> values_added(const SpmdProgram& program);
+// Bounds a value without a spec by the errors of each rank's elements (error_program.h): f64, of
+// the value's shapes. Stays unbounded where they are not those of all its ranks.
+void bound_copies(SeenValue& seen, const LocalTensor& errors);
 
 }  // namespace shardproof

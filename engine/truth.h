@@ -25,6 +25,7 @@ class Truth {
   // Values made so far that have a name, for explanations.
   std::vector<ValueId> named_until(ValueId id) const;
   const GlobalProgram& program() const { return program_; }
+  const OpRegistry& ops() const { return ops_; }
 
  private:
   struct Entry {

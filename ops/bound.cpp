@@ -14,15 +14,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kAllZero = 2000;
 
-// Exponent of the last bit set in a finite value; kAllZero for 0.
-int last_bit_exponent(double x) {
-  if (x == 0) return kAllZero;
-  int exponent = 0;
-  const double fraction = std::frexp(std::fabs(x), &exponent);
-  const auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53));
-  return exponent - 53 + std::countr_zero(mantissa);
-}
-
 // Exponent of the smallest positive value.
 int smallest_exponent(DType dtype) {
   switch (dtype) {
@@ -77,6 +68,14 @@ Bound Bound::exact_of(const Tensor& value) {
   bound.grid = measure.grid;
   bound.magnitude = measure.magnitude;
   return bound;
+}
+
+int last_bit_exponent(double x) {
+  if (x == 0) return kAllZero;
+  int exponent = 0;
+  const double fraction = std::frexp(std::fabs(x), &exponent);
+  const auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53));
+  return exponent - 53 + std::countr_zero(mantissa);
 }
 
 double unit_roundoff(DType dtype) {

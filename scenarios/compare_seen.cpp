@@ -57,9 +57,10 @@ std::string element_text(const Tensor& tensor, int64_t at) {
 // An element that is not the same: where it lies, who holds it.
 struct Spot {
   const Tensor *a = nullptr, *b = nullptr;
-  int64_t at = 0;       // in these tensors
-  int64_t global = -1;  // -1: unknown
-  int32_t rank = -1;    // of a shard; -1: of the whole value
+  int64_t at = 0;                              // in these tensors
+  int64_t global = -1;                         // -1: unknown
+  int32_t rank = -1;                           // of a shard; -1: of the whole value
+  const std::vector<double>* error = nullptr;  // of these tensors, where no global index is known
   auto place() const { return std::tuple(global, rank, at); }
 };
 
@@ -90,8 +91,15 @@ class Shards {
   explicit Shards(const SeenValue& value) {
     if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
     for (const SeenPart& part : value.parts)
-      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i) {
         parts_.emplace(part.lanes[i], &part.tensor);
+        if (!part.error.empty()) errors_.emplace(part.lanes[i], &part.error);
+      }
+  }
+  // Of a rank's own elements; null: exact, or there is no such bound.
+  const std::vector<double>* error_of(int32_t rank) const {
+    const auto found = errors_.find(rank);
+    return found == errors_.end() ? nullptr : found->second;
   }
   // Nothing when only a sum over ranks is known.
   std::optional<Tensor> of(int32_t rank) const {
@@ -103,6 +111,7 @@ class Shards {
  private:
   LocalTensor cut_;
   std::map<int32_t, const Tensor*> parts_;
+  std::map<int32_t, const std::vector<double>*> errors_;
 };
 
 std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
@@ -124,7 +133,7 @@ class Pair {
   // False when some contents are not known.
   bool visit(const Visit& visit) const {
     if (a_.whole && b_.whole) {
-      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor, 0, -1, -1}, visit);
+      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor}, visit);
       return true;
     }
     const Shards of_a(a_), of_b(b_);
@@ -133,7 +142,7 @@ class Pair {
       const int32_t rank = a_.lanes[i];
       const std::optional<Tensor> own = of_a.of(rank), other = of_b.of(rank);
       complete = complete && own && other;
-      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank}, visit);
+      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank, of_a.error_of(rank)}, visit);
     }
     return complete;
   }
@@ -192,11 +201,12 @@ class Judge {
 
   // What two honest computations may differ.
   double allowed(const Spot& spot) const {
-    if (a_.error.empty() || spot.global < 0) return 0;
-    return 2 * a_.error[static_cast<size_t>(spot.global)];
+    if (spot.global < 0)
+      return spot.error == nullptr ? 0 : 2 * (*spot.error)[static_cast<size_t>(spot.at)];
+    return a_.error.empty() ? 0 : 2 * a_.error[static_cast<size_t>(spot.global)];
   }
   Likeness likeness(const Spot& spot) const {
-    if (!bounded_) return Likeness::differs;
+    if (!bounded_ || std::isinf(allowed(spot))) return Likeness::differs;
     return distance(*spot.a, *spot.b, spot.at) <= allowed(spot) ? Likeness::within
                                                                 : Likeness::wrong;
   }
@@ -231,7 +241,7 @@ class Judge {
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
       difference.why = known ? fmt::format("added over ranks in the orders {} and {}", run_a_.order,
                                            run_b_.order)
-                             : "no truth, so no bound: another order of addition, or a bug";
+                             : "no bound is known: another order of addition, or a bug";
     } else if (other_device_) {
       const bool known = difference.likeness == Likeness::within;
       difference.cause = known ? Cause::reduction_order : Cause::unknown;

@@ -142,6 +142,16 @@ uint64_t read_digest(const JsonReader& reader) {
   return digest;
 }
 
+// None: that part is exact.
+void read_part_error(const JsonReader& reader, const SeenValue& value, const TensorsByName& bounds,
+                     SeenPart& part) {
+  const auto found = bounds.find(tensor_name(value, part));
+  if (found == bounds.end()) return;
+  part.error = values_of(found->second);
+  if (static_cast<int64_t>(part.error.size()) != part.tensor.elements())
+    reader.refuse("a bound has one number an element");
+}
+
 SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
                      const TensorsByName& bounds) {
   SeenValue value;
@@ -177,6 +187,8 @@ SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
   value.bounded = bound != "unknown";
   if (bound == "elements" && value.spec && !value.bound.empty())
     value.error = values_of(tensor_named(bounds, value.id));
+  for (SeenPart& part : value.parts)
+    if (bound == "elements" && !value.spec) read_part_error(reader, value, bounds, part);
   if (!value.error.empty() &&
       static_cast<int64_t>(value.error.size()) != element_count(value.spec->shape()))
     reader.refuse("a bound has one number an element");

@@ -23,7 +23,7 @@ enum class Cause : uint8_t {
   none,
   reduction_order,  // floats were added over ranks in another order
   precision,        // products of one run have fewer bits
-  unknown,          // no truth, so no bound: an order, or a bug
+  unknown,          // no bound: an order, or a bug
   bug,
 };
 std::string_view name(Likeness likeness);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -50,7 +51,10 @@ Json value_json(const SeenValue& value) {
     out["placements"] = placements_text(*value.spec);
     out["shape"] = std::vector<int64_t>(value.spec->shape().begin(), value.spec->shape().end());
   }
-  out["bound"] = !value.bounded ? "unknown" : value.error.empty() ? "exact" : "elements";
+  const bool exact =
+      value.error.empty() && std::all_of(value.parts.begin(), value.parts.end(),
+                                         [](const SeenPart& part) { return part.error.empty(); });
+  out["bound"] = !value.bounded ? "unknown" : exact ? "exact" : "elements";
   out["added"] = value.added;
   out["whole"] = value.whole;
   out["parts"] = Json::array();
@@ -74,9 +78,14 @@ std::vector<NamedTensor> tensors_of(const RecordedRun& run) {
 
 std::vector<NamedTensor> bounds_of(const RecordedRun& run) {
   std::vector<NamedTensor> tensors;
-  for (const SeenValue& value : run.values)
+  for (const SeenValue& value : run.values) {
     if (value.spec && !value.bound.empty() && !value.error.empty())
       tensors.push_back({value.id, tensor_of(DType::f64, value.spec->shape(), value.error)});
+    for (const SeenPart& part : value.parts)
+      if (!part.error.empty())
+        tensors.push_back(
+            {tensor_name(value, part), tensor_of(DType::f64, part.tensor.shape, part.error)});
+  }
   return tensors;
 }
 

@@ -1,0 +1,15 @@
+// Whether floats were added up over ranks on the way to a value, so that another order of addition
+// may have made another value of it.
+#pragma once
+
+#include <vector>
+
+#include "shardproof/ops/op.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+// By value id.
+std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops);
+
+}  // namespace shardproof
