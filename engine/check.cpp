@@ -59,6 +59,8 @@ void rethrow(const Error& error, const std::string& path) { throw error.inside({
 
 namespace {
 
+constexpr double kAnchors = 1e-6;  // wide for f64, and finer than most bugs
+
 std::vector<ValueInfo> infos(const SpmdProgram& program) {
   std::vector<ValueInfo> result;
   for (const SpmdValue& value : program.values)
@@ -92,6 +94,7 @@ CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
   if (job.compared == Compared::outputs)
     options.only = placed_ids(global, parts, [](const std::string&) { return true; });
   options.sees = job.sees;
+  if (job.anchors) options.anchors = kAnchors;
   return options;
 }
 

@@ -1,7 +1,9 @@
 #include "shardproof/engine/collector.h"
 
 #include "shardproof/engine/adopt.h"
+#include "shardproof/engine/input_bounds.h"
 #include "shardproof/engine/values_added.h"
+#include "shardproof/localtensor/split.h"
 
 namespace shardproof {
 
@@ -37,7 +39,8 @@ void Collector::made(ValueId id, const LocalTensor& value) {
     ++compared_;
     const Tensor& expected = truth_->value(info.global);
     const Bound& bound = truth_->bound(info.global);
-    widest_ = std::max(widest_, width_of(expected, bound));
+    const double width = width_of(expected, bound);
+    widest_ = std::max(widest_, width);
     std::optional<Difference> difference = compare_value(parts, *info.spec, expected, bound);
     if (difference) {
       // Only the first difference of the program is told.
@@ -52,9 +55,23 @@ void Collector::made(ValueId id, const LocalTensor& value) {
       SeenValue& seen = seen_[id] = see_value(info, info.spec, parts, &truth_->bound(info.global));
       seen.added = added_[static_cast<size_t>(id)];
     }
+    const bool right = !differences_.contains(id) && !replicas_.contains(id);
+    if (right && width > options_.anchors) anchor(info, parts);
   }
   if (options_.keep.contains(id)) kept_[id] = parts;
   parts_.erase(id);
+}
+
+void Collector::anchor(const SpmdValue& info, const LocalTensor& parts) {
+  const bool partial = info.spec->has_partial();
+  // What is claimed to be parts is more than its own spec says.
+  if (partial != truth_->lies_in_parts(info.global)) return;
+  const LocalTensor reduced = partial ? reduced_for_comparison(parts, *info.spec) : parts;
+  Spec whole = info.spec->with_dtype(reduced.dtype());
+  for (const int axis : info.spec->partial_axes()) whole = whole.with_placement(axis, R());
+  Tensor value = as_dtype(assemble(reduced, whole), info.dtype);
+  Bound bound = partial ? bound_of_parts(value, *info.spec, parts) : Bound::exact_of(value);
+  truth_->anchor(info.global, std::move(value), std::move(bound));
 }
 
 LocalTensor Collector::kept(ValueId id) const {

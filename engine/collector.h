@@ -1,6 +1,7 @@
 // Collecting: a value of many frames is compared once all its ranks have made it.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,9 @@ struct CollectorOptions {
   std::set<ValueId> keep;
   std::optional<std::set<ValueId>> only;  // what is compared, when not all
   bool sees = false;                      // values are kept as they were compared
+  // A value that is right, as far as a bound wider than this can tell (as a share of its largest
+  // element), becomes the truth of what follows: what ranks then do is judged by itself.
+  double anchors = std::numeric_limits<double>::infinity();
 };
 
 // The probe on the executor: compares every value that has a global origin with the truth. Findings
@@ -36,6 +40,7 @@ class Collector {
  private:
   bool compares(ValueId id) const;
   bool complete(const SpmdValue& value, const LocalTensor& parts) const;
+  void anchor(const SpmdValue& info, const LocalTensor& parts);
 
   const SpmdProgram& program_;
   Truth* truth_;

@@ -51,6 +51,12 @@ const Bound& Truth::bound(ValueId id) {
   return entries_[static_cast<size_t>(id)].bound;
 }
 
+void Truth::anchor(ValueId id, Tensor value, Bound bound) {
+  Entry& entry = entries_[static_cast<size_t>(id)];
+  entry.value = std::move(value);
+  entry.bound = std::move(bound);
+}
+
 std::vector<ValueId> Truth::named_until(ValueId id) const {
   std::vector<ValueId> ids;
   for (ValueId other = 0; other < id; ++other)

@@ -22,8 +22,12 @@ class Truth {
   // Throws Error with line and column for data-dependent trouble (an index out of range).
   const Tensor& value(ValueId id);
   const Bound& bound(ValueId id);
+  // From here on this is what the value is: what follows is computed from it, and what was computed
+  // before stays as it was.
+  void anchor(ValueId id, Tensor value, Bound bound);
   // Values made so far that have a name, for explanations.
   std::vector<ValueId> named_until(ValueId id) const;
+  bool lies_in_parts(ValueId id) const { return in_parts_[static_cast<size_t>(id)]; }
   const GlobalProgram& program() const { return program_; }
   const OpRegistry& ops() const { return ops_; }
 

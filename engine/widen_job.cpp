@@ -42,6 +42,8 @@ Job with_wider_floats(const Job& job) {
   wide.order = {};
   wide.keep.clear();
   wide.sees = false;
+  wide.anchors = true;
+  wide.compared = Compared::lines;
   wide.timing = {};
   return wide;
 }
