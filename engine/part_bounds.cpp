@@ -19,23 +19,28 @@ bool adds(const Placement& placement) {
 
 // How partial sums and an op meet, from its strategies.
 struct Passing {
-  bool takes = false;  // parts in, parts out
-  bool makes = false;  // shards in, parts out
+  bool takes = false;      // parts in, parts out
+  bool makes = false;      // shards in, parts out
+  std::vector<bool> from;  // by input: whether it may be parts then
 };
 
 Passing passing_of(const OpRecord& op, const BoundCall& call) {
   Passing passing;
+  passing.from.resize(call.inputs.size(), false);
   if (!op.rule.strategies) return passing;
   for (const Strategy& s : op.rule.strategies(*call.call, op.infer(*call.call), 2)) {
     if (s.outputs.empty() || !adds(s.outputs[0])) continue;
     const bool takes = std::any_of(s.inputs.begin(), s.inputs.end(), adds);
     passing.takes = passing.takes || takes;
+    for (size_t i = 0; i < s.inputs.size(); ++i)
+      passing.from[i] = passing.from[i] || adds(s.inputs[i]);
     passing.makes = passing.makes || !takes;
   }
   return passing;
 }
 
-// An op's inputs with the reach of each in place of its value.
+// An op's inputs with the reach of each in place of its value, of those that may be parts; others
+// are whole when the op sees them.
 struct Probe {
   OpCall call;
   std::vector<Tensor> tensors;
@@ -72,8 +77,8 @@ double two_bits_less(double reach, int grid) {
 }
 
 // `sign`: of every input but the first, so that sums and differences both reach as far as they can.
-Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign,
-               Far far = Far::reach) {
+Probe probe_of(const BoundCall& call, const Passing& passing, std::optional<DType> dtype,
+               double sign, Far far = Far::reach) {
   Probe probe;
   probe.call = *call.call;
   probe.tensors.reserve(call.inputs.size());
@@ -85,11 +90,13 @@ Probe probe_of(const BoundCall& call, std::optional<DType> dtype, double sign,
     if (!replaced(call, i)) continue;
     const Bound& bound = *call.input_bounds[i];
     std::vector<double> values = values_of(*call.inputs[i]);
-    const bool less = far == Far::two_bits_less && bound.exact && !bound.reach.empty();
+    const bool parts = passing.from[i];
+    const bool less = parts && far == Far::two_bits_less && bound.exact && !bound.reach.empty();
     const int grid = less ? grid_of(bound.reach) : 0;
     for (size_t e = 0; e < values.size(); ++e) {
-      values[e] = std::fabs(values[e]) + error_of(bound, static_cast<int64_t>(e));
-      if (!bound.reach.empty()) values[e] = std::max(values[e], bound.reach[e]);
+      values[e] = std::fabs(values[e]);
+      if (parts) values[e] += error_of(bound, static_cast<int64_t>(e));
+      if (parts && !bound.reach.empty()) values[e] = std::max(values[e], bound.reach[e]);
       if (less) values[e] = two_bits_less(values[e], grid);
       if (!first) values[e] *= sign;
     }
@@ -210,7 +217,7 @@ void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vecto
   std::vector<std::vector<double>> reach(bounds.size());
   std::vector<Bound> probed = bounds;
   for (const double sign : {1.0, -1.0}) {
-    const Probe wide = probe_of(call, DType::f64, sign);
+    const Probe wide = probe_of(call, passing, DType::f64, sign);
     const std::vector<Tensor> results = run_once(op, wide.call, wide.inputs);
     for (size_t o = 0; o < bounds.size(); ++o) {
       std::vector<double> sizes = values_of(results[o]);
@@ -220,7 +227,7 @@ void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vecto
     }
     if (!carries) continue;
     for (const Far far : {Far::reach, Far::two_bits_less})
-      take_greater(bounds_at(op, call, probe_of(call, std::nullopt, sign, far)), probed);
+      take_greater(bounds_at(op, call, probe_of(call, passing, std::nullopt, sign, far)), probed);
   }
   for (size_t o = 0; o < bounds.size(); ++o)
     if (in_parts[o] && is_floating(call.outputs[o]->dtype))

@@ -38,6 +38,7 @@ void check_reduction(const Reduction& reduction, DType dtype) {
     case ReduceOp::bxor: legal = is_integral(dtype) || dtype == DType::boolean; break;
     case ReduceOp::min:
     case ReduceOp::max: legal = !is_complex(dtype); break;
+    case ReduceOp::norm: legal = is_floating(dtype); break;  // a root is seldom whole
     default: legal = dtype != DType::boolean;
   }
   if (!legal) throw_bad_input("{} cannot reduce {}", to_string(reduction), name(dtype));

@@ -38,7 +38,7 @@ Bound folded_bound(const BoundCall& call, const std::vector<Folded>& folded,
   const Tensor& result = *call.outputs.front();
   const std::vector<double> sizes = sizes_of(result);
   for (size_t i = 0; i < errors.size(); ++i) {
-    if (std::isfinite(sizes[i])) continue;
+    if (std::isfinite(sizes[i]) || std::isinf(errors[i])) continue;
     errors[i] = folded[i].error == 0 ? 0 : std::numeric_limits<double>::infinity();
   }
   return bound_from_errors(result, std::move(errors));

@@ -9,6 +9,7 @@
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
+#include "shardproof/ops/promotion.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 
@@ -117,7 +118,7 @@ std::vector<Strategy> fold_strategies(const Row& row, const OpCall& call, DType 
 }
 
 // Of a product of `count` factors, in any order: every sub-product is within the product of
-// max(|x|, 1).
+// max(|x|, 1). Where that overflows, another order may meet infinity, and 0 times it.
 std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, DType dtype) {
   const std::vector<double> values = values_as(*call.inputs[0], compute_dtype(dtype));
   const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
@@ -130,7 +131,7 @@ std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, D
     const double widened = size + 2 * error_of(*call.input_bounds[0], static_cast<int64_t>(i));
     low[o] *= size;
     high[o] *= widened;
-    reach[o] *= std::max(1.0, widened);
+    if (std::isfinite(widened)) reach[o] *= std::max(1.0, widened);
     ++counts[o];
   }
   const int grid = std::min(0, grid_of(call));
@@ -142,7 +143,10 @@ std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, D
     if (known && representable(reach[o], static_cast<int>(product_grid), dtype)) continue;
     const double wide = gamma(n, unit_roundoff(compute_dtype(dtype)));
     const double last = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
-    errors[o] = (high[o] - low[o]) + high[o] * (wide + last) + rounding_error(0x1p-1000, dtype, 1);
+    const double least = rounding_error(0x1p-1000, dtype, 1);  // what a sub-product may sink by
+    errors[o] = (high[o] - low[o]) + high[o] * (wide + last) +
+                static_cast<double>(counts[o]) * reach[o] * least;
+    if (reach[o] > max_finite(real_part(dtype))) errors[o] = kInfinity;
   }
   return errors;
 }

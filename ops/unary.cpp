@@ -254,6 +254,8 @@ std::vector<Pass> unary_passes(const Row& row, const OpCall& call) {
 // `complex`: the operand is; x and the result are then sizes, which tell nothing about exactness.
 double unary_error(const Row& row, const Interval& x, double result, DType dtype, bool complex) {
   double moved = 0;
+  // Of what may be anything, nothing is known.
+  if (std::isinf(x.error)) return kInfinity;
   if (x.error > 0) {
     if (row.steps) {
       moved = row.steps(x.high()) - row.steps(x.low());

@@ -1,7 +1,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "shardproof/localtensor/error.h"
 #include "shardproof/scenarios/detail/expand_sweep.h"
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/load.h"
@@ -52,6 +54,27 @@ Case read_case(const JsonTree& root, const SweepCase& one, const LoadOptions& op
   return out;
 }
 
+// Parts of a norm add up to no negative number: drawn ones lose their sign, given ones are refused.
+void make_norms(const Fill& fill, JobInput& input) {
+  const bool is_norm = std::any_of(
+      input.spec.placements().begin(), input.spec.placements().end(), [](const Placement& own) {
+        return own.is_partial() && own.partial().reduction.op == ReduceOp::norm;
+      });
+  if (!is_norm) return;
+  const bool drawn = fill.kind == FillKind::ints || fill.kind == FillKind::uniform ||
+                     fill.kind == FillKind::normal;
+  std::vector<double> values = values_of(input.data);
+  for (double& value : values) {
+    if (value < 0 && !drawn)
+      throw Error(ErrorKind::bad_input,
+                  fmt::format("{} is no norm, as {} says; it may not be negative", value,
+                              placements_text(input.spec)),
+                  Where{"", "/tensors/" + input.name, 0, 0});
+    value = std::fabs(value);
+  }
+  input.data = tensor_of(input.spec.dtype(), input.spec.shape(), values);
+}
+
 }  // namespace
 
 Scenario load_text(std::string_view text, const std::string& file, const LoadOptions& options) {
@@ -87,6 +110,7 @@ Job filled(const Phase& phase, uint64_t seed) {
     JobInput& input = job.inputs[i];
     input.data =
         fill_tensor(phase.fills[i], input.name, input.spec.dtype(), input.spec.shape(), seed);
+    make_norms(phase.fills[i], input);
   }
   return job;
 }
