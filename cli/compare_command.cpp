@@ -179,8 +179,8 @@ hides.
                      rank; "-": to standard output, and nothing else there
 
 Exit code: 0 nothing is wrong: what differs is a reduction order, or of values whose bound nobody knows;
-1 a bug, other precision, or verdicts that differ; 2 bad input: no whole record, or runs of different
-programs.
+1 a bug, other precision, or verdicts or findings that differ; 2 bad input: no whole record, or runs of
+different programs.
 )text";
 }
 

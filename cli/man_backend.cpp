@@ -141,7 +141,6 @@ std::string text_of(const boost::any& value) {
     return fmt::format("{}", fmt::join(*words, " "));
   if (const auto* number = boost::any_cast<int>(&value)) return std::to_string(*number);
   if (const auto* number = boost::any_cast<int64_t>(&value)) return std::to_string(*number);
-  if (const auto* number = boost::any_cast<uint64_t>(&value)) return std::to_string(*number);
   SP_UNREACHABLE("an option of a type that none has");
 }
 

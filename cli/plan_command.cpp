@@ -77,15 +77,15 @@ int plan_command(const Words& words, const Registries&) {
     throw_bad_input("plan: expected a shape and a dtype: shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);
   const DType dtype = dtype_named(tensor[1]);
-  const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(needed(given, "mesh")); });
+  const std::string mesh_text = needed(given, "mesh"), from_text = needed(given, "from"),
+                    to_text = needed(given, "to");
+  const Mesh mesh = of_option("mesh", [&] { return Mesh::parse(mesh_text); });
   const Mesh to_mesh =
       given.count("to-mesh")
           ? of_option("to-mesh", [&] { return Mesh::parse(given["to-mesh"].as<std::string>()); })
           : mesh;
-  const Spec from =
-      of_option("from", [&] { return Spec::parse(needed(given, "from"), mesh, shape, dtype); });
-  const Spec to =
-      of_option("to", [&] { return Spec::parse(needed(given, "to"), to_mesh, shape, dtype); });
+  const Spec from = of_option("from", [&] { return Spec::parse(from_text, mesh, shape, dtype); });
+  const Spec to = of_option("to", [&] { return Spec::parse(to_text, to_mesh, shape, dtype); });
   PlannerOptions options;
   std::shared_ptr<const CostModel> machine;
   if (given.count("topology")) {

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -25,7 +27,7 @@ po::options_description run_options() {
   options.add_options()                                              //
       ("path", po::value<Words>())                                   //
       ("case", po::value<std::string>())                             //
-      ("seed", po::value<uint64_t>()->default_value(0))              //
+      ("seed", po::value<std::string>()->default_value("0"))         //
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
       ("order", po::value<std::string>()->default_value("rank"))     //
       ("backend", po::value<std::string>()->default_value("local"))  //
@@ -39,6 +41,17 @@ po::options_description run_options() {
       ("json", po::value<std::string>())                             //
       ("junit", po::value<std::string>());
   return options;
+}
+
+// Digits only: what takes a sign would read -1 as the largest.
+uint64_t read_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, seed);
+  if (read.ec != std::errc() || read.ptr != end)
+    throw_bad_input("--seed: expected a whole number from 0 to {}, found \"{}\"",
+                    std::numeric_limits<uint64_t>::max(), text);
+  return seed;
 }
 
 ScheduleKind read_schedule(const std::string& text) {
@@ -112,7 +125,7 @@ MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& op
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries,
                             Viability viability) {
   RunOptions options;
-  options.seed = given["seed"].as<uint64_t>();
+  options.seed = read_seed(given["seed"].as<std::string>());
   options.schedule = read_schedule(given["schedule"].as<std::string>());
   options.order = read_order(given["order"].as<std::string>());
   options.backends = read_backends(given["backend"].as<std::string>(), registries, viability);

@@ -118,8 +118,16 @@ void explain_values(const Collector& collector, const Partitioned& parts,
   }
 }
 
+// What nothing has made is as the scenario gives it.
+const Tensor* given(const Job& job, const Partitioned& parts, ValueId id) {
+  const std::vector<ValueId>& inputs = parts.program.inputs;
+  const auto found = std::find(inputs.begin(), inputs.end(), id);
+  return found == inputs.end() ? nullptr
+                               : &job.inputs[static_cast<size_t>(found - inputs.begin())].data;
+}
+
 void add_values(const Collector& collector, const Partitioned& parts, const GlobalProgram& global,
-                Outcome& outcome) {
+                const Job& job, Outcome& outcome) {
   const std::vector<ValueInfo> known = infos(parts.program);
   for (const auto& [name, global_id] : global.names) {
     const ValueId id = parts.placed[static_cast<size_t>(global_id)];
@@ -127,6 +135,7 @@ void add_values(const Collector& collector, const Partitioned& parts, const Glob
     ValueInfo info = known[static_cast<size_t>(id)];
     const LocalTensor kept = collector.kept(id);
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
+    if (const Tensor* input = given(job, parts, id); input && keeps(job, name)) info.value = *input;
     outcome.values.emplace(name, std::move(info));
   }
   for (const auto& [id, seen] : collector.seen()) outcome.seen.push_back(seen);
@@ -157,7 +166,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
   outcome.widest = collector->widest();
   explain_values(*collector, parts, global, job, registries.ops, truth, outcome.findings);
   for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
-  add_values(*collector, parts, global, outcome);
+  add_values(*collector, parts, global, job, outcome);
   if (job.sees) outcome.program = to_lines(parts.program);
   return outcome;
 }

@@ -9,6 +9,7 @@ namespace shardproof {
 namespace {
 
 std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
   return fmt::format("{:.9g}", value);
 }

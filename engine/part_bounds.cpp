@@ -21,6 +21,7 @@ bool adds(const Placement& placement) {
 struct Passing {
   bool takes = false;      // parts in, parts out
   bool makes = false;      // shards in, parts out
+  bool mixes = false;      // parts and what is whole in, parts of a sum out
   std::vector<bool> from;  // by input: whether it may be parts then
 };
 
@@ -32,8 +33,13 @@ Passing passing_of(const OpRecord& op, const BoundCall& call) {
     if (s.outputs.empty() || !adds(s.outputs[0])) continue;
     const bool takes = std::any_of(s.inputs.begin(), s.inputs.end(), adds);
     passing.takes = passing.takes || takes;
-    for (size_t i = 0; i < s.inputs.size(); ++i)
+    for (size_t i = 0; i < s.inputs.size(); ++i) {
       passing.from[i] = passing.from[i] || adds(s.inputs[i]);
+      const bool number =
+          call.inputs[i] && (is_floating(call.inputs[i]->dtype) || call.call->inputs[i].weak);
+      const bool whole = number && !adds(s.inputs[i]);
+      passing.mixes = passing.mixes || (takes && whole && s.outputs[0] == P(ReduceOp::sum));
+    }
     passing.makes = passing.makes || !takes;
   }
   return passing;
@@ -69,7 +75,7 @@ int grid_of(const std::vector<double>& reach) {
 
 // How far: a quotient may be exact because the divisor happens to divide the reach. What divides
 // two odd multiples of the last bit that are next to each other is a power of two, and divides all.
-enum class Far { reach, two_bits_less };
+enum class Far { reach, two_bits_less, finite };
 
 double two_bits_less(double reach, int grid) {
   const double less = reach - std::ldexp(2.0, grid);
@@ -97,6 +103,7 @@ Probe probe_of(const BoundCall& call, const Passing& passing, std::optional<DTyp
       values[e] = std::fabs(values[e]);
       if (parts) values[e] += error_of(bound, static_cast<int64_t>(e));
       if (parts && !bound.reach.empty()) values[e] = std::max(values[e], bound.reach[e]);
+      if (parts && far == Far::finite && !std::isfinite(values[e])) values[e] = 1;
       if (less) values[e] = two_bits_less(values[e], grid);
       if (!first) values[e] *= sign;
     }
@@ -148,25 +155,39 @@ void take_greater(const std::vector<Bound>& more, std::vector<Bound>& bounds) {
   }
 }
 
-void widen(const BoundCall& call, const std::vector<double>& reach, const Bound& probed,
-           bool carries, DType dtype, Bound& bound) {
-  bound.reach = reach;
-  // Parts of a value that is infinite may be infinities of both signs, which add up to NaN.
+// Finite parts that become infinite may become infinities of both signs, which add up to NaN: what
+// is divided by 0, not what is hidden by -inf.
+std::vector<bool> torn_results(const OpRecord& op, const BoundCall& call, const Passing& passing,
+                               size_t output, const std::vector<double>& reach) {
+  std::vector<bool> torn(reach.size(), false);
   const bool finite =
       std::all_of(reach.begin(), reach.end(), [](double size) { return std::isfinite(size); });
-  if (bound.exact && (!carries || (probed.exact && finite))) {
+  if (finite || !passing.mixes) return torn;
+  const Probe probe = probe_of(call, passing, DType::f64, 1, Far::finite);
+  const std::vector<double> sizes = values_of(run_once(op, probe.call, probe.inputs)[output]);
+  for (size_t i = 0; i < torn.size(); ++i) torn[i] = !std::isfinite(sizes[i]);
+  return torn;
+}
+
+void widen(const BoundCall& call, const std::vector<double>& reach, const std::vector<bool>& torn,
+           const Bound& probed, bool carries, const Tensor& result, Bound& bound) {
+  bound.reach = reach;
+  const bool whole = std::none_of(torn.begin(), torn.end(), [](bool is) { return is; });
+  if (bound.exact && (!carries || (probed.exact && whole))) {
     keep_grid_visible(bound.reach, finest_grid(call, bound, probed));
     return;
   }
   if (!carries) return;  // what the op itself adds up is in its own bound
-  const double lost = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
+  const double lost = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(result.dtype));
+  const std::vector<double> values = values_of(result);
   std::vector<double> errors(reach.size());
   for (size_t i = 0; i < errors.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     const double own = std::max(error_of(bound, at), error_of(probed, at));
     // Of what may be anything, nothing is known about the parts either.
-    if (!std::isfinite(own)) bound.reach[i] = kUnknown;
-    errors[i] = own + (bound.reach[i] == 0 ? 0 : lost * bound.reach[i]);
+    if (!std::isfinite(own) || torn[i]) bound.reach[i] = kUnknown;
+    const bool adds_nothing = bound.reach[i] == 0 || (std::isinf(values[i]) && !torn[i]);
+    errors[i] = own + (adds_nothing ? 0 : lost * bound.reach[i]);
     if (std::isnan(errors[i])) errors[i] = kUnknown;
   }
   bound.exact = false;
@@ -231,7 +252,8 @@ void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vecto
   }
   for (size_t o = 0; o < bounds.size(); ++o)
     if (in_parts[o] && is_floating(call.outputs[o]->dtype))
-      widen(call, reach[o], probed[o], carries, call.outputs[o]->dtype, bounds[o]);
+      widen(call, reach[o], torn_results(op, call, passing, o, reach[o]), probed[o], carries,
+            *call.outputs[o], bounds[o]);
 }
 
 }  // namespace shardproof

@@ -46,6 +46,10 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
   listing.lanes = Lanes::range(0, job_.world);
   listing.lines = program.lines;
   values_.resize(program.values.size());
+  last_use_.assign(program.values.size(), 0);
+  for (size_t i = 0; i < program.instrs.size(); ++i)
+    for (ValueId id : program.instrs[i].inputs)
+      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = i;
   result_.placed.assign(program.values.size(), kNoValue);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const JobInput& input = job_.inputs[i];
@@ -266,10 +270,7 @@ void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
     if (name.empty()) continue;
     const auto old = bound_.find(name);
     if (old != bound_.end() && old->second != id) {
-      bool later = false;
-      for (size_t i = index + 1; i < global_->instrs.size() && !later; ++i)
-        later = std::count(global_->instrs[i].inputs.begin(), global_->instrs[i].inputs.end(),
-                           old->second) > 0;
+      const bool later = last_use_[static_cast<size_t>(old->second)] > index;
       const ValueId placed = result_.placed[static_cast<size_t>(old->second)];
       if (!later && placed != kNoValue) {
         const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];

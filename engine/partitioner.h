@@ -101,7 +101,8 @@ class Partitioner {
   const PartitionOptions& options_;
   const GlobalProgram* global_ = nullptr;
   Partitioned result_;
-  std::vector<Placed> values_;  // by global id
+  std::vector<Placed> values_;    // by global id
+  std::vector<size_t> last_use_;  // by global id: index of the last instruction that reads it
   Origin origin_;
   Price spent_;
   bool quiet_ = false;  // inside a written redistribution or a trial

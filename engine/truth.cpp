@@ -23,13 +23,12 @@ Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Te
     entry.bound = bounds.empty() ? Bound::exact_of(inputs[i]) : std::move(bounds[i]);
     entry.value = std::move(inputs[i]);
   }
+  std::vector<bool> made(program.values.size());  // a number too, by an instruction on numbers only
+  for (const GlobalInstr& instr : program.instrs)
+    for (ValueId output : instr.outputs) made[static_cast<size_t>(output)] = true;
   for (size_t id = 0; id < program.values.size(); ++id) {
     const GlobalValue& value = program.values[id];
-    if (!value.weak || entries_[id].value || value.shape.size() > 0) continue;
-    bool made = false;  // by an instruction on numbers only
-    for (const GlobalInstr& instr : program.instrs)
-      for (ValueId output : instr.outputs) made = made || output == static_cast<ValueId>(id);
-    if (made) continue;
+    if (!value.weak || entries_[id].value || value.shape.size() > 0 || made[id]) continue;
     Tensor number = Tensor::empty(value.dtype, Dims{});
     if (value.dtype != DType::f64)
       store_i64(number.mutate(), value.dtype,

@@ -1,5 +1,6 @@
 // NCCL's split of a call over channels and chunks, and the order of additions in each chunk.
 #include <algorithm>
+#include <array>
 
 #include "shardproof/localtensor/detail/fold_orders.h"
 #include "shardproof/localtensor/error.h"
@@ -98,20 +99,21 @@ std::vector<FoldStep> ring_to(int64_t last, int64_t n) {
 
 // All steps of the tree below a node: its members are a chain whose head has the nodes below it as
 // further children, the first of them on the member after the head when there is one (balanced
-// tree).
+// tree: NCCL's connectTrees).
 void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
               std::vector<FoldStep>& steps) {
   const int64_t head = node * per_node;
-  const std::vector<int64_t>& below = tree[static_cast<size_t>(node)].down;
+  const std::array<int64_t, 2>& below = tree[static_cast<size_t>(node)].down;
   const auto merge_child = [&](size_t child) {
+    if (below[child] < 0) return;
     add_node(tree, below[child], per_node, steps);
     steps.push_back({FoldStep::Kind::merge, 0});
   };
   for (int64_t at = per_node - 1; at >= 0; --at) {
     steps.push_back({at == per_node - 1 ? FoldStep::Kind::push : FoldStep::Kind::own, head + at});
     const bool one_member = per_node == 1;
-    if (!below.empty() && at == (one_member ? 0 : 1)) merge_child(0);
-    if (below.size() > 1 && at == 0) merge_child(1);
+    if (at == (one_member ? 0 : 1)) merge_child(0);
+    if (at == 0) merge_child(1);
   }
 }
 
@@ -230,20 +232,20 @@ TreeNode binary_tree_node(int64_t nodes, int64_t node) {
   int64_t bit = 1;
   while (bit < nodes && (bit & node) == 0) bit <<= 1;
   if (node == 0) {
-    if (nodes > 1) result.down = {bit >> 1};
+    if (nodes > 1) result.down[1] = bit >> 1;
     return result;
   }
   result.up = (node ^ bit) | (bit << 1);
   if (result.up >= nodes) result.up = node ^ bit;
   int64_t low = bit >> 1;
   if (low == 0) return result;
-  result.down = {node - low};
+  result.down[0] = node - low;
   int64_t other = node + low;
   while (other >= nodes && low != 0) {
     low >>= 1;
     other = low == 0 ? -1 : node + low;
   }
-  if (other >= 0 && other < nodes) result.down.push_back(other);
+  if (other >= 0 && other < nodes) result.down[1] = other;
   return result;
 }
 
@@ -259,7 +261,8 @@ std::vector<TreeNode> double_binary_tree(int64_t nodes, int64_t which) {
     };
     TreeNode made = binary_tree_node(nodes, node);
     if (made.up >= 0) made.up = there(made.up);
-    for (int64_t& down : made.down) down = there(down);
+    for (int64_t& down : made.down)
+      if (down >= 0) down = there(down);
     tree[static_cast<size_t>(there(node))] = std::move(made);
   }
   return tree;

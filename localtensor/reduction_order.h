@@ -48,10 +48,11 @@ std::vector<FoldRange> fold_ranges(const Collective& collective);
 // Elements of each channel of a call that is alone in its NCCL group, in order.
 std::vector<int64_t> channel_counts(const Collective& collective);
 
-// NCCL's tree over nodes (ncclGetDtree): parent and children of each, -1 where there is none.
+// NCCL's tree over nodes (ncclGetDtree): parent and children of each, -1 where there is none. The
+// root has a second child and no first.
 struct TreeNode {
   int64_t up = -1;
-  std::vector<int64_t> down;
+  std::array<int64_t, 2> down{-1, -1};
 };
 std::vector<TreeNode> double_binary_tree(int64_t nodes, int64_t which);
 

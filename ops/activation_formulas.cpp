@@ -45,7 +45,7 @@ void add_bends(OpRegistry& ops) {
   add(ops, "hardsigmoid", "relu6(x + 3) / 6", {},
       [](Formula& f) { return clamped(f[0] + 3, 0, 6) / 6; });
   add(ops, "hardswish", "x * relu6(x + 3) / 6", {},
-      [](Formula& f) { return f[0] * clamped(f[0] + 3, 0, 6) / 6; });
+      [](Formula& f) { return f[0] * (clamped(f[0] + 3, 0, 6) / 6); });  // 6 x may overflow
   add(ops, "leaky_relu", "x, below 0 negative_slope * x", {params::number("negative_slope", 0.01)},
       [](Formula& f) {
         return max_of(f[0], 0) + min_of(f[0], 0) * f.number("negative_slope").real();
@@ -85,8 +85,10 @@ void add_exponentials(OpRegistry& ops) {
                  scale = 1.0507009873554804934193349852946;
     return (max_of(f[0], 0) + exp_minus_one(f, min_of(f[0], 0)) * alpha) * scale;
   });
-  add(ops, "logsigmoid", "log(sigmoid(x))", {},
-      [](Formula& f) { return softplus_of(f, f[0] * -1) * -1; });
+  add(ops, "logsigmoid", "log(sigmoid(x))", {}, [](Formula& f) {
+    const FormulaTerm below = f.op("exp", {f.op("abs", {f[0]}) * -1});
+    return min_of(f[0], 0) - f.op("log1p", {below});
+  });
   add(ops, "mish", "x * tanh(softplus(x))", {},
       [](Formula& f) { return f[0] * f.op("tanh", {softplus_of(f, f[0])}); });
   add(ops, "softsign", "x / (1 + |x|)", {},
@@ -99,12 +101,11 @@ void add_gates(OpRegistry& ops) {
                   {tensor("x"), params::integer("dim", -1)},
                   [](Formula& f) {
                     const int dim = f.dim();
-                    if (f[0].shape()[dim] % 2 != 0)
-                      f.refuse("dim {} of size {} has no half", dim, f[0].shape()[dim]);
-                    const std::vector<FormulaTerm> halves =
+                    const int64_t size = f[0].shape()[dim], half = size / 2;
+                    if (size % 2 != 0) f.refuse("dim {} of size {} has no half", dim, size);
+                    const Terms halves =
                         f.ops("split", {f[0]},
-                              {{"sizes", std::max<int64_t>(f[0].shape()[dim] / 2, 1)},
-                               {"dim", int64_t{dim}}});
+                              {{"sizes", std::vector<int64_t>{half, half}}, {"dim", int64_t{dim}}});
                     return Terms{halves.at(0) * f.op("sigmoid", {halves.at(1)})};
                   },
                   {sample_of({{{5, 6}}, DType::f32, {"uniform(-4, 4)"}})}));

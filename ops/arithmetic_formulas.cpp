@@ -4,6 +4,7 @@
 
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
+#include "shardproof/ops/promotion.h"
 
 namespace shardproof {
 namespace {
@@ -49,6 +50,18 @@ void add_clamps(OpRegistry& ops) {
                   [](Formula& f) { return Terms{min_of(f[0], f[1])}; }, {over({{5, 3}, {5, 1}})}));
 }
 
+// From the nearer end, so that weight 1 gives `end`.
+Terms lerp(Formula& f) {
+  const DType dtype = f[0].dtype();
+  if (dtype != f[1].dtype() || !is_floating(dtype))
+    f.refuse("x and end must be of one float dtype");
+  const FormulaTerm weight = dtype == DType::f64 ? f.to(dtype, f[2]) : f[2];
+  const FormulaTerm apart = f[1] - f[0];
+  const FormulaTerm near = f.op("lt", {f.op("abs", {weight}), 0.5});
+  const FormulaTerm found = f.where(near, f[0] + weight * apart, f[1] - apart * (1 - weight));
+  return {found.dtype() != dtype && weight.dims() == 0 ? f.to(dtype, found) : found};
+}
+
 void add_products(OpRegistry& ops) {
   const std::vector<Param> three = {tensor("x"), tensor("a"), tensor("b"),
                                     params::number("value", 1.0)};
@@ -63,13 +76,9 @@ void add_products(OpRegistry& ops) {
       [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") / f[2]}; },
       samples));
   ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
-                  {tensor("x"), tensor("end"), tensor("weight")},
-                  [](Formula& f) {
-                    if (f[0].dtype() != f[1].dtype() || !is_floating(f[0].dtype()))
-                      f.refuse("x and end must be of one float dtype");
-                    return Terms{f[0] + f[2] * (f[1] - f[0])};
-                  },
-                  {over({{5, 3}, {5, 3}, {5, 1}})}));
+                  {tensor("x"), tensor("end"), tensor("weight")}, lerp,
+                  {over({{5, 3}, {5, 3}, {5, 1}}),
+                   over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})}));
   ops.add(formula({"rsub", "elementwise", "y - alpha * x"},
                   {tensor("x"), tensor("y"), number("alpha")},
                   [](Formula& f) {
@@ -77,7 +86,7 @@ void add_products(OpRegistry& ops) {
                   },
                   {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
-                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {as_float(f, f[1])})}; },
+                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {f[1]})}; },
                   {over({{5, 3}, {3}})}));
 }
 
@@ -175,6 +184,27 @@ void add_tests(OpRegistry& ops) {
       samples));
 }
 
+Terms isclose(Formula& f) {
+  const double rtol = f.number("rtol").real(), atol = f.number("atol").real();
+  FormulaTerm close = f.op("eq", {f[0], f[1]});  // infinities too
+  if (rtol != 0 || atol != 0) {
+    // The distance of whole numbers is that of floats: it has no range to leave.
+    const DType common = float_result_dtype(f.call);
+    const auto in_float = [&](const FormulaTerm& x) {
+      return is_floating(x.dtype()) || is_complex(x.dtype()) ? x : f.to(common, x);
+    };
+    const FormulaTerm x = in_float(f[0]), y = in_float(f[1]);
+    const FormulaTerm apart = f.op("abs", {x - y}), allowed = f.op("abs", {y}) * rtol + atol;
+    // Nothing finite is close to an infinity, however much that allows.
+    const FormulaTerm near =
+        f.op("logical_and", {f.op("le", {apart, allowed}), f.op("lt", {apart, kInfinity})});
+    close = f.op("logical_or", {close, near});
+  }
+  if (!f.flag("equal_nan")) return {close};
+  const FormulaTerm none = f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
+  return {f.op("logical_or", {close, none})};
+}
+
 void add_scalings(OpRegistry& ops) {
   const std::vector<Sample> samples = {over({{5, 3}})};
   ops.add(formula(
@@ -188,21 +218,7 @@ void add_scalings(OpRegistry& ops) {
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
                   {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
                    params::number("atol", 1e-8), params::boolean("equal_nan", false)},
-                  [](Formula& f) {
-                    const FormulaTerm apart = f.op("abs", {f[0] - f[1]});
-                    const FormulaTerm allowed =
-                        f.op("abs", {f[1]}) * f.number("rtol").real() + f.number("atol").real();
-                    const FormulaTerm same = f.op("eq", {f[0], f[1]});  // infinities too
-                    // Nothing finite is close to an infinity, however much that allows.
-                    const FormulaTerm near = f.op("logical_and", {f.op("le", {apart, allowed}),
-                                                                  f.op("lt", {apart, kInfinity})});
-                    const FormulaTerm close = f.op("logical_or", {same, near});
-                    if (!f.flag("equal_nan")) return Terms{close};
-                    const FormulaTerm none =
-                        f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
-                    return Terms{f.op("logical_or", {close, none})};
-                  },
-                  {over({{5, 3}, {3}})}));
+                  isclose, {over({{5, 3}, {3}})}));
   ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
       [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));

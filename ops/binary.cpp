@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "shardproof/ops/binary_functors.h"
+#include "shardproof/ops/binary_passes.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/compare_functors.h"
 #include "shardproof/ops/elementwise_bound.h"
@@ -141,98 +142,6 @@ bool power_exact(double a, double b, double y, DType dtype) {
   return b == 1 || b == 0 || (b == 2 && product_exact(a, a, y, dtype));
 }
 
-// ---- which partials pass ----
-
-std::optional<ReduceOp> none() { return std::nullopt; }
-constexpr ReduceOp kSum = ReduceOp::sum, kAvg = ReduceOp::avg, kProd = ReduceOp::prod,
-                   kMax = ReduceOp::max, kMin = ReduceOp::min, kBand = ReduceOp::band,
-                   kBor = ReduceOp::bor, kBxor = ReduceOp::bxor;
-
-std::vector<Pass> no_passes(const OpCall&) { return {}; }
-// A wrapped integer sum keeps no order.
-bool keeps_order(const OpCall& call) {
-  const DType common = result_dtype(call);
-  return !is_integral(common) && common != DType::boolean;
-}
-std::vector<Pass> add_passes(const OpCall& call) {
-  std::vector<Pass> passes = {
-      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
-  if (!keeps_order(call)) return passes;
-  for (const ReduceOp op : {kMax, kMin}) {
-    passes.push_back({{op, none()}, op});
-    passes.push_back({{none(), op}, op});
-  }
-  return passes;
-}
-std::vector<Pass> mul_passes(const OpCall&) {
-  return {{{kSum, none()}, kSum},
-          {{none(), kSum}, kSum},
-          {{kAvg, none()}, kAvg},
-          {{none(), kAvg}, kAvg},
-          {{kProd, kProd}, kProd}};
-}
-std::vector<Pass> div_passes(const OpCall& call) {
-  if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
-  return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
-}
-std::vector<Pass> sub_passes(const OpCall& call) {
-  std::vector<Pass> passes = {
-      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
-  if (!keeps_order(call)) return passes;
-  for (const ReduceOp op : {kMax, kMin}) {
-    passes.push_back({{op, none()}, op});
-    passes.push_back({{none(), op}, op == kMax ? kMin : kMax});
-  }
-  return passes;
-}
-std::vector<Pass> maximum_passes(const OpCall&) {
-  return {{{kMax, kMax}, kMax},
-          {{kMax, none()}, kMax},
-          {{none(), kMax}, kMax},
-          {{kMin, none()}, kMin},
-          {{none(), kMin}, kMin}};
-}
-std::vector<Pass> minimum_passes(const OpCall&) {
-  return {{{kMin, kMin}, kMin},
-          {{kMin, none()}, kMin},
-          {{none(), kMin}, kMin},
-          {{kMax, none()}, kMax},
-          {{none(), kMax}, kMax}};
-}
-std::vector<Pass> band_passes(const OpCall&) {
-  return {{{kBand, kBand}, kBand}, {{kBand, none()}, kBand}, {{none(), kBand}, kBand},
-          {{kBor, none()}, kBor},  {{none(), kBor}, kBor},   {{kBxor, none()}, kBxor},
-          {{none(), kBxor}, kBxor}};
-}
-std::vector<Pass> bor_passes(const OpCall&) {
-  return {{{kBor, kBor}, kBor},
-          {{kBor, none()}, kBor},
-          {{none(), kBor}, kBor},
-          {{kBand, none()}, kBand},
-          {{none(), kBand}, kBand}};
-}
-std::vector<Pass> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
-// On bool, min is `and` and max is `or`; other dtypes are made bool first, which keeps no order.
-bool both_bool(const OpCall& call) {
-  return call.inputs[0].dtype == DType::boolean && call.inputs[1].dtype == DType::boolean;
-}
-std::vector<Pass> and_passes(const OpCall& call) {
-  if (!both_bool(call)) return {};
-  return {{{kMin, kMin}, kMin},
-          {{kMin, none()}, kMin},
-          {{none(), kMin}, kMin},
-          {{kMax, none()}, kMax},
-          {{none(), kMax}, kMax}};
-}
-std::vector<Pass> or_passes(const OpCall& call) {
-  if (!both_bool(call)) return {};
-  return {{{kMax, kMax}, kMax},
-          {{kMax, none()}, kMax},
-          {{none(), kMax}, kMax},
-          {{kMin, none()}, kMin},
-          {{none(), kMin}, kMin}};
-}
-
 template <typename F>
 TypedLoop binary(DType compute) {
   return loop_for<Binary, F>(compute);
@@ -328,6 +237,16 @@ Kernel prepare_binary(const Row& row, const OpCall& call) {
   return elementwise_kernel({loop.run, loop.type, {loop.input, loop.input}, {loop.output}});
 }
 
+// A result that is not finite, whatever the other operand is within its error: an infinity plus or
+// times something finite, or the larger of the two.
+bool decides_alone(const Row& row, const Interval& a, const Interval& b, double result) {
+  if (!a.is_known() || std::isfinite(a.value) || !b.is_finite()) return false;
+  if (std::isnan(a.value)) return std::isnan(result) && row.inherited != by_power;
+  if (row.inherited == by_sum) return true;
+  if (row.inherited == by_product) return nearest_to_zero(b) > 0;
+  return row.inherited == by_larger && result == a.value;
+}
+
 std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {
   const DType dtype = call.outputs.front()->dtype;
   const DType compute = compute_dtype(common_dtype(row, *call.call));
@@ -335,7 +254,7 @@ std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {
   if (row.grid && exact_on_grid(call, row.grid(converted_grid(call, 0, compute),
                                                converted_grid(call, 1, compute))))
     return {Bound::exact_of(*call.outputs.front())};
-  return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
+  const auto error = [&](const Interval* x, double result) {
     const double moved = row.inherited(x[0], x[1], result);
     const bool certain = x[0].error == 0 && x[1].error == 0;
     if (row.ulps == 0) return certain ? 0 : moved;
@@ -346,7 +265,14 @@ std::vector<Bound> bound_binary(const Row& row, const BoundCall& call) {
     // Complex products take four real ones.
     const double ulps = complex ? 4 * row.ulps : row.ulps;
     return moved + rounding_error(std::fabs(result) + 2 * moved, dtype, ulps);
-  })};
+  };
+  const auto decides = [&](const Interval* x, double result) {
+    if (complex) return false;
+    const bool quotient = row.inherited == by_quotient && nearest_to_zero(x[1]) > 0;
+    if (quotient && x[1].is_finite() && x[0].is_known() && std::isinf(x[0].value)) return true;
+    return decides_alone(row, x[0], x[1], result) || decides_alone(row, x[1], x[0], result);
+  };
+  return {elementwise_bound(call, compute, 0, error, decides)};
 }
 
 using Shapes = std::pair<Dims, Dims>;

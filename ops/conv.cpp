@@ -41,7 +41,8 @@ std::vector<int64_t> per_dim(const Conv& conv, const OpCall& call, const char* n
   if (static_cast<int>(list.size()) != conv.spatial)
     refuse(conv.name, call, "{} needs 1 or {} numbers, found {}", name, conv.spatial, list.size());
   for (int64_t x : list)
-    if (x < least) refuse(conv.name, call, "{} must be at least {}, found {}", name, least, x);
+    if (x < least || x > kMostEntries)
+      refuse(conv.name, call, "{} must be from {} to {}, found {}", name, least, kMostEntries, x);
   return list;
 }
 

@@ -11,6 +11,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/global_index.h"
+#include "shardproof/ops/moves.h"
 #include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/row_kernel.h"
 #include "shardproof/ops/row_transforms.h"
@@ -33,7 +34,7 @@ DType sum_dtype(DType in) { return is_integral(in) || in == DType::boolean ? DTy
 int active_dim(std::string_view name, const OpCall& call) {
   return dim_of(name, call, call.attrs->integer("dim"));
 }
-const std::vector<int64_t>& starts_of(const OpCall& call) { return call.attrs->integers("starts"); }
+std::vector<int64_t> starts_of(const OpCall& call) { return integer_list(*call.attrs, "starts"); }
 
 // Sums and averages pass when the conversion of the input does not disturb them.
 std::vector<Linearity> linear_sums(const OpCall& call, std::vector<int> together) {
@@ -235,7 +236,7 @@ void check_segments(std::string_view name, const OpCall& call) {
   const DType dtype = call.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::i64)
     refuse(name, call, "expected f32, f64 or i64, found {}", shardproof::name(dtype));
-  const std::vector<int64_t>& starts = starts_of(call);
+  const std::vector<int64_t> starts = starts_of(call);
   if (starts.empty() || starts.front() != 0 || !std::is_sorted(starts.begin(), starts.end()))
     refuse(name, call, "starts begin with 0 and grow");
   active_dim(name, call);
@@ -269,7 +270,7 @@ std::optional<std::vector<Spec>> place_segments(const OpCall& call,
       return std::nullopt;
     if (!(totals.placement(axis) == expected)) return std::nullopt;
   }
-  const std::vector<int64_t>& starts = starts_of(call);
+  const std::vector<int64_t> starts = starts_of(call);
   for (int64_t i = 0; i < x.mesh().size(); ++i) {
     const Runs runs = x.owned(x.mesh().rank_at(unravel(i, x.mesh().shape())), dim);
     if (runs.size() > 1) return std::nullopt;

@@ -74,8 +74,8 @@ std::vector<double> values_as(const Tensor& tensor, DType compute) {
   return is_complex(compute) ? sizes_of(in_compute) : values_of(in_compute);
 }
 
-Bound elementwise_bound(const BoundCall& call, DType compute, int output,
-                        const ElementError& error) {
+Bound elementwise_bound(const BoundCall& call, DType compute, int output, const ElementError& error,
+                        const Decides& decides) {
   const Tensor& result = *call.outputs[static_cast<size_t>(output)];
   std::array<Source, 8> sources;
   std::array<Interval, 8> intervals;
@@ -99,6 +99,7 @@ Bound elementwise_bound(const BoundCall& call, DType compute, int output,
     if (std::isfinite(results[i])) {
       errors[i] = error(intervals.data(), results[i]);
     } else {
+      known = known || (decides && decides(intervals.data(), results[i]));
       errors[i] = known ? 0 : std::numeric_limits<double>::infinity();
     }
   }

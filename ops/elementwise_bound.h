@@ -2,6 +2,7 @@
 // elements.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct Interval {
   double value = 0, error = 0;
   double low() const { return value - 2 * error; }
   double high() const { return value + 2 * error; }
+  bool is_known() const { return error == 0; }
+  bool is_finite() const { return std::isfinite(value) && std::isfinite(error); }
   double size() const { return (value < 0 ? -value : value) + 2 * error; }  // largest |x|
 };
 
@@ -25,10 +28,11 @@ std::vector<double> sizes_of(const Tensor& tensor);  // |x| of each element
 
 // Per element of output `output`: f(intervals of the inputs, truth result) is the error. `compute`
 // is what inputs are converted to. An element that is not finite has no error when its inputs have
-// none, else infinity.
+// none, or `decides` says that those that have none decide it; else infinity.
 using ElementError = std::function<double(const Interval* inputs, double result)>;
-Bound elementwise_bound(const BoundCall& call, DType compute, int output,
-                        const ElementError& error);
+using Decides = std::function<bool(const Interval* inputs, double result)>;
+Bound elementwise_bound(const BoundCall& call, DType compute, int output, const ElementError& error,
+                        const Decides& decides = {});
 
 // All inputs exact, and every multiple of 2^grid up to the result's largest size is a value of its
 // dtype: then a correctly rounded op has not rounded.

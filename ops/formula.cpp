@@ -149,8 +149,9 @@ void lift_scalars(OpRecord& record) {
           lifted.emplace_back(scalar ? f.op("unsqueeze", {x}, first) : x);
         }
         std::vector<FormulaTerm> results;
+        const Attrs dropped{{"dim", std::vector<int64_t>{0}}};
         for (const FormulaTerm& result : f.ops(name.c_str(), lifted, *f.call.attrs))
-          results.push_back(f.op("squeeze", {result}, {{"dim", std::vector<int64_t>{0}}}));
+          results.push_back(result.dims() == 0 ? result : f.op("squeeze", {result}, dropped));
         return results;
       });
 }

@@ -7,6 +7,7 @@
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
 
 namespace shardproof {
@@ -26,11 +27,28 @@ Halo halo_of(const OpCall& call) {
   halo.dim = dim_of("halo_windows", call, attrs.integer("dim"));
   halo.from = attrs.integer("from");
   halo.length = attrs.integer("length");
-  halo.starts = attrs.integers("starts");
-  halo.index = attrs.integers("index");
+  halo.starts = integer_list(attrs, "starts");
+  halo.index = integer_list(attrs, "index");
   const int64_t here = input_shape(call, 0)[halo.dim];
   halo.size = attrs.has("size") ? attrs.integer("size") : here;
   return halo;
+}
+
+// What a window shows of the dim is here, or in a strip.
+void check(const OpCall& call, const std::vector<const Number*>&) {
+  const Halo halo = halo_of(call);
+  const int64_t here = input_shape(call, 0)[halo.dim], most = int64_t{1} << 40;
+  if (halo.length < 0 || halo.length > most || halo.from < 0 || halo.from > most)
+    refuse("halo_windows", call, "length and from must be from 0 to 2^40");
+  for (const int64_t start : halo.starts) {
+    if (start > most || start < -most) refuse("halo_windows", call, "no window at {}", start);
+    const int64_t end = std::min(start + halo.length, halo.size);
+    for (int64_t at = std::max<int64_t>(start, 0); at < end; ++at) {
+      if (at >= halo.from && at < halo.from + here) at = halo.from + here;
+      if (at < end && !std::binary_search(halo.index.begin(), halo.index.end(), at))
+        refuse("halo_windows", call, "entry {} is neither here nor in a strip", at);
+    }
+  }
 }
 
 std::vector<TensorMeta> infer(const OpCall& call) {
@@ -145,6 +163,7 @@ void add_halo_ops(OpRegistry& ops) {
                  params::integer("dim"),     params::integers("starts"),
                  params::integer("length"),  params::integers("index"),
                  params::integer("from", 0), params::optional("size", ParamKind::integer)};
+  halo.check = check;
   halo.infer = infer;
   halo.prepare = prepare;
   halo.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {

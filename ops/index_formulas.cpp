@@ -34,9 +34,13 @@ FormulaTerm checked(Formula& f, const FormulaTerm& index, int64_t size) {
 // Several dims are joined to one, with the place of their entry in it. As in torch the dims of the
 // indices stand where those of x stood, or first when those were apart.
 Terms index_at(Formula& f) {
-  const L& dims = f.call.attrs->integers("dims");
-  if (dims.size() + 1 != f.call.inputs.size())
+  L dims;
+  for (const int64_t d : integer_list(*f.call.attrs, "dims"))
+    dims.push_back(dim_of("index_at", f.call, d));
+  if (dims.empty() || dims.size() + 1 != f.call.inputs.size())
     f.refuse("{} indices for {} dims", f.call.inputs.size() - 1, dims.size());
+  for (size_t k = 1; k < dims.size(); ++k)
+    if (dims[k] <= dims[k - 1]) f.refuse("the dims must grow, found {}", fmt::join(dims, ", "));
   if (dims.size() == 1) return {taken(f, f[0], dims[0], f[1])};
   const Dims& shape = f[0].shape();
   bool apart = false;

@@ -116,6 +116,21 @@ FormulaTerm norm_along(Formula& f, const FormulaTerm& x, double p, int dim, bool
   return f.op("norm", {x}, {{"p", p}, {"dim", L{dim}}, {"keepdim", keep}});
 }
 
+// In f32 where x is narrower, as torch computes the norms.
+Terms renorm(Formula& f) {
+  const DType dtype = f[0].dtype();
+  const bool narrow = is_floating(dtype) && dtype != DType::f64 && dtype != DType::f32;
+  const FormulaTerm x = narrow ? f.to(DType::f32, f[0]) : f[0];
+  const double most = f.number("maxnorm").real();
+  const L others = dims_but(x.dims(), f.dim());
+  const FormulaTerm size =
+      f.op("norm", {x}, {{"p", f.number("p").real()}, {"dim", others}, {"keepdim", true}});
+  // Of a norm of NaN nothing is scaled.
+  const FormulaTerm share = f.where(f.op("gt", {size, most}), most / (size + 1e-7), 1.0);
+  const FormulaTerm scaled = x * share;
+  return {scaled.dtype() == dtype ? scaled : f.to(dtype, scaled)};
+}
+
 void add_distances(OpRegistry& ops) {
   const Param p = params::number("p", 2.0);
   ops.add(formula({"normalize", "norm", "x over its norm along dim, which counts as eps at least"},
@@ -126,18 +141,9 @@ void add_distances(OpRegistry& ops) {
                     return Terms{f[0] / max_of(size, f.number("eps").real())};
                   },
                   {f32_sample({{5, 3}})}));
-  ops.add(formula(
-      {"renorm", "norm", "x with entries of dim of a norm of maxnorm at most"},
-      {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
-      [](Formula& f) {
-        const int dim = f.dim();
-        const FormulaTerm size = f.op(
-            "norm", {f[0]},
-            {{"p", f.number("p").real()}, {"dim", dims_but(f[0].dims(), dim)}, {"keepdim", true}});
-        const FormulaTerm share = f.number("maxnorm").real() / (size + 1e-7);
-        return Terms{f[0] * f.op("fmin", {share, 1.0})};  // of a norm of NaN nothing is scaled
-      },
-      {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
+  ops.add(formula({"renorm", "norm", "x with entries of dim of a norm of maxnorm at most"},
+                  {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
+                  renorm, {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
   ops.add(formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
                   {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
                   [](Formula& f) {
@@ -174,10 +180,14 @@ void add_distances(OpRegistry& ops) {
                   {f32_sample({{5, 3}, {4, 3}})}));
 }
 
-// beta * x + alpha * (a @ b).
+// beta * x + alpha * (a @ b); with a beta of 0 nothing of x, not even its NaN.
 Terms scaled_product(Formula& f, const char* product) {
   const FormulaTerm made = f.op(product, {f[1], f[2]});
-  return {f[0] * f.number("beta") + made * f.number("alpha")};
+  const FormulaTerm scaled = made * f.number("alpha");
+  if (f.number("beta").real() != 0) return {f[0] * f.number("beta") + scaled};
+  if (!(broadcast_shapes(f[0].shape(), made.shape()) == made.shape()))
+    f.refuse("x does not broadcast to the product {}", to_string(made.shape()));
+  return {scaled};
 }
 
 void add_products(OpRegistry& ops) {

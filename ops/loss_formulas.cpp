@@ -101,10 +101,9 @@ void add_entropies(OpRegistry& ops) {
   add(ops, "binary_cross_entropy_with_logits", "binary_cross_entropy(sigmoid(input), target)",
       {weight},
       [weighted](Formula& f) {
-        // log(sigmoid(x)) = -softplus(-x).
-        const FormulaTerm yes = softplus_of(f, f[0] * -1), no = softplus_of(f, f[0]);
-        const FormulaTerm share = f.has(3) ? f[1] * f[3] : f[1];
-        return weighted(f, share * yes + (1 - f[1]) * no);
+        const FormulaTerm no = (1 - f[1]) * f[0], yes = f.op("logsigmoid", {f[0]});
+        if (!f.has(3)) return weighted(f, no - yes);
+        return weighted(f, no - ((f[3] - 1) * f[1] + 1) * yes);
       },
       {"uniform(-2, 2)", "uniform(0, 1)"}, {params::optional_tensor("pos_weight")});
   add(ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
@@ -132,8 +131,25 @@ Terms kl_div(Formula& f) {
   return {f.op("sum", {loss}) / static_cast<double>(rows)};
 }
 
+// Of the shape of the input, or with one number in place of one of its dims, which may be the last
+// and then be left out; or one number.
+FormulaTerm variance_of(Formula& f) {
+  const FormulaTerm variance = f[2];
+  if (f.call.inputs[2].weak) return variance;
+  const Dims &of = f[0].shape(), &given = variance.shape();
+  Dims rows = of;
+  if (!rows.empty()) rows.erase(rows.size() - 1);
+  if (of.size() == given.size() + 1 && given == rows)
+    return f.op("unsqueeze", {variance}, {{"dim", int64_t{-1}}});
+  int apart = of.size() == given.size() ? 0 : 2;
+  for (int d = 0; d < of.size() && d < given.size(); ++d)
+    if (of[d] != given[d]) apart += given[d] == 1 ? 1 : 2;
+  if (apart > 1) f.refuse("var of {} is not of the input's shape", to_string(given));
+  return variance;
+}
+
 Terms gaussian_nll(Formula& f) {
-  const FormulaTerm variance = max_of(f[2], f.number("eps").real());
+  const FormulaTerm variance = max_of(variance_of(f), f.number("eps").real());
   const FormulaTerm apart = f.op("square", {f[0] - f[1]});
   FormulaTerm loss = (f.op("log", {variance}) + apart / variance) * 0.5;
   if (f.flag("full")) loss = loss + 0.5 * std::log(2 * M_PI);

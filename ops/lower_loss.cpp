@@ -98,6 +98,8 @@ double row_error(LossKind kind, const LossShape& loss, const std::vector<double>
   double largest_error = 0, farthest = 0, sum_error = 0, mean = 0, mean_size = 0;
   double top = -INFINITY, sum = 0;
   for (size_t c = 0; c < row.size(); ++c) {
+    // Masked: adds nothing to the sum of exponentials.
+    if (std::isinf(row[c]) && row[c] < 0 && error[c] == 0 && loss.smoothing == 0) continue;
     largest_error = std::max(largest_error, error[c]);
     farthest = std::max(farthest, std::fabs(row[c]) + 2 * error[c]);
     top = std::max(top, row[c]);

@@ -179,10 +179,26 @@ int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
+// Powers soon leave the range of f16 and of floats of 8 bits.
+bool widens_norm(const OpCall& call) {
+  const DType dtype = call.inputs[0].dtype;
+  return is_floating(dtype) && max_finite(dtype) < max_finite(DType::bf16) &&
+         norm_partial(number_or(call, "p", 2)) == ReduceOp::norm;
+}
+
+int lower_norm(const OpCall& call, LowerBuilder& b) {
+  const DType dtype = b.meta(b.input(0)).dtype;
+  const int wide = b.op("cast", {{"dtype", compute_dtype(dtype)}}, {b.input(0)});
+  Attrs attrs = dims_attrs(reduced_dims("norm", call), keeps_dims(call));
+  attrs.set("p", number_or(call, "p", 2));
+  const int norm = b.replicate_partials(b.op("norm", std::move(attrs), {wide}));
+  return b.op("cast", {{"dtype", dtype}}, {norm});
+}
+
 std::vector<Strategy> strategies_of(const Row& row, const OpCall& call) {
   const DimMask mask = reduced_dims(row.name, call);
   if (row.kind == Kind::mean) return mean_strategies(call, mask);
-  if (row.kind == Kind::norm) return norm_strategies(call, mask);
+  if (row.kind == Kind::norm && !widens_norm(call)) return norm_strategies(call, mask);
   std::vector<Strategy> strategies = lowered_strategies(row, call, mask);
   const DType dtype = call.inputs[0].dtype;
   if (row.kind == Kind::var && compute_dtype(dtype) != dtype)
@@ -336,6 +352,10 @@ OpRecord moment_record(const Row& row) {
   if (row.kind == Kind::logsumexp)
     op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
       return std::vector<int>{lower_logsumexp(call, b)};
+    };
+  if (row.kind == Kind::norm)
+    op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
+      return std::vector<int>{lower_norm(call, b)};
     };
   if (row.kind == Kind::var || row.kind == Kind::std)
     op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {

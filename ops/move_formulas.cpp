@@ -173,7 +173,11 @@ void add_diagonals(OpRegistry& ops) {
 
 L given_dims(Formula& f, const char* name) {
   L dims;
-  for (const int64_t d : integer_list(*f.call.attrs, name)) dims.push_back(dim_of(name, f.call, d));
+  for (const int64_t given : integer_list(*f.call.attrs, name)) {
+    const int64_t d = dim_of(name, f.call, given);
+    if (std::count(dims.begin(), dims.end(), d) > 0) f.refuse("dim {} stands twice in {}", d, name);
+    dims.push_back(d);
+  }
   return dims;
 }
 
@@ -185,7 +189,7 @@ Terms movedim(Formula& f) {
 
 Terms rot90(Formula& f) {
   const L dims = given_dims(f, "dims");
-  if (dims.size() != 2 || dims[0] == dims[1]) f.refuse("needs two dims");
+  if (dims.size() != 2) f.refuse("needs two dims");
   const int64_t turns = ((f.integer("k") % 4) + 4) % 4;
   const L over_dims = turns == 1 ? L{dims[1]} : turns == 3 ? L{dims[0]} : dims;
   FormulaTerm x = turns == 0 ? f[0] : f.op("flip", {f[0]}, {{"dims", over_dims}});
@@ -195,8 +199,10 @@ Terms rot90(Formula& f) {
 
 Terms unbind(Formula& f) {
   const int dim = f.dim();
+  const int64_t count = f[0].shape()[dim];
+  if (count > kMostPieces) f.refuse("gives more than {} pieces", kMostPieces);
   Terms parts;
-  for (int64_t i = 0; i < f[0].shape()[dim]; ++i)
+  for (int64_t i = 0; i < count; ++i)
     parts.push_back(f.op("select", {f[0]}, {{"dim", int64_t{dim}}, {"index", i}}));
   return parts;
 }
@@ -206,8 +212,8 @@ Terms pixel_shuffle(Formula& f) {
   const Dims& shape = f[0].shape();
   const int64_t r = f.integer("upscale_factor");
   const int dims = shape.size(), c = dims - 3;
-  if (dims < 3 || r < 1 || shape[c] % (r * r) != 0)
-    f.refuse("the channels before height and width must be a multiple of {}", r * r);
+  if (dims < 3 || r < 1 || r > kMostPieces || shape[c] % (r * r) != 0)
+    f.refuse("the channels before height and width must be a multiple of the square of {}", r);
   Dims split = shape, whole = shape;
   split[c] = shape[c] / (r * r);
   split.insert(c + 1, r);
@@ -225,7 +231,7 @@ Terms pixel_unshuffle(Formula& f) {
   const Dims& shape = f[0].shape();
   const int64_t r = f.integer("downscale_factor");
   const int dims = shape.size(), c = dims - 3;
-  if (dims < 3 || r < 1 || shape[c + 1] % r != 0 || shape[c + 2] % r != 0)
+  if (dims < 3 || r < 1 || r > kMostPieces || shape[c + 1] % r != 0 || shape[c + 2] % r != 0)
     f.refuse("height and width must be multiples of {}", r);
   Dims split = shape, whole = shape;
   split[c + 1] /= r;
@@ -284,7 +290,7 @@ Terms narrow(Formula& f) {
   const int dim = f.dim();
   const int64_t size = f[0].shape()[dim], length = f.integer("length");
   const int64_t start = f.integer("start") + (f.integer("start") < 0 ? size : 0);
-  if (start < 0 || length < 0 || start + length > size)
+  if (start < 0 || start > size || length < 0 || length > size - start)
     f.refuse("start {} and length {} do not fit dim {} of size {}", start, length, dim, size);
   return {sliced(f, f[0], dim, {start, start + length})};
 }
@@ -295,7 +301,11 @@ Terms diff(Formula& f) {
   for (const int part : {1, 0, 2})
     if (f.has(part)) joined.push_back(f[part]);
   FormulaTerm x = joined.size() > 1 ? f.joined("cat", joined, dim) : f[0];
-  for (int64_t i = 0; i < f.integer("n"); ++i) {
+  // After as many as there are entries nothing is left.
+  const int64_t times = std::min(f.integer("n"), std::max<int64_t>(x.shape()[dim], 1));
+  if (times < 0 || times > kMostPieces)
+    f.refuse("n must be from 0 to {}, found {}", kMostPieces, times);
+  for (int64_t i = 0; i < times; ++i) {
     const int64_t size = x.shape()[dim];
     const FormulaTerm later = sliced(f, x, dim, {1, std::max<int64_t>(size, 1)});
     const FormulaTerm before = sliced(f, x, dim, {0, std::max<int64_t>(size - 1, 0)});
@@ -312,6 +322,8 @@ Terms unfold(Formula& f) {
   if (size < 0 || size > whole || step < 1)
     f.refuse("windows of {}, {} apart, in dim {} of size {}", size, step, dim, whole);
   const int64_t windows = (whole - size) / step + 1;
+  if (size > 0 && windows > kMostEntries / size)
+    f.refuse("{} windows of {} are too many", windows, size);
   L index;
   for (int64_t w = 0; w < windows; ++w)
     for (int64_t i = 0; i < size; ++i) index.push_back(w * step + i);
@@ -328,6 +340,8 @@ Terms repeat_interleave(Formula& f) {
   const int dim = flat ? 0 : f.dim();
   const int64_t repeats = f.integer("repeats");
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
+  if (x.shape()[dim] > 0 && repeats > kMostEntries / x.shape()[dim])
+    f.refuse("{} repeats of dim {} of size {} are too many", repeats, dim, x.shape()[dim]);
   L index;
   for (int64_t i = 0; i < x.shape()[dim] * repeats; ++i) index.push_back(i / repeats);
   return {f.op("index_select", {x, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
@@ -343,7 +357,7 @@ Terms slice_scatter(Formula& f) {
   const int64_t start = bound("start", 0), end = std::max(bound("end", size), start);
   const int64_t step = f.integer("step");
   if (step < 1) f.refuse("a step must be at least 1, found {}", step);
-  const int64_t count = (end - start + step - 1) / step;
+  const int64_t count = end == start ? 0 : (end - start - 1) / step + 1;
   if (f[1].dims() != f[0].dims() || f[1].shape()[dim] != count)
     f.refuse("src must have {} entries in dim {}", count, dim);
   // Where each entry of the result comes from: x, or src behind it.
@@ -356,24 +370,6 @@ Terms slice_scatter(Formula& f) {
   const FormulaTerm src = f[1].dtype() == dtype ? f[1] : f.to(dtype, f[1]);
   const FormulaTerm both = f.joined("cat", {f[0], src}, dim);
   return {f.op("index_select", {both, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
-}
-
-Terms hstack(Formula& f) {
-  Terms parts;
-  for (size_t i = 0; i < f.call.inputs.size(); ++i) {
-    const FormulaTerm x = f[static_cast<int>(i)];
-    parts.push_back(x.dims() > 0 ? x : reshaped(f, x, Dims{1}));
-  }
-  return {f.joined("cat", parts, parts.at(0).dims() == 1 ? 0 : 1)};
-}
-
-Terms vstack(Formula& f) {
-  Terms parts;
-  for (size_t i = 0; i < f.call.inputs.size(); ++i) {
-    const FormulaTerm x = f[static_cast<int>(i)];
-    parts.push_back(x.dims() > 1 ? x : reshaped(f, x, Dims{1, element_count(x.shape())}));
-  }
-  return {f.joined("cat", parts, 0)};
 }
 
 Terms take(Formula& f) {
@@ -465,12 +461,6 @@ void add_pieces(OpRegistry& ops) {
       slice_scatter,
       {f32_sample({{5, 3}, {2, 3}}, {{"start", int64_t{1}}, {"end", int64_t{3}}}),
        f32_sample({{4, 5}, {4, 3}}, {{"dim", int64_t{1}}, {"step", int64_t{2}}})}));
-  ops.add(formula({"hstack", "view", "joins along dim 1, rows along dim 0"},
-                  {params::tensors("tensors")}, hstack,
-                  {f32_sample({{5, 3}, {5, 2}}), f32_sample({{2}, {3}})}));
-  ops.add(formula({"vstack", "view", "joins along dim 0, rows one below the other"},
-                  {params::tensors("tensors")}, vstack,
-                  {f32_sample({{5, 3}, {2, 3}}), f32_sample({{3}, {3}})}));
   Sample taken = f32_sample({{5, 3}, {4}});
   taken.inputs[1].dtype = DType::i64;
   taken.fills = {"ints", "ints(-15, 15)"};

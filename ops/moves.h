@@ -51,5 +51,8 @@ std::vector<Linearity> movers_linearity(const std::vector<int>& inputs);
 
 // A list attribute that may be written as one integer.
 std::vector<int64_t> integer_list(const Attrs& attrs, std::string_view name);
+// An op that would give more pieces than this, or be written as more, is refused.
+inline constexpr int64_t kMostPieces = 1 << 14;
+inline constexpr int64_t kMostEntries = 1 << 28;  // of a list of indices, a window, a step
 
 }  // namespace shardproof

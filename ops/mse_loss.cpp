@@ -87,6 +87,10 @@ void add_mse_loss(OpRegistry& ops) {
   mse.params = {params::tensor("input"), params::tensor("target"),
                 params::text("reduction", "mean"), params::optional("count", ParamKind::integer)};
   mse.infer = infer;
+  mse.check = [](const OpCall& call, const std::vector<const Number*>&) {
+    if (call.attrs->has("count") && call.attrs->integer("count") < 1)
+      refuse("mse_loss", call, "count must be at least 1, found {}", call.attrs->integer("count"));
+  };
   mse.prepare = prepare;
   mse.rule.strategies = strategies;
   mse.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,

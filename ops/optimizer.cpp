@@ -65,6 +65,8 @@ TileNumbers numbers_of(const Row& row, const OpCall& call) {
 
 std::vector<TensorMeta> infer_step(const Row& row, const OpCall& call) {
   const Dims& shape = call.inputs[0].shape;
+  if (is_adam(row.kind) && number_or(call, "step", 1) < 1)
+    refuse(row.name, call, "step must be at least 1, found {}", call.attrs->integer("step"));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     require_floating(row.name, call, static_cast<int>(i));
     if (call.inputs[i].shape != shape)

@@ -12,6 +12,7 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
+#include "shardproof/ops/moves.h"
 #include "shardproof/ops/order_bound.h"
 #include "shardproof/ops/ordering.h"
 #include "shardproof/ops/params.h"
@@ -151,6 +152,9 @@ std::vector<Bound> order_bound(const BoundCall& call, int dim, bool descending) 
 // ---- topk over a cut dim ----
 
 int64_t kept_of(const OpCall& call) { return call.attrs->integer("k"); }
+std::vector<int64_t> segments_given(const OpCall& call) {
+  return integer_list(*call.attrs, "segments");
+}
 int along(std::string_view name, const OpCall& call) {
   require_ordered(name, call);
   return dim_of(name, call, call.attrs->integer("dim"));
@@ -226,10 +230,10 @@ std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::v
     if (in.owned(ranks[i], dim).size() > 1) return std::nullopt;
   std::vector<Placement> placements = in.placements();
   const bool cut = !in.axes_of_dim(dim).empty();
-  if (cut && segments_of(in, dim, k) != call.attrs->integers("segments")) return std::nullopt;
+  if (cut && segments_of(in, dim, k) != segments_given(call)) return std::nullopt;
   if (cut) return {{candidates_spec(in, dim, k, dtype), candidates_spec(in, dim, k, DType::i64)}};
   Dims shape = in.shape();
-  shape[dim] = static_cast<int64_t>(call.attrs->integers("segments").size()) / 2 * k;
+  shape[dim] = static_cast<int64_t>(segments_given(call).size()) / 2 * k;
   return {{Spec(in.mesh(), placements, shape, dtype, in.order()),
            Spec(in.mesh(), placements, shape, DType::i64, in.order())}};
 }
@@ -245,6 +249,20 @@ std::vector<Bound> candidates_bound(const BoundCall& call) {
   return {bound_from_errors(*call.outputs[0], errors), bound_from_errors(*call.outputs[1], errors)};
 }
 
+void check_segments(const OpCall& call, const std::vector<const Number*>&) {
+  const char* name = "topk_segments";
+  const int64_t size = input_shape(call, 0)[along(name, call)], from = call.attrs->integer("from");
+  const std::vector<int64_t> given = segments_given(call);
+  if (given.size() % 2 != 0) refuse(name, call, "segments are pairs of a start and a length");
+  if (kept_of(call) < 0) refuse(name, call, "k must not be negative, found {}", kept_of(call));
+  for (size_t i = 0; i < given.size(); i += 2) {
+    const int64_t length = given[i + 1], last = size - length;
+    const bool inside = length >= 0 && last >= 0 && given[i] >= from && given[i] <= from + last;
+    if (!inside && length != 0)
+      refuse(name, call, "a segment of {} from {} is not in the dim", length, given[i]);
+  }
+}
+
 void add_segments(OpRegistry& ops) {
   OpRecord segments;
   segments.name = "topk_segments";
@@ -253,10 +271,10 @@ void add_segments(OpRegistry& ops) {
   segments.params = {params::tensor("input"),      params::integer("k"),
                      params::integer("dim"),       params::boolean("largest", true),
                      params::integers("segments"), params::integer("from", 0)};
+  segments.check = check_segments;
   segments.infer = [](const OpCall& call) {
-    return order_metas(
-        call, along("topk_segments", call),
-        static_cast<int64_t>(call.attrs->integers("segments").size()) / 2 * kept_of(call));
+    return order_metas(call, along("topk_segments", call),
+                       static_cast<int64_t>(segments_given(call).size()) / 2 * kept_of(call));
   };
   segments.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const int dim = along("topk_segments", call);
@@ -265,7 +283,7 @@ void add_segments(OpRegistry& ops) {
     const DType dtype = outputs[0].dtype;
     return order_kernel(
         {order,
-         call.attrs->integers("segments"),
+         segments_given(call),
          call.attrs->integer("from"),
          false,
          {last_value(dtype, order.descending), last_integer(dtype, order.descending)}},

@@ -1,4 +1,4 @@
-// Cutting and joining: slice (x[1:5]), select (x[2]), narrow, split, chunk, cat, stack.
+// Cutting and joining: slice (x[1:5]), select (x[2]), split, chunk, cat, stack, hstack, vstack.
 #include <algorithm>
 #include <limits>
 
@@ -39,7 +39,7 @@ std::vector<Range> slice_ranges(const OpCall& call) {
     int64_t end = at < stop.size() ? clamped(stop[at], shape[d]) : shape[d];
     range.step = at < step.size() ? step[at] : 1;
     if (range.step < 1) refuse("slice", call, "a step must be at least 1, found {}", range.step);
-    range.count = end <= range.start ? 0 : (end - range.start + range.step - 1) / range.step;
+    range.count = end <= range.start ? 0 : (end - range.start - 1) / range.step + 1;
     ranges.push_back(range);
   }
   return ranges;
@@ -192,8 +192,14 @@ int piece_dim(std::string_view name, const OpCall& call) {
   return dim_of(name, call, call.attrs->integer("dim"));
 }
 
-std::vector<int64_t> equal_sizes(int64_t size, int64_t piece) {
+void refuse_many(std::string_view name, const OpCall& call, int64_t pieces) {
+  if (pieces > kMostPieces) refuse(name, call, "gives more than {} pieces", kMostPieces);
+}
+
+std::vector<int64_t> equal_sizes(std::string_view name, const OpCall& call, int64_t size,
+                                 int64_t piece) {
   std::vector<int64_t> sizes;
+  refuse_many(name, call, size / piece);
   for (int64_t at = 0; at < size; at += piece) sizes.push_back(std::min(piece, size - at));
   if (sizes.empty()) sizes.push_back(0);
   return sizes;
@@ -205,11 +211,13 @@ std::vector<int64_t> split_sizes(const OpCall& call, int dim) {
   const auto& attrs = call.attrs->values();
   if (std::holds_alternative<int64_t>(attrs.find("sizes")->second)) {
     if (given[0] < 1) refuse("split", call, "the size must be at least 1, found {}", given[0]);
-    return equal_sizes(size, given[0]);
+    return equal_sizes("split", call, size, given[0]);
   }
   int64_t sum = 0;
   for (int64_t piece : given) {
     if (piece < 0) refuse("split", call, "a size is negative, {}", piece);
+    if (piece > size - sum)
+      refuse("split", call, "the sizes add up to more than dim {} has, {}", dim, size);
     sum += piece;
   }
   if (sum != size) refuse("split", call, "the sizes add up to {}, dim {} has {}", sum, dim, size);
@@ -220,8 +228,11 @@ std::vector<int64_t> chunk_sizes(const OpCall& call, int dim) {
   int64_t chunks = call.attrs->integer("chunks"), size = input_shape(call, 0)[dim];
   if (chunks < 1) refuse("chunk", call, "at least 1 chunk is due, found {}", chunks);
   // As in torch: pieces of ceil(size / chunks), and of an empty dim `chunks` empty ones.
-  if (size == 0) return std::vector<int64_t>(static_cast<size_t>(chunks), 0);
-  return equal_sizes(size, (size + chunks - 1) / chunks);
+  if (size == 0) {
+    refuse_many("chunk", call, chunks);
+    return std::vector<int64_t>(static_cast<size_t>(chunks), 0);
+  }
+  return equal_sizes("chunk", call, size, size / chunks + (size % chunks != 0 ? 1 : 0));
 }
 
 Kernel prepare_pieces(const OpCall& call, const std::vector<TensorMeta>& outputs, int dim) {
@@ -388,6 +399,23 @@ void promote_tensors(OpRecord& record) {
       });
 }
 
+// The tensors, with dims of size 1 before theirs where those are fewer than `dims`.
+std::vector<FormulaTerm> with_dims(Formula& f, int dims) {
+  if (f.call.inputs.empty()) f.refuse("needs at least one tensor");
+  std::vector<FormulaTerm> parts;
+  for (size_t i = 0; i < f.call.inputs.size(); ++i) {
+    FormulaTerm x = f[static_cast<int>(i)];
+    while (x.dims() < dims) x = f.op("unsqueeze", {x}, {{"dim", int64_t{0}}});
+    parts.push_back(x);
+  }
+  return parts;
+}
+
+std::vector<FormulaTerm> hstack(Formula& f) {
+  const auto parts = with_dims(f, 1);
+  return {f.joined("cat", parts, parts[0].dims() == 1 ? 0 : 1)};
+}
+
 void add_joins(OpRegistry& ops) {
   OpRecord cat = join_record("cat");
   cat.summary = "joins tensors along a dim";
@@ -411,6 +439,14 @@ void add_joins(OpRegistry& ops) {
   };
   promote_tensors(stack);
   ops.add(std::move(stack));
+  ops.add(formula({"hstack", "view", "joins along dim 1, rows along dim 0"},
+                  {params::tensors("tensors")}, hstack,
+                  {f32_sample({{5, 3}, {5, 2}}), f32_sample({{2}, {3}})}));
+  ops.add(formula(
+      {"vstack", "view", "joins along dim 0, rows one below the other"},
+      {params::tensors("tensors")},
+      [](Formula& f) { return std::vector<FormulaTerm>{f.joined("cat", with_dims(f, 2), 0)}; },
+      {f32_sample({{5, 3}, {2, 3}}), f32_sample({{3}, {3}})}));
 }
 
 }  // namespace

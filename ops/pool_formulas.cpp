@@ -16,10 +16,11 @@ using params::tensor;
 using Terms = std::vector<FormulaTerm>;
 using L = std::vector<int64_t>;
 
+// An empty list means the fallback, where there is one.
 L per_dim(Formula& f, const char* name, int spatial, const L& fallback) {
   if (!f.given(name)) return fallback;
   L list = integer_list(*f.call.attrs, name);
-  if (list.empty()) return fallback;
+  if (list.empty() && !fallback.empty()) return fallback;
   if (list.size() == 1) list.assign(static_cast<size_t>(spatial), list[0]);
   if (static_cast<int>(list.size()) != spatial) f.refuse("{} needs 1 or {} numbers", name, spatial);
   return list;
@@ -45,9 +46,10 @@ Windows windows_of(Formula& f, int spatial) {
             per_dim(f, "dilation", spatial, ones), none};
   if (f[0].dims() <= spatial) f.refuse("needs a dim of channels before {} dims", spatial);
   for (size_t i = 0; i < size.size(); ++i) {
-    if (w.size[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1)
-      f.refuse("sizes, strides and dilations of windows must be at least 1");
-    if (w.padding[i] < 0 || 2 * w.padding[i] > w.size[i])
+    for (const int64_t x : {w.size[i], w.stride[i], w.dilation[i]})
+      if (x < 1 || x > kMostEntries)
+        f.refuse("sizes, strides and dilations of windows must be from 1 to {}", kMostEntries);
+    if (w.padding[i] < 0 || w.padding[i] > w.size[i] / 2)
       f.refuse("padding must be from 0 to half the window of {}, found {}", w.size[i],
                w.padding[i]);
     const int64_t reach = w.dilation[i] * (w.size[i] - 1) + 1;
@@ -120,10 +122,14 @@ Terms adaptive(Formula& f, int spatial, const char* reduction) {
   for (int i = 0; i < spatial; ++i) {
     const int dim = x.dims() - spatial + i;
     const int64_t size = x.shape()[dim], cells = out[static_cast<size_t>(i)];
-    if (cells < 1) f.refuse("output_size must be at least 1, found {}", cells);
+    if (cells < 1 || cells > kMostPieces)
+      f.refuse("output_size must be from 1 to {}, found {}", kMostPieces, cells);
+    // Cell c is from floor(c size / cells) to ceil((c + 1) size / cells).
+    const int64_t each = size / cells, rest = size % cells;
     Terms parts;
     for (int64_t c = 0; c < cells; ++c) {
-      const int64_t from = c * size / cells, to = ((c + 1) * size + cells - 1) / cells;
+      const int64_t from = c * each + c * rest / cells;
+      const int64_t to = (c + 1) * each + ((c + 1) * rest + cells - 1) / cells;
       const FormulaTerm cell =
           f.op("narrow", {x}, {{"dim", int64_t{dim}}, {"start", from}, {"length", to - from}});
       parts.push_back(f.op(reduction, {cell}, {{"dim", L{dim}}, {"keepdim", true}}));
@@ -240,7 +246,12 @@ Terms conv_transpose(Formula& f, int spatial) {
   L before, after;
   for (int i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
-    if (stride[at] < 1 || dilation[at] < 1) f.refuse("stride and dilation must be at least 1");
+    for (const int64_t x : {stride[at], dilation[at]})
+      if (x < 1 || x > kMostEntries)
+        f.refuse("stride and dilation must be from 1 to {}", kMostEntries);
+    for (const int64_t x : {padding[at], more[at]})
+      if (x < 0 || x > kMostEntries)
+        f.refuse("padding and output_padding must be from 0 to {}", kMostEntries);
     x = spread(f, x, i + 2, stride[at]);
     before.push_back(dilation[at] * (f[1].shape()[i + 2] - 1) - padding[at]);
     after.push_back(before[at] + more[at]);

@@ -148,9 +148,12 @@ std::vector<TensorMeta> infer_draw(const Row& row, const OpCall& call) {
   if (is_complex(metas[0].dtype) || metas[0].dtype == DType::boolean ||
       (row.draw != Draw::integer && whole))
     refuse(row.name, call, "not defined for {}", name(metas[0].dtype));
-  if (row.draw == Draw::integer && number_or(call, row.first, row.first_default) >=
-                                       number_or(call, row.second, row.second_default))
+  const double first = number_or(call, row.first, row.first_default),
+               second = number_or(call, row.second, row.second_default);
+  if (row.draw == Draw::integer && !(first < second))
     refuse(row.name, call, "low must be below high");
+  if (row.draw == Draw::integer && (first < -0x1p62 || second > 0x1p62))
+    refuse(row.name, call, "low and high must be from -2^62 to 2^62");
   return metas;
 }
 

@@ -43,7 +43,7 @@ bool is_truth(Kind kind) { return kind == Kind::any || kind == Kind::all; }
 
 DType result_of(const Row& row, const OpCall& call) {
   const DType in = call.inputs[0].dtype;
-  if (is_truth(row.kind)) return DType::boolean;
+  if (is_truth(row.kind)) return in == DType::u8 ? in : DType::boolean;  // as in torch
   const bool whole = is_integral(in) || in == DType::boolean;
   return accumulates(row.kind) && whole ? DType::i64 : in;
 }

@@ -126,19 +126,24 @@ Terms median(Formula& f) {
 void add_orders(OpRegistry& ops) {
   const Param dim = params::optional("dim", ParamKind::integer);
   const Param keep = params::boolean("keepdim", false);
-  ops.add(formula(
-      {"median", "reduction", "the lower middle of all, or along dim with its index"},
-      {tensor("x"), dim, keep}, median,
-      {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})}));
-  ops.add(formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
-                  {tensor("x"), integer("k"), integer("dim", -1), keep},
-                  [](Formula& f) {
-                    const int along = f.dim();
-                    const int64_t k = f.integer("k"), size = f[0].shape()[along];
-                    if (k < 1 || k > size) f.refuse("k = {} of {} elements", k, size);
-                    return kth(f, f[0], along, k, f.flag("keepdim"));
-                  },
-                  {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})}));
+  OpRecord middle =
+      formula({"median", "reduction", "the lower middle of all, or along dim with its index"},
+              {tensor("x"), dim, keep}, median,
+              {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
+  lift_scalars(middle);
+  ops.add(std::move(middle));
+  OpRecord kthvalue =
+      formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
+              {tensor("x"), integer("k"), integer("dim", -1), keep},
+              [](Formula& f) {
+                const int along = f.dim();
+                const int64_t k = f.integer("k"), size = f[0].shape()[along];
+                if (k < 1 || k > size) f.refuse("k = {} of {} elements", k, size);
+                return kth(f, f[0], along, k, f.flag("keepdim"));
+              },
+              {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})});
+  lift_scalars(kthvalue);
+  ops.add(std::move(kthvalue));
   // The number of boundaries that are not behind x; none is behind NaN.
   ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
                   {tensor("x"), tensor("boundaries"), params::boolean("right", false),

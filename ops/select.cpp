@@ -67,10 +67,13 @@ std::vector<Pass> where_passes(const OpCall&) {
 std::vector<Bound> bound_where(const BoundCall& call) {
   if (all_exact(call)) return {Bound::exact_of(*call.outputs.front())};
   const DType values = call.outputs.front()->dtype;
-  return {elementwise_bound(call, values, 0, [](const Interval* x, double) {
+  const auto error = [](const Interval* x, double) {
     if (x[0].error > 0) return kInfinity;
     return x[0].value != 0 ? x[1].error : x[2].error;
-  })};
+  };
+  // What is not taken says nothing.
+  const auto decides = [&](const Interval* x, double result) { return error(x, result) == 0; };
+  return {elementwise_bound(call, values, 0, error, decides)};
 }
 
 OpRecord where_record() {

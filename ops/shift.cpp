@@ -25,6 +25,8 @@ std::vector<Strategy> keep_dims(int dims, const std::vector<bool>& mixed,
   return factor_strategies(notation_of(names, names), options);
 }
 
+constexpr int64_t kMostPadding = int64_t{1} << 40;
+
 // Before and after each dim; written as torch does, from the last dim on.
 struct Padding {
   Dims before, after;
@@ -41,6 +43,9 @@ Padding padding_of(const OpCall& call) {
     int d = shape.size() - 1 - static_cast<int>(i);
     padding.before[d] = pad[2 * i];
     padding.after[d] = pad[2 * i + 1];
+    for (const int64_t entries : {pad[2 * i], pad[2 * i + 1]})
+      if (entries > kMostPadding || entries < -kMostPadding)
+        refuse("pad", call, "at most 2^40 entries a side, found {}", entries);
     if (shape[d] + pad[2 * i] + pad[2 * i + 1] < 0)
       refuse("pad", call, "dim {} of size {} would become negative", d, shape[d]);
   }

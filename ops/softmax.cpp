@@ -82,6 +82,11 @@ std::vector<double> largest_of_rows(const std::vector<double>& values,
   return largest;
 }
 
+bool is_masked(const BoundCall& call, const std::vector<double>& logits, size_t i) {
+  const double error = error_of(*call.input_bounds[0], static_cast<int64_t>(i));
+  return std::isinf(logits[i]) && logits[i] < 0 && error == 0;
+}
+
 std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
   const Tensor& x = *call.inputs[0];
   const Tensor& out = *call.outputs[0];
@@ -104,6 +109,9 @@ std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
           f.error == 0 && !std::isfinite(results[i]) ? 0 : std::numeric_limits<double>::infinity();
       // Masked by -inf: such an element is 0 whatever the others are.
       if (results[i] == 0 && f.worst == 0) errors[i] = 0;
+      if (row.logarithm && is_masked(call, logits, i) && std::isfinite(f.absolute) &&
+          std::isfinite(largest[static_cast<size_t>(places[i])]))
+        errors[i] = 0;
     } else if (row.logarithm) {
       errors[i] = 2 * f.worst + relative + 8 * u * (size + f.largest) + last * (size + 4 * f.worst);
     } else {

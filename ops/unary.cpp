@@ -371,7 +371,9 @@ void take_decimals(OpRecord& op) {
   write_as_others(
       op, [](const OpCall& call) { return call.attrs->has("decimals"); },
       [](Formula& f) {
-        const double scale = std::pow(10.0, static_cast<double>(f.integer("decimals")));
+        const auto decimals = static_cast<double>(f.integer("decimals"));
+        const double scale = std::pow(10.0, std::fabs(decimals));  // exact, unlike its reciprocal
+        if (decimals < 0) return std::vector<FormulaTerm>{f.op("round", {f[0] / scale}) * scale};
         return std::vector<FormulaTerm>{f.op("round", {f[0] * scale}) / scale};
       });
 }

@@ -27,6 +27,8 @@ std::string number_text(double value) {
   return whole ? fmt::format("{:.0f}", value) : to_string(Number(value));
 }
 
+std::string number_text(int64_t value) { return std::to_string(value); }
+
 Misses missed_place(const Expect& expect, const Finding& finding) {
   Misses out;
   const auto number = [&](const char* what, const std::optional<Condition>& wanted, auto got,
@@ -192,24 +194,37 @@ bool element_equals(const Number& wanted, double got, DType dtype) {
   return std::abs(value - got) <= 4 * std::ldexp(std::abs(value), 1 - precision_bits(dtype));
 }
 
+// A double does not hold every integer of 64 bits.
+bool element_equals(const Number& wanted, int64_t got, DType dtype) {
+  const bool whole =
+      wanted.is_integer() || (wanted.is_double() && std::trunc(wanted.real()) == wanted.real());
+  if (whole) return Condition::equal_to(wanted).holds(got);
+  return element_equals(wanted, static_cast<double>(got), dtype);
+}
+
 std::string index_text(const Dims& index) { return index.empty() ? "" : to_string(index); }
 
 const Number& wanted_element(const ExpectValues& wanted, size_t i) {
   return wanted.all ? *wanted.all : wanted.elements[i];
 }
 
-bool is_as_wanted(const ExpectValues& wanted, size_t i, double got, DType dtype) {
+template <typename Element>
+bool is_as_wanted(const ExpectValues& wanted, size_t i, Element got, DType dtype) {
   return wanted.each ? wanted.each->holds(got)
                      : element_equals(wanted_element(wanted, i), got, dtype);
 }
 
-void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out) {
-  const std::string what = fmt::format("values of {}", wanted.name);
-  if (!wanted.each && !wanted.all && !(wanted.shape == value.shape)) {
-    out.push_back({what, "shape " + to_string(wanted.shape), "shape " + to_string(value.shape)});
-    return;
-  }
-  const std::vector<double> got = values_of(value);
+std::vector<int64_t> integers_of(const Tensor& value) {
+  const Tensor dense = contiguous_copy(value);
+  std::vector<int64_t> out(static_cast<size_t>(value.elements()));
+  convert(dense.data(), value.dtype, reinterpret_cast<std::byte*>(out.data()), DType::i64,
+          value.elements());
+  return out;
+}
+
+template <typename Element>
+void check_each(const ExpectValues& wanted, const Tensor& value, const std::vector<Element>& got,
+                Misses& out) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (is_as_wanted(wanted, i, got[i], value.dtype)) continue;
     const Dims index = unravel(static_cast<int64_t>(i), value.shape);
@@ -218,6 +233,18 @@ void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out
                    number_text(got[i])});
     return;  // the first one tells
   }
+}
+
+void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out) {
+  const std::string what = fmt::format("values of {}", wanted.name);
+  if (!wanted.each && !wanted.all && !(wanted.shape == value.shape)) {
+    out.push_back({what, "shape " + to_string(wanted.shape), "shape " + to_string(value.shape)});
+    return;
+  }
+  if (is_integral(value.dtype))
+    check_each(wanted, value, integers_of(value), out);
+  else
+    check_each(wanted, value, values_of(value), out);
 }
 
 void check_values(const Expect& expect, const Outcome& outcome, Misses& out) {

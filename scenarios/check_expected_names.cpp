@@ -35,8 +35,8 @@ class KnownNames {
       if (can_be(bound, name)) return;
     NearestName nearest(name);
     for (const std::string& known : plain_) nearest.offer(known);
-    reader.refuse(fmt::format("expected the name of a value, found \"{}\", which no line binds{}",
-                              name, nearest.hint()));
+    reader.refuse(fmt::format("expected the name of a value, found {}, which no line binds{}",
+                              quoted_json(name), nearest.hint()));
   }
 
  private:

@@ -64,6 +64,7 @@ int64_t RunComparison::count(Cause cause) const {
 
 bool RunComparison::agrees() const {
   return a.head.verdict == b.head.verdict && a.head.error == b.head.error &&
+         findings_text(a.head.findings) == findings_text(b.head.findings) &&
          count(Cause::bug) == 0 && count(Cause::precision) == 0;
 }
 

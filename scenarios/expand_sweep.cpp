@@ -12,17 +12,36 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kSweepKeys = {"mesh", "dtype", "topology"};
 // Keys of a file: one that stands bare in a sweep was meant as a pointer.
-constexpr std::array<std::string_view, 17> kFileKeys = {
-    "version", "about",    "world",  "let",   "tensors",  "program", "ranks", "model",   "truth",
-    "outputs", "explicit", "groups", "train", "parallel", "faults",  "data",  "resident"};
+constexpr std::array<std::string_view, 16> kFileKeys = {
+    "about",   "world",    "let",    "tensors", "program",  "ranks",  "model", "truth",
+    "outputs", "explicit", "groups", "train",   "parallel", "faults", "data",  "resident"};
 
 bool is_sweep_key(const std::string& key) {
   return std::find(kSweepKeys.begin(), kSweepKeys.end(), key) != kSweepKeys.end();
 }
 
+std::string unescaped(std::string step) {
+  for (size_t at = 0; (at = step.find('~', at)) != std::string::npos; ++at) {
+    if (at + 1 < step.size() && step[at + 1] == '1')
+      step.replace(at, 2, "/");
+    else if (at + 1 < step.size() && step[at + 1] == '0')
+      step.replace(at, 2, "~");
+  }
+  return step;
+}
+
+// Of the object that holds it all: "version" of "/version/0".
+std::string first_key(const std::string& key) {
+  const size_t begin = key.starts_with("/") ? 1 : 0;
+  return unescaped(key.substr(begin, begin == 0 ? std::string::npos : key.find('/', 1) - begin));
+}
+
 void check_key(const std::string& key, const JsonReader& value, const JsonTree* let) {
-  if (key.starts_with("/") || is_sweep_key(key)) return;
-  if (let != nullptr && let->find(key) != nullptr) return;
+  if (is_sweep_key(key) || (let != nullptr && let->find(key) != nullptr)) return;
+  const std::string first = first_key(key);
+  if (first == "version" || first == "sweep")
+    value.refuse(fmt::format("a sweep cannot set \"{}\": it is of the whole file", first));
+  if (key.starts_with("/")) return;
   if (std::find(kFileKeys.begin(), kFileKeys.end(), key) != kFileKeys.end())
     value.refuse(fmt::format("a sweep sets this key as \"/{}\"", key));
   NearestName nearest(key);
@@ -36,13 +55,14 @@ void check_key(const std::string& key, const JsonReader& value, const JsonTree* 
 }
 
 std::string shown(const JsonTree& value) {
-  return value.kind == JsonKind::text ? value.text : to_string(value);
+  return value.kind == JsonKind::text ? without_controls(value.text) : to_string(value);
 }
 
 std::string case_name(const SweepCase& one) {
   std::string name;
   for (const auto& [key, value] : one.settings)
-    if (key != "/expect") name += (name.empty() ? "" : " ") + key + "=" + shown(value);
+    if (key != "/expect")
+      name += (name.empty() ? "" : " ") + without_controls(key) + "=" + shown(value);
   return name;
 }
 
@@ -93,20 +113,11 @@ std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree* let,
   return cases;
 }
 
-std::string unescaped(std::string step) {
-  for (size_t at = 0; (at = step.find('~', at)) != std::string::npos; ++at) {
-    if (at + 1 < step.size() && step[at + 1] == '1')
-      step.replace(at, 2, "/");
-    else if (at + 1 < step.size() && step[at + 1] == '0')
-      step.replace(at, 2, "~");
-  }
-  return step;
-}
-
 void set_pointer(JsonTree& root, const std::string& pointer, const JsonTree& value,
                  const std::string& path) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorKind::bad_input, fmt::format("\"{}\": {}", pointer, why), {"", path, 0, 0});
+    throw Error(ErrorKind::bad_input, fmt::format("{}: {}", quoted_json(pointer), why),
+                {"", path, 0, 0});
   };
   JsonTree* at = &root;
   int depth = 0;
@@ -121,12 +132,12 @@ void set_pointer(JsonTree& root, const std::string& pointer, const JsonTree& val
       const auto read = std::from_chars(step.data(), step.data() + step.size(), index);
       if (read.ec != std::errc() || read.ptr != step.data() + step.size() ||
           index >= at->items.size())
-        refuse(fmt::format("the list has no item \"{}\"", step));
+        refuse(fmt::format("the list has no item {}", quoted_json(step)));
       at = &at->items[index];
     } else if (at->kind == JsonKind::object) {
       at = &at->at_or_add(step);
     } else {
-      refuse(fmt::format("\"{}\" would lie in {}", step, name(at->kind)));
+      refuse(fmt::format("{} would lie in {}", quoted_json(step), name(at->kind)));
     }
   }
   *at = value;

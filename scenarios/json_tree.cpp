@@ -5,6 +5,22 @@
 #include <algorithm>
 
 namespace shardproof {
+namespace {
+
+void add_shown(std::string& out, char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  if (c == '\n') {
+    out += "\\n";
+  } else if (c == '\t') {
+    out += "\\t";
+  } else if (byte < 0x20 || byte == 0x7f) {
+    out += fmt::format("\\u{:04x}", byte);
+  } else {
+    out += c;
+  }
+}
+
+}  // namespace
 
 std::string_view name(JsonKind kind) {
   switch (kind) {
@@ -49,21 +65,16 @@ void JsonTree::erase(std::string_view key) {
 std::string quoted_json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
+    if (c == '"' || c == '\\') out += '\\';
+    add_shown(out, c);
   }
   return out + "\"";
+}
+
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) add_shown(out, c);
+  return out;
 }
 
 std::string to_string(const JsonTree& tree) {
@@ -93,7 +104,7 @@ std::string pointer_step(std::string_view key) {
     } else if (c == '/') {
       out += "~1";
     } else {
-      out += c;
+      add_shown(out, c);
     }
   }
   return out;

@@ -32,6 +32,14 @@ std::optional<std::string> find_fact(const Environment& environment, std::string
   return std::nullopt;
 }
 
+std::string findings_text(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings)
+    text += fmt::format("{}{} (line {}, ranks {})", text.empty() ? "" : "; ", name(finding.verdict),
+                        finding.line, to_string(finding.ranks));
+  return text.empty() ? "clean" : text;
+}
+
 std::string RecordedRun::title() const {
   std::string text = name.empty() ? file : file + " [" + name + "]";
   return phase > 1 ? fmt::format("{}, phase {}", text, phase) : text;

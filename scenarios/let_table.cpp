@@ -6,6 +6,8 @@
 namespace shardproof {
 namespace {
 
+constexpr size_t kMaxPastedBytes = 1 << 20;
+
 std::string pasted_text(const JsonTree& tree) {
   if (tree.kind == JsonKind::text) return tree.text;
   if (tree.kind != JsonKind::list) return to_string(tree);
@@ -83,6 +85,9 @@ std::string LetTable::paste_text(const std::string& text, const std::string& pat
       throw Error(ErrorKind::bad_input, fmt::format("unknown name ${}{}", name, nearest.hint()),
                   {"", path, 0, static_cast<int>(i) + 1});
     }
+    if (out.size() + found->second.text.size() > kMaxPastedBytes)
+      throw Error(ErrorKind::limit, "more than 1 MiB of text after pasting",
+                  {"", path, 0, static_cast<int>(i) + 1});
     out += found->second.text;
     i = end;
   }
@@ -102,7 +107,8 @@ void LetTable::paste(JsonTree& tree, const std::string& path) const {
     const std::string step = path + pointer_step(tree.keys[i]);
     std::string key = paste_text(tree.keys[i], step);
     if (key != tree.keys[i] && tree.find(key) != nullptr)
-      throw Error(ErrorKind::bad_input, fmt::format("key \"{}\" stands twice after pasting", key),
+      throw Error(ErrorKind::bad_input,
+                  fmt::format("key {} stands twice after pasting", quoted_json(key)),
                   {"", step, 0, 0});
     tree.keys[i] = std::move(key);
     paste(tree.items[i], step);

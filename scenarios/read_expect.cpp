@@ -17,7 +17,7 @@ Verdict read_verdict(const JsonReader& reader) {
   }
   NearestName nearest(reader.text());
   for (int i = 0; i < kVerdictCount; ++i) nearest.offer(name(static_cast<Verdict>(i)));
-  reader.refuse(fmt::format("unknown verdict \"{}\"{}", reader.text(), nearest.hint()));
+  reader.refuse(fmt::format("unknown verdict {}{}", quoted_json(reader.text()), nearest.hint()));
 }
 
 // `unit`: what the number is measured in; a bare number is bytes as well, but no time.
@@ -71,7 +71,8 @@ std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Settin
       NearestName nearest(calls.kind);
       for (int i = 0; i <= static_cast<int>(CollectiveKind::wait_signal); ++i)
         nearest.offer(name(static_cast<CollectiveKind>(i)));
-      reader.refuse(fmt::format("unknown kind of call \"{}\"{}", calls.kind, nearest.hint()));
+      reader.refuse(
+          fmt::format("unknown kind of call {}{}", quoted_json(calls.kind), nearest.hint()));
     }
     if (!calls.group.empty())
       calls.group = reader.inside([&] { return setting.group_name(calls.group); });
@@ -171,13 +172,17 @@ Expect read_refusal(const JsonReader& object) {
   return expect;
 }
 
-Expect read_expect(const JsonReader& object, const Setting& setting) {
+void check_expect_keys(const JsonReader& object) {
   object.check_keys(kKeys);
   refuse_later_expect_keys(object);
+}
+
+Expect read_expect(const JsonReader& object, const Setting& setting) {
+  check_expect_keys(object);
   Expect expect = read_refusal(object);
   read_place(object, setting, expect);
   if (expect.verdict == Verdict::clean)
-    for (const char* key : {"line", "name", "ratio", "call"})
+    for (const char* key : {"line", "ranks", "name", "ratio", "call"})
       if (object.has(key))
         object.at(key).refuse(fmt::format(
             "\"{}\" says where a finding is: expected a \"verdict\" too, found a clean run", key));

@@ -58,7 +58,8 @@ NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
   if (reader.kind() == JsonKind::text) return {{"", parse(reader)}};
   if (reader.kind() != JsonKind::object) reader.expected("mesh text or names to mesh texts");
   for (const auto& [name, text] : reader.members()) {
-    if (!is_name(name) || is_reserved(name)) text.refuse(fmt::format("\"{}\" is no name", name));
+    if (!is_name(name) || is_reserved(name))
+      text.refuse(fmt::format("{} is no name", quoted_json(name)));
     meshes.emplace_back(name, parse(text));
   }
   if (meshes.empty()) reader.refuse("at least one mesh was expected");
@@ -96,7 +97,8 @@ class NameSpace {
       throw Error(ErrorKind::bad_input, message, where);
     };
     if (!is_name(name))
-      refuse(fmt::format("\"{}\" is no name: letters, digits and _, not first a digit", name));
+      refuse(fmt::format("{} is no name: letters, digits and _, not first a digit",
+                         quoted_json(name)));
     if (is_reserved(name) && !(what == "a stream" && name == "main"))
       refuse(fmt::format("{} is a word of the language and cannot name {}", name, what));
     const auto [found, added] = taken_.emplace(name, what);

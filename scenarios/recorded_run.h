@@ -16,6 +16,10 @@ namespace shardproof {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 std::optional<std::string> find_fact(const Environment& environment, std::string_view name);
 
+// What was found, for laying beside another run: "mismatch (line 2, ranks 0 1)" one after the
+// other, or "clean".
+std::string findings_text(const std::vector<Finding>& findings);
+
 struct SourceListing {
   Lanes lanes;
   std::vector<std::string> lines;

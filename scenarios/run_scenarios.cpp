@@ -244,12 +244,10 @@ void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
 // What a case came to, for the comparison of backends.
 std::string outcome_text(const CaseResult& result) {
   if (result.error) return fmt::format("refused: {}", result.error->message());
-  std::string text;
+  std::vector<Finding> all;
   for (const PhaseResult& phase : result.phases)
-    for (const Finding& finding : phase.outcome.findings)
-      text += fmt::format("{}{} (line {}, ranks {})", text.empty() ? "" : "; ",
-                          name(finding.verdict), finding.line, to_string(finding.ranks));
-  return text.empty() ? "clean" : text;
+    all.insert(all.end(), phase.outcome.findings.begin(), phase.outcome.findings.end());
+  return findings_text(all);
 }
 
 // Values that both backends may hold by the truth's bound, and yet they should be the same.

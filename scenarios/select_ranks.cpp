@@ -80,11 +80,12 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     lanes = *parsed;
     int64_t named = 0;
     for (const std::string& word : words) named += parse_lanes(word)->size();
-    if (named > lanes.size()) throw_bad_input("a rank stands twice in \"{}\"", text);
+    if (named > lanes.size()) throw_bad_input("a rank stands twice in {}", quoted_json(text));
   } else {
-    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found \"{}\"", text);
+    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}",
+                    quoted_json(text));
   }
-  if (lanes.empty()) throw_bad_input("\"{}\" takes no rank", text);
+  if (lanes.empty()) throw_bad_input("{} takes no rank", quoted_json(text));
   if (lanes[lanes.size() - 1] >= world)
     throw_bad_input("rank {} does not exist: the world has {} rank{}", lanes[lanes.size() - 1],
                     world, world == 1 ? "" : "s");

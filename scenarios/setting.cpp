@@ -29,7 +29,7 @@ const Mesh& Setting::mesh(const std::string& name) const {
     if (known == name) return mesh;
     nearest.offer(known);
   }
-  throw_bad_input("unknown mesh \"{}\"{}", name, nearest.hint());
+  throw_bad_input("unknown mesh {}{}", quoted_json(name), nearest.hint());
 }
 
 Lanes Setting::ranks(const JsonReader& selector) const {
@@ -47,8 +47,8 @@ std::string Setting::group_name(const std::string& name) const {
     if (const std::optional<std::string> found = in_mesh_order(name, mesh)) return *found;
     for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
   }
-  throw_bad_input("\"{}\" is neither an axis, axes such as dp+tp, world nor a group{}", name,
-                  nearest.hint());
+  throw_bad_input("{} is neither an axis, axes such as dp+tp, world nor a group{}",
+                  quoted_json(name), nearest.hint());
 }
 
 }  // namespace shardproof

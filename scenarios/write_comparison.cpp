@@ -182,6 +182,9 @@ std::string verdict_text(const RunComparison& comparison) {
   std::string text;
   if (a.verdict != b.verdict)
     text += fmt::format("  verdicts differ: {} and {}\n", a.verdict, b.verdict);
+  const std::string of_a = findings_text(a.findings), of_b = findings_text(b.findings);
+  if (a.verdict == b.verdict && of_a != of_b)
+    text += fmt::format("  findings differ\n  A {}\n  B {}\n", of_a, of_b);
   if (!a.error.empty() || !b.error.empty())
     text += fmt::format("  A {}\n  B {}\n", a.error.empty() ? "ran" : a.error,
                         b.error.empty() ? "ran" : b.error);

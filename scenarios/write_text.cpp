@@ -71,10 +71,18 @@ std::string phase_label(const CaseResult& result, size_t phase) {
   return result.phases.size() > 1 ? fmt::format("  phase {}\n", phase + 1) : "";
 }
 
+// A finding of the expected verdict may be followed by one of another.
+bool misses_verdict(const CaseResult& result) {
+  for (const PhaseResult& phase : result.phases)
+    for (const Missed& miss : phase.missed)
+      if (miss.what == "verdict") return true;
+  return false;
+}
+
 // Findings whose verdict was expected are no news when something else was missed.
 bool worth_telling(const CaseResult& result) {
   return result.status == CaseStatus::as_expected || result.verdict() != result.expected ||
-         result.expected == Verdict::clean;
+         result.expected == Verdict::clean || misses_verdict(result);
 }
 
 const Finding* first_finding(const CaseResult& result) {

@@ -72,7 +72,7 @@ class Gate {
 
  private:
   struct Signals {                 // from one rank into a slot of another
-    std::vector<Duration> landed;  // not yet waited for
+    std::vector<Duration> landed;  // ascending; not yet waited for
     std::vector<Channel::End> waiting;
   };
   using SignalKey = std::array<int64_t, 3>;  // target, source, slot

@@ -72,7 +72,8 @@ void Gate::act_one_sided(Communicator& comm, Party& party) {
     Duration end;
     if (cost_) end = arrival(party, i) + price(party.call);
     Signals& signals = signals_[{peer, self, collective.slot}];
-    signals.landed.push_back(end);
+    // Whoever was simulated first, the earliest is waited for first.
+    signals.landed.insert(std::upper_bound(signals.landed.begin(), signals.landed.end(), end), end);
     end_part(party, i, end);
     settle(signals);
   }

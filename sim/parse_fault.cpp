@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -124,7 +125,8 @@ Fault parse_fault(std::string_view text) {
   fault.rank = reader.integer("rank", reader.need("rank"), 0);
   if (fault.kind == FaultKind::slow) {
     fault.factor = number<double>(reader.need("by"), "by", whole);
-    if (!(fault.factor > 0)) throw_bad_input("fault \"{}\": by must be above 0", whole);
+    if (!(fault.factor > 0) || !std::isfinite(fault.factor))
+      throw_bad_input("fault \"{}\": by must be above 0 and finite", whole);
   } else {
     read_place(fault, reader, whole);
   }

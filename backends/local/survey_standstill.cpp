@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "shardproof/backends/local/world.h"
 #include "shardproof/sim/deadlock.h"
@@ -16,6 +17,7 @@ struct StandstillSurvey {
   std::vector<const Party*> parties;  // of each blocked call; null: a wait for a ticket
   std::vector<int32_t> owner;         // of each rank
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
+  std::set<int32_t> wrong;  // ranks with a call that is found wrong though not all have come to it
 
   static bool lives(const LocalDoor& door) { return door.state_ == CohortState::running; }
 
@@ -95,7 +97,8 @@ struct StandstillSurvey {
       known = true;
     }
     for (StreamId id = 0; !known && id < door.stream_count(); ++id) hold(awaiting, door.index_, id);
-    if (awaiting.holders.size() == before && !door.is_stuck()) miss(awaiting, rank, "has stopped");
+    const bool told = door.is_stuck() || wrong.contains(rank);
+    if (awaiting.holders.size() == before && !told) miss(awaiting, rank, "has stopped");
   }
 
   void miss(Awaiting& awaiting, int32_t rank, const char* reason) {
@@ -113,7 +116,7 @@ struct StandstillSurvey {
       if (!door.finished_) return hold_by_host(awaiting, rank, door);
     }
     // Of a rank with a call that was found wrong nothing else is told: what it lacks may follow.
-    if (door.is_stuck()) return;
+    if (door.is_stuck() || wrong.contains(rank)) return;
     if (door.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
     if (door.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
     miss(awaiting, rank, "has ended");
@@ -166,13 +169,16 @@ struct StandstillSurvey {
   std::vector<Finding> run() {
     still.world = world.ranks_;
     collect();
+    for (const Party* party : parties)
+      if (party != nullptr && world.gate_.awaited(*party).explained)
+        for (int64_t i = 0; i < party->call.lanes.size(); ++i) wrong.insert(party->call.lanes[i]);
     for (size_t i = 0; i < still.blocked.size(); ++i) connect(i);
     return explain(still);
   }
 };
 
 std::vector<Finding> LocalWorld::explain_standstill() {
-  return StandstillSurvey{*this, {}, {}, {}, {}, {}}.run();
+  return StandstillSurvey{*this, {}, {}, {}, {}, {}, {}}.run();
 }
 
 }  // namespace shardproof

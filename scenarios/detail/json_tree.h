@@ -38,7 +38,10 @@ JsonTree read_json(std::string_view text);
 std::string to_string(const JsonTree& tree);
 std::string quoted_json(std::string_view text);  // with quotes and escapes
 
-// A key of an object as a step of a JSON pointer: "~" and "/" are escaped.
+// Control characters as JSON escapes them: what is shown stays one line.
+std::string without_controls(std::string_view text);
+
+// A key of an object as a step of a JSON pointer: "~", "/" and control characters are escaped.
 std::string pointer_step(std::string_view key);
 
 }  // namespace shardproof

@@ -32,6 +32,7 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& se
 
 // Only verdict, error, name and line: what a refused case is compared with.
 Expect read_refusal(const JsonReader& expect);
+void check_expect_keys(const JsonReader& expect);  // refuses those that no `expect` has
 Expect read_expect(const JsonReader& expect, const Setting& setting);
 // Values, axes and lines that it names must be there. Throws Error at their path.
 void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job);

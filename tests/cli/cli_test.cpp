@@ -115,7 +115,14 @@ TEST_F(Cli, SlipsOfTheCommandLineNameTheNearest) {
   expect_refused("list opps", "did you mean \"ops\"?");
   expect_refused("help rum", "did you mean \"run\"?");
   expect_refused("new mpl", "did you mean \"mlp\"?");
+  for (const char* seed : {"-1", "+1", "1x", "18446744073709551616"})
+    expect_refused("run " + write("a.json", kClean) + " --seed=" + seed,
+                   "--seed: expected a whole number from 0 to 18446744073709551615");
+  expect_refused("run " + write("a.json", kClean) + " --seed -1", "found \"-1\"");
+  EXPECT_EQ(tool("run " + write("a.json", kClean) + " --seed 18446744073709551615").code, 0);
   expect_refused("plan 4 f32 --mesh tp=2 --from 'tp:S(1)' --to R", "--from");
+  expect_refused("plan 4 f32 --from R --to R", "shardproof: plan: --mesh is missing");
+  expect_refused("plan 4 f32 --mesh tp=2 --to R", "shardproof: plan: --from is missing");
   expect_refused("plan 4 f33 --mesh tp=2 --from R --to R", "unknown dtype \"f33\"");
 }
 

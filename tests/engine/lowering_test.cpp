@@ -71,6 +71,48 @@ TEST(LoweringErrors, GlobalPrograms) {
     expect_refused(with_inputs(job_of("dp=2, tp=2", bad.lines)), bad, "/program");
 }
 
+// Sizes that no op can have, empty lists, and more pieces than a program can be written with.
+TEST(LoweringErrors, SizesOfOps) {
+  const std::vector<std::pair<std::string, std::string>> programs = {
+      {"adaptive_avg_pool1d(x, [])", "output_size needs 1 or 1 numbers"},
+      {"adaptive_max_pool1d(x, 9223372036854775807)", "output_size must be from 1 to 16384"},
+      {"avg_pool1d(x, [])", "kernel_size needs"},
+      {"max_pool1d(x, 2, 1, 0, 9223372036854775807)", "must be from 1 to"},
+      {"conv1d(ones([1, 2, 5]), ones([3, 2, 3]), None, 1, 9223372036854775807)", "padding must be"},
+      {"conv_transpose1d(ones([1, 2, 5]), ones([2, 3, 3]), None, [])", "stride needs"},
+      {"chunk(zeros([0]), 9223372036854775807)", "more than 16384 pieces"},
+      {"chunk(x, 9223372036854775807, 1)", "chunk gives 6 values"},
+      {"split(x, [9223372036854775807, 9223372036854775807, 6])", "more than dim 0 has"},
+      {"unbind(zeros([100000]))", "more than 16384 pieces"},
+      {"narrow(x, 1, 2, 9223372036854775807)", "do not fit"},
+      {"repeat_interleave(x, 9223372036854775807)", "too many"},
+      {"pad(x, [9223372036854775807, 9223372036854775807])", "2^40"},
+      {"pixel_shuffle(ones([4, 2, 2]), 4294967296)", "multiple of the square"},
+      {"randint([2], 0, 9223372036854775807)", "-2^62 to 2^62"},
+      {"movedim(x, [0, 1], [0, 0])", "dim 0 stands twice in destination"},
+      {"hstack([])", "at least one tensor"},
+      {"vstack([])", "at least one tensor"},
+      {"stack([])", "at least one tensor"},
+      {"index_at(x, [], [])", "0 indices for 0 dims"},
+      {"index_at(x, [n, n], [0, 7])", "dim 7 is out of range"},
+      {"segment_sum(x, 0, 3)", "starts begin with 0"},
+      {"cumsum_segments(x, x, 1, -1)", "starts begin with 0"},
+      {"topk_segments(x, 1, 0, true, 3)", "pairs of a start and a length"},
+      {"topk_segments(x, 1, 0, true, [2, 3])", "a segment of 3 from 2"},
+      {"halo_windows(x, x[0:1], 0, 0, 4, 0, 2)", "entry 1 is neither here"},
+      {"renorm(x, 2, 5, 1)", "dim 5 is out of range"},
+      {"addmv(ones([3]), x, ones([6]), beta=0)", "do not broadcast"},
+      {"gaussian_nll_loss(x, x, ones([6]))", "var of [6]"},
+      {"gaussian_nll_loss(x, x, ones([1, 1]))", "var of [1, 1]"},
+      {"mse_loss(x, x, count=0)", "count must be at least 1"},
+      {"adam(x, x, x, x, step=0)", "step must be at least 1"},
+      {"kthvalue(sum(x), 2)", "k = 2 of 1"},
+  };
+  for (const auto& [call, says] : programs)
+    expect_refused(with_inputs(job_of("dp=2, tp=2", {"y = " + call})),
+                   {{"y = " + call}, 1, 5, {says}}, "/program");
+}
+
 TEST(LoweringErrors, RankPrograms) {
   const std::vector<Bad> programs = {
       {{"all_reduce(x, sum)"}, 1, 1, {"dropped"}},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -126,16 +127,14 @@ TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
   EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(nccl=2.28)"), 23003)), "ring");
 }
 
+// "0( 1)": a root whose only child is its second.
 std::string tree_text(const std::vector<TreeNode>& tree, int64_t node) {
-  std::string text = std::to_string(node);
-  const std::vector<int64_t>& down = tree[static_cast<size_t>(node)].down;
-  if (down.empty()) return text;
-  text += "(";
-  for (size_t i = 0; i < down.size(); ++i) {
-    EXPECT_EQ(tree[static_cast<size_t>(down[i])].up, node);
-    text += (i ? " " : "") + tree_text(tree, down[i]);
-  }
-  return text + ")";
+  if (node < 0) return "";
+  const auto [up, down] = tree[static_cast<size_t>(node)];
+  for (const int64_t child : down)
+    EXPECT_TRUE(child < 0 || tree[static_cast<size_t>(child)].up == node);
+  if (down[0] < 0 && down[1] < 0) return std::to_string(node);
+  return fmt::format("{}({} {})", node, tree_text(tree, down[0]), tree_text(tree, down[1]));
 }
 
 TEST(ReductionOrder, TreesAreThoseOfNccl) {
@@ -146,16 +145,16 @@ TEST(ReductionOrder, TreesAreThoseOfNccl) {
     return std::string("no root");
   };
   EXPECT_EQ(text(1, 0), "0");
-  EXPECT_EQ(text(2, 0), "0(1)");
-  EXPECT_EQ(text(2, 1), "1(0)");
-  EXPECT_EQ(text(3, 0), "0(2(1))");
-  EXPECT_EQ(text(3, 1), "1(0(2))");
-  EXPECT_EQ(text(4, 0), "0(2(1 3))");
-  EXPECT_EQ(text(4, 1), "3(1(2 0))");
-  EXPECT_EQ(text(5, 0), "0(4(2(1 3)))");
-  EXPECT_EQ(text(5, 1), "1(0(3(2 4)))");
-  EXPECT_EQ(text(8, 0), "0(4(2(1 3) 6(5 7)))");
-  EXPECT_EQ(text(8, 1), "7(3(5(6 4) 1(2 0)))");
+  EXPECT_EQ(text(2, 0), "0( 1)");
+  EXPECT_EQ(text(2, 1), "1( 0)");
+  EXPECT_EQ(text(3, 0), "0( 2(1 ))");
+  EXPECT_EQ(text(3, 1), "1( 0(2 ))");
+  EXPECT_EQ(text(4, 0), "0( 2(1 3))");
+  EXPECT_EQ(text(4, 1), "3( 1(2 0))");
+  EXPECT_EQ(text(5, 0), "0( 4(2(1 3) ))");
+  EXPECT_EQ(text(5, 1), "1( 0(3(2 4) ))");
+  EXPECT_EQ(text(8, 0), "0( 4(2(1 3) 6(5 7)))");
+  EXPECT_EQ(text(8, 1), "7( 3(5(6 4) 1(2 0)))");
 }
 
 TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
@@ -243,6 +242,18 @@ TEST(ReductionOrder, ATreeOnOneNodeIsAChainUpToTheFirstMember) {
     const auto narrow = [](double x) { return at(tensor(DType::bf16, {x}), 0); };
     const double sum = narrow(at(inputs[0], i) + narrow(at(inputs[1], i) + at(inputs[2], i)));
     ASSERT_EQ(at(*result[0], i), sum);
+  }
+}
+
+// The root's only child is its second, which hangs on the head of the chain.
+TEST(ReductionOrder, OtherNodesComeToTheRootsHeadBehindItsChain) {
+  for (const size_t per_node : {2, 3}) {
+    std::vector<Tensor> inputs(2 * per_node, tensor(DType::f32, {0}));
+    inputs[0] = tensor(DType::f32, {1e8});
+    inputs[1] = tensor(DType::f32, {-1e8});
+    inputs[per_node] = tensor(DType::f32, {1});
+    const Collective call = all_reduce(std::ssize(inputs), DType::f32, 1, "tree(nodes=2)");
+    EXPECT_EQ(at(*reference(call, inputs)[0], 0), 1);
   }
 }
 

@@ -291,7 +291,12 @@ TEST(Load, SweepsAreChecked) {
       {sweep("{\"explicit\": [true]}"), "a sweep sets this key as \"/explicit\""},
       {sweep("{\"mesg\": [\"tp=2\"]}"), "did you mean \"mesh\"?"},
       {sweep("{\"n\": []}"), "at least one value"},
-      {sweep("[{\"/version/x\": 1}]"), "would lie in an integer"},
+      {sweep("[{\"/explicit/x\": 1}]").insert(1, "\"explicit\": true, "),
+       "\"x\" would lie in a boolean"},
+      {sweep("{\"/version\": [2]}"), "/sweep/~1version: a sweep cannot set \"version\""},
+      {sweep("[{\"/version/x\": 1}]"), "a sweep cannot set \"version\""},
+      {sweep("{\"version\": [1]}"), "a sweep cannot set \"version\""},
+      {sweep("[{\"/sweep/n\": [1]}]"), "a sweep cannot set \"sweep\""},
       {sweep("3"), "expected an object of lists or a list of cases"},
   });
 }
@@ -325,6 +330,65 @@ TEST(Load, ExpectedBadInputIsKept) {
                 "f.json");
   ASSERT_TRUE(scenario.cases[0].refused.has_value());
   EXPECT_TRUE(missed(scenario.cases[0].refusal, *scenario.cases[0].refused).empty());
+}
+
+TEST(Load, AMistakeInExpectIsNotTheExpectedBadInput) {
+  const std::string good = "\"tensors\": {\"x\": {\"shape\": [4]}}, \"program\": [\"y = x + 1\"], ";
+  const std::string bad = "\"tensors\": {\"x\": {\"shape\": [-1]}}, \"program\": [], ";
+  const auto expects = [](const std::string& more) {
+    return "\"expect\": {\"verdict\": \"bad input\", " + more + "}";
+  };
+  const std::string unknown = "/expect/eror: unknown key; did you mean \"error\"?";
+  expect_refused({
+      {file(good + expects("\"eror\": \"x\"")), unknown},
+      {file(good + expects("\"line\": \"abc\"")), "/expect/line"},
+      {file(good + expects("\"ranks\": \"7\"")), "/expect/ranks: rank 7 does not exist"},
+      {file(good + expects("\"values\": {\"y\": null}")), "/expect/values/y"},
+      // Not read before what is refused, and yet never left out.
+      {file(bad + expects("\"eror\": \"x\"")), unknown},
+      {file(good + expects("\"error\": \"\"") + ", \"phases\": [{\"program\": [], \"expect\": " +
+            "{\"verdict\": \"bad input\", \"eror\": \"x\"}}]"),
+       "/phases/0/expect/eror: unknown key"},
+      {file(good + "\"sweep\": [{\"n\": 1, " + expects("\"eror\": \"x\"") + "}]"), unknown},
+  });
+}
+
+TEST(Load, ACleanRunHasNoPlaceOfAFinding) {
+  for (const std::string entry :
+       {"\"line\": 1", "\"ranks\": \"0\"", "\"name\": \"y\"", "\"ratio\": 1", "\"call\": 1"})
+    expect_refused({{bound(entry), "says where a finding is"}});
+}
+
+TEST(Load, PastingDoesNotGrowWithoutEnd) {
+  std::string lets = "\"a0\": \"xxxxxxxx\"";
+  for (int i = 1; i < 40; ++i) lets += fmt::format(", \"a{}\": \"$a{}$a{}\"", i, i - 1, i - 1);
+  expect_refused({{file("\"let\": {" + lets + "}, \"tensors\": {}, \"program\": []"),
+                   "/let/a18, column 5: more than 1 MiB of text after pasting"}});
+}
+
+TEST(Load, ALineBreakInAKeyLeavesAMessageOfOneLine) {
+  const auto one_line = [](const std::string& text, const std::string& message) {
+    const std::string got = refusal(text);
+    EXPECT_NE(got.find(message), std::string::npos) << got;
+    EXPECT_EQ(got.find_first_of("\n\r"), std::string::npos) << got;
+  };
+  const std::string end = ", \"tensors\": {}, \"program\": []";
+  one_line(file("\"a\\nb\": 1"), "/a\\nb: unknown key");
+  one_line(file("\"let\": {\"a\\nb\\r\": 1}" + end),
+           "/let/a\\nb\\u000d: \"a\\nb\\u000d\" is no name");
+  one_line(file("\"tensors\": {\"a\\nb\": {\"shape\": [1]}}, \"program\": []"), "is no name");
+  one_line(file("\"program\": [], \"tensors\": {}, \"expect\": {\"bytes\": {\"a\\nb\": 1}}"),
+           "\"a\\nb\" is neither an axis");
+  one_line(file("\"ranks\": {\"a\\nb\": []}, \"tensors\": {}"), "expected ranks such as");
+  one_line(file("\"sweep\": {\"n\": [\"a\\nb\"]}, \"tensors\": {}, \"program\": 1"),
+           "(case n=a\\nb)");
+}
+
+TEST(Load, AFactorWithoutEndIsNoFault) {
+  for (const std::string by : {"inf", "nan", "0", "-1"})
+    expect_refused(
+        {{file("\"tensors\": {}, \"program\": [], \"faults\": [\"slow(rank=0, by=" + by + ")\"]"),
+          "/faults/0: fault \"slow(rank=0, by=" + by + ")\": by must be above 0"}});
 }
 
 // A longer tensor begins with the elements of a shorter one: draws go by global element.

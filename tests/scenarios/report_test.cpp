@@ -72,6 +72,44 @@ TEST(Expect, WhatIsMissedIsSaid) {
   EXPECT_EQ(missed_text("\"placements\": {\"y\": \"dp:R\"}"), "placements of y: R, dp:S(0)\n");
 }
 
+TEST(Expect, IntegersAreMetExactly) {
+  const std::string big = "\"b = cast(x * 0, i64) + 9007199254740993\"";
+  EXPECT_EQ(missed_text("\"values\": {\"b\": 9007199254740993}", big), "");
+  EXPECT_EQ(missed_text("\"values\": {\"b\": \"<= 9007199254740993\"}", big), "");
+  EXPECT_EQ(missed_text("\"values\": {\"b\": 9007199254740992}", big),
+            "b[0]: 9007199254740992, 9007199254740993\n");
+  EXPECT_EQ(missed_text("\"values\": {\"b\": 9007199254740992.0}", big),
+            "b[0]: 9007199254740992.0, 9007199254740993\n");
+  EXPECT_EQ(missed_text("\"values\": {\"b\": \"<= 9007199254740992\"}", big),
+            "b[0]: <= 9007199254740992, 9007199254740993\n");
+}
+
+// Where several kinds of finding are made, the first of which was expected.
+TEST(Report, FindingsOfAVerdictThatWasNotExpectedAreTold) {
+  CaseResult result;
+  result.file = "f.json";
+  result.status = CaseStatus::surprise;
+  result.expected = Verdict::mismatch;
+  PhaseResult& phase = result.phases.emplace_back();
+  Finding mismatch, missing;
+  mismatch.verdict = Verdict::mismatch;
+  mismatch.headline = "mismatch: two kinds of call";
+  missing.verdict = Verdict::missing_rank;
+  missing.headline = "missing rank: rank 2 has ended";
+  phase.outcome.findings = {mismatch, missing};
+  phase.missed = {{"verdict", "mismatch", "mismatch, missing rank"}};
+  EXPECT_EQ(case_text(result, {}),
+            "FAIL f.json   mismatch: two kinds of call, but not as expected\n"
+            "  missing rank: rank 2 has ended\n"
+            "  repeat  \n");
+  // Where another thing is missed, that alone is told.
+  phase.outcome.findings = {mismatch};
+  phase.missed = {{"line", "3", "1"}};
+  EXPECT_EQ(case_text(result, {}),
+            "FAIL f.json   mismatch, but not as expected\n  line: expected 3, got 1\n"
+            "  repeat  \n");
+}
+
 TEST(Report, TextOfFindings) {
   for (const char* name :
        {"bugs/bias_on_every_rank", "bugs/swapped_send_order", "bugs/unequal_counts",

@@ -3,6 +3,7 @@
 
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
+#include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"
 
@@ -88,6 +89,29 @@ TEST(TwoBackends, ValuesThatDifferWithoutAReasonAreASurprise) {
   EXPECT_NE(report.find("values as on local: expected bit-equal ones, got 1 that differ"),
             std::string::npos)
       << report;
+}
+
+// Of recorded runs as well.
+TEST(TwoBackends, FindingsOfOneVerdictElsewhereAreADisagreement) {
+  RecordedRun a;
+  a.verdict = "mismatch";
+  Finding& finding = a.findings.emplace_back();
+  finding.verdict = Verdict::mismatch;
+  finding.line = 2;
+  finding.ranks = Lanes::range(0, 2);
+  EXPECT_TRUE(compare_runs(a, a).agrees());
+  RecordedRun line = a, ranks = a, kind = a;
+  line.findings[0].line = 3;
+  ranks.findings[0].ranks = Lanes::range(1, 2);
+  kind.findings.push_back(finding);
+  for (const RecordedRun& b : {line, ranks, kind}) {
+    const RunComparison comparison = compare_runs(a, b);
+    EXPECT_FALSE(comparison.agrees());
+    const std::string text = comparison_text(comparison, {});
+    EXPECT_NE(text.find("findings differ\n  A mismatch (line 2, ranks 0 1)\n  B mismatch"),
+              std::string::npos)
+        << text;
+  }
 }
 
 TEST(TwoBackends, OneBackendIsNotNamedInItsReport) {
