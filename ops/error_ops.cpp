@@ -86,11 +86,12 @@ Term term_of(double x, double error, const Reduction& reduction, DType dtype) {
   const double scaled = op == ReduceOp::premul_sum ? x * reduction.scalar : x;
   if (op == ReduceOp::premul_sum) {
     error *= std::fabs(reduction.scalar);
-    if (!representable(std::fabs(scaled), last_bit_exponent(scaled), dtype))
-      error += rounding_error(std::fabs(scaled) + error, dtype, 1);
+    const bool exact =
+        std::isfinite(scaled) && representable(std::fabs(scaled), last_bit_exponent(scaled), dtype);
+    if (!exact) error += rounding_error(std::fabs(scaled) + error, dtype, 1);
   }
-  return {std::fabs(scaled) + error, op == ReduceOp::prod ? std::fabs(x) : error,
-          last_bit_exponent(scaled)};
+  const int grid = std::isfinite(scaled) ? last_bit_exponent(scaled) : kNoGrid;
+  return {std::fabs(scaled) + error, op == ReduceOp::prod ? std::fabs(x) : error, grid};
 }
 
 Term plus(const Term& a, const Term& b) {
