@@ -138,7 +138,10 @@ void add_diagonals(OpRegistry& ops) {
                   {f32_sample({{5}}, {{"diagonal", int64_t{-1}}}), f32_sample({{4, 3}})}));
   ops.add(formula({"diag_embed", "view", "rows of the last dim as diagonal matrices"},
                   {tensor("x"), integer("offset", 0)},
-                  [](Formula& f) { return Terms{spread(f, f[0], f.integer("offset"))}; },
+                  [](Formula& f) {
+                    if (f[0].dims() == 0) f.refuse("a number has no last dim");
+                    return Terms{spread(f, f[0], f.integer("offset"))};
+                  },
                   {f32_sample({{2, 3}}, {{"offset", int64_t{1}}})}));
   ops.add(formula(
       {"eye", "creation", "ones on the diagonal, else 0"},
