@@ -65,7 +65,7 @@ class Follower {
     like_.stream = instr.stream;
     like_.origin = instr.origin;
     temporaries_.clear();
-    std::visit([&](const auto& action) { add(action, instr); }, instr.action);
+    std::visit([&](const auto& action) { add(action); }, instr.action);
     if (instr.releases.empty() && temporaries_.empty()) return;
     if (!(listing_->instrs.back().lanes == instr.lanes)) put(Keep());  // on all its lanes
     std::vector<ValueId>& releases = listing_->instrs.back().releases;
@@ -118,7 +118,7 @@ class Follower {
 
   // --- work of a rank
 
-  void add(const Compute& action, const Instr&) {
+  void add(const Compute& action) {
     Compute on_values = action;
     Compute on_errors = action;
     on_errors.into = error(action.into);
@@ -148,18 +148,18 @@ class Follower {
     put(std::move(on_errors));
     if (action.into != kNoValue) put(action);
   }
-  void add(const SlotRead& action, const Instr&) {
+  void add(const SlotRead& action) {
     put(SlotRead{action.slot + slots_, error(action.output)});
     put(action);
   }
-  void add(const NumberValue& action, const Instr&) {
+  void add(const NumberValue& action) {
     put(action);
     put(NumberValue{error(action.output), {0.0}, {}});
   }
 
   // --- calls
 
-  void add(const Communicate& action, const Instr&) {
+  void add(const Communicate& action) {
     Communicate calls;
     std::vector<std::function<void()>> behind;
     for (const CallItem& item : action.items) {
@@ -231,29 +231,29 @@ class Follower {
 
   // --- names and orders
 
-  void add(const Merge& action, const Instr&) {
+  void add(const Merge& action) {
     Merge errors{error(action.output), {}};
     for (const auto& [lanes, part] : action.parts) errors.parts.emplace_back(lanes, error(part));
     put(action);
     put(std::move(errors));
   }
-  void add(const Wait& action, const Instr&) {
+  void add(const Wait& action) {
     put(action);
     if (action.value == kNoValue) return;
     Wait errors = action;
     errors.value = error(action.value);
     put(std::move(errors));
   }
-  void add(const Free& action, const Instr&) {
+  void add(const Free& action) {
     put(action);
     put(Free{error(action.value)});
   }
-  void add(const Keep& action, const Instr&) {
+  void add(const Keep& action) {
     put(action);
     put(Keep{error(action.value), action.stream});
   }
-  void add(const RecordEvent& action, const Instr&) { put(action); }
-  void add(const Reshuffle&, const Instr&) {}
+  void add(const RecordEvent& action) { put(action); }
+  void add(const Reshuffle&) {}  // of plans
 
   ErrorProgram& into_;
   const OpRegistry& ops_;
