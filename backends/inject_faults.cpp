@@ -24,11 +24,10 @@ void corrupt_element(std::byte* element, DType dtype) {
   store_f64(element, part, x < 0 ? -x + 1 : -x - 1);
 }
 
-// The element counts from the start of the flat tensor, round its end.
+// The element counts from the start of the flat tensor.
 void corrupt_at(std::byte* data, const Tensor& tensor, int64_t element) {
-  const int64_t count = tensor.elements();
-  if (count == 0) return;
-  corrupt_element(data + element % count * size_of(tensor.dtype), tensor.dtype);
+  if (element < tensor.elements())
+    corrupt_element(data + element * size_of(tensor.dtype), tensor.dtype);
 }
 
 // A tensor of the same form with a buffer of its own and no contents.
@@ -72,6 +71,7 @@ class FaultyDoor : public DoorDecorator {
   FaultyDoor(Door& inner, Lanes lanes, std::vector<Fault> faults)
       : DoorDecorator(inner), lanes_(std::move(lanes)), faults_(std::move(faults)) {
     fired_.assign(faults_.size(), false);
+    brought_.assign(faults_.size(), -1);
   }
 
   CohortState state() override {
@@ -89,7 +89,8 @@ class FaultyDoor : public DoorDecorator {
     for (size_t i = 0; i < faults_.size() && finished_; ++i) {
       const Fault& fault = faults_[i];
       if (fired_[i] || fault.kind == FaultKind::slow) continue;
-      texts.push_back(to_string(fault) + ": " + place_missed(fault));
+      texts.push_back(to_string(fault) + ": " +
+                      (brought_[i] < 0 ? place_missed(fault) : element_missed(fault, brought_[i])));
     }
   }
 
@@ -154,6 +155,23 @@ class FaultyDoor : public DoorDecorator {
     return fmt::format("rank {} makes {} call{}", fault.rank, made, made == 1 ? "" : "s");
   }
 
+  static std::string element_missed(const Fault& fault, int64_t brought) {
+    const std::string where = fault.call == 0 ? fmt::format("the call at line {}", fault.line)
+                                              : fmt::format("call {}", fault.call);
+    return fmt::format("{} of rank {} is about {} element{}", where, fault.rank, brought,
+                       brought == 1 ? "" : "s");
+  }
+
+  // Of what a rank brings to a call; at a receive, of what arrives.
+  static int64_t elements_of(const Call& call, int32_t rank) {
+    const bool arrives = call.collective.kind == CollectiveKind::recv;
+    const LocalTensor* tensor = arrives ? call.output : call.input;
+    if (tensor == nullptr || tensor->empty()) return 0;
+    for (const Block& block : tensor->blocks())
+      if (block.lanes.contains(rank)) return block.tensor.elements();
+    return 0;
+  }
+
   void halt(CohortState how) {
     if (stopped_ != CohortState::running) return;
     stopped_ = how;
@@ -178,6 +196,10 @@ class FaultyDoor : public DoorDecorator {
       const bool here = fault.call != 0 ? calls_[lanes_.index_of(fault.rank)] == fault.call
                                         : call.site.line == fault.line;
       if (!here) continue;
+      if (fault.kind == FaultKind::corrupt) {
+        brought_[i] = elements_of(call, fault.rank);
+        if (fault.element >= brought_[i]) continue;
+      }
       fired_[i] = true;
       due.push_back(fault);
     }
@@ -235,6 +257,7 @@ class FaultyDoor : public DoorDecorator {
   Lanes lanes_;
   std::vector<Fault> faults_;
   std::vector<bool> fired_;
+  std::vector<int64_t> brought_;  // elements at the call that a fault came to; -1: it came to none
   PerLane<int64_t> calls_;
   std::deque<LocalTensor> copies_;
   CohortState stopped_ = CohortState::running;

@@ -10,6 +10,7 @@
 #include "shardproof/backends/recorder.h"
 #include "shardproof/localtensor/pool.h"
 #include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/mismatch.h"
 #include "shardproof/sim/record_order.h"
 
 namespace shardproof {
@@ -318,8 +319,9 @@ void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& reco
     const Group& candidate = entry.shape->collective.group;
     if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
     const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
-    const std::string text =
-        first_divergence(records, {members, finding.ranks.intersect(members), group, finding.call});
+    const MeetingOfRecords meeting{members, finding.ranks.intersect(members), group, finding.call};
+    if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
+    const std::string text = first_divergence(records, meeting);
     if (!text.empty()) finding.details.push_back("first divergence   " + text);
     return;
   }

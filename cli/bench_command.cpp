@@ -200,7 +200,7 @@ on local the time is what the simulator itself takes. --topology puts a predicti
   --collective NAME      all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, reduce,
                          gather, scatter, sendrecv (each rank to the next one)
   --ranks N              default: one a process (one a GPU where processes have several), or 2
-  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, --gpus-per-process G,
+  --processes N, --timeout TIME, --hosts FILE, --ranks-per-gpu N, -g, --gpus-per-process G,
   --nccl-library PATH, --rendezvous WHERE, --process I
                          as of shardproof run
   -b, --minbytes SIZE    first size: 8, 128K, 32M (default), 1G; of the larger of what a rank sends and gets

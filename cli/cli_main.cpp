@@ -124,6 +124,9 @@ int cli_main(int argc, const char* const* argv, const Registries& registries) {
   std::signal(SIGXFSZ, SIG_IGN);
   // Where nobody is told of children, as some who start this have it, none could be waited for.
   std::signal(SIGCHLD, SIG_DFL);
+  // Set to nothing is not set, for those that this process starts too.
+  if (const char* const named = std::getenv("TMPDIR"); named != nullptr && *named == '\0')
+    ::unsetenv("TMPDIR");
   hold_standard_streams();
   stdout_is_terminal();
   try {

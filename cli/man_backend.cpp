@@ -39,11 +39,12 @@ void forget_others() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
+// Where it is not known, who starts processes says so.
 std::string this_program() {
+  constexpr const char* kLink = "/proc/self/exe";
   std::error_code failed;
-  const fs::path path = fs::read_symlink("/proc/self/exe", failed);
-  if (failed) throw Error(ErrorKind::io, "this program's own file was not found");
-  return path.string();
+  const fs::path path = fs::read_symlink(kLink, failed);
+  return failed ? kLink : path.string();
 }
 
 double read_timeout(const std::string& text) {
@@ -98,7 +99,7 @@ po::options_description crew_options() {
       ("timeout", po::value<std::string>()->default_value("30s"))  //
       ("hosts", po::value<std::string>())                          //
       ("ranks-per-gpu", po::value<int>())                          //
-      ("gpus-per-process", po::value<int>())                       //
+      ("gpus-per-process,g", po::value<int>())                     //
       ("nccl-library", po::value<std::string>());
   return options;
 }
@@ -223,7 +224,9 @@ CrewRole man_backends(Registries& registries, RunOptions& options, const CrewReq
   }
   if (!manned) {
     for (const char* option : {"processes", "hosts", "ranks-per-gpu", "gpus-per-process"})
-      if (request.given.count(option))
+      // One GPU a process, as those write who paste a line of nccl-tests.
+      if (request.given.count(option) &&
+          (std::string_view(option) != "gpus-per-process" || gpus_per_process(request.given) > 1))
         throw_bad_input("--{} is for backends of several processes; {} has none", option,
                         options.backends.front());
     return CrewRole::leads;

@@ -53,7 +53,8 @@ Environment read_environment(const RunOptions& options) {
   add("cpu", cpu_model());
   add("cores", std::to_string(std::thread::hardware_concurrency()));
   add("shardproof", SHARDPROOF_VERSION);
-  if (options.processes > 0) add("mpi", first_line_of("mpirun --version 2>/dev/null"));
+  if (options.processes > 0)
+    add("mpi", first_line_of("timeout -k 1 10 mpirun --version 2>/dev/null"));
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;

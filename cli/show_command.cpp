@@ -1,4 +1,5 @@
 #include <map>
+#include <utility>
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/plan_text.h"
@@ -19,11 +20,13 @@ po::options_description show_options() {
 }
 
 // Numbered as the author's lines, which findings and redistributions name; a line that became
-// several has its number once.
+// several has its number once. What is empty stands inside another.
 std::string numbered(const std::vector<std::string>& lines, const std::vector<int>& origins) {
   std::string out;
+  int last = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const bool more = i > 0 && origins[i] == origins[i - 1];
+    if (lines[i].empty()) continue;
+    const bool more = origins[i] == std::exchange(last, origins[i]);
     out += fmt::format("  {:>3}  {}\n", more ? "" : std::to_string(origins[i]), lines[i]);
   }
   return out;
@@ -142,13 +145,15 @@ int show_command(const Words& words, const Registries& registries) {
   if (scenario.cases.size() > 1)
     out += fmt::format("case \"{}\", one of {}; --case chooses another\n\n", one.name,
                        scenario.cases.size());
+  const Phase* current = nullptr;
   try {
     for (size_t i = 0; i < one.phases.size(); ++i) {
+      current = &one.phases[i];
       if (one.phases.size() > 1) out += fmt::format("{}phase {}\n\n", i == 0 ? "" : "\n", i + 1);
-      out += job_text(filled(one.phases[i], 0), registries);
+      out += job_text(filled(*current, 0), registries);
     }
   } catch (const Error& error) {
-    throw error.inside({scenario.file, "", 0, 0});
+    throw placed_in(*current, error).inside({scenario.file, "", 0, 0});
   }
   print_out(out);
   return 0;

@@ -55,6 +55,14 @@ bool takes_rest(const OpRecord& op, size_t param, const Expr& first) {
   return takes_integers(kind) && first.kind != ExprKind::list && param + 1 == op.params.size();
 }
 
+// What is given by its key leaves its place to a tensor: einsum(x, y, equation='ij,jk->ik').
+bool leaves_place(const Param& param, const Expr& call, const Expr& arg,
+                  const std::function<bool(const Expr&)>& is_number) {
+  const bool tensor = arg.kind != ExprKind::text && !is_none(arg) && !is_number(arg);
+  return tensor && !takes_values(param) &&
+         std::find(call.keys.begin(), call.keys.end(), param.name) != call.keys.end();
+}
+
 }  // namespace
 
 LaneClasses::LaneClasses(Lanes lanes) : classes_{std::move(lanes)} {}
@@ -95,6 +103,9 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
   size_t next = 0;
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Expr& arg = call.args[i];
+    while (call.keys[i].empty() && next < op.params.size() &&
+           leaves_place(op.params[next], call, arg, is_number))
+      ++next;
     if (call.keys[i].empty() && next < op.params.size())
       next = index_of(op, other_of(op, op.params[next], arg, is_number));
     size_t at = next;
@@ -126,6 +137,9 @@ AttrValue attribute_of(const Param& param, const Number& number) {
   try {
     switch (param.kind) {
       case ParamKind::integer: return number.integer();
+      case ParamKind::scalar:
+        if (number.is_bool()) return number.truth();
+        [[fallthrough]];
       case ParamKind::number:
         if (number.is_bool()) return int64_t{number.truth()};
         if (number.is_integer()) return number.integer();

@@ -11,6 +11,7 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/truth.h"
 #include "shardproof/engine/widen_job.h"
+#include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 
@@ -87,7 +88,7 @@ std::set<ValueId> placed_ids(const GlobalProgram& global, const Partitioned& par
 }
 
 CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
-                                   const Partitioned& parts) {
+                                   const Partitioned& parts, Truth& truth, JobPass& pass) {
   CollectorOptions options;
   options.keep =
       placed_ids(global, parts, [&](const std::string& name) { return keeps(job, name); });
@@ -95,13 +96,18 @@ CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
     options.only = placed_ids(global, parts, [](const std::string&) { return true; });
   options.sees = job.sees;
   if (job.anchors) options.anchors = kAnchors;
+  if (!pass.asked.empty())
+    options.watch = [&](ValueId id, const LocalTensor& value) {
+      const SpmdValue& info = parts.program.values[static_cast<size_t>(id)];
+      pass.see(info.global, value, *info.spec, truth.value(info.global));
+    };
   return options;
 }
 
 // The first wrong value in program order is told, else the first whose replicas differ.
 void explain_values(const Collector& collector, const Partitioned& parts,
                     const GlobalProgram& global, const Job& job, const OpRegistry& ops,
-                    Truth& truth, std::vector<Finding>& findings) {
+                    Truth& truth, JobPass& pass, std::vector<Finding>& findings) {
   const auto about = [&](ValueId id) {
     const SpmdValue& value = parts.program.values[static_cast<size_t>(id)];
     return WrongValue{value.bound,           *value.spec,
@@ -110,6 +116,7 @@ void explain_values(const Collector& collector, const Partitioned& parts,
   };
   if (!collector.differences().empty()) {
     const auto& [id, difference] = *collector.differences().begin();
+    pass.see_wrong(about(id), difference, truth.value(about(id).global));
     findings.push_back(explain_difference(about(id), difference, truth));
     explain_claim(about(id), global, parts, job, ops, findings.back());
   } else if (!collector.replicas().empty()) {
@@ -141,15 +148,14 @@ void add_values(const Collector& collector, const Partitioned& parts, const Glob
   for (const auto& [id, seen] : collector.seen()) outcome.seen.push_back(seen);
 }
 
-Outcome check_global(const Job& job, const Registries& registries) {
-  const GlobalProgram global =
-      lower_global(*job.program, context_of(job, registries.ops), "/program");
+Outcome check_global(const Job& job, const Registries& registries, JobPass& pass) {
+  const GlobalProgram global = lower_global(job, pass, *job.program, registries.ops, "/program");
   Partitioned parts = partition(global, job, registries.ops, partition_options(job));
   reduce_in_order(parts.program, job.order);
   const int64_t cuts = std::max<int64_t>(job.world, 1);
   Truth truth(global, registries.ops, global_inputs(job), cuts, input_bounds(job),
               values_in_parts(global, parts), job.matmul);
-  const CollectorOptions collecting = collector_options(job, global, parts);
+  const CollectorOptions collecting = collector_options(job, global, parts, truth, pass);
   Outcome outcome;
   std::optional<Collector> collector;
   try {
@@ -164,7 +170,7 @@ Outcome check_global(const Job& job, const Registries& registries) {
   }
   outcome.values_compared = collector->compared();
   outcome.widest = collector->widest();
-  explain_values(*collector, parts, global, job, registries.ops, truth, outcome.findings);
+  explain_values(*collector, parts, global, job, registries.ops, truth, pass, outcome.findings);
   for (const Finding& finding : parts.unwritten) outcome.findings.push_back(finding);
   add_values(*collector, parts, global, job, outcome);
   if (job.sees) outcome.program = to_lines(parts.program);
@@ -173,17 +179,45 @@ Outcome check_global(const Job& job, const Registries& registries) {
 
 }  // namespace
 
+GlobalProgram lower_global(const Job& job, const JobPass& pass, const Listing& listing,
+                           const OpRegistry& ops, const std::string& path) {
+  GlobalProgram program =
+      lower_global(listing, context_of(pass.written ? *pass.written : job, ops), path);
+  if (pass.written) widen_floats(program, ops);
+  return program;
+}
+
+void JobPass::see(ValueId global, const LocalTensor& value, const Spec& spec, const Tensor& truth) {
+  if (!asked.contains(global)) return;
+  Sides fresh = sides_of(value, spec, truth);
+  const auto [known, first] = sides.emplace(global, fresh);
+  if (!first) keep_farther(known->second, std::move(fresh));
+}
+
+void JobPass::see_wrong(const WrongValue& about, const Difference& difference,
+                        const Tensor& truth) {
+  Sides wrong = sides_of(difference, truth);
+  wrong.name = about.name;
+  if (written) sides.insert_or_assign(about.global, std::move(wrong));
+}
+
 Outcome check(const Job& job, const Registries& registries) {
-  const auto once = [&](const Job& one) {
-    return one.program ? check_global(one, registries) : check_ranks(one, registries);
+  const auto once = [&](const Job& one, JobPass& pass) {
+    return one.program ? check_global(one, registries, pass) : check_ranks(one, registries, pass);
   };
-  Outcome outcome = once(job);
-  if (needs_wider_floats(job, outcome)) {
-    try {
-      tell_what_wider_floats_show(once(with_wider_floats(job)), outcome);
-    } catch (const Error&) {
-      // What these floats cannot do (memory, a dtype that a line insists on) is no statement.
-    }
+  JobPass as_written;
+  Outcome outcome = once(job, as_written);
+  if (!needs_wider_floats(job, outcome)) return outcome;
+  try {
+    JobPass wider{&job};
+    Outcome wide = once(with_wider_floats(job), wider);
+    JobPass again;
+    for (const auto& [id, sides] : wider.sides) again.asked.insert(id);
+    if (!again.asked.empty()) once(on_simulated_ranks(job), again);
+    leave_out_denied(wider.sides, again.sides, wide);
+    tell_what_wider_floats_show(wide, outcome);
+  } catch (const Error&) {
+    // What these floats cannot do (memory, an op that insists on a dtype) is no statement.
   }
   return outcome;
 }

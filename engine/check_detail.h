@@ -1,16 +1,35 @@
 // What the checks of global programs and of rank programs have in common. Internal to the engine.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "shardproof/engine/explain.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
+#include "shardproof/engine/sides.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
 
-Outcome check_ranks(const Job& job, const Registries& registries);
+// Beside a job, as one pass of it runs.
+struct JobPass {
+  // With all floats in f64: the job as it is written, which says what its lines mean. Else null.
+  const Job* written = nullptr;
+  // Of the truth: values whose sides are asked for although they may be right.
+  std::set<ValueId> asked = {};
+  std::map<ValueId, Sides> sides = {};  // of these, and of what is found wrong
+
+  void see(ValueId global, const LocalTensor& value, const Spec& spec, const Tensor& truth);
+  void see_wrong(const WrongValue& about, const Difference& difference, const Tensor& truth);
+};
+
+Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass);
+// The program of a pass, or its truth.
+GlobalProgram lower_global(const Job& job, const JobPass& pass, const Listing& listing,
+                           const OpRegistry& ops, const std::string& path);
 
 GlobalContext context_of(const Job& job, const OpRegistry& ops);
 std::vector<Tensor> global_inputs(const Job& job);

@@ -1,5 +1,6 @@
 // Rank programs: run, compared with the truth where there is one, seen.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,198 +10,176 @@
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/error_program.h"
 #include "shardproof/engine/explain.h"
+#include "shardproof/engine/held_value.h"
 #include "shardproof/engine/input_bounds.h"
-#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/rank_outputs.h"
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/seen_value.h"
+#include "shardproof/engine/step_errors.h"
 #include "shardproof/engine/truth.h"
 #include "shardproof/engine/values_added.h"
+#include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/split.h"
 
 namespace shardproof {
 namespace {
 
-struct Holder {
-  int32_t rank;
-  const NamedPart* part;
-  TensorMeta meta;
-};
+// What the steps of ranks may have lost by the end, followed when somebody first asks.
+class StepErrors {
+ public:
+  StepErrors(const Job& job, const RankProgram& ranks, const Registries& registries)
+      : job_(job), ranks_(ranks), registries_(registries) {}
 
-// The lowest of these ranks that has a value of this name: not each one that binds it does.
-std::optional<Holder> lowest_holder(const RankProgram& ranks, const std::string& name,
-                                    const Lanes& on) {
-  std::optional<Holder> lowest;
-  for (const NamedPart& part : ranks.names.at(name)) {
-    const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
-    for (const LocalShape& shape : value.shapes) {
-      const Lanes here = shape.lanes.intersect(part.lanes).intersect(on);
-      if (!here.empty() && (!lowest || here[0] < lowest->rank))
-        lowest = Holder{here[0], &part, {value.dtype, shape.shape}};
-    }
+  // Of these parts of a name; empty where nobody can say.
+  LocalTensor of(const std::vector<NamedPart>& parts, const Lanes& on) {
+    follow();
+    return gather(parts, on, [this](ValueId id) {
+      const auto found = errors_->find(id);
+      return found == errors_->end() ? LocalTensor() : found->second;
+    });
   }
-  return lowest;
-}
+
+ private:
+  void follow() {
+    if (errors_) return;
+    std::vector<ValueId> wanted;
+    for (const auto& [name, parts] : ranks_.names)
+      for (const NamedPart& part : parts) wanted.push_back(part.value);
+    errors_ = errors_of_values(ranks_.program, job_, registries_, wanted);
+  }
+
+  const Job& job_;
+  const RankProgram& ranks_;
+  const Registries& registries_;
+  std::optional<std::map<ValueId, LocalTensor>> errors_;
+};
 
 // The declared outputs of rank programs, compared when the listings have ended.
 struct OutputCheck {
   const Job& job;
-  const RankProgram& ranks;
+  const RankOutputs& outputs;
+  StepErrors& steps;
   Outcome& outcome;
   Truth* truth;
+  JobPass& pass;
 
-  const Mesh& mesh_of(const JobOutput& output) const {
-    for (const auto& [key, mesh] : job.meshes)
-      if (key == output.mesh) return mesh;
-    return job.meshes.at(0).second;
-  }
-
-  // Ranks that have to hold it: those of `on`, else the mesh's.
-  Lanes owners(const JobOutput& output) const {
-    return output.on.empty() ? mesh_of(output).ranks() : output.on;
-  }
-
-  // As the truth has it, else as the lowest of its owners that holds something.
-  TensorMeta meta_of(const JobOutput& output) const {
-    if (truth) {
-      const auto found = truth->program().names.find(output.name);
-      if (found == truth->program().names.end())
-        throw_bad_input("the truth does not bind {}", output.name);
-      const GlobalValue& global = truth->program().values[static_cast<size_t>(found->second)];
-      return {global.dtype, global.shape};
-    }
-    const Lanes on = owners(output);
-    const std::optional<Holder> holder = lowest_holder(ranks, output.name, on);
-    if (!holder) throw_bad_input("rank {} does not bind {}", on[0], output.name);
-    return holder->meta;
-  }
-
-  Spec spec_of(const JobOutput& output) const {
-    if (!ranks.names.contains(output.name)) throw_bad_input("no rank binds {}", output.name);
-    const TensorMeta meta = meta_of(output);
-    const Spec spec = Spec::parse(output.placements, mesh_of(output), meta.shape, meta.dtype);
-    if (const std::optional<int32_t> rank = missing_part(owners(output), spec))
-      throw_bad_input("{} placed as {} cannot be reduced without the part of rank {}", output.name,
-                      placements_text(spec), *rank);
-    return spec;
-  }
-
-  void check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const {
-    Lanes held;
-    for (const NamedPart& part : ranks.names.at(output.name)) {
-      const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
-      for (const LocalShape& shape : value.shapes) {
-        const Lanes here = shape.lanes.intersect(part.lanes).intersect(on);
-        held = held.unite(here);
-        if (value.dtype != spec.dtype() && !here.empty())
-          throw_bad_input("{} is {} on rank {}, but {} in the truth", output.name,
-                          name(value.dtype), here[0], name(spec.dtype()));
-        for (int64_t i = 0; i < here.size(); ++i)
-          if (truth && !(spec.local_shape(here[i]) == shape.shape))
-            throw_bad_input("{} has shape {} on rank {}; placed as {} it would be {} there",
-                            output.name, to_string(shape.shape), here[i], placements_text(spec),
-                            to_string(spec.local_shape(here[i])));
-      }
-    }
-    const Lanes missing = on.minus(held);
-    if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
-  }
-
-  // What is wrong with this output's shapes, dtype or ranks.
-  std::optional<Error> misfit(const JobOutput& output) const {
-    try {
-      const Spec spec = spec_of(output);
-      check_shapes(output, spec, owners(output));
-    } catch (const Error& error) {
-      return error;
-    }
-    return std::nullopt;
-  }
-
-  // The earliest line that gave these ranks their value; lines of two listings are two lines.
-  const NamedPart* first_part(const std::string& name, const Lanes& on) const {
-    const NamedPart* first = nullptr;
-    for (const NamedPart& part : ranks.names.at(name))
-      if (!part.lanes.intersect(on).empty() && (!first || part.line < first->line)) first = &part;
-    return first;
+  const std::vector<NamedPart>& parts_of(const std::string& name) const {
+    return outputs.ranks.names.at(name);
   }
 
   void place(WrongValue& about, const Lanes& wrong) const {
-    const NamedPart* first = first_part(about.name, wrong);
+    const NamedPart* first = outputs.first_part(about.name, wrong);
     if (!first) return;
     about.line = first->line;
-    for (const SpmdListing& listing : ranks.program.listings)
+    for (const SpmdListing& listing : outputs.ranks.program.listings)
       if (!listing.lanes.intersect(first->lanes).empty())
         about.text = line_text(listing.lines, first->line);
   }
 
-  LocalTensor gather(const JobOutput& output, const Lanes& on, const ProgramRun& run) const {
-    LocalTensor value;
-    for (const NamedPart& part : ranks.names.at(output.name)) {
-      const Lanes here = part.lanes.intersect(on);
-      const LocalTensor own = run.value(part.value);
-      if (here.empty() || own.empty()) continue;
-      const LocalTensor cut = own.restrict_to(here);
-      value = value.empty() ? cut : value.merged_with(cut);
+  // Nothing when a rank never got there.
+  LocalTensor value_of(const JobOutput& output, const ProgramRun& run) const {
+    const Lanes on = outputs.owners(output);
+    LocalTensor value =
+        gather(parts_of(output.name), on, [&](ValueId id) { return run.value(id); });
+    return value.lanes().contains(on) ? value : LocalTensor();
+  }
+
+  std::optional<std::vector<double>> steps_of(const JobOutput& output, const Spec& spec) {
+    return errors_of_whole(steps.of(parts_of(output.name), outputs.owners(output)), spec);
+  }
+
+  // Of two runs: each lies as far from the real value as its steps have carried it.
+  std::optional<Bound> bound_of(const JobOutput& output, const Spec& spec, bool ended) {
+    std::optional<std::vector<double>> errors = ended ? steps_of(output, spec) : std::nullopt;
+    if (!truth) {
+      if (!errors) return std::nullopt;
+      return Bound{std::count(errors->begin(), errors->end(), 0) == std::ssize(*errors),
+                   0,
+                   0,
+                   std::move(*errors),
+                   {}};
     }
-    return value;
+    Bound bound = truth->bound(truth->program().names.at(output.name));
+    if (!errors) return bound;
+    for (size_t i = 0; i < errors->size(); ++i)
+      (*errors)[i] = std::max((*errors)[i], error_of(bound, static_cast<int64_t>(i)));
+    bound.exact = std::count(errors->begin(), errors->end(), 0) == std::ssize(*errors);
+    bound.error = std::move(*errors);
+    return bound;
   }
 
   // What this output is to a reader who knows neither listing nor truth; nothing when a rank never
   // got there.
-  std::optional<SeenValue> see(const JobOutput& output, const ProgramRun& run) const {
-    const Spec spec = spec_of(output);
-    const LocalTensor value = gather(output, owners(output), run);
-    if (value.empty() || !value.lanes().contains(owners(output))) return std::nullopt;
+  std::optional<SeenValue> see(const JobOutput& output, const ProgramRun& run, bool ended) {
+    const Spec spec = outputs.spec_of(output);
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) return std::nullopt;
     SpmdValue info;
     info.name = info.bound = output.name;
     info.dtype = spec.dtype();
-    if (const NamedPart* first = first_part(output.name, value.lanes()))
+    if (const NamedPart* first = outputs.first_part(output.name, value.lanes()))
       info.origin.line = first->line;
-    const Bound* bound = nullptr;
-    if (truth) bound = &truth->bound(truth->program().names.at(output.name));
-    // Without a truth the spec has the shape of one rank's part.
-    return see_value(info, truth ? std::optional(spec) : std::nullopt, value, bound);
+    const std::optional<Bound> bound = bound_of(output, spec, ended);
+    return see_value(info, spec, value, bound ? &*bound : nullptr);
+  }
+
+  // Beside the truth's own bound the ranks' steps are followed where they must explain something;
+  // whether they do so rightly, wider floats tell.
+  std::optional<Difference> difference_of(const WrongValue& about, const JobOutput& output,
+                                          const LocalTensor& value) {
+    const Tensor& expected = truth->value(about.global);
+    const Bound& bound = truth->bound(about.global);
+    outcome.widest = std::max(outcome.widest, width_of(expected, bound));
+    std::optional<Difference> difference = compare_value(value, about.spec, expected, bound);
+    if (!difference) return std::nullopt;
+    if (std::optional<std::vector<double>> lost = steps_of(output, about.spec)) {
+      // Nobody asks further: steps of which nothing is known explain nothing.
+      for (double& error : *lost)
+        if (pass.written && !std::isfinite(error)) error = 0;
+      difference = compare_value(value, about.spec, expected,
+                                 with_step_errors(bound, expected, *lost, difference->got_all));
+      if (!difference) {
+        outcome.widest = std::numeric_limits<double>::infinity();
+        return std::nullopt;
+      }
+    }
+    difference->right_as = right_as(value, about.spec, expected, bound);
+    return difference;
   }
 
   void compare(const JobOutput& output, const ProgramRun& run, std::vector<Finding>& wrong,
                std::vector<Finding>& differing) {
-    const Spec spec = spec_of(output);
-    const Lanes on = owners(output);
-    const LocalTensor value = gather(output, on, run);
-    if (value.empty() || !value.lanes().contains(on))
-      return;  // a rank never got there; the run says why
-    // Without a truth the spec has the shape of one rank's part: then a cut value stays what that
-    // rank has.
-    if (std::optional<Tensor> whole = whole_of(value, spec);
-        keeps(job, output.name) && (whole || truth))
-      outcome.values[output.name].value = std::move(whole);
-    WrongValue about{output.name, spec, 0, "", "", kNoValue};
+    WrongValue about{output.name, outputs.spec_of(output), 0, "", "", kNoValue};
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) return;  // a rank never got there; the run says why
+    if (keeps(job, output.name)) {
+      ValueInfo& info = outcome.values[output.name];
+      info.copies.clear();
+      keep_value(value, about.spec, info);
+    }
     if (truth) {
       about.global = truth->program().names.at(output.name);
       ++outcome.values_compared;
-      outcome.widest = std::max(outcome.widest,
-                                width_of(truth->value(about.global), truth->bound(about.global)));
-      if (std::optional<Difference> difference =
-              compare_value(value, spec, truth->value(about.global), truth->bound(about.global))) {
+      pass.see(about.global, value, about.spec, truth->value(about.global));
+      if (const std::optional<Difference> difference = difference_of(about, output, value)) {
         place(about, difference->ranks);
-        difference->right_as =
-            right_as(value, spec, truth->value(about.global), truth->bound(about.global));
+        pass.see_wrong(about, *difference, truth->value(about.global));
         wrong.push_back(explain_difference(about, *difference, *truth));
         return;
       }
     }
-    if (std::optional<ReplicaDifference> difference = compare_replicas(value, spec)) {
+    if (std::optional<ReplicaDifference> difference = compare_replicas(value, about.spec)) {
       place(about, difference->ranks);
       differing.push_back(explain_replicas(about, *difference));
     }
-    outcome.values[output.name].spec = spec;
+    outcome.values[output.name].spec = about.spec;
   }
 
   void compare_all(const ProgramRun& run) {
     // Only now: a rank that makes another call than the others, or none, ends with another shape,
     // and then the call is what is to be told.
     for (const JobOutput& output : job.outputs)
-      if (const std::optional<Error> error = misfit(output)) rethrow(*error, output.path);
+      if (const std::optional<Error> error = outputs.misfit(output)) rethrow(*error, output.path);
     std::vector<Finding> wrong, differing;
     for (const JobOutput& output : job.outputs) compare(output, run, wrong, differing);
     std::stable_sort(wrong.begin(), wrong.end(),
@@ -210,8 +189,18 @@ struct OutputCheck {
   }
 };
 
-void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& run,
-                    Outcome& outcome) {
+// What a name is known to be placed as: not where parts of a sum may have been reduced in place.
+std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
+                               const std::vector<bool>& written) {
+  if (parts.size() != 1) return std::nullopt;
+  const auto id = static_cast<size_t>(parts.front().value);
+  const std::optional<Spec>& spec = program.values[id].spec;
+  return spec && spec->has_partial() && written[id] ? std::nullopt : spec;
+}
+
+void add_rank_infos(const Job& job, const RankProgram& ranks, const OpRegistry& ops,
+                    const ProgramRun& run, Outcome& outcome) {
+  const std::vector<bool> written = values_written(ranks.program, ops);
   for (const auto& [name, parts] : ranks.names) {
     ValueInfo info;
     Lanes all;
@@ -222,69 +211,44 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const ProgramRun& 
       for (const LocalShape& shape : value.shapes)
         if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
           info.shapes.push_back({here, shape.shape});
-      if (parts.size() == 1) info.spec = value.spec;
     }
-    // The others may have another value of this name.
-    if (const auto holder = lowest_holder(ranks, name, all); holder && keeps(job, name)) {
-      LocalTensor value = run.value(holder->part->value);
-      if (!is_made(value)) value = {};  // the run stopped before that
-      if (!info.spec && value.lanes().contains(holder->rank))
-        info.value = value.of_rank(holder->rank);
-      if (!value.empty() && info.spec && value.lanes().contains(info.spec->mesh().ranks()))
-        info.value = assemble(value, *info.spec);
-    }
+    info.spec = known_spec(ranks.program, parts, written);
+    if (keeps(job, name))
+      for (const NamedPart& part : parts) {
+        const LocalTensor own = run.value(part.value);
+        if (!own.empty()) keep_value(own.restrict_to(part.lanes), info.spec, info);
+      }
     outcome.values.emplace(name, std::move(info));
   }
 }
 
-// What is seen of names that have no truth, and what they are made of.
-struct Unbounded {
-  size_t seen;  // in the outcome
-  std::vector<NamedPart> parts;
-};
-
-// They are followed step by step instead; where ranks stood still there is nothing to follow.
-void bound_by_errors(const OutputCheck& outputs, const Registries& registries,
-                     const std::vector<Unbounded>& names, Outcome& outcome) {
-  if (names.empty() || stands_still(outcome.findings)) return;
-  std::vector<ValueId> wanted;
-  for (const Unbounded& one : names)
-    for (const NamedPart& part : one.parts) wanted.push_back(part.value);
-  const std::map<ValueId, LocalTensor> errors =
-      errors_of_values(outputs.ranks.program, outputs.job, registries, wanted);
-  if (errors.empty()) return;
-  for (const Unbounded& one : names) {
-    LocalTensor all;
-    for (const NamedPart& part : one.parts) {
-      const LocalTensor& own = errors.at(part.value);
-      const LocalTensor cut = own.empty() ? own : own.restrict_to(part.lanes);
-      if (!cut.empty()) all = all.empty() ? cut : all.merged_with(cut);
-    }
-    bound_copies(outcome.seen[one.seen], all);
-  }
-}
-
 // Declared outputs as the truth's values; all other names as what each rank holds at its end.
-void add_seen(const OutputCheck& outputs, const ProgramRun& run, const Registries& registries,
-              Outcome& outcome) {
-  const SpmdProgram& program = outputs.ranks.program;
-  const std::vector<bool> added = values_added(program, registries.ops);
-  std::vector<Unbounded> unbounded;
-  for (const auto& [name, parts] : outputs.ranks.names) {
+void add_seen(OutputCheck& check, const ProgramRun& run, const OpRegistry& ops, Outcome& outcome) {
+  const SpmdProgram& program = check.outputs.ranks.program;
+  const std::vector<bool> added = values_added(program, ops);
+  // Where ranks stood still there is nothing to follow.
+  const bool ended = !stands_still(outcome.findings);
+  for (const auto& entry : check.outputs.ranks.names) {
+    const std::string& name = entry.first;
+    const std::vector<NamedPart>& parts = entry.second;
     const bool any_added = std::any_of(parts.begin(), parts.end(), [&](const NamedPart& part) {
       return added[static_cast<size_t>(part.value)];
     });
-    const std::vector<JobOutput>& declared = outputs.job.outputs;
-    const auto output = std::find_if(declared.begin(), declared.end(),
-                                     [&name = name](const JobOutput& o) { return o.name == name; });
-    if (output != declared.end() && !outputs.misfit(*output)) {
-      if (std::optional<SeenValue> seen = outputs.see(*output, run)) {
-        seen->added = any_added;
-        if (!seen->bounded) unbounded.push_back({outcome.seen.size(), parts});
-        outcome.seen.push_back(std::move(*seen));
+    const auto add = [&](SeenValue seen, const Lanes& on) {
+      if (!seen.whole && !(check.truth && seen.bounded)) {
+        seen.bounded = false;
+        seen.error.clear();
+        if (ended) bound_copies(seen, check.steps.of(parts, on));
+      }
+      seen.added = any_added;
+      outcome.seen.push_back(std::move(seen));
+    };
+    const JobOutput* output = check.outputs.find(name);
+    if (output && !check.outputs.misfit(*output))
+      if (std::optional<SeenValue> seen = check.see(*output, run, ended)) {
+        add(std::move(*seen), check.outputs.owners(*output));
         continue;
       }
-    }
     for (const NamedPart& part : parts) {
       SpmdValue info = program.values[static_cast<size_t>(part.value)];
       // A value may have two names, and a name another value on other ranks.
@@ -293,13 +257,9 @@ void add_seen(const OutputCheck& outputs, const ProgramRun& run, const Registrie
       info.origin.line = part.line;
       const LocalTensor value = run.value(part.value);
       const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
-      if (!is_made(own)) continue;
-      unbounded.push_back({outcome.seen.size(), {part}});
-      outcome.seen.push_back(see_value(info, std::nullopt, own, nullptr));
-      outcome.seen.back().added = any_added;
+      if (is_made(own)) add(see_value(info, std::nullopt, own, nullptr), part.lanes);
     }
   }
-  bound_by_errors(outputs, registries, unbounded, outcome);
   std::stable_sort(outcome.seen.begin(), outcome.seen.end(),
                    [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
 }
@@ -318,18 +278,22 @@ std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
 
 }  // namespace
 
-Outcome check_ranks(const Job& job, const Registries& registries) {
-  RankProgram ranks = lower_ranks(job, registries.ops);
+Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass) {
+  RankProgram ranks = lower_ranks(pass.written ? *pass.written : job, registries.ops);
+  if (pass.written) widen_floats(ranks.program, registries.ops);
   reduce_in_order(ranks.program, job.order);
   std::optional<GlobalProgram> global;
   std::optional<Truth> truth;
   if (job.truth) {
-    global = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
+    global = lower_global(job, pass, *job.truth, registries.ops, "/truth");
     truth.emplace(*global, registries.ops, global_inputs(job), std::max<int64_t>(job.world, 1),
-                  input_bounds(job), std::vector<bool>(global->values.size(), true), job.matmul);
+                  input_bounds(job),
+                  ValuesInParts{std::vector<bool>(global->values.size(), true), {}}, job.matmul);
   }
   Outcome outcome;
-  OutputCheck outputs{job, ranks, outcome, truth ? &*truth : nullptr};
+  const RankOutputs outputs{job, ranks, global ? &*global : nullptr};
+  StepErrors steps(job, ranks, registries);
+  OutputCheck check{job, outputs, steps, outcome, truth ? &*truth : nullptr, pass};
   for (const JobOutput& output : job.outputs) {
     try {
       outputs.spec_of(output);
@@ -341,9 +305,9 @@ Outcome check_ranks(const Job& job, const Registries& registries) {
     ProgramRun run = run_program(ranks.program, job, registries, {{}, watched_at_end(job, ranks)},
                                  [] { return ProbeFunction{}; });
     outcome = std::move(run.outcome);
-    add_rank_infos(job, ranks, run, outcome);
-    if (!stands_still(outcome.findings)) outputs.compare_all(run);
-    if (job.sees) add_seen(outputs, run, registries, outcome);
+    add_rank_infos(job, ranks, registries.ops, run, outcome);
+    if (!stands_still(outcome.findings)) check.compare_all(run);
+    if (job.sees) add_seen(check, run, registries.ops, outcome);
     if (job.sees) outcome.program = to_lines(ranks.program);
   } catch (const Error& error) {
     rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);

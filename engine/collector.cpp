@@ -37,6 +37,7 @@ void Collector::made(ValueId id, const LocalTensor& value) {
   if (!complete(info, parts)) return;
   if (compares(id)) {
     ++compared_;
+    if (options_.watch) options_.watch(id, parts);
     const Tensor& expected = truth_->value(info.global);
     const Bound& bound = truth_->bound(info.global);
     const double width = width_of(expected, bound);

@@ -1,6 +1,7 @@
 // Collecting: a value of many frames is compared once all its ranks have made it.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -20,6 +21,8 @@ struct CollectorOptions {
   // A value that is right, as far as a bound wider than this can tell (as a share of its largest
   // element), becomes the truth of what follows: what ranks then do is judged by itself.
   double anchors = std::numeric_limits<double>::infinity();
+  // Told of every value that is compared, before it is judged.
+  std::function<void(ValueId, const LocalTensor&)> watch = {};
 };
 
 // The probe on the executor: compares every value that has a global origin with the truth. Findings

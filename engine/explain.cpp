@@ -95,13 +95,17 @@ std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
   return std::nullopt;
 }
 
+bool is_others_of(const Multiple& off, const MeshAxis& axis) {
+  const double others = static_cast<double>(axis.size - 1);
+  return std::abs(off.factor - others) <= 1e-6 * others;
+}
+
 // A value that was reduced lies as R: what every rank added before is in it once a rank.
 void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& finding) {
   std::string axes;
   for (int axis = 0; axis < wrong.spec.mesh().axis_count(); ++axis) {
     const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
-    if (a.size > 1 && wrong.spec.placement(axis).is_replicate() &&
-        off.factor == static_cast<double>(a.size - 1))
+    if (a.size > 1 && wrong.spec.placement(axis).is_replicate() && is_others_of(off, a))
       axes += (axes.empty() ? "" : " or ") + a.name;
   }
   if (axes.empty()) return;
@@ -127,7 +131,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference, Tru
       fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
   for (int axis : wrong.spec.partial_axes()) {
     const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
-    if (off->factor != static_cast<double>(a.size - 1)) continue;
+    if (!is_others_of(*off, a)) continue;
     finding.details.push_back(
         fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", off->of, a.size,
                     a.name, to_string(wrong.spec.placement(axis))));

@@ -36,7 +36,7 @@ Bound bound_of_parts(const Tensor& value, const Spec& spec, const LocalTensor& p
   bool picks = true;  // min, max and bits never round
   int64_t terms = 1;
   double shares = 1;  // an average weighs each part so
-  bool additive = true;
+  bool additive = true, scales_exactly = true;
   for (const int axis : spec.partial_axes()) {
     const ReduceOp op = spec.placement(axis).partial().reduction.op;
     picks = picks && op != ReduceOp::sum && op != ReduceOp::avg && op != ReduceOp::prod &&
@@ -44,6 +44,7 @@ Bound bound_of_parts(const Tensor& value, const Spec& spec, const LocalTensor& p
     additive = additive && adds(spec.placement(axis));
     terms *= spec.mesh().axis_size(axis);
     if (op == ReduceOp::avg) shares /= static_cast<double>(spec.mesh().axis_size(axis));
+    scales_exactly = scales_exactly && !scales_inexactly(spec, axis);
   }
   if (picks || !is_floating(spec.dtype())) return exact;
   const std::vector<double> expected = values_of(value);
@@ -64,7 +65,7 @@ Bound bound_of_parts(const Tensor& value, const Spec& spec, const LocalTensor& p
   for (size_t i = 0; i < sums.size(); ++i) same = same && sums[i] * shares == expected[i];
   Bound bound = exact;
   if (additive) bound.reach = sizes;
-  if (additive && same && representable(largest, grid, spec.dtype())) {
+  if (additive && same && scales_exactly && representable(largest, grid, spec.dtype())) {
     keep_grid_visible(bound.reach, grid);
     return bound;
   }

@@ -56,6 +56,8 @@ class Lowering {
   virtual void unnamed(ValueId value, const Lanes& lanes) = 0;  // no name holds it on these lanes
   virtual TensorMeta meta_of(ValueId value) = 0;                // on the first of the current lanes
   virtual std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) = 0;  // the same, cut
+  // The lanes cut where a name that is read has another dtype; empty: nowhere.
+  virtual std::vector<Lanes> equal_dtypes(const Statement&) { return {}; }
 
   virtual bool knows_sizes() const { return true; }  // not inside `as`, where each rank has its own
   // An op, or the ops that it is a name for (expand_op.cpp). `wanted`: names that are bound.
@@ -71,8 +73,7 @@ class Lowering {
   Number uniform_number(const Expr& expr);   // Error when it differs by rank
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
-  // What a name means here; a value bound differently on parts of the lanes is merged. nullopt:
-  // unbound.
+  // What a name means here: values of parts of the lanes are merged. nullopt: unbound.
   std::optional<Binding> find(const std::string& name, const Place& place);
   void bind(const std::string& name, Binding binding);
   void forget(const std::string& name);  // free(x)

@@ -20,6 +20,9 @@ struct ValueInfo {
   std::vector<LocalShape> shapes;
   std::optional<Spec> spec;     // when known
   std::optional<Tensor> value;  // assembled, when kept
+  // When kept and ranks hold something else each: in order of their first ranks, assembled where
+  // the spec is known.
+  std::vector<SeenPart> copies = {};
 };
 
 // Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
@@ -36,7 +39,8 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
-  // The greatest difference that was allowed, as a share of the largest element of its value.
+  // The greatest difference that was allowed, as a share of the largest element of its value;
+  // infinity where only what the steps of ranks lose explains what they hold.
   double widest = 0;
   // Of a job that sees: its values in program order, and what ranks ran, as printed.
   std::vector<SeenValue> seen;

@@ -1,6 +1,7 @@
 #include "shardproof/engine/part_bounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -205,11 +206,20 @@ void keep_grid_visible(std::vector<double>& reach, int grid) {
   }
 }
 
-std::vector<bool> values_in_parts(const GlobalProgram& program, const Partitioned& parts) {
-  std::vector<bool> in_parts(program.values.size(), false);
+bool scales_inexactly(const Spec& spec, int axis) {
+  const Placement& placement = spec.placement(axis);
+  return placement.is_partial() && placement.partial().reduction.op == ReduceOp::avg &&
+         is_floating(spec.dtype()) &&
+         !std::has_single_bit(static_cast<uint64_t>(spec.mesh().axis_size(axis)));
+}
+
+ValuesInParts values_in_parts(const GlobalProgram& program, const Partitioned& parts) {
+  std::vector<bool> in_parts(program.values.size(), false), scaled = in_parts;
   for (size_t id = 0; id < program.values.size(); ++id) {
     if (parts.placed[id] == kNoValue) continue;
     const auto& spec = parts.program.values[static_cast<size_t>(parts.placed[id])].spec;
+    for (int axis = 0; spec && axis < spec->mesh().axis_count(); ++axis)
+      scaled[id] = scaled[id] || scales_inexactly(*spec, axis);
     in_parts[id] = spec && std::any_of(spec->placements().begin(), spec->placements().end(), adds);
   }
   for (size_t i = program.instrs.size(); i-- > 0;) {
@@ -220,7 +230,22 @@ std::vector<bool> values_in_parts(const GlobalProgram& program, const Partitione
         if (in != kNoValue && in_parts[static_cast<size_t>(out)])
           in_parts[static_cast<size_t>(in)] = true;
   }
-  return in_parts;
+  return {std::move(in_parts), std::move(scaled)};
+}
+
+void widen_for_scaling(const Tensor& value, int64_t parts, Bound& bound) {
+  const double lost = gamma(2 * std::max<int64_t>(1, parts), unit_roundoff(value.dtype));
+  const std::vector<double> values = values_of(value);
+  std::vector<double> errors(values.size());
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const double own = error_of(bound, static_cast<int64_t>(i));
+    const double reach = bound.reach.empty() ? 0 : bound.reach[i];
+    const double size = std::max(std::fabs(values[i]) + own, reach);
+    errors[i] = std::isfinite(values[i]) ? own + lost * size : own;
+    if (std::isnan(errors[i])) errors[i] = kUnknown;
+  }
+  bound.exact = false;
+  bound.error = std::move(errors);
 }
 
 void widen_for_parts(const OpRecord& op, const BoundCall& call, const std::vector<bool>& in_parts,

@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "shardproof/engine/partition.h"
+#include "shardproof/engine/truth.h"
 #include "shardproof/ops/op.h"
 
 namespace shardproof {
 
-// Per global value: whether the ranks hold it, or what it is claimed to be, as partial sums.
-std::vector<bool> values_in_parts(const GlobalProgram& program, const Partitioned& parts);
+// Whether an axis holds parts of an average that not all backends make exactly: they may multiply
+// each part by 1/n before they add, as NCCL does.
+bool scales_inexactly(const Spec& spec, int axis);
+ValuesInParts values_in_parts(const GlobalProgram& program, const Partitioned& parts);
+// Widens the bound of a value that lies scaled, for when it is reduced.
+void widen_for_scaling(const Tensor& value, int64_t parts, Bound& bound);
 
 // Sizes of parts that are multiples of 2^grid, moved by at most one such step so that none hides
 // the grid.

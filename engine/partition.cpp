@@ -37,6 +37,46 @@ bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
   return false;
 }
 
+// A rank whose shard has another shape than the spec says.
+std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
+  for (const LocalShape& part : actual)
+    for (int64_t i = 0; i < part.lanes.size(); ++i)
+      if (!(spec.local_shape(part.lanes[i]) == part.shape))
+        return LocalShape{Lanes::one(part.lanes[i]), part.shape};
+  return std::nullopt;
+}
+
+// What an axis may be that nobody named: R, a dim by the chunk rule, or a dim at the sizes that the
+// first ranks along it hold, where these make up the whole.
+std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
+                                       const std::vector<LocalShape>& actual) {
+  std::vector<Placement> out{R()};
+  for (int dim = 0; dim < shape.size(); ++dim) out.push_back(S(dim));
+  for (int dim = 0; dim < shape.size(); ++dim) {
+    Shard shard{dim, 1, {}};
+    int64_t total = 0;
+    Dims coordinate = Dims::filled(mesh.axis_count(), 0);
+    for (int64_t i = 0; i < mesh.axis_size(axis); ++i) {
+      coordinate[axis] = i;
+      const int32_t rank = mesh.rank_at(coordinate);
+      for (const LocalShape& part : actual)
+        if (part.lanes.contains(rank)) shard.sizes.push_back(part.shape[dim]);
+      total += shard.sizes.empty() ? 0 : shard.sizes.back();
+    }
+    if (total == shape[dim]) out.push_back(std::move(shard));
+  }
+  return out;
+}
+
+// Two cuts of one dim, one of them by sizes: more than the shapes of shards can tell.
+bool mixes_sizes(const std::vector<Placement>& placements) {
+  return std::any_of(placements.begin(), placements.end(), [&](const Placement& one) {
+    if (!one.is_shard() || one.shard().sizes.empty()) return false;
+    const auto alike = [&](const Placement& other) { return other.is_shard(one.shard().dim); };
+    return std::count_if(placements.begin(), placements.end(), alike) > 1;
+  });
+}
+
 }  // namespace
 
 Partitioned Partitioner::run(const GlobalProgram& program) {
@@ -151,40 +191,34 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const Placed& value) {
   const std::vector<LocalShape>& actual =
       result_.program.values[static_cast<size_t>(value.id)].shapes;
   const Dims& shape = value.meta.shape;
-  const auto fits = [&](const Spec& spec) {
-    return std::all_of(actual.begin(), actual.end(), [&](const LocalShape& part) {
-      for (int64_t i = 0; i < part.lanes.size(); ++i)
-        if (!(spec.local_shape(part.lanes[i]) == part.shape)) return false;
-      return true;
-    });
-  };
   const Spec plain = Spec::parse(text, mesh, shape, value.meta.dtype);
-  if (fits(plain)) return plain;
-  std::vector<int> open;
+  if (!odd_shard(plain, actual)) return plain;
+  std::vector<std::pair<int, std::vector<Placement>>> open;
+  size_t combinations = 1;
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
     const bool named =
         std::any_of(instr.placements.begin(), instr.placements.end(), [&](const auto& entry) {
           return entry.axis.empty() || entry.axis == mesh.axes()[static_cast<size_t>(axis)].name;
         });
-    if (!named) open.push_back(axis);
+    if (named) continue;
+    open.emplace_back(axis, open_placements(mesh, axis, shape, actual));
+    combinations *= open.back().second.size();
   }
-  const int64_t choices = shape.size() + 1;
-  int64_t combinations = 1;
-  for (size_t i = 0; i < open.size(); ++i) combinations *= choices;
-  for (int64_t code = 1; code < combinations; ++code) {
+  for (size_t code = 1; code < combinations; ++code) {
     std::vector<Placement> placements = plain.placements();
-    int64_t rest = code;
-    for (int axis : open) {
-      const int64_t pick = rest % choices;
-      rest /= choices;
-      if (pick > 0) placements[static_cast<size_t>(axis)] = S(static_cast<int>(pick - 1));
+    size_t rest = code;
+    for (const auto& [axis, choices] : open) {
+      placements[static_cast<size_t>(axis)] = choices[rest % choices.size()];
+      rest /= choices.size();
     }
+    if (mixes_sizes(placements)) continue;
     const Spec candidate(mesh, placements, shape, value.meta.dtype, plain.order());
-    if (fits(candidate)) return candidate;
+    if (!odd_shard(candidate, actual)) return candidate;
   }
+  const LocalShape odd = *odd_shard(plain, actual);
   throw_bad_input("the shards have shape {} on rank {}, but {} claimed as \"{}\" is {} there",
-                  to_string(actual.at(0).shape), actual[0].lanes[0], to_string(shape), text,
-                  to_string(plain.local_shape(actual[0].lanes[0])));
+                  to_string(odd.shape), odd.lanes[0], to_string(shape), text,
+                  to_string(plain.local_shape(odd.lanes[0])));
 }
 
 void Partitioner::run_claim(const GlobalInstr& instr) {

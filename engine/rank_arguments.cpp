@@ -164,6 +164,9 @@ std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind ki
     piece.collective.slot = slots.on(lanes[0]).integer();
     piece.collective.repeat = repeats.on(lanes[0]).integer();
     if (piece.collective.slot < 0) fail(call.place, "a slot is counted from 0");
+    // For none: as where a count is that of the others, and there are none.
+    if (piece.collective.repeat < 0)
+      fail(call.place, fmt::format("count={}: expected 0 or more", piece.collective.repeat));
     if (piece.input != kNoValue) {
       piece.collective.dtype = value(piece.input).dtype;
       piece.collective.count = element_count(shape_on(piece.input, lanes[0]));

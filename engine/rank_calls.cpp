@@ -317,6 +317,8 @@ std::vector<ValueId> RankLowering::point_to_point(const Expr& call, CollectiveKi
   LaneNumber shape_list;
   const Expr* shape = sends ? nullptr : args.take(9, "shape");
   if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
+  if (shape && shaped != kNoValue)
+    fail(shape->place, "recv takes like=x or shape=[..], one of them");
   if (shape) shape_list = lane_number(*shape);
   c.group = group_of(args.take(9, "group"), shaped);
   const LaneNumber peers =

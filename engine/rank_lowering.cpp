@@ -123,12 +123,18 @@ void RankLowering::begin_claim(const Statement& statement) {
 
 ValueId RankLowering::end_claim(ValueId value, const Statement&) { return value; }
 
+// What is computed under a condition may have another dtype there.
 void RankLowering::named(ValueId id, const std::string& name) {
-  SpmdValue& value = into_.program.values[static_cast<size_t>(id)];
-  if (!value.bound.empty() || value.origin.line == 0) return;
-  value.bound = name;
+  if (const auto known = names_.find(name); known != names_.end())
+    for (const Part& part : known->second)
+      if (const ValueId* other = std::get_if<ValueId>(&part.binding))
+        mixes_dtypes_ = mixes_dtypes_ || (value(*other).dtype != value(id).dtype &&
+                                          !part.lanes.minus(lanes_).empty());
+  SpmdValue& made = into_.program.values[static_cast<size_t>(id)];
+  if (!made.bound.empty() || made.origin.line == 0) return;
+  made.bound = name;
   const int use = uses_[name]++;
-  value.name = use == 0 ? name : fmt::format("{}.{}", name, use);
+  made.name = use == 0 ? name : fmt::format("{}.{}", name, use);
 }
 
 void RankLowering::unnamed(ValueId id, const Lanes& lanes) {
@@ -175,6 +181,54 @@ std::vector<Lanes> RankLowering::classes_of(const std::vector<ValueId>& values,
   for (const LaneNumber* number : numbers)
     if (number) classes.refine(*number);
   return classes.lanes();
+}
+
+namespace {
+
+void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names);
+
+void collect_names(const std::vector<IndexItem>& items, std::vector<const NameTemplate*>& names) {
+  for (const IndexItem& item : items)
+    for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
+      for (const Expr& expr : *part) collect_names(expr, names);
+}
+
+void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names) {
+  if (expr.kind == ExprKind::name) names.push_back(&expr.name);
+  for (const Expr& arg : expr.args) collect_names(arg, names);
+  collect_names(expr.items, names);
+}
+
+}  // namespace
+
+std::vector<Lanes> RankLowering::equal_dtypes(const Statement& statement) {
+  if (!mixes_dtypes_) return {};
+  std::vector<const NameTemplate*> names;
+  if (statement.value) collect_names(*statement.value, names);
+  for (const Expr& end : statement.range) collect_names(end, names);
+  if (statement.kind == StatementKind::assign_index) names.push_back(&statement.targets.at(0));
+  std::vector<Lanes> classes{lanes_};
+  for (const NameTemplate* name : names) {
+    const auto known = names_.find(name_of(*name));
+    if (known == names_.end()) continue;
+    std::map<DType, Lanes> by_dtype;
+    for (const Part& part : known->second)
+      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+        by_dtype[value(*id).dtype] = by_dtype[value(*id).dtype].unite(part.lanes);
+    std::vector<Lanes> finer;
+    for (const Lanes& lanes : classes) {
+      Lanes rest = lanes;
+      for (const auto& [dtype, held] : by_dtype)
+        if (const Lanes cut = lanes.intersect(held); !cut.empty()) {
+          finer.push_back(cut);
+          rest = rest.minus(cut);
+        }
+      if (!rest.empty()) finer.push_back(rest);
+    }
+    classes = std::move(finer);
+  }
+  if (classes.size() < 2) return {};
+  return classes;
 }
 
 std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
@@ -252,8 +306,9 @@ ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& p
   const DType dtype = value(parts[0].second).dtype;
   for (const auto& [lanes, id] : parts) {
     if (value(id).dtype != dtype)
-      fail(place_, fmt::format("a name is {} on rank {} and {} on rank {}; cast one", name(dtype),
-                               parts[0].first[0], name(value(id).dtype), lanes[0]));
+      fail(place_, fmt::format("{} is {} on rank {} and {} on rank {} here; cast one",
+                               value(parts[0].second).bound, name(dtype), parts[0].first[0],
+                               name(value(id).dtype), lanes[0]));
     for (const LocalShape& shape : value(id).shapes) {
       const Lanes cut = shape.lanes.intersect(lanes);
       if (!cut.empty()) shapes.push_back({cut, shape.shape});

@@ -39,6 +39,7 @@ class RankLowering : public Lowering {
   void unnamed(ValueId value, const Lanes& lanes) override;
   TensorMeta meta_of(ValueId value) override;
   std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) override;
+  std::vector<Lanes> equal_dtypes(const Statement& statement) override;
 
  private:
   // Arguments of a special verb, by position and key.
@@ -94,6 +95,7 @@ class RankLowering : public Lowering {
   SpmdListing& listing_;
   std::map<std::string, Number> numbers_;
   std::vector<std::string> streams_{"main"};
+  bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
   int group_depth_ = 0;
   Communicate open_group_;
   std::vector<Instr> after_group_;       // work that may only follow the open group

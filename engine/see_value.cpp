@@ -85,19 +85,6 @@ Tensor one_copy(const Block& block, int64_t slot) {
   return copy;
 }
 
-std::vector<SeenPart> each_copy(const LocalTensor& value) {
-  std::vector<SeenPart> parts;
-  for (const Block& block : value.blocks()) {
-    std::map<int64_t, std::vector<int32_t>> ranks;
-    for (int64_t i = 0; i < block.lanes.size(); ++i) ranks[block.slot(i)].push_back(block.lanes[i]);
-    for (auto& [slot, own] : ranks)
-      parts.push_back({Lanes::of(std::move(own)), one_copy(block, slot)});
-  }
-  std::sort(parts.begin(), parts.end(),
-            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
-  return parts;
-}
-
 Tensor assembled(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
   const LocalTensor reduced = reduced_for_comparison(value, spec);
@@ -113,6 +100,19 @@ void fill_unwritten(const LocalTensor& value) {
 }
 
 }  // namespace
+
+std::vector<SeenPart> each_copy(const LocalTensor& value) {
+  std::vector<SeenPart> parts;
+  for (const Block& block : value.blocks()) {
+    std::map<int64_t, std::vector<int32_t>> ranks;
+    for (int64_t i = 0; i < block.lanes.size(); ++i) ranks[block.slot(i)].push_back(block.lanes[i]);
+    for (auto& [slot, own] : ranks)
+      parts.push_back({Lanes::of(std::move(own)), one_copy(block, slot)});
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
+  return parts;
+}
 
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
                     const LocalTensor& value, const Bound* bound) {

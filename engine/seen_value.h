@@ -53,6 +53,9 @@ struct SeenValue {
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
                     const LocalTensor& value, const Bound* bound);
 
+// What the ranks hold, each stored copy once, in order of their first ranks.
+std::vector<SeenPart> each_copy(const LocalTensor& value);
+
 // Bounds a value without a spec by the errors of each rank's elements (error_program.h): f64, of
 // the value's shapes. Stays unbounded where they are not those of all its ranks.
 void bound_copies(SeenValue& seen, const LocalTensor& errors);

@@ -7,7 +7,7 @@
 namespace shardproof {
 
 Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-             int64_t parts, std::vector<Bound> bounds, std::vector<bool> in_parts,
+             int64_t parts, std::vector<Bound> bounds, ValuesInParts in_parts,
              MatmulPrecision matmul)
     : program_(program),
       ops_(ops),
@@ -15,7 +15,8 @@ Truth::Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Te
       in_parts_(std::move(in_parts)),
       matmul_(matmul),
       entries_(program.values.size()) {
-  in_parts_.resize(program.values.size(), false);
+  in_parts_.added.resize(program.values.size(), false);
+  in_parts_.scaled.resize(program.values.size(), false);
   SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
            program.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -82,8 +83,8 @@ void Truth::run(const GlobalInstr& instr) {
     const Entry& from = entries_[static_cast<size_t>(instr.inputs[0])];
     Entry& to = entries_[static_cast<size_t>(instr.outputs[0])];
     to = from;
-    if (!in_parts_[static_cast<size_t>(instr.outputs[0])]) to.bound.reach.clear();
-    return;
+    if (!in_parts_.added[static_cast<size_t>(instr.outputs[0])]) to.bound.reach.clear();
+    return widen_if_scaled(instr.outputs[0]);
   }
   const OpRecord& op = ops_.at(instr.op);
   OpCall call{&instr.attrs, {}};
@@ -115,13 +116,21 @@ void Truth::run(const GlobalInstr& instr) {
   else
     result = moved_bound(op, bound_call);
   std::vector<bool> in_parts;
-  for (const ValueId id : instr.outputs) in_parts.push_back(in_parts_[static_cast<size_t>(id)]);
+  for (const ValueId id : instr.outputs)
+    in_parts.push_back(in_parts_.added[static_cast<size_t>(id)]);
   widen_for_parts(op, bound_call, in_parts, result);
   for (size_t o = 0; o < outputs.size(); ++o) {
     Entry& entry = entries_[static_cast<size_t>(instr.outputs[o])];
     entry.value = std::move(outputs[o]);
     entry.bound = std::move(result[o]);
+    widen_if_scaled(instr.outputs[o]);
   }
+}
+
+void Truth::widen_if_scaled(ValueId id) {
+  Entry& entry = entries_[static_cast<size_t>(id)];
+  if (in_parts_.scaled[static_cast<size_t>(id)])
+    widen_for_scaling(*entry.value, parts_, entry.bound);
 }
 
 }  // namespace shardproof

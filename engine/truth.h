@@ -10,6 +10,12 @@
 
 namespace shardproof {
 
+// How the ranks hold values, by global value.
+struct ValuesInParts {
+  std::vector<bool> added;   // as partial sums, or it is claimed to be what they hold so
+  std::vector<bool> scaled;  // as parts of an average that not all backends make exactly
+};
+
 class Truth {
  public:
   // `inputs` are global tensors in the order of program.inputs; `parts`: how many ranks may cut a
@@ -17,7 +23,7 @@ class Truth {
   // every input is exact. `in_parts`: which values lie as partial sums; empty: none. `matmul`: with
   // which precision ranks may multiply; the truth itself has the highest.
   Truth(const GlobalProgram& program, const OpRegistry& ops, std::vector<Tensor> inputs,
-        int64_t parts, std::vector<Bound> bounds = {}, std::vector<bool> in_parts = {},
+        int64_t parts, std::vector<Bound> bounds = {}, ValuesInParts in_parts = {},
         MatmulPrecision matmul = MatmulPrecision::highest);
   // Throws Error with line and column for data-dependent trouble (an index out of range).
   const Tensor& value(ValueId id);
@@ -27,7 +33,7 @@ class Truth {
   void anchor(ValueId id, Tensor value, Bound bound);
   // Values made so far that have a name, for explanations.
   std::vector<ValueId> named_until(ValueId id) const;
-  bool lies_in_parts(ValueId id) const { return in_parts_[static_cast<size_t>(id)]; }
+  bool lies_in_parts(ValueId id) const { return in_parts_.added[static_cast<size_t>(id)]; }
   const GlobalProgram& program() const { return program_; }
   const OpRegistry& ops() const { return ops_; }
 
@@ -38,11 +44,12 @@ class Truth {
   };
   void advance_to(ValueId id);
   void run(const GlobalInstr& instr);
+  void widen_if_scaled(ValueId id);
 
   const GlobalProgram& program_;
   const OpRegistry& ops_;
   int64_t parts_;
-  std::vector<bool> in_parts_;  // by value
+  ValuesInParts in_parts_;
   MatmulPrecision matmul_;
   std::deque<Entry> entries_;
   size_t pc_ = 0;

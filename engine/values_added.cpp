@@ -101,4 +101,20 @@ std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops
   return Marks(program, ops).take();
 }
 
+std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& ops) {
+  Kin kin(program, ops);
+  std::vector<bool> heads(program.values.size()), written(program.values.size());
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      const auto* compute = std::get_if<Compute>(&instr.action);
+      if (compute && compute->into == kNoValue && ops.at(compute->op).view) continue;
+      if (std::holds_alternative<Merge>(instr.action)) continue;
+      for (const ValueId id : effects_of(instr).writes)
+        if (id != kNoValue) heads[static_cast<size_t>(kin.head(id))] = true;
+    }
+  for (size_t id = 0; id < written.size(); ++id)
+    written[id] = heads[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
+  return written;
+}
+
 }  // namespace shardproof

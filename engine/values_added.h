@@ -12,4 +12,8 @@ namespace shardproof {
 // By value id.
 std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops);
 
+// Whether a line writes into a value, or into one that may lie in its memory; what makes a value
+// counts. By value id.
+std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& ops);
+
 }  // namespace shardproof

@@ -36,6 +36,23 @@ Lanes lanes_in_range(const Lanes& all, const LaneNumber& low, const LaneNumber& 
   return Lanes::of(std::move(taken));
 }
 
+// Of the rank with most passes.
+uint64_t passes_of(const LaneNumber& low, const LaneNumber& high) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
+    const int64_t from = low.values[low.uniform() ? 0 : i].integer();
+    const int64_t to = high.values[high.uniform() ? 0 : i].integer();
+    // Unsigned: the difference of any two integers fits.
+    if (from < to) most = std::max(most, static_cast<uint64_t>(to) - static_cast<uint64_t>(from));
+  }
+  return most;
+}
+
+[[noreturn]] void fail_too_many_steps(const Place& place) {
+  throw Error(ErrorKind::limit, fmt::format("the loops expand to more than {} lines", kMaxSteps),
+              Where{"", "", place.line, place.column});
+}
+
 }  // namespace
 
 void Lowering::fail(const Place& place, const std::string& message) const {
@@ -47,13 +64,17 @@ Origin Lowering::origin() const { return {place_.line, place_.column, instance_}
 void Lowering::walk(const std::vector<Statement>& statements) {
   for (const Statement& statement : statements) {
     if (lanes_.empty()) return;
-    if (++steps_ > kMaxSteps)
-      throw Error(ErrorKind::limit,
-                  fmt::format("the loops expand to more than {} lines", kMaxSteps),
-                  Where{"", "", statement.place.line, statement.place.column});
+    if (++steps_ > kMaxSteps) fail_too_many_steps(statement.place);
     place_ = statement.place;
     try {
-      walk_one(statement);
+      const std::vector<Lanes> classes = equal_dtypes(statement);
+      if (classes.empty()) walk_one(statement);
+      const Lanes all = lanes_;
+      for (const Lanes& lanes : classes) {
+        lanes_ = lanes;
+        walk_one(statement);
+      }
+      lanes_ = all;
     } catch (const Error& error) {
       throw at(error, place_);
     }
@@ -89,6 +110,9 @@ void Lowering::walk_for(const Statement& statement) {
   LaneNumber low{lanes_, {Number(int64_t{0})}};
   if (statement.range.size() == 2) low = lane_number(statement.range[0]);
   const LaneNumber high = lane_number(statement.range.back());
+  // Before the first of them: a range that is far too long would fill the memory until it is told.
+  if (passes_of(low, high) > static_cast<uint64_t>(kMaxSteps - steps_))
+    fail_too_many_steps(statement.place);
   const std::string name = name_of(statement.targets.at(0));
   const std::string outer = instance_;
   const Lanes all = lanes_;

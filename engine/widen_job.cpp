@@ -3,33 +3,37 @@
 #include <algorithm>
 
 #include "shardproof/engine/adopt.h"
+#include "shardproof/ops/wider_floats.h"
 
 namespace shardproof {
 namespace {
 
 constexpr double kTellsNothing = 1e-3;  // of a value's largest element
 
-DType wider(DType dtype) {
-  if (is_floating(dtype)) return DType::f64;
-  return dtype == DType::c64 ? DType::c128 : dtype;
-}
-
 }  // namespace
 
 bool needs_wider_floats(const Job& job, const Outcome& outcome) {
-  const auto narrow = [](const JobInput& input) {
-    return wider(input.spec.dtype()) != input.spec.dtype();
-  };
   const auto of_values = [](const Finding& finding) {
     return finding.verdict == Verdict::wrong_values || finding.verdict == Verdict::replicas_differ;
   };
   return std::all_of(outcome.findings.begin(), outcome.findings.end(), of_values) &&
-         outcome.widest > kTellsNothing && job.functions.empty() &&
-         std::any_of(job.inputs.begin(), job.inputs.end(), narrow);
+         outcome.widest > kTellsNothing && job.functions.empty();
+}
+
+Job on_simulated_ranks(const Job& job) {
+  Job simulated = job;
+  simulated.backend = "local";
+  simulated.cost = nullptr;
+  simulated.order = {};
+  simulated.keep.clear();
+  simulated.sees = false;
+  simulated.compared = Compared::lines;
+  simulated.timing = {};
+  return simulated;
 }
 
 Job with_wider_floats(const Job& job) {
-  Job wide = job;
+  Job wide = on_simulated_ranks(job);
   for (JobInput& input : wide.inputs) {
     const DType dtype = wider(input.spec.dtype());
     if (dtype == input.spec.dtype()) continue;
@@ -37,15 +41,19 @@ Job with_wider_floats(const Job& job) {
     input.spec = input.spec.with_dtype(dtype);
   }
   wide.dtype = wider(job.dtype);
-  wide.backend = "local";
-  wide.cost = nullptr;
-  wide.order = {};
-  wide.keep.clear();
-  wide.sees = false;
   wide.anchors = true;
-  wide.compared = Compared::lines;
-  wide.timing = {};
   return wide;
+}
+
+void leave_out_denied(const std::map<ValueId, Sides>& wide, const std::map<ValueId, Sides>& narrow,
+                      Outcome& outcome) {
+  for (const auto& [id, sides] : wide) {
+    const auto found = narrow.find(id);
+    if (found == narrow.end() || !denies(found->second, sides)) continue;
+    std::erase_if(outcome.findings, [&name = sides.name](const Finding& finding) {
+      return finding.verdict == Verdict::wrong_values && finding.name == name;
+    });
+  }
 }
 
 void tell_what_wider_floats_show(const Outcome& wide, Outcome& outcome) {

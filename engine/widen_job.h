@@ -5,6 +5,7 @@
 #pragma once
 
 #include "shardproof/engine/job.h"
+#include "shardproof/engine/sides.h"
 
 namespace shardproof {
 
@@ -12,8 +13,15 @@ namespace shardproof {
 // values was found wrong. Never of rank functions in C++, which choose their dtypes themselves.
 bool needs_wider_floats(const Job& job, const Outcome& outcome);
 
-// Inputs and defaults in f64 and c128, on simulated ranks, without times.
+// On simulated ranks, without times, with nothing kept.
+Job on_simulated_ranks(const Job& job);
+// The same, with inputs in f64 and c128; what lines make is widened when they are lowered
+// (widen_program.h).
 Job with_wider_floats(const Job& job);
+
+// Leaves out what narrow floats deny (sides.h); both by value of the truth.
+void leave_out_denied(const std::map<ValueId, Sides>& wide, const std::map<ValueId, Sides>& narrow,
+                      Outcome& outcome);
 
 // Wrong values of the wider run become findings, in place of those that the run itself found no
 // earlier.

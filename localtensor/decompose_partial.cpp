@@ -1,6 +1,7 @@
 // Parts that reduce to a value exactly. Sums walk through prefix sums on the value's own grid:
 // every prefix and every part is a multiple of the grid within the significand, so that no addition
-// rounds.
+// rounds. Where the significand has room for it, all parts of the value together are within it, so
+// that none rounds in whatever order they are added.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,13 +29,14 @@ int64_t draw_up_to(uint64_t bits, int64_t limit) {
 class Decomposer {
  public:
   Decomposer(DType dtype, const Reduction& reduction, int64_t count, PartialFill fill,
-             uint64_t seed, int64_t unit)
+             uint64_t seed, int64_t unit, int64_t shares)
       : dtype_(dtype),
         op_(reduction.op),
         n_(count),
         fill_(fill),
         seed_(seed),
         unit_(unit),
+        shares_(shares),
         step_(reduction.op == ReduceOp::avg ? unit * count : unit) {}
 
   // parts[i] has room for the element of part i.
@@ -86,6 +88,14 @@ class Decomposer {
     return std::min(largest, std::abs(total) + 2 * n_ + 6);
   }
 
+  // No part is longer than two of the longest prefix.
+  int64_t limit_in_room(int64_t total, int64_t largest) const {
+    constexpr int64_t kLeast = 4;  // where there is no room, parts differ all the same
+    const int64_t limit = limit_for(total, largest);
+    if (fill_ == PartialFill::adversarial) return limit;
+    return std::min(limit, std::max(kLeast, (2 * largest - std::abs(total)) / (2 * shares_)));
+  }
+
   void sum(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     if (!std::isfinite(x) || (x == 0 && std::signbit(x))) return own(x, parts);
     const int precision = precision_bits(dtype_);
@@ -107,7 +117,7 @@ class Decomposer {
                       2 * static_cast<double>(most) * scale <= max_finite(dtype_);
     if (!fits) return own(x, parts);
     const auto steps = static_cast<int64_t>(total);
-    walk(steps, limit_for(steps, most), index, [&](int64_t i, int64_t part) {
+    walk(steps, limit_in_room(steps, most), index, [&](int64_t i, int64_t part) {
       put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
     });
   }
@@ -213,8 +223,9 @@ class Decomposer {
   int64_t n_;
   PartialFill fill_;
   uint64_t seed_;
-  int64_t unit_;  // of the whole
-  int64_t step_;  // of the parts: an average's are n times as coarse, and sum up to n wholes
+  int64_t unit_;    // of the whole
+  int64_t shares_;  // of the room that its parts leave
+  int64_t step_;    // of the parts: an average's are n times as coarse, and sum up to n wholes
 };
 
 void fill_all(Tensor& tensor, double value) {
@@ -268,7 +279,7 @@ Tensor identity_like(const Tensor& whole, const Reduction& reduction) {
 }
 
 std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
-                              PartialFill fill, uint64_t seed, int64_t unit) {
+                              PartialFill fill, uint64_t seed, int64_t unit, int64_t shares) {
   const Tensor dense = whole.contiguous() ? whole : contiguous_copy(whole);
   if (count == 1) return {dense};
   if (fill == PartialFill::owner || reduction.op == ReduceOp::norm)
@@ -282,7 +293,7 @@ std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, i
   // Real and imaginary parts fold apart, except in a product.
   if (complex && reduction.op == ReduceOp::prod) return owned_by_first(dense, reduction, count);
   const int64_t values = whole.elements() * (complex ? 2 : 1);
-  const Decomposer decomposer(part_dtype, reduction, count, fill, seed, unit);
+  const Decomposer decomposer(part_dtype, reduction, count, fill, seed, unit, shares);
   std::vector<std::byte*> at;
   for (Tensor& part : parts) at.push_back(part.mutate());
   const std::byte* source = dense.data();

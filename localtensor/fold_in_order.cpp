@@ -1,5 +1,6 @@
 // Folding as a reduction schedule says, where the members are not simply added one after another.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -20,6 +21,38 @@ double as_wire(double scalar, DType dtype) {
   std::byte element[16] = {};
   store_f64(element, dtype, scalar);
   return load_f64(element, dtype);
+}
+
+// Of a sum in doubles that is to be rounded once more, to fewer than 52 bits: the last bit tells
+// that it is not exact (rounding to odd: Boldo and Melquiond, Emulation of FMA and correctly
+// rounded sums, 2008), so that both roundings together are one.
+double add_to_odd(double a, double b) {
+  const double sum = a + b;
+  if (!std::isfinite(sum)) return sum;
+  const double of_b = sum - a;
+  const double error = (a - (sum - of_b)) + (b - of_b);
+  if (error == 0 || (std::bit_cast<uint64_t>(sum) & 1) != 0) return sum;
+  return std::nextafter(sum, error > 0 ? HUGE_VAL : -HUGE_VAL);
+}
+
+// a * b + c with one rounding to a floating dtype of 16 bits or more.
+double multiply_and_add(DType dtype, double a, double b, double c) {
+  if (dtype == DType::f64) return std::fma(a, b, c);
+  if (dtype == DType::f32)
+    return std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c));
+  return add_to_odd(a * b, c);  // of 16 bits: the product is exact
+}
+
+// Parts of an element: one, or real and imaginary.
+struct Scalars {
+  DType dtype;
+  int64_t per_element;
+};
+
+Scalars scalars_of(DType dtype) {
+  if (dtype == DType::c64) return {DType::f32, 2};
+  if (dtype == DType::c128) return {DType::f64, 2};
+  return {dtype, 1};
 }
 
 // What NCCL's symmetric kernels hold a sum in (ncclSymkAccumType).
@@ -56,6 +89,25 @@ class Adder {
     convert(own, dtype_, halves, DType::f16, count);
     shardproof::fold(op_, {}, DType::f16, &wide, 1, 0, count, halves);
     narrow(halves, DType::f16, count, out);
+  }
+
+  // Brings it and adds it to a sum. What is scaled is multiplied and added in one instruction, but
+  // for 8-bit floats, whose products are narrowed in between: nvcc makes one of the two in all of
+  // NCCL's kernels but those for LL128 (seen in the code for sm_90 and sm_100 of NCCL 2.28
+  // and 2.32).
+  void bring_to(const std::byte* own, int64_t count, std::byte* sum) const {
+    const bool floats = !is_integral(dtype_) && !is_small8(dtype_);
+    if (op_.op != ReduceOp::premul_sum || !floats) {
+      std::byte brought[16 * kTile];
+      bring(own, count, brought);
+      return add(brought, count, sum);
+    }
+    const Scalars scalars = scalars_of(dtype_);
+    const int64_t size = size_of(scalars.dtype);
+    for (int64_t at = 0; at < count * scalars.per_element * size; at += size)
+      store_f64(sum + at, scalars.dtype,
+                multiply_and_add(scalars.dtype, load_f64(own + at, scalars.dtype), op_.scalar,
+                                 load_f64(sum + at, scalars.dtype)));
   }
 
   void add(const std::byte* own, int64_t count, std::byte* sum) const {
@@ -159,13 +211,7 @@ void fold_tile(const std::vector<FoldStep>& steps, const Adder& adder,
     const std::byte* own = inputs[step.member] + offset_bytes;
     switch (step.kind) {
       case FoldStep::Kind::push: adder.bring(own, count, stack.push()); break;
-      case FoldStep::Kind::own: {
-        std::byte* scaled = stack.push();
-        adder.bring(own, count, scaled);
-        stack.pop();
-        adder.add(scaled, count, stack.top());
-        break;
-      }
+      case FoldStep::Kind::own: adder.bring_to(own, count, stack.top()); break;
       case FoldStep::Kind::merge: {
         const std::byte* child = stack.pop();
         adder.add(child, count, stack.top());
@@ -232,18 +278,6 @@ class ExactSum {
   std::vector<double> parts_;
   double special_ = 0;
 };
-
-// Parts of an element: one, or real and imaginary.
-struct Scalars {
-  DType dtype;
-  int64_t per_element;
-};
-
-Scalars scalars_of(DType dtype) {
-  if (dtype == DType::c64) return {DType::f32, 2};
-  if (dtype == DType::c128) return {DType::f64, 2};
-  return {dtype, 1};
-}
 
 void fold_exactly(const Collective& call, const std::byte* const* inputs, int64_t first,
                   int64_t count, std::byte* out) {

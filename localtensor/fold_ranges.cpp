@@ -109,10 +109,18 @@ void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
     add_node(tree, below[child], per_node, steps);
     steps.push_back({FoldStep::Kind::merge, 0});
   };
+  if (per_node == 1) {
+    // Its own meets what comes from its first child.
+    const size_t first = below[0] >= 0 ? 0 : 1;
+    const bool leaf = below[first] < 0;
+    if (!leaf) add_node(tree, below[first], per_node, steps);
+    steps.push_back({leaf ? FoldStep::Kind::push : FoldStep::Kind::own, head});
+    if (first == 0) merge_child(1);
+    return;
+  }
   for (int64_t at = per_node - 1; at >= 0; --at) {
     steps.push_back({at == per_node - 1 ? FoldStep::Kind::push : FoldStep::Kind::own, head + at});
-    const bool one_member = per_node == 1;
-    if (at == (one_member ? 0 : 1)) merge_child(0);
+    if (at == 1) merge_child(0);
     if (at == 0) merge_child(1);
   }
 }

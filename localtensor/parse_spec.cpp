@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "shardproof/localtensor/detail/cut.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/spec.h"
 
@@ -106,6 +108,25 @@ std::vector<int> order_by(const Pairs& pairs, int axes) {
   return order;
 }
 
+// Sizes that stay of the base give way to the chunk rule where the axes that cut before no longer
+// leave what they add up to.
+void cut_anew(const Written& written, const Mesh& mesh, const Dims& shape,
+              const std::vector<int>& order, std::vector<Placement>& placements) {
+  for (int dim = 0; dim < shape.size(); ++dim) {
+    std::vector<int64_t> extents = {shape[dim]};
+    for (int axis : order) {
+      Placement& placement = placements[static_cast<size_t>(axis)];
+      if (!placement.is_shard(dim)) continue;
+      const std::vector<int64_t>& sizes = placement.shard().sizes;
+      if (!written.of(axis) && !sizes.empty()) {
+        const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+        if (extents != std::vector<int64_t>{total}) placement = S(dim);
+      }
+      extents = cut_extents(placement.shard(), extents, mesh.axis_size(axis));
+    }
+  }
+}
+
 }  // namespace
 
 Spec Spec::parse(std::string_view text, const Mesh& mesh, const Dims& shape, DType dtype,
@@ -134,7 +155,9 @@ Spec Spec::parse(std::string_view text, const Mesh& mesh, const Dims& shape, DTy
   Pairs pairs;
   add_written_pairs(written, mesh, placements, pairs);
   if (base) add_base_pairs(written, *base, pairs);
-  return Spec(mesh, std::move(placements), shape, dtype, order_by(pairs, mesh.axis_count()));
+  const std::vector<int> order = order_by(pairs, mesh.axis_count());
+  if (base) cut_anew(written, mesh, shape, order, placements);
+  return Spec(mesh, std::move(placements), shape, dtype, order);
 }
 
 std::string placements_text(const Spec& spec) {

@@ -60,6 +60,9 @@ int first_with(FoldOrder order) {
   }
 }
 
+// PAT's kernels of 2.31 add otherwise (they hold three times as many additions as those before).
+constexpr int kOtherPat = 31;
+
 int minor_of(int version) { return (version - 20000) / 100; }
 
 // "2.28" is 28; 0 for what deals as the newest does.
@@ -164,6 +167,10 @@ bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
   const auto dealers = [](int minor) { return (minor >= kWeighsLl) + (minor >= kNewest); };
   const int minor = minor_of(version);
   if (minor < first_with(schedule.order)) return false;
+  if (schedule.order == FoldOrder::pat && minor >= kOtherPat) return false;
+  // Which of its two trees a channel has depends on how many channels NCCL has found there.
+  if (schedule.order == FoldOrder::tree && schedule.nodes > 2 && schedule.channels > 1)
+    return false;
   const bool deals = schedule.order == FoldOrder::ring || schedule.order == FoldOrder::tree ||
                      schedule.order == FoldOrder::pat;
   return !deals || schedule.channels == 1 ||
@@ -174,7 +181,10 @@ std::string nccl_pins(const ReductionSchedule& schedule) {
   if (!is_of_nccl(schedule.order)) return "";
   constexpr std::array<std::string_view, 3> kNames = {"Simple", "LL", "LL128"};
   const std::string_view protocol = kNames[static_cast<size_t>(schedule.protocol)];
-  const std::string ctas = fmt::format("NCCL_MIN_CTAS={0} NCCL_MAX_CTAS={0}", schedule.channels);
+  std::string ctas = fmt::format("NCCL_MIN_CTAS={0} NCCL_MAX_CTAS={0}", schedule.channels);
+  // How many channels a call is worth depends on threads, of which a slow network has fewer.
+  if (schedule.channels > 1 && schedule.order != FoldOrder::pat)
+    ctas += " NCCL_NTHREADS=512 NCCL_LL128_NTHREADS=640";
   constexpr std::string_view kPlain = "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   switch (schedule.order) {
     // A call whose algorithm has no other name than one that it has not is refused.

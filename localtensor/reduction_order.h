@@ -10,6 +10,11 @@
 // smaller parts, and before 2.26 in others for the protocol LL. They assume rings and chains in
 // group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
+// What is scaled, `avg` of floats by 1/n among it, is multiplied where it is added, with one
+// rounding for both (the first member of all: a rounded product), as the code that nvcc makes of
+// NCCL does on sm_90 and newer; before, and for protocol LL128, bf16 and others are rounded in
+// between.
+//
 // What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
 // reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
 // reduce_scatter on floats up to f32. `nvls` is the one whose bits nobody promises: it stands for a

@@ -41,7 +41,8 @@ std::string nccl_pins(const ReductionSchedule& schedule);
 
 // What this order is with NCCL of another version (22809: 2.28.9).
 ReductionSchedule with_nccl(ReductionSchedule schedule, int version);
-// Whether NCCL of that version adds so, in that environment; of those before 2.23 it is not known.
+// Whether NCCL of that version adds so, in that environment. It is not known of those before 2.23,
+// of PAT since 2.31, nor of several channels with trees over more than two nodes.
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version);
 
 }  // namespace shardproof

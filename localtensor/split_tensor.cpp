@@ -55,14 +55,16 @@ std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill
                              uint64_t seed) {
   std::vector<Tensor> parts = {global.contiguous() ? global : contiguous_copy(global)};
   const std::vector<int> axes = spec.partial_axes();
-  int64_t unit = 1;
+  int64_t unit = 1, shares = 1;
+  for (const int axis : axes) shares *= spec.mesh().axis_size(axis);
+  if (axes.size() > 1) shares *= 2 * static_cast<int64_t>(axes.size());  // parts are cut again
   for (size_t k = axes.size(); k-- > 0;) {
     const int64_t n = spec.mesh().axis_size(axes[k]);
     const Reduction& reduction = spec.placement(axes[k]).partial().reduction;
     std::vector<Tensor> finer(parts.size() * static_cast<size_t>(n));
     for (size_t i = 0; i < parts.size(); ++i) {
       const uint64_t own_seed = seed * 0x9e3779b97f4a7c15u + k * 1000003u + i;
-      std::vector<Tensor> cut = decompose(parts[i], reduction, n, fill, own_seed, unit);
+      std::vector<Tensor> cut = decompose(parts[i], reduction, n, fill, own_seed, unit, shares);
       for (size_t j = 0; j < cut.size(); ++j) finer[j * parts.size() + i] = std::move(cut[j]);
     }
     parts = std::move(finer);

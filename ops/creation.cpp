@@ -13,7 +13,7 @@
 namespace shardproof {
 
 std::vector<Param> creation_params() {
-  return {{"shape", ParamKind::integers, false, {}},
+  return {{"shape", ParamKind::integers, false, {}, "like"},
           {"dtype", ParamKind::dtype, false, {}},
           {"like", ParamKind::optional_tensor, false, {}}};
 }
@@ -145,7 +145,7 @@ OpRecord fill_record(const Row& row) {
   op.family = "creation";
   op.summary = row.summary;
   op.params = creation_params();
-  if (row.given) op.params.insert(op.params.begin() + 1, {"value", ParamKind::number, true, {}});
+  if (row.given) op.params.insert(op.params.begin() + 1, {"value", ParamKind::scalar, true, {}});
   op.infer = [&row](const OpCall& call) {
     return infer_creation(row.name, call, default_dtype(row, call));
   };

@@ -58,8 +58,8 @@ class LossBuilder {
   }
   int weight_of_label() {
     int weight = build_.input(kLossWeight);
-    if (compute_dtype(dtype_) != dtype_)
-      weight = build_.op("cast", {{"dtype", compute_dtype(dtype_)}}, {weight});
+    if (const DType wide = compute_dtype(dtype_); build_.meta(weight).dtype != wide)
+      weight = build_.op("cast", {{"dtype", wide}}, {weight});
     int table = build_.op("unsqueeze", {{"dim", int64_t{1}}}, {weight});
     int taken = build_.op("embedding", {}, {safe_, table});
     Attrs drop{{"dim", std::vector<int64_t>{-1}}};

@@ -12,6 +12,7 @@
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/norm_item.h"
 #include "shardproof/ops/params.h"
+#include "shardproof/ops/wider_floats.h"
 
 namespace shardproof {
 namespace {
@@ -31,7 +32,7 @@ int64_t normalized_dims(const OpCall& call) {
 // Without one, the step of the dtype that it is computed in at 1.
 double eps_of(const OpCall& call) {
   if (call.attrs->has("eps")) return call.attrs->number("eps");
-  return 2 * unit_roundoff(compute_dtype(input_meta(call, 0).dtype));
+  return default_eps(input_meta(call, 0).dtype);
 }
 
 // The input as rows: `row` elements are normalized together.
@@ -125,8 +126,13 @@ std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& i
   int eps = build.number(eps_of(call));
   int scale = build.op("rsqrt", {}, {build.op("add", {}, {square, eps})});
   int y = build.op("mul", {}, {x, scale});
-  if (present(call, kWeight)) y = build.op("mul", {}, {y, build.input(kWeight)});
-  if (present(call, kBias)) y = build.op("add", {}, {y, build.input(kBias)});
+  // The kernel, too, reads weight and bias in the dtype that it computes in.
+  const auto read = [&](int i) {
+    const int value = build.input(i);
+    return build.meta(value).dtype == wide ? value : build.op("cast", {{"dtype", wide}}, {value});
+  };
+  if (present(call, kWeight)) y = build.op("mul", {}, {y, read(kWeight)});
+  if (present(call, kBias)) y = build.op("add", {}, {y, read(kBias)});
   if (wide != dtype) y = build.op("cast", {{"dtype", dtype}}, {y});
   return {y};
 }

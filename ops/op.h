@@ -32,7 +32,8 @@ enum class ParamKind {
   optional_tensor,
   tensors,
   integer,
-  number,
+  number,  // a bool is 0 or 1
+  scalar,  // a number, or a bool that stays one
   boolean,
   integers,
   dtype,

@@ -37,6 +37,10 @@ bool is_library(const Expr& expr) {
 std::string without_dot(const Expr& before, std::string_view word) {
   if (is_library(before))
     return fmt::format("an op stands alone, without {}.", before.name.texts.front());
+  if (word == "shape" || word == "size")
+    return fmt::format("there are no attributes: dim({}, 0) is a size", to_string(before));
+  if (word == "dtype" || word == "ndim" || word == "device" || word == "data" || word == "grad")
+    return "there are no attributes";
   return fmt::format("there are no methods: write {}({})", word, to_string(before));
 }
 

@@ -24,9 +24,18 @@ class GlobalPrinter {
 
   const GlobalProgram& program_;
   std::vector<std::string> names_;
+  // Of values that are computed on local shards and used once: they stand where they are used, so
+  // that the `as` behind them is about them too.
+  std::map<ValueId, const GlobalInstr*> inside_;
 };
 
 GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
+  std::map<ValueId, int> uses;
+  for (const GlobalInstr& instr : program.instrs)
+    for (const ValueId id : instr.inputs) ++uses[id];
+  for (const GlobalInstr& instr : program.instrs)
+    if (instr.local && instr.outputs.size() == 1 && uses[instr.outputs[0]] == 1)
+      inside_.emplace(instr.outputs[0], &instr);
   std::set<std::string> taken;
   for (const GlobalValue& value : program.values) taken.insert(value.name);
   std::set<std::string> used;
@@ -34,7 +43,7 @@ GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
   for (const GlobalValue& value : program.values) {
     std::string name = value.name;
     // A number stands where it is used and needs no name.
-    if (value.weak) {
+    if (value.weak || inside_.contains(static_cast<ValueId>(names_.size()))) {
       names_.emplace_back();
       continue;
     }
@@ -51,9 +60,10 @@ GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
 }
 
 std::string GlobalPrinter::value(ValueId id) const {
-  if (id == kNoValue) return "none";
+  if (id == kNoValue) return "None";
   SP_CHECK(id >= 0 && static_cast<size_t>(id) < names_.size(), "value {} of {}", id, names_.size());
   const GlobalValue& value = program_.values[static_cast<size_t>(id)];
+  if (const auto found = inside_.find(id); found != inside_.end()) return op_call(*found->second);
   return value.weak ? to_string(value.number) : names_[static_cast<size_t>(id)];
 }
 
@@ -70,11 +80,14 @@ std::string GlobalPrinter::op_call(const GlobalInstr& instr) const {
   for (const ValueId id : inputs) arguments += (arguments.empty() ? "" : ", ") + value(id);
   const std::string attrs = to_string(instr.attrs);
   if (!attrs.empty()) arguments += (arguments.empty() ? "" : ", ") + attrs;
-  return fmt::format("{}({}){}", instr.op, arguments, instr.local ? "  # on local shards" : "");
+  return fmt::format("{}({})", instr.op, arguments);
 }
 
 std::string GlobalPrinter::line(const GlobalInstr& instr) const {
-  if (instr.kind == GlobalKind::op) return targets(instr) + op_call(instr);
+  if (instr.kind == GlobalKind::op) {
+    if (!instr.outputs.empty() && inside_.contains(instr.outputs[0])) return "";
+    return targets(instr) + op_call(instr) + (instr.local ? "  # on local shards" : "");
+  }
   SP_CHECK(instr.inputs.size() == 1, "{} inputs of a redistribution", instr.inputs.size());
   const std::string input = value(instr.inputs.front());
   const std::string placements = to_string(instr.placements);
@@ -88,6 +101,7 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
 
 }  // namespace
 
+// What stands inside another line has an empty one.
 std::vector<std::string> to_lines(const GlobalProgram& program) {
   const GlobalPrinter printer(program);
   std::vector<std::string> lines;

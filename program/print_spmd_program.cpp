@@ -66,7 +66,7 @@ class InstrPrinter {
 
  private:
   const SpmdValue& value(ValueId id) const;
-  std::string name(ValueId id) const { return id == kNoValue ? "none" : value(id).name; }
+  std::string name(ValueId id) const { return id == kNoValue ? "None" : value(id).name; }
   std::string received(ValueId id) const;
 
   const SpmdProgram& program_;
@@ -112,6 +112,14 @@ Line InstrPrinter::operator()(const NumberValue& number) const {
                        : integers ? Number(number.integers[0])
                                   : Number(number.values[0]);
   return {fmt::format("{} = {}", name(number.output), to_string(first)), {}};
+}
+
+// "tp", "[dp, tp]": several axes make a list.
+std::string group_text(std::string name) {
+  if (name.find('+') == std::string::npos) return name;
+  for (size_t at = 0; (at = name.find('+', at)) != std::string::npos; at += 2)
+    name.replace(at, 1, ", ");
+  return "[" + name + "]";
 }
 
 // The author's word where every rank of the call names its neighbour.
@@ -189,7 +197,7 @@ std::string InstrPrinter::item(const CallItem& item) const {
   for (std::string& own : own_arguments(item)) arguments.push_back(std::move(own));
   if (has_root(call.kind)) arguments.push_back(fmt::format("root={}", call.root));
   const std::string& group = call.group.name();
-  if (!group.empty() && group != "world") arguments.push_back("group=" + group);
+  if (!group.empty() && group != "world") arguments.push_back("group=" + group_text(group));
   const bool target = item.output != kNoValue && !item.in_place;
   return fmt::format("{}{}{}({})", target ? name(item.output) + " = " : "",
                      shardproof::name(call.kind), item.in_place ? "_" : "", joined(arguments));
@@ -228,6 +236,8 @@ Line InstrPrinter::operator()(const Reshuffle& reshuffle) const {
 }
 
 Line InstrPrinter::operator()(const Merge& merge) const {
+  if (merge.parts.size() == 1)
+    return {fmt::format("{} = {}", name(merge.output), name(merge.parts[0].second)), {}};
   std::vector<std::string> parts, places;
   for (const auto& [lanes, id] : merge.parts) {
     parts.push_back(name(id));

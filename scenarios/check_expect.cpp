@@ -48,9 +48,12 @@ Misses missed_place(const Expect& expect, const Finding& finding) {
   return out;
 }
 
-void check_findings(const Expect& expect, const std::vector<Finding>& findings, Misses& out) {
+void check_findings(const Expect& expect, const Outcome& outcome, Misses& out) {
+  const std::vector<Finding>& findings = outcome.findings;
   const std::string wanted(name(expect.verdict));
-  const std::string got = verdicts_text(findings);
+  std::string got = verdicts_text(findings);
+  // What the machine has lost says nothing of the program.
+  if (outcome.world.broken) got += ", for a process was lost";
   if (wanted != got) {
     out.push_back({"verdict", wanted, got});
     return;
@@ -224,27 +227,29 @@ std::vector<int64_t> integers_of(const Tensor& value) {
 
 template <typename Element>
 void check_each(const ExpectValues& wanted, const Tensor& value, const std::vector<Element>& got,
-                Misses& out) {
+                const std::string& holder, Misses& out) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (is_as_wanted(wanted, i, got[i], value.dtype)) continue;
     const Dims index = unravel(static_cast<int64_t>(i), value.shape);
-    out.push_back({fmt::format("{}{}", wanted.name, index_text(index)),
+    out.push_back({fmt::format("{}{}{}", wanted.name, index_text(index), holder),
                    wanted.each ? to_string(*wanted.each) : to_string(wanted_element(wanted, i)),
                    number_text(got[i])});
     return;  // the first one tells
   }
 }
 
-void check_elements(const ExpectValues& wanted, const Tensor& value, Misses& out) {
-  const std::string what = fmt::format("values of {}", wanted.name);
+// `holder`: " on rank 1", where ranks hold something else each.
+void check_elements(const ExpectValues& wanted, const Tensor& value, const std::string& holder,
+                    Misses& out) {
+  const std::string what = fmt::format("values of {}{}", wanted.name, holder);
   if (!wanted.each && !wanted.all && !(wanted.shape == value.shape)) {
     out.push_back({what, "shape " + to_string(wanted.shape), "shape " + to_string(value.shape)});
     return;
   }
   if (is_integral(value.dtype))
-    check_each(wanted, value, integers_of(value), out);
+    check_each(wanted, value, integers_of(value), holder, out);
   else
-    check_each(wanted, value, values_of(value), out);
+    check_each(wanted, value, values_of(value), holder, out);
 }
 
 void check_values(const Expect& expect, const Outcome& outcome, Misses& out) {
@@ -252,7 +257,12 @@ void check_values(const Expect& expect, const Outcome& outcome, Misses& out) {
     const ValueInfo* value = find_value(outcome, wanted.name, "values", out);
     if (value == nullptr) continue;
     if (value->value) {
-      check_elements(wanted, *value->value, out);
+      check_elements(wanted, *value->value, "", out);
+    } else if (!value->copies.empty()) {
+      const size_t before = out.size();
+      for (const SeenPart& copy : value->copies)
+        if (out.size() == before)  // the first rank tells
+          check_elements(wanted, copy.tensor, fmt::format(" on rank {}", copy.lanes[0]), out);
     } else {
       out.push_back({fmt::format("values of {}", wanted.name), "to be known",
                      "not known: no truth or placement says how the ranks make it up"});
@@ -278,7 +288,7 @@ std::vector<std::string> Expect::kept_names() const {
 
 std::vector<Missed> missed(const Expect& expect, const Outcome& outcome, const Job& job) {
   Misses out;
-  check_findings(expect, outcome.findings, out);
+  check_findings(expect, outcome, out);
   check_collectives(expect, outcome, job.world, out);
   for (const ExpectBytes& wanted : expect.bytes) {
     const PerRank bytes = sum_over_calls(outcome, job.world, [&](const CallCount& call) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <set>
 
@@ -36,7 +37,35 @@ std::string first_key(const std::string& key) {
   return unescaped(key.substr(begin, begin == 0 ? std::string::npos : key.find('/', 1) - begin));
 }
 
-void check_key(const std::string& key, const JsonReader& value, const JsonTree* let) {
+bool is_word_of(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+  return false;
+}
+
+// In its texts; names of lets are pasted into keys too.
+bool reads(const JsonTree& tree, const std::string& name, bool in_keys) {
+  if (tree.kind == JsonKind::text) return is_word_of(tree.text, name);
+  const auto names_it = [&](const std::string& key) { return is_word_of(key, name); };
+  return (in_keys && std::any_of(tree.keys.begin(), tree.keys.end(), names_it)) ||
+         std::any_of(tree.items.begin(), tree.items.end(),
+                     [&](const JsonTree& item) { return reads(item, name, in_keys); });
+}
+
+// Whether anything but the sweep's own keys names it.
+bool reads_let(const JsonTree& root, const std::string& name) {
+  for (size_t i = 0; i < root.keys.size(); ++i)
+    if (root.keys[i] != "about" && reads(root.items[i], name, root.keys[i] != "sweep")) return true;
+  return false;
+}
+
+// `labels`: whether a name that nothing reads may stand there, to tell one case from another.
+void check_key(const std::string& key, const JsonReader& value, const JsonTree& root, bool labels) {
+  const JsonTree* let = root.find("let");
   if (is_sweep_key(key) || (let != nullptr && let->find(key) != nullptr)) return;
   const std::string first = first_key(key);
   if (first == "version" || first == "sweep")
@@ -50,7 +79,7 @@ void check_key(const std::string& key, const JsonReader& value, const JsonTree* 
   if (let != nullptr)
     for (const std::string& known : let->keys) nearest.offer(known);
   // A name that only the sweep gives is a `let` as well; one that is nearly another key is a slip.
-  if (!is_name(key) || !nearest.best().empty())
+  if (!is_name(key) || !nearest.best().empty() || (!labels && !reads_let(root, key)))
     value.refuse("a sweep sets mesh, dtype, topology, a let or a JSON pointer" + nearest.hint());
 }
 
@@ -66,12 +95,12 @@ std::string case_name(const SweepCase& one) {
   return name;
 }
 
-std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* let,
+std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree& root,
                                       int64_t max_cases) {
   std::vector<std::pair<std::string, std::vector<JsonReader>>> factors;
   int64_t count = 1;
   for (const auto& [key, values] : sweep.members()) {
-    check_key(key, values, let);
+    check_key(key, values, root, false);
     factors.emplace_back(key, values.items());
     if (factors.back().second.empty()) values.refuse("a list with at least one value was expected");
     const auto size = static_cast<int64_t>(factors.back().second.size());
@@ -94,7 +123,7 @@ std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree* l
   return cases;
 }
 
-std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree* let,
+std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree& root,
                                    int64_t max_cases) {
   std::vector<SweepCase> cases;
   const std::vector<JsonReader> items = sweep.items();
@@ -105,7 +134,7 @@ std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree* let,
     SweepCase one;
     one.path = item.path();
     for (const auto& [key, value] : item.members()) {
-      if (key != "expect") check_key(key, value, let);
+      if (key != "expect") check_key(key, value, root, true);
       one.settings.emplace_back(key == "expect" ? "/expect" : key, value.tree());
     }
     cases.push_back(std::move(one));
@@ -157,12 +186,11 @@ void make_unique(std::vector<SweepCase>& cases) {
 std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
   if (!root.has("sweep")) return {SweepCase{}};
   const JsonReader sweep = root.at("sweep");
-  const JsonTree* let = root.tree().find("let");
   std::vector<SweepCase> cases;
   if (sweep.kind() == JsonKind::object) {
-    cases = expand_product(sweep, let, max_cases);
+    cases = expand_product(sweep, root.tree(), max_cases);
   } else if (sweep.kind() == JsonKind::list) {
-    cases = expand_list(sweep, let, max_cases);
+    cases = expand_list(sweep, root.tree(), max_cases);
   } else {
     sweep.expected("an object of lists or a list of cases");
   }

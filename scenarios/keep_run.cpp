@@ -1,8 +1,37 @@
 #include "shardproof/scenarios/detail/keep_run.h"
 
 #include "shardproof/backends/library_choice.h"
+#include "shardproof/localtensor/rng.h"
 
 namespace shardproof {
+
+namespace {
+
+constexpr std::string_view kContents = " contents ";
+
+std::string tensor_text(const JobInput& input) {
+  std::string text = input.name + " " + to_string(input.spec);
+  if (input.data.buffer == nullptr) return text;
+  const int64_t bytes = input.data.elements() * size_of(input.data.dtype);
+  const std::string_view contents(reinterpret_cast<const char*>(input.data.data()),
+                                  static_cast<size_t>(bytes));
+  return text + fmt::format("{}{:016x}", kContents, hash_text(contents));
+}
+
+// Records of older versions say nothing of contents.
+std::optional<std::string> other_tensors(const std::vector<std::string>& a,
+                                         const std::vector<std::string>& b) {
+  if (a.size() != b.size()) return "tensors";
+  for (size_t i = 0; i < a.size(); ++i) {
+    const size_t end = a[i].rfind(kContents), other_end = b[i].rfind(kContents);
+    if (a[i].substr(0, end) != b[i].substr(0, other_end)) return "tensors";
+    const bool known = end != std::string::npos && other_end != std::string::npos;
+    if (known && a[i] != b[i]) return "contents of " + a[i].substr(0, a[i].find(' '));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 RecordedRun keep_run(const Job& job, PhaseResult& phase) {
   Outcome& outcome = phase.outcome;
@@ -14,8 +43,7 @@ RecordedRun keep_run(const Job& job, PhaseResult& phase) {
   run.findings = outcome.findings;
   for (const JobListing& listing : phase.listings)
     run.source.push_back({listing.lanes, listing.listing.lines});
-  for (const JobInput& input : job.inputs)
-    run.tensors.push_back(input.name + " " + to_string(input.spec));
+  for (const JobInput& input : job.inputs) run.tensors.push_back(tensor_text(input));
   run.program = std::move(outcome.program);
   run.values = std::move(outcome.seen);
   run.flight = outcome.world.records;
@@ -49,7 +77,7 @@ std::optional<std::string> RecordedRun::differs_from(const RecordedRun& other) c
   if (seed != other.seed) return fmt::format("values: seed {} and {}", seed, other.seed);
   if (is_empty() || other.is_empty()) return std::nullopt;
   if (ranks != other.ranks) return fmt::format("{} and {} ranks", ranks, other.ranks);
-  if (tensors != other.tensors) return "tensors";
+  if (const auto what = other_tensors(tensors, other.tensors)) return what;
   if (source != other.source) return "lines of the program";
   if (program != other.program && !program.empty() && !other.program.empty())
     return "programs of the ranks";

@@ -110,7 +110,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     key_ = std::move(key);
     return true;
   }
-  bool parse_error(size_t byte, const std::string&, const nlohmann::json::exception& e) override {
+  bool parse_error(size_t byte, const std::string& token,
+                   const nlohmann::json::exception& e) override {
     // nlohmann names itself, the place and then the matter; only the last is for the user.
     std::string what = e.what();
     if (what.find("number overflow") != std::string::npos)
@@ -121,11 +122,20 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (dash != std::string::npos) what = what.substr(dash + 3);
     for (char& c : what)
       if (c == '\n') c = ' ';
+    byte = std::max(byte, length_of(what, token)) - length_of(what, token) + 1;
     if (what.size() > 240) what = what.substr(0, 240) + "...";
     refuse(text_, byte == 0 ? 0 : byte - 1, "JSON syntax: " + what);
   }
 
  private:
+  // Of the token that should not stand there: it is told where it begins. The lexer keeps the
+  // texts of strings and numbers alone.
+  static size_t length_of(const std::string& what, const std::string& token) {
+    if (what.starts_with("unexpected string") || what.starts_with("unexpected number"))
+      return token.size();
+    if (what.starts_with("unexpected false")) return 5;
+    return what.starts_with("unexpected true") || what.starts_with("unexpected null") ? 4 : 1;
+  }
   // Where the token of this length began that the lexer has just read.
   size_t before(size_t length) const {
     const auto end = static_cast<size_t>(cursor_ - text_.data());

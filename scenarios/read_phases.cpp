@@ -7,6 +7,7 @@
 #include "shardproof/scenarios/detail/visit_listing.h"
 #include "shardproof/scenarios/topology.h"
 #include "shardproof/sim/fault.h"
+#include "shardproof/sim/mismatch.h"
 
 namespace shardproof {
 namespace {
@@ -152,7 +153,8 @@ std::vector<JobListing> read_ranks(const JsonReader& reader, const Setting& sett
   }
   const Lanes missing = Lanes::range(0, setting.world).minus(covered);
   if (!missing.empty())
-    reader.refuse(fmt::format("ranks {} have no listing; [] does nothing", to_string(missing)));
+    reader.refuse(fmt::format("{} {} no listing; [] does nothing", ranks_text(missing),
+                              missing.size() == 1 ? "has" : "have"));
   return out;
 }
 
@@ -173,7 +175,8 @@ DType read_default_dtype(const Section& section) {
   return reader->inside([&] { return dtype_named(reader->text()); });
 }
 
-void read_programs(const Section& section, const Setting& setting, Job& job) {
+void read_programs(const Section& section, const Setting& setting, Phase& phase) {
+  Job& job = phase.job;
   const auto program = section.find("program"), ranks = section.find("ranks");
   const auto truth = section.find("truth"), outputs = section.find("outputs");
   if (program && ranks) ranks->refuse("a scenario has one of \"program\" and \"ranks\"");
@@ -183,10 +186,14 @@ void read_programs(const Section& section, const Setting& setting, Job& job) {
     for (const auto& extra : {truth, outputs})
       if (extra) extra->refuse("belongs to \"ranks\": a global program is its own truth");
     job.program = read_listing(*program, setting);
+    phase.program_path = program->path();
     return;
   }
   job.ranks = read_ranks(*ranks, setting);
-  if (truth) job.truth = read_listing(*truth, setting);
+  if (truth) {
+    job.truth = read_listing(*truth, setting);
+    phase.truth_path = truth->path();
+  }
   if (truth && !outputs)
     truth->refuse("needs \"outputs\": how the ranks' values make up the truth's");
   if (outputs) job.outputs = read_outputs(*outputs, setting);
@@ -232,7 +239,7 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
   }
-  read_programs(section, setting, job);
+  read_programs(section, setting, phase);
   check_names(section, setting, job);
   read_machine(section, options, job);
   setting.timed = job.cost != nullptr;
@@ -251,6 +258,13 @@ void paste_all(JsonTree& root, const LetTable& lets) {
 }
 
 }  // namespace
+
+Error placed_in(const Phase& phase, const Error& error) {
+  Where where = error.where();
+  if (where.path == "/program") where.path = phase.program_path;
+  if (where.path == "/truth") where.path = phase.truth_path;
+  return {error.kind(), error.message(), where};
+}
 
 std::vector<Phase> read_phases(const JsonTree& tree, const LoadOptions& options) {
   JsonTree root = tree;

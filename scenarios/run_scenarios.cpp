@@ -71,10 +71,14 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   Job job = job_of(phase, backend, options);
   if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   PhaseResult result;
-  result.outcome = check(job, registries);
+  try {
+    result.outcome = check(job, registries);
+  } catch (const Error& error) {
+    throw placed_in(phase, error);
+  }
   result.missed = missed(phase.expect, result.outcome, job);
   if (job.program)
-    result.listings.push_back({Lanes::range(0, job.world), *job.program, "/program"});
+    result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
   for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
   if (options.sees) into.runs.push_back(keep_run(job, result));
   // The rest is large and nobody reads it.
@@ -369,11 +373,15 @@ std::optional<Error> refusal_of(const Scenario& scenario, const Registries& regi
   std::optional<Error> first;
   for (const Case& one : scenario.cases) {
     if (one.refused || expected_verdict(one) == Verdict::bad_input) return std::nullopt;
+    const Phase* current = nullptr;
     try {
-      for (const Phase& phase : one.phases) lower_job(phase.job, registries);
+      for (const Phase& phase : one.phases) {
+        current = &phase;
+        lower_job(phase.job, registries);
+      }
       return std::nullopt;
     } catch (const Error& error) {
-      if (!first) first = error.inside({scenario.file, "", 0, 0});
+      if (!first) first = placed_in(*current, error).inside({scenario.file, "", 0, 0});
     }
   }
   return first;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/job.h"
+#include "shardproof/localtensor/error.h"
 #include "shardproof/scenarios/expect.h"
 #include "shardproof/scenarios/fill.h"
 
@@ -17,6 +18,8 @@ struct Phase {
   Job job;                  // inputs without data
   std::vector<Fill> fills;  // one an input
   Expect expect;
+  // Where the file has the listings that a job knows as "/program" and "/truth".
+  std::string program_path = "/program", truth_path = "/truth";
 };
 
 struct Case {
@@ -37,5 +40,7 @@ struct Scenario {
 
 // The job with its data drawn from `seed`.
 Job filled(const Phase& phase, uint64_t seed);
+// What was thrown about the phase's job, with its place in the file.
+Error placed_in(const Phase& phase, const Error& error);
 
 }  // namespace shardproof

@@ -103,6 +103,11 @@ int64_t all_wrong(const std::vector<BenchRow>& rows) {
   return wrong;
 }
 
+// As nccl-tests counts: what goes to one rank where each rank gets its own.
+int64_t shown_count(const Collective& c) {
+  return c.kind == CollectiveKind::all_to_all ? c.count / c.group.size() : c.count;
+}
+
 Json side_json(const Collective& c, const BenchSide& side) {
   Json out;
   out["time"] = side.seconds * 1e6;
@@ -118,7 +123,7 @@ Json row_json(const BenchRow& row) {
   const Collective& c = row.collective;
   Json out;
   out["size"] = size_in_bytes(c);
-  out["count"] = c.count;
+  out["count"] = shown_count(c);
   out["type"] = name(c.dtype);
   out["redop"] = reduction_text(c);
   out["root"] = fmt::format("{}", root_number(c));
@@ -177,8 +182,8 @@ std::string bench_head_text(const BenchHead& head) {
 
 std::string bench_row_text(const BenchHead& head, const BenchRow& row) {
   const Collective& c = row.collective;
-  std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", size_in_bytes(c), c.count,
-                                 name(c.dtype), reduction_text(c), root_number(c));
+  std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", size_in_bytes(c),
+                                 shown_count(c), name(c.dtype), reduction_text(c), root_number(c));
   text += side_text(c, row.apart) + side_text(c, row.in_place);
   if (row.predicted_seconds) {
     const double predicted = *row.predicted_seconds;

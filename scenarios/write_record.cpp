@@ -233,7 +233,13 @@ RecordFolder::RecordFolder(std::string path, std::string tool_version)
     : path_(std::move(path)), tool_version_(std::move(tool_version)) {
   made_ = make_folder(path_);
   // Known before anything runs: whether it can be written to.
-  claim_folder(path_);
+  try {
+    claim_folder(path_);
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (made_) fs::remove(path_, ignored);
+    throw;
+  }
 }
 
 RecordFolder::~RecordFolder() {

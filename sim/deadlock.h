@@ -1,10 +1,12 @@
 // Deadlock: why nothing moves any more, as findings. A pure function of who is blocked and by whom.
 //
 // Two causes are told apart. Ranks that wait for each other in a circle: one `deadlock` finding;
-// its ranks are those in circles, its line is the earliest of their calls. Ranks that wait for one
-// which will never come: one `missing rank` finding; its ranks are the missing ones, its line is
-// the earliest call that waits directly for them. Ranks that only wait for such ranks in turn are
-// told in its details.
+// its ranks are those in circles, its line is the earliest of their calls. A circle is made of
+// calls that others issued but cannot start, or of ranks that each have no call left that the other
+// waits for; where it takes both, the calls that were left out are the cause. Ranks that wait for
+// one which will never come: one `missing rank` finding; its ranks are the missing ones, its line
+// is the earliest call that waits directly for them. Ranks that only wait for such ranks in turn
+// are told in its details.
 #pragma once
 
 #include <map>

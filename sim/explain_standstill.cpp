@@ -232,26 +232,72 @@ std::string circle_fix(const Standstill& s, const std::vector<size_t>& calls) {
   return "let a rank of the cycle signal before the call that it waits at";
 }
 
-std::optional<Finding> find_circles(const Standstill& s) {
-  std::vector<std::vector<size_t>> circles = Components(s).circles;
-  if (circles.empty()) return std::nullopt;
-  std::sort(circles.begin(), circles.end(),
-            [&](const auto& a, const auto& b) { return ranks_of(s, a)[0] < ranks_of(s, b)[0]; });
+std::string lacking_fix(const Awaiting& awaiting) {
+  if (awaiting.what.empty()) return "let every member of a group make every call on it";
+  return awaiting.what == kToSignal ? "signal a slot as often as it is waited for"
+                                    : "let every send have its receive, and every receive its send";
+}
+
+// Its listing is through, and yet something of it waits.
+bool is_stuck(const Standstill& s, int32_t rank, const Lanes& blocked) {
+  return s.gone.at(rank) == kEnded && blocked.contains(rank);
+}
+
+// The same calls, each held by those of the ranks that it misses, where all of these wait
+// themselves.
+Standstill lacking_of(const Standstill& s) {
+  Standstill lacking = s;
+  const Lanes blocked = all_blocked(s);
+  std::map<int32_t, std::vector<int32_t>> calls_of;
+  for (size_t call = 0; call < s.blocked.size(); ++call)
+    for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
+      calls_of[s.blocked[call].ranks[i]].push_back(static_cast<int32_t>(call));
+  for (Awaiting& awaiting : lacking.awaiting) {
+    awaiting.holders.clear();
+    if (!std::all_of(awaiting.missing.begin(), awaiting.missing.end(),
+                     [&](int32_t rank) { return is_stuck(s, rank, blocked); }))
+      continue;
+    for (int32_t rank : awaiting.missing)
+      awaiting.holders.insert(awaiting.holders.end(), calls_of[rank].begin(), calls_of[rank].end());
+  }
+  return lacking;
+}
+
+struct Circle {
+  const Standstill* graph;  // whose holders make it
   std::vector<size_t> calls;
-  for (const auto& circle : circles) calls.insert(calls.end(), circle.begin(), circle.end());
+};
+
+// `lacking`: ranks that wait for each other though none of them has the call left that would help.
+std::optional<Finding> find_circles(const Standstill& s, const Standstill& lacking) {
+  std::vector<Circle> circles;
+  for (const Standstill* graph : {&s, &lacking})
+    for (std::vector<size_t>& calls : Components(*graph).circles)
+      circles.push_back({graph, std::move(calls)});
+  if (circles.empty()) return std::nullopt;
+  std::stable_sort(circles.begin(), circles.end(), [&](const Circle& a, const Circle& b) {
+    return ranks_of(s, a.calls)[0] < ranks_of(s, b.calls)[0];
+  });
+  std::vector<size_t> calls, without;
+  for (const Circle& circle : circles) {
+    calls.insert(calls.end(), circle.calls.begin(), circle.calls.end());
+    if (circle.graph == &lacking)
+      without.insert(without.end(), circle.calls.begin(), circle.calls.end());
+  }
   Finding finding = finding_at(s, Verdict::deadlock, earliest(s, calls));
   finding.ranks = ranks_of(s, calls);
   const Lanes stuck = all_blocked(s);
   finding.headline = fmt::format("deadlock: {} of {} ranks can never go on", stuck.size(), s.world);
   finding.details = rows_of(s, calls);
   for (size_t i = 0; i < std::min(circles.size(), kShownCycles); ++i)
-    finding.details.push_back(circle_text(s, shortest_circle(s, circles[i])));
+    finding.details.push_back(circle_text(s, shortest_circle(*circles[i].graph, circles[i].calls)));
   if (circles.size() > kShownCycles)
     finding.details.push_back(fmt::format("and {} more cycles", circles.size() - kShownCycles));
   if (const Lanes others = stuck.minus(finding.ranks); !others.empty())
     finding.details.push_back(fmt::format("{} {} outside the cycles and cannot go on either",
                                           ranks_text(others), others.size() == 1 ? "is" : "are"));
-  finding.fix = circle_fix(s, calls);
+  finding.fix =
+      without.empty() ? circle_fix(s, calls) : lacking_fix(*awaiting_of(s, earliest(s, without)));
   return finding;
 }
 
@@ -283,10 +329,7 @@ std::string missing_fix(const Standstill& s, const Finding& finding, const Await
   bool ended = false;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
     ended = ended || s.gone.at(finding.ranks[i]) == kEnded;
-  if (!ended) return "";
-  if (awaiting.what.empty()) return "let every member of a group make every call on it";
-  return awaiting.what == kToSignal ? "signal a slot as often as it is waited for"
-                                    : "let every send have its receive, and every receive its send";
+  return ended ? lacking_fix(awaiting) : "";
 }
 
 // These calls and all that come to wait for one of them, from call to call. Others may stand for
@@ -310,12 +353,44 @@ std::vector<size_t> in_turn(const Standstill& s, std::vector<size_t> calls) {
   return calls;
 }
 
-std::optional<Finding> find_missing(const Standstill& s) {
+// Whether a circle of `lacking` tells of each call: it is on one, or comes to wait for one that is.
+std::vector<bool> told_by_circles(const Standstill& s, const Standstill& lacking) {
+  std::vector<bool> told(s.blocked.size(), false);
+  std::vector<size_t> calls;
+  for (const std::vector<size_t>& circle : Components(lacking).circles)
+    calls.insert(calls.end(), circle.begin(), circle.end());
+  if (calls.empty()) return told;
+  Standstill both = lacking;
+  for (size_t i = 0; i < s.awaiting.size(); ++i)
+    both.awaiting[i].holders.insert(both.awaiting[i].holders.end(), s.awaiting[i].holders.begin(),
+                                    s.awaiting[i].holders.end());
+  for (size_t call : in_turn(both, std::move(calls))) {
+    const Awaiting* awaiting = awaiting_of(lacking, lacking.blocked[call]);
+    told[call] = awaiting != nullptr && !awaiting->holders.empty();
+  }
+  return told;
+}
+
+// What a missing rank does instead.
+std::string absence_text(const Standstill& s, int32_t rank, bool several, const Lanes& blocked) {
+  const std::string& reason = s.gone.at(rank);
+  if (!is_stuck(s, rank, blocked)) return several ? plural(reason) : reason;
+  std::vector<size_t> calls;
+  for (size_t i = 0; i < s.blocked.size(); ++i)
+    if (s.blocked[i].ranks.contains(rank)) calls.push_back(i);
+  const Blocked& call = earliest(s, calls);
+  const std::string place = call.line == 0 ? "" : fmt::format("line {}, ", call.line);
+  return fmt::format("{} no such call and {} at {}{}", several ? "make" : "makes",
+                     several ? "wait" : "waits", place, call.text);
+}
+
+std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacking) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
+  const std::vector<bool> told = told_by_circles(s, lacking);
   for (size_t i = 0; i < s.blocked.size(); ++i) {
     const Awaiting* awaiting = awaiting_of(s, s.blocked[i]);
-    if (awaiting == nullptr || awaiting->missing.empty()) continue;
+    if (awaiting == nullptr || awaiting->missing.empty() || told[i]) continue;
     waiters.push_back(i);
     missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
   }
@@ -330,13 +405,11 @@ std::optional<Finding> find_missing(const Standstill& s) {
   const Lanes blocked = all_blocked(s);
   for (int64_t i = 0; i < finding.ranks.size(); ++i) {
     const int32_t rank = finding.ranks[i];
-    // Its listing is through, and yet something of it waits.
-    const bool stuck = s.gone.at(rank) == kEnded && blocked.contains(rank);
-    by_reason[stuck ? "has no more calls" : s.gone.at(rank)].push_back(rank);
+    by_reason[absence_text(s, rank, false, blocked)].push_back(rank);
   }
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
-                              (ranks.size() == 1 ? reason : plural(reason)));
+                              absence_text(s, ranks[0], ranks.size() > 1, blocked));
   if (const Lanes others = ranks_of(s, in_turn(s, waiters)).minus(ranks_of(s, waiters));
       !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
@@ -349,9 +422,10 @@ std::optional<Finding> find_missing(const Standstill& s) {
 
 std::vector<Finding> explain(const Standstill& standstill) {
   std::vector<Finding> findings;
-  if (std::optional<Finding> circles = find_circles(standstill))
+  const Standstill lacking = lacking_of(standstill);
+  if (std::optional<Finding> circles = find_circles(standstill, lacking))
     findings.push_back(std::move(*circles));
-  if (std::optional<Finding> missing = find_missing(standstill))
+  if (std::optional<Finding> missing = find_missing(standstill, lacking))
     findings.push_back(std::move(*missing));
   return findings;
 }

@@ -10,18 +10,27 @@ namespace {
 
 using History = std::vector<const Record*>;
 
-// What a rank called, up to its call number `call` on the group.
-History history_of(const std::vector<Record>& records, int32_t rank,
-                   const MeetingOfRecords& meeting) {
+History calls_of(const std::vector<Record>& records, int32_t rank) {
   History history;
   for (const Record& record : records)
     if (!record.group.empty() && record.ranks.contains(rank)) history.push_back(&record);
   std::sort(history.begin(), history.end(),
             [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
-  const auto here = std::find_if(history.begin(), history.end(), [&](const Record* record) {
+  return history;
+}
+
+History::const_iterator find_call(const History& history, const MeetingOfRecords& meeting) {
+  return std::find_if(history.begin(), history.end(), [&](const Record* record) {
     return record->group == meeting.group && record->call == meeting.call &&
            record->kind != "send" && record->kind != "recv";
   });
+}
+
+// What a rank called, up to its call number `call` on the group.
+History history_of(const std::vector<Record>& records, int32_t rank,
+                   const MeetingOfRecords& meeting) {
+  History history = calls_of(records, rank);
+  const auto here = find_call(history, meeting);
   if (here == history.end()) return {};
   history.erase(here + 1, history.end());
   return history;
@@ -53,6 +62,9 @@ std::string word(int32_t rank, const History& odd, int32_t other, const History&
     return mine < odd.size() && theirs < usual.size() && alike(*odd[mine], *usual[theirs]);
   };
   if (at + 1 >= odd.size() && at + 1 >= usual.size()) return "";
+  if (same(at, at + 1) && same(at + 1, at))
+    return fmt::format("rank {} made  {}  first{}, rank {} after it", rank, text_of(*odd[at]),
+                       place_of(*odd[at]), other);
   if (same(at, at + 1) || at + 1 >= odd.size())
     return fmt::format("rank {} skipped  {}  before it{}", rank, text_of(*usual[at]),
                        place_of(*usual[at]));
@@ -69,11 +81,32 @@ std::string word(int32_t rank, const History& odd, int32_t other, const History&
                      other, theirs, place_of(*usual[at]));
 }
 
+int32_t usual_rank_of(const MeetingOfRecords& meeting) {
+  const Lanes usual = meeting.members.minus(meeting.odd);
+  return usual.empty() ? meeting.members[0] : usual[0];
+}
+
 }  // namespace
 
+bool differ_in_order(const std::vector<Record>& records, const MeetingOfRecords& meeting) {
+  constexpr size_t kLongest = 1000;  // each call is sought among all
+  const int32_t usual_rank = usual_rank_of(meeting);
+  const History usual = calls_of(records, usual_rank);
+  const auto there = find_call(usual, meeting);
+  if (there == usual.end() || usual.size() > kLongest) return false;
+  const auto same = [](const Record* a, const Record* b) { return alike(*a, *b); };
+  for (int64_t i = 0; i < meeting.odd.size(); ++i) {
+    const History odd = calls_of(records, meeting.odd[i]);
+    const auto here = find_call(odd, meeting);
+    if (meeting.odd[i] != usual_rank && here != odd.end() && !alike(**here, **there) &&
+        std::is_permutation(odd.begin(), odd.end(), usual.begin(), usual.end(), same))
+      return true;
+  }
+  return false;
+}
+
 std::string first_divergence(const std::vector<Record>& records, const MeetingOfRecords& meeting) {
-  const Lanes usual_ranks = meeting.members.minus(meeting.odd);
-  const int32_t usual_rank = usual_ranks.empty() ? meeting.members[0] : usual_ranks[0];
+  const int32_t usual_rank = usual_rank_of(meeting);
   const History usual = history_of(records, usual_rank, meeting);
   for (int64_t i = 0; i < meeting.odd.size(); ++i) {
     const int32_t rank = meeting.odd[i];

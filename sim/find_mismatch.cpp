@@ -96,8 +96,7 @@ std::string fix_text(const std::vector<Class>& classes) {
     if (fits(first, other)) continue;
     const bool other_place =
         classes.front().call->site.line != c.call->site.line && first.dtype == other.dtype;
-    if (other.kind != first.kind || other_place)
-      return "let all members make the same calls in the same order";
+    if (other.kind != first.kind || other_place) return std::string(kSameOrder);
     if (other.dtype != first.dtype) return "bring the same dtype on all members";
     if (reduces(first.kind) && other.reduction != first.reduction)
       return "reduce with the same operator on all members";

@@ -26,6 +26,9 @@ std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::
                                      const std::string& group);
 Finding not_a_member(const Call& call, const Lanes& outside, const std::string& group);
 
+inline constexpr std::string_view kSameOrder =
+    "let all members make the same calls in the same order";
+
 // The call as its author wrote it, or as the product's language writes it.
 std::string call_text(const Call& call);
 // "rank 3", "ranks 0-3 5"

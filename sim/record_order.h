@@ -20,5 +20,7 @@ struct MeetingOfRecords {
   int64_t call = 0;
 };
 std::string first_divergence(const std::vector<Record>& records, const MeetingOfRecords& meeting);
+// Whether one of `odd` makes the very calls of another member, and this one at another time.
+bool differ_in_order(const std::vector<Record>& records, const MeetingOfRecords& meeting);
 
 }  // namespace shardproof

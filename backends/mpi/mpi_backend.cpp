@@ -12,10 +12,7 @@ class MpiBackend : public Launcher, public OfProcesses {
  public:
   std::string name() const override { return "mpi"; }
   std::string summary() const override { return "ranks in real processes over MPI"; }
-  std::optional<std::string> not_viable() const override {
-    if (has_mpirun()) return std::nullopt;
-    return "mpirun was not found; install openmpi-bin";
-  }
+  std::optional<std::string> not_viable() const override { return no_mpirun(); }
   std::optional<std::string> not_viable_beside_others() const override { return std::nullopt; }
   std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions&) override {

@@ -3,12 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <thread>
 
 #include "shardproof/backends/mpi/detail/mpirun.h"
+#include "shardproof/backends/remote/attended_clock.h"
 #include "shardproof/backends/remote/children.h"
+#include "shardproof/backends/remote/detail/ranks_below.h"
 #include "shardproof/backends/remote/detail/run_folder.h"
 #include "shardproof/localtensor/error.h"
 
@@ -20,6 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kOwnFiles = uint64_t{16} << 20;      // of Open MPI, which takes half of it
 constexpr uint64_t kSharedMemory = uint64_t{64} << 20;  // a process, with room to spare
+constexpr uint64_t kLeastShared = uint64_t{5} << 20;    // a process
+constexpr milliseconds kVersionTime{10000};
 
 class Mpirun : public Starter {
  public:
@@ -28,9 +31,9 @@ class Mpirun : public Starter {
 
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const uint64_t shared = kSharedMemory * static_cast<uint64_t>(processes);
-    folder_ =
-        std::make_unique<RunFolder>(RunFolder::Needs{kOwnFiles, options_.host_file ? 0 : shared});
+    const uint64_t sharing = options_.host_file ? 0 : static_cast<uint64_t>(processes);
+    folder_ = std::make_unique<RunFolder>(
+        RunFolder::Needs{kOwnFiles, kSharedMemory * sharing, kLeastShared * sharing});
     std::vector<std::string> words = words_of(processes);
     for (std::string& word : folder_->worker_words(options_)) words.push_back(std::move(word));
     words.push_back(address);
@@ -40,6 +43,7 @@ class Mpirun : public Starter {
     const Child started = start_child(words);
     child_ = started.pid;
     pipe_ = started.output;
+    below_ = RanksBelow(options_.host_file ? 0 : child_);
   }
 
   std::optional<std::string> ended() override {
@@ -59,6 +63,8 @@ class Mpirun : public Starter {
       return fmt::format("mpirun has ended with exit code {}", WEXITSTATUS(*status_));
     return "mpirun says: " + first_words(output_);
   }
+
+  std::string state_of(int process) override { return below_.state_of(process); }
 
   std::string output() override {
     drain();
@@ -120,6 +126,7 @@ class Mpirun : public Starter {
   pid_t child_ = 0;
   int pipe_ = -1;
   std::optional<int> status_;
+  RanksBelow below_;
   std::string address_, output_;
 };
 
@@ -129,13 +136,24 @@ std::unique_ptr<Starter> mpirun_starter(const CrewOptions& options) {
   return std::make_unique<Mpirun>(options);
 }
 
-bool has_mpirun() {
+std::optional<std::string> no_mpirun() {
   const Child child = start_child({"mpirun", "--version"});
+  AttendedClock clock;
+  const Clock::time_point limit = clock.now() + kVersionTime;
   int status = 0;
-  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  bool ended = false;
+  while (!(ended = has_ended(child.pid, &status)) && clock.now() < limit)
+    std::this_thread::sleep_for(milliseconds(1));
+  if (!ended) {
+    ::kill(-child.pid, SIGKILL);
+    ::waitpid(child.pid, &status, 0);
   }
   ::close(child.output);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!ended)
+    return fmt::format("mpirun --version does not come to its end in {} s",
+                       kVersionTime.count() / 1000);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+  return "mpirun was not found; install openmpi-bin";
 }
 
 }  // namespace shardproof

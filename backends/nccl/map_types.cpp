@@ -46,11 +46,21 @@ bool nccl_reduces(const Reduction& reduction, DType dtype) {
   }
 }
 
-bool has_algorithm(FoldOrder order, const Reduction& reduction, DType dtype) {
+bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, DType dtype) {
   const ReduceOp op = reduction.op;
   const bool scales = op == ReduceOp::avg || op == ReduceOp::premul_sum;
-  if (order == FoldOrder::pat) return !scales;
-  if (order != FoldOrder::nvls) return true;
+  const bool rounds_products = scales && !is_integral(dtype);
+  switch (order.order) {
+    case FoldOrder::pat: return !scales;
+    // Which products are rounded before they are added depends on where the compiler saw both.
+    case FoldOrder::ring: return !rounds_products || order.protocol != NcclProtocol::ll128;
+    case FoldOrder::tree:
+      // The two trees of several channels have their roots on either of two nodes.
+      return !rounds_products ||
+             (order.protocol != NcclProtocol::ll128 && (order.channels == 1 || order.nodes == 1));
+    case FoldOrder::nvls: break;
+    default: return true;
+  }
   const NcclElements elements = nccl_elements(dtype);
   switch (elements.type) {
     case nccl::f32:

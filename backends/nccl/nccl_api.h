@@ -45,6 +45,7 @@ struct NcclConfig {
   int max_ctas = nccl::kUndefined;
   const char* net_name = nullptr;
   int split_share = nccl::kUndefined;
+  int traffic_class = nccl::kUndefined;  // padding then; NCCL 2.26 reads it whatever the version
 };
 
 // ncclSimInfo_t, since 2.22.

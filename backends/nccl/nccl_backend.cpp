@@ -116,7 +116,7 @@ class NcclWorker : public NcclBackend {
       : NcclBackend(parts),
         link_(options, nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
                                       {options.process, options.processes, options.gpus_per_process,
-                                       options.order.order})) {}
+                                       options.order})) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return worker_world(link_, options);

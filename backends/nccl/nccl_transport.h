@@ -21,8 +21,8 @@ struct NcclMachine {
 };
 struct NcclSeat {
   int process = 0, processes = 1;
-  int gpus = 1;                       // in each
-  FoldOrder order = FoldOrder::rank;  // whose algorithms NCCL is told to take
+  int gpus = 1;                  // in each
+  ReductionSchedule order = {};  // whose algorithms NCCL is told to take
 };
 std::unique_ptr<Transport> nccl_transport(const NcclMachine& machine, const NcclSeat& seat);
 

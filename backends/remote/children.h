@@ -27,6 +27,8 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
 // where nobody is told of children, it is true and the status stays as it is. Not to be asked
 // again.
 bool has_ended(pid_t child, int* status);
+// As Linux tells it: T is stopped, Z and X have ended; 0: it knows nothing of it.
+char process_state(pid_t process);
 // Takes what it has printed so far; only the last of it is kept. All of it goes to `also` at once.
 void read_output(int output, std::string& text, std::FILE* also = nullptr);
 // The first lines that say something, as one.

@@ -24,6 +24,8 @@ class Starter {
   virtual void start(const std::string& address, int processes) = 0;
   // How the starter ended, in words that follow its name; nothing while it runs.
   virtual std::optional<std::string> ended() = 0;
+  // What became of a process that has not come, as a keeper says it; empty: it lives, or who knows.
+  virtual std::string state_of(int) { return {}; }
   // Takes what the processes have printed, for which they would wait in the end.
   virtual void drain() = 0;
   // What they have printed so far.
@@ -76,6 +78,7 @@ class Coordinator : public Crew {
   void give_up();
 
  private:
+  void see_off();
   void muster();
   void abandon(MeetingPlace& place);
   void greet(MeetingPlace& place);
@@ -83,6 +86,7 @@ class Coordinator : public Crew {
   void bring_together();
   void hear_guest(int process, WireReader& message);
   std::optional<Loss> first_loss(CrewMember::Clock::time_point since);
+  [[noreturn]] void throw_not_started(const Loss& loss);
   void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
   bool all_present() const;
   Loss first_absent() const;
@@ -97,7 +101,6 @@ class Coordinator : public Crew {
   std::vector<CrewMember> members_;
   std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
   std::string over_;  // what ended the processes of an earlier case, or does it to this one's
-  std::optional<Loss> early_;  // while they came together
   std::string invitation_;
   std::set<std::vector<int>> teams_;  // that are formed
 };

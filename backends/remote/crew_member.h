@@ -24,11 +24,17 @@ struct CrewMember {
   pid_t pid = 0;
   bool joined = false;  // it has come together with the others
   bool case_done = false;
+  bool leaving = false;     // it has come to its good end, but for its transport's
   bool has_more = false;    // messages that have come and were not heard yet
   Clock::time_point heard;  // anything at all, as the coordinator's time goes
   int64_t executed = 0;     // orders, of the world under way
   Activity activity = Activity::computes;
 };
+
+// Whether that is said of who is no more.
+inline bool tells_of_the_end(const std::string& words) {
+  return words.starts_with("was ") || words.starts_with("has ");
+}
 
 // Why a run cannot go on.
 struct Loss {

@@ -399,20 +399,6 @@ void run_here(Moving& moving) {
 
 }  // namespace
 
-void seat(Moving& moving, const RankBlocks& blocks) {
-  const Collective& c = moving.parts.front().party->call.collective;
-  const int64_t root = has_root(c.kind) ? c.root : 0;
-  std::map<int, std::vector<int64_t>> held;
-  for (size_t i = 0; i < moving.members.size(); ++i)
-    held[blocks.endpoint_of(moving.members[i])].push_back(static_cast<int64_t>(i));
-  const int at = blocks.endpoint_of(moving.members[static_cast<size_t>(root)]);
-  for (auto& [endpoint, members] : held) {
-    if (endpoint == at) moving.exchange.root = static_cast<int>(moving.exchange.team.size());
-    moving.exchange.team.push_back(endpoint);
-    moving.held.push_back(std::move(members));
-  }
-}
-
 bool start_collective(Moving& moving) {
   if (moving.exchange.team.size() == 1) {
     run_here(moving);

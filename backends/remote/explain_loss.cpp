@@ -1,5 +1,8 @@
 // What is told when a process was lost: who, how, and who waited for its ranks.
+#include <sys/statvfs.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -26,6 +29,17 @@ std::vector<std::string> last_words(const std::string& output) {
   return lines;
 }
 
+bool shared_memory_is_full() {
+  constexpr uint64_t kRoom = 1 << 20;
+  std::error_code failed;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
+  for (const std::string& folder : {std::string("/dev/shm"), temporary.string()}) {
+    struct statvfs room {};
+    if (::statvfs(folder.c_str(), &room) == 0 && room.f_bavail * room.f_frsize < kRoom) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // Nothing has come from anybody, nobody computes, and somebody is in an exchange that does not end.
@@ -33,7 +47,16 @@ std::vector<std::string> last_words(const std::string& output) {
 void JudgingWorld::watch() {
   if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
   looked_ = Clock::now();
-  if ((loss_ = crew_.find_loss())) return;
+  if ((loss_ = crew_.find_loss())) {
+    if (loss_->words.ends_with("(SIGBUS)") && shared_memory_is_full()) {
+      crew_.give_up();
+      throw Error(ErrorKind::io,
+                  fmt::format("process {} {}: no room is left where processes share memory, in "
+                              "/dev/shm or in the folder that TMPDIR names",
+                              loss_->process, loss_->words));
+    }
+    return;
+  }
   if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
   for (const CrewMember& member : crew_.members())
     if (member.activity == Activity::computes) moved_ = crew_.now();
@@ -182,18 +205,15 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
     std::erase_if(finding.details, [](const std::string& detail) {
       return detail.ends_with("  has died") || detail.ends_with("  was never started");
     });
-    // Who was lost before it had said anything is known by its number alone.
-    const std::string pid = loss_->pid == 0 ? "" : fmt::format("pid {}, ", loss_->pid);
     finding.details.push_back(
-        fmt::format("process {} of {} ({}{}) {}", loss_->process, crew_.processes(), pid,
-                    lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
+        fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
+                    loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
     if (std::string flight = last_flight(); !flight.empty())
       finding.details.push_back(std::move(flight));
     for (std::string& line : crew_.troubles()) finding.details.push_back(std::move(line));
     for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
-    const bool ended = loss_->words.starts_with("was ") || loss_->words.starts_with("has ");
     finding.fix = fmt::format("look at why that process {}; run the case again",
-                              ended ? "ended" : "stands still");
+                              tells_of_the_end(loss_->words) ? "ended" : "stands still");
   }
   return findings;
 }

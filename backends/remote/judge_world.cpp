@@ -23,19 +23,17 @@ WireWriter message_of(Order kind) {
 }  // namespace
 
 std::unique_ptr<World> Coordinator::start(const WorldOptions& options) {
-  if (members_.empty() && !early_)
+  if (members_.empty())
     throw Error(ErrorKind::io, "the processes of this case have ended before its end");
-  return std::make_unique<JudgingWorld>(*this, options, early_);
+  return std::make_unique<JudgingWorld>(*this, options);
 }
 
-JudgingWorld::JudgingWorld(Coordinator& crew, const WorldOptions& options,
-                           std::optional<Loss> early)
+JudgingWorld::JudgingWorld(Coordinator& crew, const WorldOptions& options)
     : crew_(crew),
       options_(options),
       blocks_(options.ranks, crew.processes(), crew.endpoints_each()),
       physics_(recorded(local_world(options, this), options.max_records)),
-      hosts_(crew.members().size()),
-      loss_(std::move(early)) {
+      hosts_(crew.members().size()) {
   for (size_t i = 0; i < hosts_.size(); ++i) {
     crew_.members()[i].executed = 0;
     crew_.send(static_cast<int>(i), message_of(Order::start));

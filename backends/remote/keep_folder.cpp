@@ -33,6 +33,24 @@ std::string new_folder(const std::string& below) {
   return ::mkdtemp(path.data()) == nullptr ? "" : path;
 }
 
+// Rather than where the files are. Who writes there where no room is left is killed: throws
+// Error(io) when there is too little in both.
+bool is_shared_in_memory(const char* files, const RunFolder::Needs& needs) {
+  if (!has_room(files, needs.bytes))
+    throw Error(ErrorKind::io,
+                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
+                            "another folder",
+                            files, needs.bytes >> 20));
+  if (needs.shared_bytes == 0) return false;
+  if (has_room(kMemory, needs.shared_bytes)) return true;
+  if (has_room(files, needs.bytes + needs.least_shared)) return false;
+  if (has_room(kMemory, needs.least_shared)) return true;
+  throw Error(ErrorKind::io,
+              fmt::format("the processes share {} MiB of memory, there is less room in {} and in "
+                          "{}; TMPDIR names another folder",
+                          needs.least_shared >> 20, kMemory, files));
+}
+
 // Only calls that are safe after a fork beside threads. Nothing else keeps what it holds open.
 [[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
   ::setsid();  // a terminal's signals are for the others
@@ -55,18 +73,13 @@ RunFolder::RunFolder(const Needs& needs) {
   if (failed)
     throw Error(ErrorKind::io, fmt::format("the folder for temporary files: {}; TMPDIR names it",
                                            failed.message()));
-  if (!has_room(temporary.c_str(), needs.bytes))
-    throw Error(ErrorKind::io,
-                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
-                            "another folder",
-                            temporary.string(), needs.bytes >> 20));
+  const bool in_memory = is_shared_in_memory(temporary.c_str(), needs);
   path_ = new_folder(temporary.string());
   if (path_.empty())
     throw Error(ErrorKind::io, fmt::format("{}: no folder for temporary files can be made there: "
                                            "{}; TMPDIR names another",
                                            temporary.string(), std::strerror(errno)));
-  if (needs.shared_bytes != 0 && has_room(kMemory, needs.shared_bytes))
-    shared_path_ = new_folder(kMemory);
+  if (in_memory) shared_path_ = new_folder(kMemory);
   keep_janitor();
 }
 

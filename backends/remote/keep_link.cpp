@@ -138,7 +138,11 @@ std::optional<int64_t> WorkerLink::next() {
     if (!message) continue;
     WireReader in(*message);
     const Order kind = static_cast<Order>(in.number());
-    if (kind == Order::quit) return std::nullopt;
+    if (kind == Order::quit) {
+      pipe_->send(message_of(Announce::leaving));
+      pipe_->flush();
+      return std::nullopt;
+    }
     SP_CHECK(kind == Order::begin_case, "order {} between cases", static_cast<int>(kind));
     left_ = false;
     return in.number();

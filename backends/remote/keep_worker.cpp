@@ -19,7 +19,8 @@
 namespace shardproof {
 namespace {
 
-constexpr int kOwnEnd = 1000;  // milliseconds that a worker has when the coordinator is gone
+constexpr int kOwnEnd = 1000;       // milliseconds that a worker has when the coordinator is gone
+constexpr int kBetweenLooks = 100;  // milliseconds, at who started this process
 
 std::string signal_text(int signal) {
   const char* name = ::sigabbrev_np(signal);
@@ -88,13 +89,16 @@ class Keeper {
   }
   // Somebody may take this process's end for a reason to end all others, the one that reports too.
   void wait_for_the_end() {
-    while (!pipe_->closed()) {
+    const auto is_watched = [this] { return ::getppid() == parent_; };
+    while (!pipe_->closed() && is_watched()) {
       pollfd entry{pipe_->socket(), POLLIN, 0};
-      ::poll(&entry, 1, -1);
+      ::poll(&entry, 1, kBetweenLooks);
       pipe_->receive();
     }
     close_files(3, ~0u);  // such as the number on this machine: the next run may have it
-    std::this_thread::sleep_for(kDismissal + std::chrono::seconds(1));
+    const auto limit = std::chrono::steady_clock::now() + kDismissal + std::chrono::seconds(1);
+    while (is_watched() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(kBetweenLooks));
   }
 
  private:
@@ -122,7 +126,7 @@ class Keeper {
   int process_ = 0, changes_ = -1;
   FlightPage* flight_;
   bool told_ = false;  // that it is over
-  pid_t worker_ = 0;
+  pid_t parent_ = ::getppid(), worker_ = 0;
   sigset_t before_;
 };
 

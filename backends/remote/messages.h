@@ -44,6 +44,7 @@ enum class Announce : uint8_t {
   state,        // of a worker, by its keeper: process, words (none while it lives), flight page
   beat,         // this process lives: what it is about
   trouble,      // no exchange ends here any more: what its transport says
+  leaving,      // all is done here, and the transport is left
 };
 
 // What a process is about, as its beats tell.

@@ -25,7 +25,7 @@ std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t
 bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport) {
   seat(moving, blocks);
   const Collective& c = moving.parts.front().party->call.collective;
-  moving.unfolded = reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype);
+  if (reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
   if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
   start_on_device(moving, memory);
@@ -35,6 +35,12 @@ bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transpor
 void finish_meeting(Moving& moving) {
   if (moving.on_device) return finish_on_device(moving);
   finish_collective(moving);
+}
+
+bool WorkerWorld::is_alike(const Group& group) {
+  const auto [at, is_new] = alike_.try_emplace(group.key());
+  if (is_new) at->second = lies_alike(group, blocks_);
+  return at->second;
 }
 
 void WorkerWorld::meet(WireReader& in) {
@@ -47,8 +53,10 @@ void WorkerWorld::meet(WireReader& in) {
   std::sort(parts.begin(), parts.end(),
             [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
   const size_t meeting = moving_.size();
+  const bool unfolded = depends_on_association(first.party->call.collective) && !is_alike(group);
   for (Moving& moving : by_endpoint(std::move(parts), members, blocks_)) {
     moving.meeting = meeting;
+    moving.unfolded = unfolded;
     moving.exchange.stream = enter(moving.parts);
     if (start_meeting(moving, blocks_, link_.transport())) {
       moving_.push_back(std::move(moving));

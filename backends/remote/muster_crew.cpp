@@ -60,29 +60,11 @@ void check_terms(int64_t process, const std::map<std::string, std::string>& own,
 Coordinator::Coordinator(CrewOptions options, std::unique_ptr<Starter> starter)
     : options_(std::move(options)), starter_(std::move(starter)) {}
 
-Coordinator::~Coordinator() {
-  for (CrewMember& member : members_) {
-    member.pipe->send(message_of(Order::quit));
-    member.pipe->flush();
-  }
-  // They end by themselves; who does not is ended.
-  const auto all_ended = [&] {
-    hear_keepers();
-    return starter_->ended() &&
-           std::all_of(members_.begin(), members_.end(),
-                       [](const CrewMember& member) { return member.keeper->closed(); });
-  };
-  const Clock::time_point limit = Clock::now() + std::chrono::seconds(5);
-  while (!members_.empty() && !all_ended() && Clock::now() < limit)
-    std::this_thread::sleep_for(milliseconds(5));
-  give_up();
-}
-
 // --- coming together
 // ------------------------------------------------------------------------------
 
 void Coordinator::gather() {
-  if (members_.empty() && !(options_.place && early_)) muster();
+  if (members_.empty()) muster();
 }
 
 void Coordinator::muster() {
@@ -94,7 +76,6 @@ void Coordinator::muster() {
   std::shared_ptr<MeetingPlace> place = options_.place;
   if (!place && options_.host_file) place = MeetingPlace::between_machines();
   if (!place) place = MeetingPlace::on_this_machine();
-  early_.reset();
   invitation_.clear();
   teams_.clear();
   try {
@@ -102,12 +83,11 @@ void Coordinator::muster() {
     members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
     for (CrewMember& member : members_) member.heard = now();
     greet(*place);
-    if (!early_) bring_together();
+    bring_together();
   } catch (const Error&) {
     abandon(*place);
     throw;
   }
-  if (early_) return abandon(*place);
   place->close();
 }
 
@@ -126,15 +106,26 @@ bool Coordinator::all_present() const {
 
 void Coordinator::greet(MeetingPlace& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
-  const Clock::time_point since = now();
-  while (!all_present() && !early_) {
-    pollfd door{place.socket(), POLLIN, 0};
-    if (::poll(&door, 1, guests.empty() ? 50 : 2) > 0)
-      if (std::unique_ptr<MessagePipe> guest = place.accept()) guests.push_back(std::move(guest));
+  const auto open_door = [&](int milliseconds) {
+    // As many as may be due: strangers, and guests whom no descriptor is left for, hold up nobody.
+    for (size_t due = 2 * members_.size(); due > 0; --due, milliseconds = 0) {
+      pollfd door{place.socket(), POLLIN, 0};
+      if (::poll(&door, 1, milliseconds) <= 0) break;
+      std::unique_ptr<MessagePipe> guest = place.accept();
+      if (!guest) break;
+      guests.push_back(std::move(guest));
+    }
     for (std::unique_ptr<MessagePipe>& guest : guests)
       if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
         welcome(std::move(guest), *message);
-    early_ = first_loss(since);
+  };
+  const Clock::time_point since = now();
+  while (!all_present()) {
+    open_door(guests.empty() ? 50 : 2);
+    const std::optional<Loss> loss = first_loss(since);
+    if (!loss) continue;
+    open_door(0);  // who is of no use says why before it ends
+    throw_not_started(first_loss(since).value_or(*loss));
   }
   for (CrewMember& member : members_) member.heard = now();
 }
@@ -142,24 +133,35 @@ void Coordinator::greet(MeetingPlace& place) {
 // Who gives processes more time to move gives them as much to come.
 milliseconds Coordinator::start_time() const {
   const std::chrono::duration<double> timeout(options_.timeout_seconds);
-  return std::max(options_.place ? kGatherTime : kStartTime,
+  const bool by_hand = options_.place && !options_.place->address().starts_with("unix:");
+  return std::max(by_hand ? kGatherTime : kStartTime,
                   std::chrono::duration_cast<milliseconds>(timeout));
 }
 
-// Throws when they could not even be started, as when one of them ends by itself: that says nothing
-// about the program.
+// Of those that come together.
 std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    CrewMember& member = members_[i];
+    if (member.keeper) continue;
+    member.state = starter_->state_of(static_cast<int>(i));
+    if (member.state.empty()) member.heard = now();
+  }
   std::optional<Loss> loss = find_loss();
-  const std::optional<std::string> words = starter_->ended();
-  if (words && !loss) throw Error(ErrorKind::io, "the processes could not be started: " + *words);
-  if (loss && loss->words.starts_with("has ended with"))
-    throw Error(ErrorKind::io,
-                fmt::format("process {} could not be started: it {} and says: {}", loss->process,
-                            loss->words, first_words(starter_->output())));
-  if (!loss && now() - since > start_time()) loss = first_absent();
-  if (loss && options_.place && now() - since > start_time())
-    throw Error(ErrorKind::io, fmt::format("process {} {}", loss->process, loss->words));
-  return loss;
+  if (loss) return loss;
+  if (const std::optional<std::string> words = starter_->ended())
+    throw Error(ErrorKind::io, "the processes could not be started: " + *words);
+  if (now() - since > start_time()) return first_absent();
+  return std::nullopt;
+}
+
+// Nothing of the program has run: whatever became of a process says nothing about it.
+void Coordinator::throw_not_started(const Loss& loss) {
+  const std::string output = starter_->output();
+  const bool says = loss.words.find(" says: ") == std::string::npos &&
+                    (!output.empty() || loss.words.starts_with("has ended with"));
+  throw Error(ErrorKind::io,
+              fmt::format("process {} could not be started: it {}{}{}", loss.process, loss.words,
+                          says ? " and says: " : "", says ? first_words(output) : ""));
 }
 
 // All are here: each is told what the one that invites has said.
@@ -175,9 +177,10 @@ void Coordinator::bring_together() {
                        [](const CrewMember& member) { return member.joined; });
   };
   const Clock::time_point since = now();
-  while (!all() && !early_) {
+  while (!all()) {
     listen(kTurn, [this](int process, WireReader& in) { hear_guest(process, in); });
-    if (!all()) early_ = first_loss(since);
+    const std::optional<Loss> loss = all() ? std::nullopt : first_loss(since);
+    if (loss) throw_not_started(*loss);
   }
 }
 
@@ -189,17 +192,21 @@ void Coordinator::hear_guest(int process, WireReader& in) {
   members_[static_cast<size_t>(process)].joined = true;
 }
 
+// Those that are there may wait for the others before they say so themselves.
 Loss Coordinator::first_absent() const {
-  int process = 0;
-  const auto is_there = [](const CrewMember& member) {
-    return member.pipe != nullptr && member.keeper != nullptr && member.joined;
+  const auto first = [this](const auto& is_absent) {
+    return std::find_if(members_.begin(), members_.end(), is_absent);
   };
-  while (process + 1 < options_.processes && is_there(members_[static_cast<size_t>(process)]))
-    ++process;
-  const std::string& state = members_[static_cast<size_t>(process)].state;
-  return {process, 0,
+  auto member = first([](const CrewMember& one) { return !one.keeper && !one.pipe; });
+  if (member == members_.end())
+    member = first([](const CrewMember& one) { return !one.state.empty(); });
+  if (member == members_.end())
+    member = first([](const CrewMember& one) { return !one.keeper || !one.pipe; });
+  if (member == members_.end()) member = first([](const CrewMember& one) { return !one.joined; });
+  SP_CHECK(member != members_.end(), "all processes are there");
+  return {static_cast<int>(member - members_.begin()), member->pid,
           fmt::format("did not come within {} s{}{}", start_time().count() / 1000,
-                      state.empty() ? "" : ": it ", state)};
+                      member->state.empty() ? "" : ": it ", member->state)};
 }
 
 // A worker or a keeper says who it is.
@@ -306,7 +313,6 @@ std::vector<Repeated> Coordinator::told() {
     else
       trouble = trouble_alone().value_or("");
   }
-  if (early_) trouble = fmt::format("process {} {}", early_->process, early_->words);
   if (!trouble.empty()) {
     give_up();
     throw Error(ErrorKind::io, trouble);
@@ -334,6 +340,8 @@ void Coordinator::hear_one(size_t process, std::string_view message, const Hear&
     member.trouble = in.text();
     member.troubled = now();
     over_ = troubles().back();
+  } else if (kind == Announce::leaving) {
+    member.leaving = true;
   } else if (kind == Announce::case_done) {
     member.case_done = true;
     hear(static_cast<int>(process), whole);
@@ -435,7 +443,7 @@ std::optional<Loss> Coordinator::find_loss() {
   hear_keepers();
   for (size_t i = 0; i < members_.size(); ++i) {
     const CrewMember& member = members_[i];
-    const bool gone = member.pipe != nullptr && member.pipe->closed();
+    const bool gone = member.pipe ? member.pipe->closed() : tells_of_the_end(member.state);
     if (gone || (member.keeper != nullptr && member.keeper->closed()))
       return lost(static_cast<int>(i), end_words(static_cast<int>(i)));
   }

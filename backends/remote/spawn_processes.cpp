@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "shardproof/backends/remote/detail/ranks_below.h"
 #include "shardproof/backends/remote/detail/run_folder.h"
 #include "shardproof/backends/remote/spawner.h"
 #include "shardproof/localtensor/error.h"
@@ -32,6 +33,8 @@ class Spawner : public Starter {
     std::vector<std::string> words = folder_->worker_words(options_.crew);
     words.push_back(address);
     const CrewOptions& crew = options_.crew;
+    const bool one_machine = crew.place && crew.place->address().starts_with("unix:");
+    below_ = RanksBelow(one_machine ? ::getppid() : 0);
     for (int process = 0; process < (crew.place ? 1 : processes); ++process) {
       Environment more = options_.environment ? options_.environment(process) : Environment();
       more.emplace_back(kProcessVariable, fmt::format("{}", process));
@@ -61,6 +64,8 @@ class Spawner : public Starter {
     if (!all) return std::nullopt;
     return "all processes have ended";
   }
+
+  std::string state_of(int process) override { return below_.state_of(process); }
 
   std::string output() override {
     drain();
@@ -108,6 +113,7 @@ class Spawner : public Starter {
   SpawnOptions options_;
   std::unique_ptr<RunFolder> folder_;
   std::vector<Started> children_;
+  RanksBelow below_;
   std::string address_, output_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace shardproof {
 
-inline constexpr int64_t kWireVersion = 5;
+inline constexpr int64_t kWireVersion = 6;
 
 class WireWriter {
  public:

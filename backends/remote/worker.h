@@ -20,6 +20,7 @@ class RankBlocks {
  public:
   RankBlocks(int64_t ranks, int processes, int endpoints_each = 1)
       : ranks_(ranks), endpoints_(processes * endpoints_each), each_(endpoints_each) {}
+  int64_t ranks() const { return ranks_; }
   Lanes of(int process) const {
     return Lanes::range(first(process * each_), first((process + 1) * each_));
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -209,6 +210,64 @@ TEST_F(Join, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
     EXPECT_NE(out.find("was killed by signal 9 (SIGKILL)"), std::string::npos) << out;
     EXPECT_TRUE(mpi_processes_of(endless).empty());
   }
+}
+
+// Its processes leave MPI together with mpirun; who ended them before that would fail a good run.
+TEST_F(Join, AnMpirunThatStandsStillAtTheEndFailsNoGoodRun) {
+  const std::string file = folder_.write("long.json", R"json({"version": 1, "mesh": "tp=3",
+    "tensors": {"x": {"shape": [256, 256]}},
+    "ranks": {"all": ["h = x", "for i in range(0, 8000):", "  h = all_reduce(h, max)"]}})json");
+  Ran ran;
+  std::thread run([&] {
+    ran = shell(kMpirun + std::string("3 '" SHARDPROOF_PROGRAM "' run ") + file +
+                " --backend mpi --json " + path("report.json") + " </dev/null & echo $! >" +
+                path("pid") + "; wait $!");
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (mpi_processes_of(file).size() < 3 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  wait_for_work(mpi_processes_of(file), 0.4);
+  const pid_t mpirun = std::atoi(read_whole(path("pid")).c_str());
+  EXPECT_GT(mpirun, 0);
+  if (mpirun > 0) kill(mpirun, SIGSTOP);
+  while (read_whole(path("report.json")).empty() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::seconds(7));
+  if (mpirun > 0) kill(mpirun, SIGCONT);
+  run.join();
+  expect_clean(ran);
+}
+
+// Who does not come says nothing about the program.
+TEST_F(Join, AProcessThatIsStoppedBeforeItComesIsNamed) {
+  const std::string script =
+      folder_.write("late.sh", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -STOP $$\nexec \"$@\"\n");
+  const Ran ran =
+      shell(std::string(kMpirun) + "3 sh '" + script + "' '" SHARDPROOF_PROGRAM "' run " + clean_ +
+            " --backend mpi --timeout 1s </dev/null");
+  expect_refused(ran, "process 2 could not be started: it is stopped (silent for 1 s)");
+}
+
+TEST_F(Join, NobodyStaysForLongWhenMpirunIsKilled) {
+  const std::string endless = folder_.endless();
+  const std::string own = "--mca btl_vader_backing_directory " + folder_.path().string() +
+                          " --mca orte_tmpdir_base " + folder_.path().string();  // nobody cleans up
+  std::thread run([&] {
+    shell(kMpirun + ("3 " + own + " '" SHARDPROOF_PROGRAM "' run ") + endless +
+          " --backend mpi </dev/null & echo $! >" + path("pid") + "; wait $!");
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (mpi_processes_of(endless).size() < 3 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  wait_for_work(mpi_processes_of(endless), 0.4);
+  const pid_t mpirun = std::atoi(read_whole(path("pid")).c_str());
+  EXPECT_GT(mpirun, 0);
+  if (mpirun > 0) kill(mpirun, SIGKILL);
+  const auto began = std::chrono::steady_clock::now();
+  while (any_process_of(endless) && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(3900));
+  run.join();
 }
 
 }  // namespace

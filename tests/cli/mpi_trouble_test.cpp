@@ -31,7 +31,39 @@ class MpiTrouble : public testing::Test {
       if (entry.path().filename().string().starts_with("shardproof-")) return true;
     return false;
   }
+  // Below an mpirun whose last process does something else before it comes.
+  std::string late(const std::string& what) const {
+    const std::string script =
+        folder_.write("late.sh", "[ $OMPI_COMM_WORLD_RANK = 2 ] && " + what + "\nexec \"$@\"\n");
+    return below("for word; do shift; [ \"$word\" = '" SHARDPROOF_PROGRAM
+                 "' ] && "
+                 "set -- \"$@\" sh '" +
+                 script +
+                 "'; set -- \"$@\" \"$word\"; done\n"
+                 "PATH=${PATH#*:}; exec mpirun \"$@\"");
+  }
+  // What stands before the words of a shell that have another mpirun.
+  std::string below(const std::string& mpirun) const {
+    fs::create_directories(folder_.path() / "bin");
+    const std::string program = folder_.write("bin/mpirun", "#!/bin/sh\n" + mpirun + "\n");
+    fs::permissions(program, fs::perms::owner_all);
+    return "PATH='" + (folder_.path() / "bin").string() + "':$PATH ";
+  }
+  Ran run_below(const std::string& mpirun, const std::string& more = "") const {
+    return shell(
+        mpirun + "timeout 100 '" SHARDPROOF_PROGRAM "' run " +
+        folder_.write("small.json",
+                      R"json({"version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
+                 "ranks": {"all": ["y = all_reduce(x, sum)"]}})json") +
+        " --backend mpi --processes 3 " + more);
+  }
 };
+
+void expect_refused(const Ran& ran, const std::string& words) {
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find(words), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
+}
 
 TEST_F(MpiTrouble, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
   hurt_one_of_each({SHARDPROOF_PROGRAM, "mpi", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 3);
@@ -70,6 +102,7 @@ TEST_F(MpiTrouble, NobodyWaitsForAHelperThatIsStopped) {
   const std::vector<pid_t> helpers = run.helpers();
   ASSERT_EQ(helpers.size(), 1u);
   ASSERT_EQ(kill(helpers.front(), SIGSTOP), 0);
+  wait_for_work(run.workers(), 0.3);
   ASSERT_EQ(kill(run.processes().front(), SIGKILL), 0);
   EXPECT_EQ(run.code(), 1) << run.text();
   EXPECT_TRUE(run.all_gone());
@@ -97,6 +130,71 @@ TEST_F(MpiTrouble, WhoIsStartedWithoutWordOfItsChildrenHearsOfThem) {
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
+// Before all have come, nothing of the program has run.
+TEST_F(MpiTrouble, WhoDoesNotComeSaysNothingAboutTheProgram) {
+  const std::string lost = "process 2 could not be started: it ";
+  expect_refused(run_below(late("kill -9 $$")), lost + "has ended before it came");
+  expect_refused(run_below(late("kill -STOP $$"), "--timeout 1s"),
+                 lost + "is stopped (silent for 1 s)");
+  expect_refused(run_below(below("[ $1 = --version ] || { echo no pipes are left; exit 1; }")),
+                 "the processes could not be started: mpirun says: no pipes are left");
+}
+
+TEST_F(MpiTrouble, WhoIsKilledWhileOthersAreAwaitedSaysNothingAboutTheProgram) {
+  const std::string file = folder_.endless();
+  Ran ran;
+  std::thread run([&] {
+    ran = shell(late("exec sleep 60") + "'" SHARDPROOF_PROGRAM "' run " + file +
+                " --backend mpi --processes 3");
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::vector<pid_t> workers;
+  for (; workers.size() < 2 && std::chrono::steady_clock::now() < limit;
+       workers = mpi_processes_of(file))
+    std::this_thread::sleep_for(milliseconds(20));
+  const auto began = std::chrono::steady_clock::now();
+  if (workers.size() == 2) {
+    EXPECT_EQ(kill(workers.front(), SIGKILL), 0);
+  }
+  run.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  expect_refused(ran, " could not be started: it was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(MpiTrouble, NobodyWaitsForAnMpirunThatDoesNotSayItsVersion) {
+  expect_refused(run_below(below("exec sleep 60")),
+                 "backend mpi: mpirun --version does not come to its end in 10 s");
+}
+
+// Where there is room for what processes share, it is a process that was lost, as any other.
+TEST_F(MpiTrouble, AProcessThatABusErrorEndsIsLost) {
+  Running run = this->run(folder_.endless());
+  ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+  const std::vector<pid_t> workers = run.workers();
+  ASSERT_EQ(workers.size(), 3u);
+  wait_for_work(workers, 0.3);
+  ASSERT_EQ(kill(workers.front(), SIGBUS), 0);
+  EXPECT_EQ(run.code(), 1) << run.text();
+  EXPECT_NE(run.text().find("was killed by signal 7 (SIGBUS)"), std::string::npos) << run.text();
+  EXPECT_TRUE(run.all_gone());
+}
+
+TEST_F(MpiTrouble, TooLittleRoomForSharedMemoryIsRefused) {
+  const std::string room =
+      "unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && mkdir -p " +
+      (folder_.path() / "small").string() + " && mount -t tmpfs -o size=20m none " +
+      (folder_.path() / "small").string() + " && TMPDIR=" + (folder_.path() / "small").string() +
+      " \"$@\"' sh ";
+  if (shell(room + "true").code != 0) GTEST_SKIP() << "file systems cannot be mounted here";
+  expect_refused(run_below(room),
+                 "the processes share 15 MiB of memory, there is less room in "
+                 "/dev/shm and in ");
+}
+
+TEST_F(MpiTrouble, AnEmptyNameOfTheFolderForTemporaryFilesIsNone) {
+  EXPECT_EQ(run_below("TMPDIR= ").code, 0);
+}
+
 TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
   fs::create_directories(folder_.path() / "both");
   fs::rename(folder_.endless(), folder_.path() / "both" / "a_endless.json");
@@ -104,9 +202,9 @@ TEST_F(MpiTrouble, TheCasesAfterALossAreRun) {
     "tensors": {"x": {"shape": [4]}}, "ranks": {"all": ["y = all_reduce(x, sum)"]}})json");
   Running run = this->run((folder_.path() / "both").string());
   ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
-  std::this_thread::sleep_for(milliseconds(1000));
   const std::vector<pid_t> workers = run.workers();
   ASSERT_EQ(workers.size(), 3u);
+  wait_for_work(workers, 0.3);
   ASSERT_EQ(kill(workers.back(), SIGKILL), 0);
   EXPECT_EQ(run.code(), 1);
   EXPECT_NE(run.text().find("2 cases"), std::string::npos) << run.text();

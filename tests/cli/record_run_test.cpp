@@ -66,6 +66,15 @@ TEST_F(RecordRun, AnotherProgramIsRefused) {
   expect_refused(tool("compare " + path("a") + " " + path("b")), "different lines of the program");
 }
 
+TEST_F(RecordRun, OtherContentsAreRefused) {
+  record("a");
+  std::string text = read(path("mlp.json"));
+  text.replace(text.rfind("normal(0, 1)"), 12, "normal(0, 2)");
+  std::ofstream(path("mlp.json")) << text;
+  record("b");
+  expect_refused(tool("compare " + path("a") + " " + path("b")), "different contents of w2");
+}
+
 // A fault on a rank that only one of the meshes has.
 TEST_F(RecordRun, ACaseThatOneSideRefusesIsToldAmongTheOthers) {
   const std::string start = R"json({"version": 1,
@@ -146,6 +155,17 @@ TEST_F(RecordRun, WhereNothingCanBeWrittenNothingIsRun) {
   expect_refused(tool("run " + path("mlp.json") + " --warmup -1"), "--warmup must be between 0");
   expect_refused(tool("run " + path("mlp.json") + " --compare all"),
                  "--compare: expected lines or outputs");
+}
+
+// Of few inodes the folder takes the last.
+TEST_F(RecordRun, AFolderThatCannotBeClaimedGoesAgain) {
+  fs::create_directories(path("small"));
+  const std::string mount = "mount -t tmpfs -o nr_inodes=2 tmpfs " + path("small");
+  if (shell("unshare -m sh -c '" + mount + "'").code != 0) GTEST_SKIP() << "no mount";
+  const Ran ran =
+      shell("unshare -m sh -c '" + mount + " && " SHARDPROOF_PROGRAM " run " + path("mlp.json") +
+            " --record " + path("small/rec") + "; code=$?; ls " + path("small") + "; exit $code'");
+  expect_refused(ran, "small/rec");
 }
 
 TEST_F(RecordRun, AFullDiskLeavesNoRecord) {

@@ -65,6 +65,8 @@ std::vector<pid_t> mpi_processes_of(const std::string& file) {
   return found;
 }
 
+bool any_process_of(const std::string& file) { return !processes_with(file).empty(); }
+
 namespace {
 
 // Fields 14 and 15 of its stat: ticks of user and system time.
@@ -224,8 +226,9 @@ void hurt_one(const Hurt& hurt, int seed) {
               hurt.timeout, hurt.options);
   const std::vector<pid_t> crew = run.wait_for_processes();
   ASSERT_EQ(crew.size(), 6u) << run.text();
-  std::this_thread::sleep_for(milliseconds(700 + random() % 500));
   const std::vector<pid_t> workers = run.workers();
+  wait_for_work(workers, 0.3);  // all have come, or it is no finding
+  std::this_thread::sleep_for(milliseconds(random() % 500));
   ASSERT_EQ(workers.size(), 3u) << "seed " << seed << "\n" << run.text();
   ASSERT_EQ(kill(workers[random() % 3], hurt.signal), 0);
   EXPECT_EQ(run.code(), 1) << "seed " << seed << "\n" << run.text();

@@ -17,6 +17,9 @@ std::string read_whole(const std::filesystem::path& path);
 // Processes of a run of that file that have joined MPI, whoever started them.
 std::vector<pid_t> mpi_processes_of(const std::string& file);
 
+// Whether a process is there that was started with it.
+bool any_process_of(const std::string& file);
+
 // Each of them has computed for so long, whatever the machine does beside them; or a minute is
 // over.
 void wait_for_work(const std::vector<pid_t>& processes, double cpu_seconds);

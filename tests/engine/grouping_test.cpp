@@ -50,8 +50,11 @@ std::string text_of(const Outcome& outcome) {
   for (const CallCount& call : outcome.calls)
     text += fmt::format("{} {} {} {} {}\n", call.kind, call.group, to_string(call.lanes),
                         call.count, to_string(call.bytes));
-  for (const auto& [name, info] : outcome.values)
+  for (const auto& [name, info] : outcome.values) {
     if (info.value) text += fmt::format("{} {}\n", name, bits_of(*info.value));
+    if (!info.copies.empty())
+      text += fmt::format("{} {}\n", name, bits_of(info.copies.front().tensor));
+  }
   text += fmt::format("compared {}\npeak {} on {}\n", outcome.values_compared,
                       outcome.world.peak_bytes, outcome.world.peak_rank);
   for (const int64_t bytes : outcome.world.peak_by_category) text += fmt::format(" {}", bytes);

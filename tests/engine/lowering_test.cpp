@@ -12,6 +12,7 @@ struct Bad {
   std::vector<std::string> lines;
   int line, column;
   std::vector<std::string> says;
+  ErrorKind kind = ErrorKind::bad_input;
 };
 
 void expect_refused(const Job& job, const Bad& bad, const std::string& path) {
@@ -20,7 +21,7 @@ void expect_refused(const Job& job, const Bad& bad, const std::string& path) {
     lower_job(job, builtin_registries());
     ADD_FAILURE() << "was accepted";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_EQ(error.kind(), bad.kind);
     EXPECT_EQ(error.where().path, path) << error.message();
     EXPECT_EQ(error.where().line, bad.line) << error.message();
     EXPECT_EQ(error.where().column, bad.column) << error.message();
@@ -69,6 +70,17 @@ TEST(LoweringErrors, GlobalPrograms) {
   };
   for (const Bad& bad : programs)
     expect_refused(with_inputs(job_of("dp=2, tp=2", bad.lines)), bad, "/program");
+}
+
+// Told before the first pass, whose end no machine would see.
+TEST(LoweringErrors, EndlessLoops) {
+  const Bad bad = {
+      {"y = x", "for i in range(-9000000000000000000, 9000000000000000000):", "  y = y + 1"},
+      2,
+      1,
+      {"the loops expand to more than 4000000 lines"},
+      ErrorKind::limit};
+  expect_refused(with_inputs(job_of("dp=2", bad.lines)), bad, "/program");
 }
 
 // Sizes that no op can have, empty lists, and more pieces than a program can be written with.
@@ -124,6 +136,8 @@ TEST(LoweringErrors, RankPrograms) {
       {{"on comm:", "  y = x + 1", "wait(com)"}, 3, 6, {"com", "comm"}},
       {{"put(x, to=next)", "y = slot(-1, like=x)"}, 2, 10, {"-1"}},
       {{"y = slot(0)"}, 1, 5, {"like=x"}},
+      {{"wait_signal(from=prev, slot=0, count=-1)"}, 1, 1, {"count=-1", "0 or more"}},
+      {{"y = recv(like=x, shape=[9, 9], from=0)"}, 1, 24, {"like=x or shape=[..], one of them"}},
       {{"keep(x)"}, 1, 1, {"stream"}},
       {{"y = redistribute(x, tp:R)"}, 1, 5, {"redistribute"}},
       {{"y = x as tp:R"}, 1, 1, {"as"}},

@@ -21,7 +21,7 @@ Job mixed(const std::vector<std::string>& listing,
 }
 
 double kept(const Outcome& outcome, const std::string& name) {
-  return load_f64(outcome.values.at(name).value->data(), DType::f32);
+  return load_f64(outcome.values.at(name).copies.front().tensor.data(), DType::f32);
 }
 
 TEST(MixedHosts, MeetInOneCollective) {

@@ -201,6 +201,10 @@ GlobalRun run_all(const OneOp& one, const std::string& op) {
     const Spec& spec = *parts.program.values[static_cast<size_t>(id)].spec;
     run.output_specs.push_back(spec);
     run.outputs.push_back(assemble(kept, spec));
+    const DType wanted = one.program.values[static_cast<size_t>(global)].dtype;
+    if (run.trouble.empty() && run.outputs.back().dtype != wanted)
+      run.trouble =
+          fmt::format("an output is {}, not {}", name(run.outputs.back().dtype), name(wanted));
   }
   return run;
 }

@@ -14,10 +14,16 @@ namespace {
 // NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
 // take an algorithm that it has not. PAT is for ranks that are machines of their own.
 TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
-  for (const std::string order : {"ring --processes 4", "tree --processes 2", "nvls --processes 2",
-                                  "pat --processes 2 --ranks-per-gpu 2"}) {
-    const Ran ran = stand_in("run scenarios/corpus --backend nccl --order " + order);
-    EXPECT_EQ(ran.code, 0) << order << "\n" << ran.out;
+  const std::string corpus = "scenarios/corpus";
+  const std::string values =
+      corpus + "/collectives " + corpus + "/layers " + corpus + "/redistribute";
+  const std::string runs[] = {corpus + " --order ring --processes 4",
+                              values + " --order tree --processes 2",
+                              values + " --order nvls --processes 2",
+                              values + " --order pat --processes 2 --ranks-per-gpu 2"};
+  for (const std::string& run : runs) {
+    const Ran ran = stand_in("run --backend nccl " + run);
+    EXPECT_EQ(ran.code, 0) << run << "\n" << ran.out;
   }
 }
 

@@ -14,45 +14,10 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
+#include "shardproof/tests/localtensor/ordered_call.h"
 
 namespace shardproof {
 namespace {
-
-Collective all_reduce(int64_t members, DType dtype, int64_t count, const std::string& order,
-                      Reduction how = {}) {
-  Collective call;
-  call.kind = CollectiveKind::all_reduce;
-  call.group = Group::world(members);
-  call.dtype = dtype;
-  call.count = count;
-  call.reduction = how;
-  call.schedule = parse_reduction_schedule(order);
-  return call;
-}
-
-Tensor tensor(DType dtype, const std::vector<double>& values) {
-  Tensor t = Tensor::empty(dtype, {static_cast<int64_t>(values.size())});
-  for (size_t i = 0; i < values.size(); ++i)
-    store_f64(t.mutate() + static_cast<int64_t>(i) * size_of(dtype), dtype, values[i]);
-  return t;
-}
-
-double at(const Tensor& t, int64_t i) { return load_f64(t.data() + i * size_of(t.dtype), t.dtype); }
-
-double noise(int64_t member, int64_t i) {
-  const double k = static_cast<double>((member * 7919 + i * 104729) % 10007);
-  return (k - 5000) / 977 * std::pow(2.0, static_cast<double>(k) / 700);
-}
-
-std::vector<Tensor> noisy(const Collective& call, int64_t brought) {
-  std::vector<Tensor> inputs;
-  for (int64_t member = 0; member < call.group.size(); ++member) {
-    std::vector<double> values;
-    for (int64_t i = 0; i < brought; ++i) values.push_back(noise(member, i));
-    inputs.push_back(tensor(call.dtype, values));
-  }
-  return inputs;
-}
 
 // --- splits
 
@@ -111,8 +76,9 @@ TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
       {"rank", 20000}, {"ring", 22304},          {"ring(nccl=2.28)", 22304}, {"nvls", 22403},
       {"pat", 22602},  {"tree(nodes=2)", 22403}, {"exact", 20000},           {"symmetric", 22902}};
   for (const auto& [order, first] : firsts) {
-    for (const int version : {first, first + 100, 22902, 23102})
+    for (const int version : {first, first + 100, 22902, 23003})
       EXPECT_TRUE(is(order, version)) << order << " " << version;
+    EXPECT_EQ(is(order, 23102), order != std::string("pat")) << order;
     EXPECT_EQ(is(order, first - 100), first == 20000) << order;
   }
   EXPECT_TRUE(is("ring(channels=2)", 22902));
@@ -122,6 +88,9 @@ TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
   EXPECT_FALSE(is("tree(channels=2, nccl=2.28)", 22506));
   EXPECT_FALSE(is("tree(channels=2, nccl=2.28)", 22902));
   EXPECT_FALSE(is("ring(channels=2, nccl=2.23)", 22203));
+  EXPECT_TRUE(is("tree(nodes=4)", 22902));
+  EXPECT_TRUE(is("tree(nodes=2, channels=2)", 22902));
+  EXPECT_FALSE(is("tree(nodes=3, channels=2)", 22902));
   EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(channels=2)"), 22809)),
             "ring(channels=2, nccl=2.28)");
   EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(nccl=2.28)"), 23003)), "ring");
@@ -367,19 +336,6 @@ TEST(ReductionOrder, WhatAnAlgorithmHasNotGoesRoundTheRing) {
   EXPECT_EQ(order(kAllReduce, DType::f16, ReduceOp::avg, "symmetric"), FoldOrder::symmetric);
 }
 
-// 1/3 is rounded to bf16, each product again, and each sum.
-TEST(ReductionOrder, AnAverageScalesBeforeItAdds) {
-  const Collective call = all_reduce(3, DType::bf16, 64, "ring", {ReduceOp::avg, 0});
-  const std::vector<Tensor> inputs = noisy(call, call.count);
-  const auto result = reference(call, inputs);
-  const auto narrow = [](double x) { return at(tensor(DType::bf16, {x}), 0); };
-  const double third = narrow(1.0 / 3);
-  for (int64_t i = 0; i < 24; ++i) {  // the first chunk ends at member 0
-    const auto x = [&](size_t member) { return narrow(at(inputs[member], i) * third); };
-    ASSERT_EQ(at(*result[0], i), narrow(narrow(x(1) + x(2)) + x(0))) << i;
-  }
-}
-
 TEST(ReductionOrder, AnIntegerAverageDividesTheWrappedSum) {
   const Collective call = all_reduce(2, DType::i8, 1, "ring", {ReduceOp::avg, 0});
   const auto result = reference(call, {tensor(DType::i8, {100}), tensor(DType::i8, {101})});
@@ -447,9 +403,10 @@ TEST(ReductionOrder, PrintsAndParses) {
   // NCCL has neither a tree nor the switch's sums for all that a program calls.
   const std::string plain = " NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   const std::string one = " NCCL_MIN_CTAS=1 NCCL_MAX_CTAS=1" + plain;
-  const std::string two = " NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2" + plain;
+  const std::string ctas = " NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2", two = ctas + plain;
+  const std::string threads = " NCCL_NTHREADS=512 NCCL_LL128_NTHREADS=640";
   const std::vector<std::pair<const char*, std::string>> pins = {
-      {"ring(channels=2)", "NCCL_ALGO=Ring NCCL_PROTO=Simple" + two},
+      {"ring(channels=2)", "NCCL_ALGO=Ring NCCL_PROTO=Simple" + ctas + threads + plain},
       {"tree", "NCCL_ALGO=\"Ring;allreduce:Tree\" NCCL_PROTO=Simple" + one},
       {"nvls",
        "NCCL_ALGO=\"Ring;allreduce:NVLS;reducescatter:NVLS\" NCCL_PROTO=Simple "

@@ -78,6 +78,18 @@ TEST(Spec, ExplicitSizesUnderAnOuterCut) {
       std::string::npos);
 }
 
+// What stays keeps its sizes while they add up, and is cut by the chunk rule where they do not.
+TEST(Spec, SizesThatStayGiveWay) {
+  const Spec base = parse("tp:S(0, sizes=[8, 0, 0, 0])");
+  const auto after = [&](const char* text) {
+    return placements_text(Spec::parse(text, base.mesh(), base.shape(), base.dtype(), &base));
+  };
+  EXPECT_EQ(after("dp:S(1)"), "dp:S(1) tp:S(0, sizes=[8, 0, 0, 0])");
+  EXPECT_EQ(after("dp:S(0)"), "dp:S(0) tp:S(0)");
+  EXPECT_EQ(after("dp:S(0, after=tp)"), "dp:S(0, after=tp) tp:S(0, sizes=[8, 0, 0, 0])");
+  EXPECT_EQ(after("dp:S(0, sizes=[3, 5])"), "dp:S(0, sizes=[3, 5]) tp:S(0)");
+}
+
 TEST(Spec, CanonicalOrder) {
   const Mesh mesh = Mesh::parse("dp=2, tp=4");
   const Spec a(mesh, {S(0), S(1)}, kShape, DType::f32, {1, 0});

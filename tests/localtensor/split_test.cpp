@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
@@ -110,6 +111,32 @@ TEST(Split, OddValuesStayExact) {
       for (PartialFill fill : {PartialFill::exact, PartialFill::adversarial})
         expect_round_trip(x, Spec(mesh, {P(op), P(op)}, x.shape, dtype), fill);
   }
+}
+
+// In any order, and whichever of them are reduced first: no subset of them rounds.
+TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
+  constexpr double kMost = 80;
+  std::vector<double> values;
+  for (double x = -kMost; x <= kMost; ++x) values.push_back(x);
+  for (const char* mesh_text : {"a=2", "a=8", "a=2, b=3", "a=4, b=2", "a=2, b=2, c=2"})
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
+      const Mesh mesh = Mesh::parse(mesh_text);
+      const Tensor x = tensor_of(dtype, {std::ssize(values)}, values);
+      const std::vector<Placement> all(static_cast<size_t>(mesh.axis_count()), P(ReduceOp::sum));
+      const LocalTensor locals = split(x, Spec(mesh, all, x.shape, dtype), PartialFill::exact, 5);
+      std::vector<double> sums(values.size()), sizes(values.size());
+      for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+        const std::vector<double> part = values_of(locals.of_rank(rank));
+        for (size_t i = 0; i < part.size(); ++i) {
+          EXPECT_EQ(part[i], std::trunc(part[i]));
+          sums[i] += part[i];
+          sizes[i] += std::fabs(part[i]);
+        }
+      }
+      EXPECT_EQ(sums, values) << mesh_text << name(dtype);
+      EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), std::ldexp(1, precision_bits(dtype)))
+          << mesh_text << name(dtype);
+    }
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST(ParseError, Expressions) {
       {{"y = x.t"},
        "line 1, column 7: expected \"T\" after \".\" (there are no methods: write t(x)), found "
        "\"t\""},
+      {{"y = x.shape[0]"},
+       "line 1, column 7: expected \"T\" after \".\" (there are no attributes: dim(x, 0) is a "
+       "size), found \"shape\""},
       {{"y = F.relu(x)"},
        "line 1, column 7: expected \"T\" after \".\" (an op stands alone, without F.), found "
        "\"relu\""},

@@ -84,6 +84,15 @@ TEST(BenchReport, BandwidthsAreThoseOfNcclTests) {
   }
 }
 
+TEST(BenchReport, CountsAreThoseOfNcclTests) {
+  BenchRow to_all = rows().at(0), reduced = to_all;
+  to_all.collective = collective(CollectiveKind::all_to_all, 4, 1000);
+  reduced.collective = collective(CollectiveKind::all_reduce, 4, 1000);
+  const auto json = nlohmann::json::parse(bench_json(head(""), {to_all, reduced}));
+  EXPECT_EQ(json["results"][0]["count"], 250);
+  EXPECT_EQ(json["results"][1]["count"], 1000);
+}
+
 TEST(BenchReport, EveryRowIsAsWideAsItsHead) {
   const BenchHead with = head("ideal");
   std::istringstream in(bench_head_text(with));

@@ -2,6 +2,7 @@
 // with the verdict it states.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <set>
@@ -61,6 +62,33 @@ TEST_P(Corpus, EndsAsItSays) {
 }
 INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(below("scenarios/corpus")), name_of);
 INSTANTIATE_TEST_SUITE_P(Examples, Corpus, testing::ValuesIn(examples(true)), name_of);
+
+int64_t calls_of(const Lowered& lowered) {
+  const std::vector<Instr>& instrs = lowered.program.listings.at(0).instrs;
+  return std::count_if(instrs.begin(), instrs.end(), [](const Instr& instr) {
+    return std::holds_alternative<Communicate>(instr.action);
+  });
+}
+
+// What `show` prints of a global program is a program, and the same one.
+TEST(Show, GlobalProgramsParseBack) {
+  int shown = 0;
+  for (const ScenarioPath& path : below("scenarios/corpus")) {
+    for (const Case& one : load_file(path.path, path.file).cases) {
+      if (one.refused || one.phases[0].expect.verdict == Verdict::bad_input) continue;
+      Job job = one.phases[0].job;
+      if (!job.program) continue;
+      SCOPED_TRACE(path.file + " " + one.name);
+      const Lowered first = lower_job(job, registries());
+      job.program = parse_listing(first.global_lines);
+      const Lowered again = lower_job(job, registries());
+      EXPECT_EQ(again.global_lines, first.global_lines);
+      EXPECT_EQ(calls_of(again), calls_of(first));
+      ++shown;
+    }
+  }
+  EXPECT_GT(shown, 100);
+}
 
 // Examples of later work: refused with a message that says so, never run as if they said less.
 class Later : public testing::TestWithParam<ScenarioPath> {};

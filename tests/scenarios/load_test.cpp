@@ -57,6 +57,9 @@ TEST(Load, WhatIsNoJsonIsRefusedWithLineAndColumn) {
   expect_refused({
       {"", "line 1, column 1"},
       {"{\"version\": 1,}", "line 1, column 15"},
+      {"{\"version\": 1 \"mesh\": \"tp=2\"}", "line 1, column 15: JSON syntax: unexpected string"},
+      {"{\"version\": 1 false}", "line 1, column 15: JSON syntax: unexpected false"},
+      {"{\"version\": [1 23456]}", "line 1, column 16: JSON syntax: unexpected number"},
       {"{\"version\": 1,\n \"version\": 1}", "line 2, column 2: key \"version\" stands twice"},
       {"{\"a\": \"\xff\"}", "line 1, column 8: expected UTF-8, found byte 0xff"},
       {"{\"a\": \"\xed\xa0\x80\"}", "expected UTF-8"},
@@ -150,6 +153,7 @@ TEST(Load, RanksAreTakenOnceEach) {
   EXPECT_EQ(refusal(ranks("\"dp=0 tp=1\": [], \"0 2\": [], \"3\": []")), "");
   expect_refused({
       {ranks("\"dp=0\": []"), "/ranks: ranks 2 3 have no listing"},
+      {ranks("\"0-2\": []"), "/ranks: rank 3 has no listing"},
       {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
        "/ranks/1: rank 1 is taken by two selectors"},
       {ranks("\"all\": [], \"rest\": []"), "rest takes no rank"},
@@ -287,7 +291,7 @@ TEST(Load, SweepsAreChecked) {
   for (int i = 0; i < 101; ++i) many += (i ? "," : "") + std::to_string(i);
   many += "]";
   expect_refused({
-      {sweep("{\"n\": " + many + ", \"m\": " + many + "}"), "/sweep: more than 10000 cases"},
+      {sweep("{\"n\": " + many + ", \"/m\": " + many + "}"), "/sweep: more than 10000 cases"},
       {sweep("{\"explicit\": [true]}"), "a sweep sets this key as \"/explicit\""},
       {sweep("{\"mesg\": [\"tp=2\"]}"), "did you mean \"mesh\"?"},
       {sweep("{\"n\": []}"), "at least one value"},
@@ -380,8 +384,9 @@ TEST(Load, ALineBreakInAKeyLeavesAMessageOfOneLine) {
   one_line(file("\"program\": [], \"tensors\": {}, \"expect\": {\"bytes\": {\"a\\nb\": 1}}"),
            "\"a\\nb\" is neither an axis");
   one_line(file("\"ranks\": {\"a\\nb\": []}, \"tensors\": {}"), "expected ranks such as");
-  one_line(file("\"sweep\": {\"n\": [\"a\\nb\"]}, \"tensors\": {}, \"program\": 1"),
-           "(case n=a\\nb)");
+  one_line(
+      file("\"let\": {\"n\": 1}, \"sweep\": {\"n\": [\"a\\nb\"]}, \"tensors\": {}, \"program\": 1"),
+      "(case n=a\\nb)");
 }
 
 TEST(Load, AFactorWithoutEndIsNoFault) {

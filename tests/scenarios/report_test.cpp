@@ -120,11 +120,31 @@ TEST(Report, TextOfFindings) {
   }
 }
 
+TEST(Report, MistakesInAPhaseAreToldThere) {
+  const auto error_of = [](const std::string& program, const std::string& second) {
+    const RunResult result = run_text(
+        "{\"version\": 1, \"mesh\": \"dp=2\", \"tensors\": {\"x\": {\"shape\": [4], "
+        "\"placements\": \"dp:S(0)\"}}, \"program\": [" +
+        program + "], \"phases\": [{\"program\": [\"y = x * 2\"]}, {" + second + "}]}");
+    return std::string(result.scenarios[0].cases[0].error->what());
+  };
+  EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = x\", \"z = w + y\"]"),
+            "f.json: /phases/1/program line 2, column 5: unknown name w");
+  EXPECT_EQ(error_of("\"y = x\"", "\"program\": [\"y = redistribute(x, tq:R)\"]").substr(0, 55),
+            "f.json: /phases/1/program line 1, column 21: no mesh ax");
+  EXPECT_EQ(error_of("\"y = x\"",
+                     "\"ranks\": {\"all\": [\"y = x\"]}, \"outputs\": {\"y\": \"dp:S(0)\"}, "
+                     "\"truth\": [\"y = x\", \"z = w\"]"),
+            "f.json: /phases/1/truth line 2, column 5: unknown name w");
+  EXPECT_EQ(error_of("\"z = w\"", ""), "f.json: /program line 1, column 5: unknown name w");
+}
+
 TEST(Report, TellsOfFaultsThatNeverHappen) {
   const RunResult result = run_text(
       R"json({"version": 1, "mesh": "dp=4", "tensors": {"g": {"shape": [4]}},
           "program": ["a = redistribute(g * 2, S(0))", "b = redistribute(a, R)"],
-          "faults": ["hang(rank=3, call=5)", "skip(rank=1, line=1)"]})json");
+          "faults": ["hang(rank=3, call=5)", "skip(rank=1, line=1)",
+                     "corrupt(rank=0, call=1, element=4)"]})json");
   expect_approved("report/unfired", text_report(result, {false, false, -1}));
   const std::string json = json_report(result, {"0.0.0", {}});
   EXPECT_NE(json.find("\"unfired_faults\": [\n"), std::string::npos);

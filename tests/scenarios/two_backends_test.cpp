@@ -37,6 +37,23 @@ RunResult run_on(const std::vector<std::string>& backends, const std::string& ex
   return run_scenarios({load_text(text, "f.json")}, {""}, options, registries);
 }
 
+// A process that somebody has killed looks like a rank that never comes, which the program may be
+// meant to show.
+TEST(TwoBackends, WhatAMachineLosesIsNotExpected) {
+  const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=2",
+      "tensors": {"x": {"shape": [4]}}, "ranks": {"0": ["y = all_reduce(x, sum)"], "1": ["y = x + 1"]},
+      "expect": {"verdict": "missing rank"}})json",
+                                      "f.json");
+  const Phase& phase = scenario.cases.at(0).phases.at(0);
+  Outcome outcome;
+  outcome.findings.emplace_back().verdict = Verdict::missing_rank;
+  EXPECT_TRUE(missed(phase.expect, outcome, phase.job).empty());
+  outcome.world.broken = true;
+  const std::vector<Missed> misses = missed(phase.expect, outcome, phase.job);
+  ASSERT_EQ(misses.size(), 1u);
+  EXPECT_EQ(misses[0].got, "missing rank, for a process was lost");
+}
+
 TEST(TwoBackends, AgreementIsAsExpectedOnBoth) {
   const RunResult result = run_on({"local", "local"}, "");
   ASSERT_EQ(result.scenarios[0].cases.size(), 2u);

@@ -64,6 +64,19 @@ TEST(FirstDivergence, names_what_was_skipped_added_or_changed_before_the_call) {
             "rank 1 made  c(group=dp) (line 10)  where rank 0 made  b(group=dp) (line 10)");
 }
 
+TEST(FirstDivergence, tells_the_order_from_the_calls) {
+  const auto in_order = [](const std::vector<std::vector<std::string>>& kinds, int64_t call) {
+    return differ_in_order(histories(kinds), {Lanes::range(0, 2), Lanes::one(1), "tp", call});
+  };
+  EXPECT_TRUE(in_order({{"x", "y"}, {"y", "x"}}, 1));
+  EXPECT_TRUE(in_order({{"x", "y"}, {"y", "x"}}, 2));
+  EXPECT_FALSE(in_order({{"x", "x"}, {"x", "y"}}, 2));
+  EXPECT_FALSE(in_order({{"x", "y"}, {"x", "y"}}, 1));
+  EXPECT_FALSE(in_order({{"x", "y"}, {"y"}}, 1));
+  EXPECT_EQ(divergence({{"x", "y"}, {"y", "x"}}, 2),
+            "rank 1 made  y(group=tp)  first (line 10), rank 0 after it");
+}
+
 TEST(FirstDivergence, is_silent_when_only_the_call_itself_differs) {
   EXPECT_EQ(divergence({{"x", "x"}, {"x", "y"}}, 2), "");
   EXPECT_EQ(divergence({{"x"}, {"y"}}, 1), "");

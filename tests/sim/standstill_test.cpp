@@ -90,6 +90,45 @@ TEST(Standstill, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
   EXPECT_GT(missing, 50);
 }
 
+// Ranks that wait for each other with nothing left to issue; rank r waits for `lacks[r]` (-1: it
+// has ended).
+Standstill lacking_calls(const std::vector<int32_t>& lacks) {
+  Standstill s;
+  s.world = static_cast<int64_t>(lacks.size());
+  for (size_t rank = 0; rank < lacks.size(); ++rank) {
+    if (lacks[rank] < 0) continue;
+    Blocked call;
+    call.ranks = Lanes::one(static_cast<int64_t>(rank));
+    call.line = static_cast<int>(rank) + 1;
+    call.awaiting = static_cast<int32_t>(s.awaiting.size());
+    s.blocked.push_back(call);
+    Awaiting awaiting;
+    awaiting.what = "to send";
+    awaiting.ranks = awaiting.missing = {lacks[rank]};
+    s.awaiting.push_back(awaiting);
+    s.gone.emplace(lacks[rank], "has ended");
+  }
+  return s;
+}
+
+TEST(Standstill, who_waits_for_each_other_has_not_ended) {
+  std::vector<Finding> findings = explain(lacking_calls({1, 0, 1, 2}));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::deadlock);
+  EXPECT_EQ(findings[0].ranks, Lanes::range(0, 2));
+  EXPECT_EQ(findings[0].fix, "let every send have its receive, and every receive its send");
+  // Here rank 3 is the one that is missing, and beside it there is a circle.
+  findings = explain(lacking_calls({1, 0, 3, -1}));
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[1].verdict, Verdict::missing_rank);
+  EXPECT_EQ(findings[1].ranks, Lanes::one(3));
+  // A chain to one that has ended.
+  findings = explain(lacking_calls({1, 2, -1}));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
+  EXPECT_EQ(findings[0].ranks, Lanes::range(1, 3));
+}
+
 TEST(Standstill, nothing_blocked_is_nothing_to_explain) { EXPECT_TRUE(explain({}).empty()); }
 
 // One circle through 30,000 ranks: no recursion, no square of the ranks.

@@ -9,6 +9,7 @@
 namespace shardproof {
 
 std::unique_ptr<Starter> mpirun_starter(const CrewOptions& options);
-bool has_mpirun();
+// Why none can be used here; nothing when one can.
+std::optional<std::string> no_mpirun();
 
 }  // namespace shardproof

@@ -16,8 +16,9 @@ NcclElements nccl_elements(DType dtype);
 
 // Whether NCCL makes this reduction of that dtype.
 bool nccl_reduces(const Reduction& reduction, DType dtype);
-// Whether the algorithms that NCCL is told to take for an order include one for it.
-bool has_algorithm(FoldOrder order, const Reduction& reduction, DType dtype);
+// Whether the algorithms that NCCL is told to take for an order include one for it, whose bits are
+// those of the order.
+bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, DType dtype);
 // Its operator; kOps: one that is made for the scalar.
 int nccl_op(const Reduction& reduction, FoldPart part);
 

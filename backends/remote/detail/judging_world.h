@@ -13,8 +13,7 @@ namespace shardproof {
 
 class JudgingWorld : public World, public Assembly, private GateWitness {
  public:
-  // A loss before the world began: nothing is run.
-  JudgingWorld(Coordinator& crew, const WorldOptions& options, std::optional<Loss> early);
+  JudgingWorld(Coordinator& crew, const WorldOptions& options);
   ~JudgingWorld() override;
   Door& open(const Lanes& cohort) override;
   bool progress() override;

@@ -26,7 +26,7 @@ struct Moving {
   Bytes out, in;
   bool message = false;           // a send, a receive or a put
   bool on_device = false;         // `out` and `in` lie in the transport's memory
-  bool unfolded = false;          // of a reduction that the transport does not make
+  bool unfolded = false;          // the reference reduces what all members bring
   int64_t target = -1, slot = 0;  // of a put that lands here
   int64_t begun = 0;              // event of the device, where it is measured
 };
@@ -40,6 +40,12 @@ void finish_meeting(Moving& moving);
 
 // Who of the group lies where.
 void seat(Moving& moving, const RankBlocks& blocks);
+// Whether all groups beside this one lie over endpoints as it does, so that members that are folded
+// where they lie are added alike in each: replicas that come out of several of them are then equal
+// to the bit. A group that somebody wrote has none beside it: only one member on each endpoint.
+bool lies_alike(const Group& group, const RankBlocks& blocks);
+// Whether it matters to the bits which members are reduced first.
+bool depends_on_association(const Collective& call);
 // Packs what the parts bring; false when no other endpoint has a part, and all is done already.
 bool start_collective(Moving& moving);
 void finish_collective(Moving& moving);

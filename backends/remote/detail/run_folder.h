@@ -15,7 +15,8 @@ class RunFolder {
  public:
   struct Needs {
     uint64_t bytes = 0;         // of files
-    uint64_t shared_bytes = 0;  // of memory; 0: nothing is shared
+    uint64_t shared_bytes = 0;  // of memory, with room to spare; 0: nothing is shared
+    uint64_t least_shared = 0;  // of which no less may be there
   };
   // Error(io) when there can be none, or one with too little room.
   explicit RunFolder(const Needs& needs);

@@ -70,6 +70,7 @@ class WorkerWorld : public World, public Assembly {
   void run_work(Ticket ticket);
   void form(WireReader& in);
   void open_window(WireReader& in);
+  bool is_alike(const Group& group);
   void meet(WireReader& in);
   void pair(WireReader& in);
   void put(WireReader& in);
@@ -99,8 +100,9 @@ class WorkerWorld : public World, public Assembly {
   std::map<Ticket, std::unique_ptr<Flight>> flights_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
-  std::vector<Moving> moving_;     // started together
-  Clock::time_point eager_until_;  // the exchange is tested without a pause
+  std::vector<Moving> moving_;         // started together
+  std::map<std::string, bool> alike_;  // by group: its siblings lie over endpoints as it does
+  Clock::time_point eager_until_;      // the exchange is tested without a pause
   Clock::time_point told_at_;
   std::optional<Activity> before_wait_;  // for a device, while there is one
   std::deque<std::string> orders_;       // that came while something moved

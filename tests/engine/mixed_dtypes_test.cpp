@@ -1,0 +1,103 @@
+// The law of mixed dtypes: what an op takes beside its first float, it takes wherever its inputs
+// lie, and the result has the same dtype and, within its bound, the same values there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/ops/run_op.h"
+
+namespace shardproof::testing {
+namespace {
+
+std::vector<size_t> floats_of(const Sample& sample) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    const TensorMeta& meta = sample.inputs[i];
+    if (!meta.absent && !meta.weak && is_floating(meta.dtype)) found.push_back(i);
+  }
+  return found;
+}
+
+// Each input whole or cut once, all combinations.
+std::vector<std::vector<Spec>> all_specs(const OpInstance& instance, const Mesh& mesh) {
+  std::vector<std::vector<Spec>> all{{}};
+  for (const TensorMeta& meta : instance.inputs) {
+    std::vector<std::vector<Spec>> next;
+    for (const std::vector<Spec>& given : all)
+      for (int d = -1; d < (meta.absent || meta.weak ? 0 : meta.shape.size()); ++d) {
+        next.push_back(given);
+        const Placement at = d < 0 ? R() : S(d);
+        next.back().emplace_back(mesh, std::vector<Placement>{at},
+                                 meta.absent ? Dims() : meta.shape, meta.dtype);
+      }
+    all = std::move(next);
+  }
+  return all;
+}
+
+class MixedDTypes : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Nothing when the op does not take them.
+  std::optional<GlobalRun> run(const OpInstance& instance, const std::vector<Spec>& specs) {
+    std::vector<GlobalInput> inputs;
+    for (size_t i = 0; i < instance.inputs.size(); ++i)
+      inputs.push_back({instance.inputs[i], instance.tensors[i], specs[i]});
+    try {
+      return run_one_op(*instance.record, instance.attrs, inputs, specs.front().mesh());
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  void check(const OpInstance& instance) {
+    const Mesh mesh = Mesh::parse("tp=2");
+    const std::vector<std::vector<Spec>> all = all_specs(instance, mesh);
+    const std::optional<GlobalRun> whole = run(instance, all.front());
+    for (const std::vector<Spec>& specs : all) {
+      const std::optional<GlobalRun> cut = run(instance, specs);
+      std::string about = GetParam() + "(" + to_string(instance.attrs) + ")";
+      for (const Spec& spec : specs) about += "\n  in  " + to_string(spec);
+      ASSERT_EQ(cut.has_value(), whole.has_value()) << about;
+      if (!whole) continue;
+      ASSERT_EQ(cut->trouble, "") << about;
+      ++runs_;
+    }
+  }
+
+  int runs_ = 0;
+};
+
+TEST_P(MixedDTypes, MeanTheSameWhereverInputsLie) {
+  const OpRecord& record = builtin_registries().ops.at(GetParam());
+  for (const Sample& sample : record.samples()) {
+    const std::vector<size_t> floats = floats_of(sample);
+    if (floats.size() < 2) continue;
+    for (const size_t other : floats)
+      for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+        Sample mixed = sample;
+        if (mixed.inputs[other].dtype == dtype) continue;
+        mixed.inputs[other].dtype = dtype;
+        check(instance_of(record, mixed, 17));
+        if (HasFatalFailure()) return;
+      }
+  }
+  std::printf("  %s: %d runs\n", GetParam().c_str(), runs_);
+}
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const OpRecord* record : builtin_registries().ops.all())
+    if (const std::vector<Sample> samples = record->samples();
+        std::any_of(samples.begin(), samples.end(),
+                    [](const Sample& sample) { return floats_of(sample).size() > 1; }))
+      names.push_back(record->name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(AllOps, MixedDTypes, ::testing::ValuesIn(op_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace shardproof::testing

@@ -1,0 +1,69 @@
+// What `values` of an expectation is held against: the whole value where placements are known, else
+// what every rank holds that has the name.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/report.h"
+
+namespace shardproof {
+namespace {
+
+struct Program {
+  std::string tensor, line, outputs;
+};
+
+// Empty: as expected.
+std::string report_of(const Program& program, const std::string& values) {
+  const Registries registries{builtin_ops(), builtin_backends()};
+  const std::string text = fmt::format(
+      R"json({{"version": 1, "mesh": "dp=2, tp=2", "tensors": {{"x": {{{}}}}},
+         "ranks": {{"all": ["{}"]}}, "outputs": {{{}}}, "expect": {{"values": {{{}}}}}}})json",
+      program.tensor, program.line, program.outputs, values);
+  const RunResult result = run_scenarios({load_text(text, "f.json")}, {""}, {}, registries);
+  return result.exit_code() == 0 ? "" : text_report(result, {});
+}
+
+void expect_told(const std::string& report, const std::string& text) {
+  EXPECT_NE(report.find(text), std::string::npos) << report;
+}
+
+const char* const kCut = R"json("shape": [4], "placements": "tp:S(0)", "fill": "iota")json";
+const char* const kSame = R"json("shape": [2], "fill": "ones")json";
+const char* const kParts = R"json("shape": [2], "placements": "tp:P(sum)", "fill": "ones")json";
+
+TEST(ExpectedValues, OfAnOutputAreThoseOfTheWholeWithoutATruthToo) {
+  const Program doubled{kCut, "y = x * 2", R"json("y": "tp:S(0)")json"};
+  EXPECT_EQ(report_of(doubled, R"("y": [0, 2, 4, 6])"), "");
+  expect_told(report_of(doubled, R"("y": [0, 2])"),
+              "values of y: expected shape [2], got shape [4]");
+}
+
+TEST(ExpectedValues, OfAnyOtherNameMustBeOnEveryRankThatHoldsIt) {
+  EXPECT_EQ(report_of({kSame, "y = x * 5", ""}, R"("y": [5, 5])"), "");
+  expect_told(report_of({kSame, "y = x * (1 + index(tp))", ""}, R"("y": 1)"),
+              "y[0] on rank 1: expected 1, got 2");
+}
+
+TEST(ExpectedValues, OfATensorAreThoseOfEachReplica) {
+  EXPECT_EQ(report_of({kCut, "y = x", ""}, R"("x": [0, 1, 2, 3])"), "");
+  EXPECT_EQ(report_of({kCut, "mul_(x, 3)", ""}, R"("x": [0, 3, 6, 9])"), "");
+  expect_told(report_of({kCut, "mul_(x, 1 + index(dp))", ""}, R"("x": [0, 1, 2, 3])"),
+              "x[1] on rank 2: expected 1, got 2");
+}
+
+TEST(ExpectedValues, OfPartsThatAreReducedInPlaceAreWhatEachRankHolds) {
+  EXPECT_EQ(report_of({kParts, "y = x * 2", ""}, R"("x": 1)"), "");
+  EXPECT_EQ(report_of({kParts, "all_reduce_(x, sum, group=tp)", ""}, R"("x": 1)"), "");
+}
+
+TEST(ExpectedValues, PartsAreOfTheSizesThatTheirPlacementsSay) {
+  const std::string line = "y = x[0:1 + index(tp)] * 2";
+  const char* const sizes = R"json("y": "tp:S(0, sizes=[1, 2])")json";
+  EXPECT_EQ(report_of({kCut, line, sizes}, R"("y": [0, 4, 6])"), "");
+  expect_told(report_of({kCut, line, R"json("y": "tp:S(0)")json"}, ""),
+              "y has shape [1] on rank 0; placed as tp:S(0) it would be [2] there");
+}
+
+}  // namespace
+}  // namespace shardproof
