@@ -63,7 +63,6 @@ class Lowering {
   // An op, or the ops that it is a name for (expand_op.cpp). `wanted`: names that are bound.
   std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                             std::vector<ValueId> inputs, size_t wanted);
-  // Expressions.
   Binding lower(const Expr& expr);        // number or value
   ValueId lower_value(const Expr& expr);  // numbers become 0-d values
   ValueId value_of(const LaneNumber& number);
@@ -102,6 +101,7 @@ class Lowering {
   void walk_if(const Statement& statement);
   void walk_assign(const Statement& statement);
   void walk_assign_index(const Statement& statement);
+  std::vector<std::pair<ValueId, Lanes>> take_out(const std::string& name);  // what it held
   bool release_if_unheld(ValueId value, const Lanes& lanes);
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);

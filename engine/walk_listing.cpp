@@ -263,13 +263,19 @@ bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
   return true;
 }
 
+// The new part is there before the old ones are released: it may hold the same value (`m = m`).
 void Lowering::bind(const std::string& name, Binding binding) {
   if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
-  forget(name);
+  const auto dropped = take_out(name);
   names_[name].push_back({lanes_, std::move(binding), place_.line});
+  for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
 }
 
 void Lowering::forget(const std::string& name) {
+  for (const auto& [value, lanes] : take_out(name)) release_if_unheld(value, lanes);
+}
+
+std::vector<std::pair<ValueId, Lanes>> Lowering::take_out(const std::string& name) {
   std::vector<Part>& parts = names_[name];
   std::vector<Part> kept;
   std::vector<std::pair<ValueId, Lanes>> dropped;
@@ -281,7 +287,7 @@ void Lowering::forget(const std::string& name) {
     if (!part.lanes.empty()) kept.push_back(std::move(part));
   }
   parts = std::move(kept);
-  for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
+  return dropped;
 }
 
 }  // namespace shardproof

@@ -60,13 +60,20 @@ void JudgingWorld::watch() {
   if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
   for (const CrewMember& member : crew_.members())
     if (member.activity == Activity::computes) moved_ = crew_.now();
-  if (!crew_.waits_too_long(moved_)) return;
-  for (size_t i = 0; i < hosts_.size(); ++i)
-    if (!hosts_[i].under_way.empty()) {
-      loss_ = Loss{static_cast<int>(i), crew_.members()[i].pid,
-                   "does not come to the end of an exchange"};
-      return;
-    }
+  if (crew_.waits_too_long(moved_)) loss_ = unending_exchange();
+}
+
+// Who is known to stand still has not been silent for long, where the exchange began long before.
+std::optional<Loss> JudgingWorld::unending_exchange() const {
+  std::optional<Loss> found;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].under_way.empty()) continue;
+    const CrewMember& member = crew_.members()[i];
+    if (!member.state.empty()) return Loss{static_cast<int>(i), member.pid, member.state};
+    if (!found)
+      found = Loss{static_cast<int>(i), member.pid, "does not come to the end of an exchange"};
+  }
+  return found;
 }
 
 // The others go on for as long as they can without it, so that it is known who waits.

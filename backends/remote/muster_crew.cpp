@@ -224,7 +224,10 @@ void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view m
   std::unique_ptr<MessagePipe>& seat = kind == Announce::state ? member.keeper : member.pipe;
   if (seat) throw_bad_input("two processes came as number {}", process);
   seat = std::move(guest);
-  if (kind == Announce::state) return;
+  if (kind == Announce::state) {
+    member.state.clear();  // it was seen standing still before it came
+    return;
+  }
   if (const int64_t processes = in.number(); processes != options_.processes)
     throw Error(ErrorKind::io,
                 fmt::format("{} processes came, {} are awaited", processes, options_.processes));

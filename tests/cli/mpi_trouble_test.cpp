@@ -74,6 +74,25 @@ TEST_F(MpiTrouble, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
                    3);
 }
 
+// A call that began long before holds up all of them; who stands still is told, not who waits.
+TEST_F(MpiTrouble, WhoIsStoppedLateInAnExchangeIsTheOneThatIsTold) {
+  Running run(SHARDPROOF_PROGRAM, "mpi", folder_.endless(), (folder_.path() / "out.txt").string(),
+              "6s");
+  ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+  const std::vector<pid_t> workers = run.workers();
+  ASSERT_EQ(workers.size(), 3u);
+  wait_for_work(workers, 0.3);
+  kill(workers[0], SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  kill(workers[1], SIGSTOP);
+  kill(workers[2], SIGSTOP);
+  kill(workers[0], SIGCONT);
+  EXPECT_EQ(run.code(), 1) << run.text();
+  for (const char* words : {"missing rank", "is stopped by signal 19 (SIGSTOP)"})
+    EXPECT_NE(run.text().find(words), std::string::npos) << run.text();
+  EXPECT_EQ(run.text().find("pid " + std::to_string(workers[0])), std::string::npos) << run.text();
+}
+
 TEST_F(MpiTrouble, NobodyOutlivesTheCommand) {
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
     Running run = this->run(folder_.endless());

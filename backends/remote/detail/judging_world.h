@@ -78,6 +78,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   bool quiet();
   bool all_are(Phase phase) const;
   void watch();
+  std::optional<Loss> unending_exchange() const;
   void wait_for_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
   std::vector<Finding> calls_under_way();
