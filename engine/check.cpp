@@ -61,6 +61,7 @@ void rethrow(const Error& error, const std::string& path) { throw error.inside({
 namespace {
 
 constexpr double kAnchors = 1e-6;  // wide for f64, and finer than most bugs
+constexpr int kMostDenied = 16;    // values, one after the other
 
 std::vector<ValueInfo> infos(const SpmdProgram& program) {
   std::vector<ValueInfo> result;
@@ -96,6 +97,7 @@ CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
     options.only = placed_ids(global, parts, [](const std::string&) { return true; });
   options.sees = job.sees;
   if (job.anchors) options.anchors = kAnchors;
+  options.granted = pass.granted;
   if (!pass.asked.empty())
     options.watch = [&](ValueId id, const LocalTensor& value) {
       const SpmdValue& info = parts.program.values[static_cast<size_t>(id)];
@@ -196,26 +198,42 @@ void JobPass::see(ValueId global, const LocalTensor& value, const Spec& spec, co
 
 void JobPass::see_wrong(const WrongValue& about, const Difference& difference,
                         const Tensor& truth) {
-  Sides wrong = sides_of(difference, truth);
-  wrong.name = about.name;
-  if (written) sides.insert_or_assign(about.global, std::move(wrong));
+  if (written) sides.insert_or_assign(about.global, sides_of(difference, truth));
 }
 
+namespace {
+
+Outcome check_once(const Job& job, const Registries& registries, JobPass& pass) {
+  return job.program ? check_global(job, registries, pass) : check_ranks(job, registries, pass);
+}
+
+// In f64. What narrow floats deny is granted, and the rest is judged by itself; nothing is said
+// where that does not come to an end.
+std::optional<Outcome> check_wide(const Job& job, const Registries& registries) {
+  const Job widened = with_wider_floats(job), narrow = on_simulated_ranks(job);
+  std::set<ValueId> granted;
+  for (int i = 0; i < kMostDenied; ++i) {
+    JobPass wide{&job, granted}, again;
+    Outcome outcome = check_once(widened, registries, wide);
+    for (const auto& [id, sides] : wide.sides) again.asked.insert(id);
+    if (again.asked.empty()) return outcome;
+    check_once(narrow, registries, again);
+    const std::set<ValueId> denied = denied_values(wide.sides, again.sides);
+    if (denied.empty()) return outcome;
+    granted.insert(denied.begin(), denied.end());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Outcome check(const Job& job, const Registries& registries) {
-  const auto once = [&](const Job& one, JobPass& pass) {
-    return one.program ? check_global(one, registries, pass) : check_ranks(one, registries, pass);
-  };
   JobPass as_written;
-  Outcome outcome = once(job, as_written);
+  Outcome outcome = check_once(job, registries, as_written);
   if (!needs_wider_floats(job, outcome)) return outcome;
   try {
-    JobPass wider{&job};
-    Outcome wide = once(with_wider_floats(job), wider);
-    JobPass again;
-    for (const auto& [id, sides] : wider.sides) again.asked.insert(id);
-    if (!again.asked.empty()) once(on_simulated_ranks(job), again);
-    leave_out_denied(wider.sides, again.sides, wide);
-    tell_what_wider_floats_show(wide, outcome);
+    if (const std::optional<Outcome> wide = check_wide(job, registries))
+      tell_what_wider_floats_show(*wide, outcome);
   } catch (const Error&) {
     // What these floats cannot do (memory, an op that insists on a dtype) is no statement.
   }

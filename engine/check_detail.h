@@ -18,7 +18,9 @@ namespace shardproof {
 struct JobPass {
   // With all floats in f64: the job as it is written, which says what its lines mean. Else null.
   const Job* written = nullptr;
-  // Of the truth: values whose sides are asked for although they may be right.
+  // Of the truth: what ranks hold of these is right, whatever it is, and the truth of what follows.
+  std::set<ValueId> granted = {};
+  // Values whose sides are asked for although they may be right.
   std::set<ValueId> asked = {};
   std::map<ValueId, Sides> sides = {};  // of these, and of what is found wrong
 

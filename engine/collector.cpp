@@ -42,13 +42,15 @@ void Collector::made(ValueId id, const LocalTensor& value) {
     const Bound& bound = truth_->bound(info.global);
     const double width = width_of(expected, bound);
     widest_ = std::max(widest_, width);
-    std::optional<Difference> difference = compare_value(parts, *info.spec, expected, bound);
+    const bool granted = options_.granted.contains(info.global);
+    std::optional<Difference> difference;
+    if (!granted) difference = compare_value(parts, *info.spec, expected, bound);
     if (difference) {
       // Only the first difference of the program is told.
       if (differences_.empty() || id < differences_.begin()->first)
         difference->right_as = right_as(parts, *info.spec, expected, bound);
       differences_.emplace(id, std::move(*difference));
-    } else if (!bound.exact) {
+    } else if (!bound.exact && !granted) {
       if (std::optional<ReplicaDifference> replicas = compare_replicas(parts, *info.spec))
         replicas_.emplace(id, *replicas);
     }
@@ -57,7 +59,7 @@ void Collector::made(ValueId id, const LocalTensor& value) {
       seen.added = added_[static_cast<size_t>(id)];
     }
     const bool right = !differences_.contains(id) && !replicas_.contains(id);
-    if (right && width > options_.anchors) anchor(info, parts);
+    if (granted || (right && width > options_.anchors)) anchor(info, parts);
   }
   if (options_.keep.contains(id)) kept_[id] = parts;
   parts_.erase(id);

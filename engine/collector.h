@@ -21,6 +21,7 @@ struct CollectorOptions {
   // A value that is right, as far as a bound wider than this can tell (as a share of its largest
   // element), becomes the truth of what follows: what ranks then do is judged by itself.
   double anchors = std::numeric_limits<double>::infinity();
+  std::set<ValueId> granted = {};  // of the truth: right whatever they are, and anchors too
   // Told of every value that is compared, before it is judged.
   std::function<void(ValueId, const LocalTensor&)> watch = {};
 };

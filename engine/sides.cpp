@@ -8,10 +8,17 @@ namespace {
 
 constexpr double kRoundings = 8;  // of its own dtype that a value may be off by, whatever it is
 
-double distance(const Sides& sides, size_t i) {
-  if (std::isnan(sides.got[i]) && std::isnan(sides.expected[i])) return 0;
-  if (sides.got[i] == sides.expected[i]) return 0;
-  return std::fabs(sides.got[i] - sides.expected[i]);
+double distance(double a, double b) {
+  if ((std::isnan(a) && std::isnan(b)) || a == b) return 0;
+  return std::fabs(a - b);
+}
+
+double distance(const Sides& sides, size_t i) { return distance(sides.got[i], sides.expected[i]); }
+
+// What narrow floats changed, on the side that they changed less.
+double changed(const Sides& narrow, const Sides& wide, size_t i) {
+  return std::min(distance(narrow.expected[i], wide.expected[i]),
+                  distance(narrow.got[i], wide.got[i]));
 }
 
 // The least number with all bits of its dtype: below it differences vanish.
@@ -73,6 +80,7 @@ bool denies(const Sides& narrow, const Sides& wide) {
       agrees = agrees && distance(narrow, i) <= u * std::fabs(narrow.expected[i]);
     }
     if (!(apart > u * size) || apart < least || std::isinf(apart)) continue;
+    if (changed(narrow, wide, i) > apart / 2) continue;
     shown = std::max(shown, apart);
     seen = std::max(seen, distance(narrow, i));
   }

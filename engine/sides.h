@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "shardproof/engine/compare.h"
@@ -10,7 +9,6 @@
 namespace shardproof {
 
 struct Sides {
-  std::string name;  // of the finding about it
   DType dtype = DType::f32;
   std::vector<double> expected, got;  // of several copies the one that is farther off
 };
@@ -23,7 +21,9 @@ void keep_farther(Sides& kept, Sides other);
 
 // Whether narrow floats, as a job is written, deny what f64 shows: where they are fine enough to
 // show such a difference, there is none. Then wider floats changed what the program means (a number
-// that is the largest of its dtype, an overflow, a sum that rounds on purpose).
+// that is the largest of its dtype, an overflow, a sum that rounds on purpose). Where ranks and
+// truth alike are farther off their own values in f64 than that difference, as in a running sum
+// that stands still, narrow floats say nothing.
 bool denies(const Sides& narrow, const Sides& wide);
 
 }  // namespace shardproof

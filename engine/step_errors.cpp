@@ -45,6 +45,19 @@ std::optional<OfPlace> greatest_by_place(const LocalTensor& errors, const Spec& 
   return places;
 }
 
+// Whether most of what the truth has came to nothing, as gradients do in f16 whose loss was not
+// scaled.
+bool is_lost(const Bound& bound, const std::vector<double>& expected,
+             const std::vector<double>& held) {
+  size_t lost = 0, there = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!(std::fabs(expected[i]) > error_of(bound, static_cast<int64_t>(i)))) continue;
+    ++there;
+    if (held[i] == 0) ++lost;
+  }
+  return lost > there / 2;
+}
+
 }  // namespace
 
 std::optional<std::vector<double>> errors_of_whole(const LocalTensor& errors, const Spec& spec) {
@@ -74,12 +87,14 @@ std::optional<std::vector<double>> errors_of_whole(const LocalTensor& errors, co
 Bound with_step_errors(const Bound& bound, const Tensor& truth, const std::vector<double>& steps,
                        const std::vector<double>& held) {
   const std::vector<double> expected = values_of(truth);
+  const bool lost = is_lost(bound, expected, held);
   std::vector<double> errors(expected.size());
   for (size_t i = 0; i < errors.size(); ++i) {
     errors[i] = error_of(bound, static_cast<int64_t>(i));
-    const bool no_number = std::isfinite(expected[i]) && !std::isfinite(held[i]);
+    const bool unexplained =
+        (std::isfinite(expected[i]) && !std::isfinite(held[i])) || (lost && held[i] == 0);
     // Half of the sum: two results lie within twice a bound.
-    if (!no_number) errors[i] = std::max(errors[i], (errors[i] + steps[i]) / 2);
+    if (!unexplained) errors[i] = std::max(errors[i], (errors[i] + steps[i]) / 2);
   }
   Bound wider = bound_from_errors(truth, std::move(errors));
   wider.reach = bound.reach;

@@ -16,7 +16,8 @@ namespace shardproof {
 std::optional<std::vector<double>> errors_of_whole(const LocalTensor& errors, const Spec& spec);
 
 // Such that twice the bound is what both allow, and no less than before. What the ranks hold is no
-// number where the truth is one: that no rounding explains.
+// number where the truth is one, or most of it is 0 where the truth is not: that no rounding
+// explains.
 Bound with_step_errors(const Bound& bound, const Tensor& truth, const std::vector<double>& steps,
                        const std::vector<double>& held);
 

@@ -45,15 +45,13 @@ Job with_wider_floats(const Job& job) {
   return wide;
 }
 
-void leave_out_denied(const std::map<ValueId, Sides>& wide, const std::map<ValueId, Sides>& narrow,
-                      Outcome& outcome) {
-  for (const auto& [id, sides] : wide) {
-    const auto found = narrow.find(id);
-    if (found == narrow.end() || !denies(found->second, sides)) continue;
-    std::erase_if(outcome.findings, [&name = sides.name](const Finding& finding) {
-      return finding.verdict == Verdict::wrong_values && finding.name == name;
-    });
-  }
+std::set<ValueId> denied_values(const std::map<ValueId, Sides>& wide,
+                                const std::map<ValueId, Sides>& narrow) {
+  std::set<ValueId> denied;
+  for (const auto& [id, sides] : wide)
+    if (const auto found = narrow.find(id); found != narrow.end() && denies(found->second, sides))
+      denied.insert(id);
+  return denied;
 }
 
 void tell_what_wider_floats_show(const Outcome& wide, Outcome& outcome) {

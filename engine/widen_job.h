@@ -4,6 +4,9 @@
 // rounding.
 #pragma once
 
+#include <map>
+#include <set>
+
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/sides.h"
 
@@ -19,9 +22,9 @@ Job on_simulated_ranks(const Job& job);
 // (widen_program.h).
 Job with_wider_floats(const Job& job);
 
-// Leaves out what narrow floats deny (sides.h); both by value of the truth.
-void leave_out_denied(const std::map<ValueId, Sides>& wide, const std::map<ValueId, Sides>& narrow,
-                      Outcome& outcome);
+// Values of the truth that are wrong in f64, where narrow floats deny it (sides.h).
+std::set<ValueId> denied_values(const std::map<ValueId, Sides>& wide,
+                                const std::map<ValueId, Sides>& narrow);
 
 // Wrong values of the wider run become findings, in place of those that the run itself found no
 // earlier.
