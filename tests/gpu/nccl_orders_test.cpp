@@ -15,8 +15,7 @@ namespace {
 // take an algorithm that it has not. PAT is for ranks that are machines of their own.
 TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
   const std::string corpus = "scenarios/corpus";
-  const std::string values =
-      corpus + "/collectives " + corpus + "/layers " + corpus + "/redistribute";
+  const std::string values = corpus + "/collectives " + corpus + "/redistribute";
   const std::string runs[] = {corpus + " --order ring --processes 4",
                               values + " --order tree --processes 2",
                               values + " --order nvls --processes 2",

@@ -83,9 +83,10 @@ TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
   EXPECT_NE(few.out.find("products in tf32"), std::string::npos) << few.out;
 }
 
-TEST(NcclRun, TheCorpusIsAsExpectedUnderAnotherSchedule) {
-  const Ran ran =
-      stand_in("run scenarios/corpus --backend nccl --processes 3 --schedule adversarial");
+TEST(NcclRun, CallsAndFaultsAreAsExpectedUnderAnotherSchedule) {
+  const Ran ran = stand_in(
+      "run scenarios/corpus/collectives scenarios/corpus/faults --backend nccl "
+      "--processes 3 --schedule adversarial");
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
