@@ -139,13 +139,16 @@ endfunction()
 
 # A GoogleTest executable at build/<preset>/bin/<name>, and the one ctest entry that runs all its
 # cases, or SHARDS entries that share them. ARGS are passed to it. A test that takes long says its
-# TIMEOUT, and starts before others.
+# TIMEOUT, and starts before others; before all of them one that mostly WAITS, for processes to end.
 function(shardproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;SHARDS" "SOURCES;LINK;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WAITS" "TIMEOUT;SHARDS" "SOURCES;LINK;ARGS")
   set(cost ${arg_TIMEOUT})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 900)
     set(cost 0)
+  endif()
+  if(arg_WAITS)
+    set(cost 10000)
   endif()
   shardproof_resolve_links(links "" ${arg_LINK})
   add_executable(${name} ${arg_SOURCES})

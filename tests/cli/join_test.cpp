@@ -266,7 +266,7 @@ TEST_F(Join, NobodyStaysForLongWhenMpirunIsKilled) {
   const auto began = std::chrono::steady_clock::now();
   while (any_process_of(endless) && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(3900));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
   run.join();
 }
 

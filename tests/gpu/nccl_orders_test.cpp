@@ -38,7 +38,7 @@ TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
   EXPECT_NE(ran.out.find("no algorithm/protocol available for function reducescatter"),
             std::string::npos)
       << ran.out;
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
 TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
