@@ -36,16 +36,30 @@ void add_packages_of(const fs::path& prefix, std::vector<std::string>& folders) 
       folders.push_back(folder);
 }
 
+// PREFIX/bin/python3, and what it is a link to: that of another environment, say.
+void add_packages_of_python(fs::path python, std::vector<std::string>& folders) {
+  constexpr int kMostLinks = 8;
+  std::error_code failed;
+  if (!fs::exists(python, failed)) return;
+  add_packages_of(python.parent_path().parent_path(), folders);
+  for (int i = 0; i < kMostLinks && fs::is_symlink(python, failed); ++i) {
+    const fs::path to = fs::read_symlink(python, failed);
+    if (failed) return;
+    python = (python.parent_path() / to).lexically_normal();
+    add_packages_of(python.parent_path().parent_path(), folders);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders;
   const char* const path = std::getenv("PATH");
   std::istringstream in(path == nullptr ? "" : path);
-  std::error_code ignored;
   for (std::string folder; std::getline(in, folder, ':');)
-    if (fs::exists(fs::path(folder) / "python3", ignored))
-      add_packages_of(fs::path(folder).parent_path(), folders);
+    add_packages_of_python(fs::path(folder) / "python3", folders);
+  for (const char* environment : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const char* const prefix = std::getenv(environment)) add_packages_of(prefix, folders);
   const char* const home = std::getenv("HOME");
   if (home != nullptr) add_packages_of(fs::path(home) / ".local", folders);
   for (const char* prefix : {"/usr/local", "/usr"}) add_packages_of(prefix, folders);

@@ -26,9 +26,11 @@ int keep_in_pool(int ordinal, uint64_t bytes) {
   cudaMemPool_t pool = nullptr;
   const cudaError_t status = cudaDeviceGetDefaultMemPool(&pool, ordinal);
   if (status != cudaSuccess) return status;
-  // A stream would wait for another one for the sake of that one's memory.
+  // A stream would wait for another one for the sake of that one's memory. What is refused here is
+  // no error of the next launch.
   int no = 0;
-  cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no);
+  if (cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no) != cudaSuccess)
+    cudaGetLastError();
   return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
 }
 

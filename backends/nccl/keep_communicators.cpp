@@ -136,6 +136,17 @@ bool NcclSession::comes_ready(NcclComm comm, int code) {
   }
 }
 
+// What is split off by several is written by NCCL's own threads until each has come to its end.
+bool NcclSession::all_come_ready(const std::vector<NcclComm>& comms, int code) {
+  try {
+    return std::all_of(comms.begin(), comms.end(),
+                       [&](NcclComm comm) { return comes_ready(comm, code); });
+  } catch (const Error&) {
+    if (comms.size() > 1) abort();
+    throw;
+  }
+}
+
 int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) const {
   for (size_t i = 0; i < teams.size(); ++i)
     if (std::find(teams[i].begin(), teams[i].end(), rank) != teams[i].end())
@@ -151,8 +162,7 @@ void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   const int code = ask_each(here, [&](size_t i) {
     return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
   });
-  for (const NcclComm world : worlds_)
-    if (!comes_ready(world, code)) return;
+  if (!all_come_ready(worlds_, code)) return;
   for (int i = 0; i < ranks_.here; ++i) {
     const int rank = ranks_.first + i, color = color_of(teams, rank);
     if (color == nccl::kNoColor) continue;
@@ -181,10 +191,9 @@ std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
   const int code = ask_each(here, [&](size_t i) {
     return api_.comm_split(team(ranks, here[i]), 0, here[i], &comms[i], &config);
   });
-  for (const int rank : here)
-    if (!comes_ready(team(ranks, rank), code)) return {};
-  for (const NcclComm comm : comms)
-    if (!comes_ready(comm, nccl::kSuccess)) return {};
+  std::vector<NcclComm> parents;
+  for (const int rank : here) parents.push_back(team(ranks, rank));
+  if (!all_come_ready(parents, code) || !all_come_ready(comms, nccl::kSuccess)) return {};
   const std::lock_guard<std::mutex> lock(aborting_);
   return simulated_[ranks] = std::move(comms);
 }

@@ -38,6 +38,29 @@ TEST(Libraries, OfPythonPackagesAreFoundWhereverThePackagePutsThem) {
   EXPECT_EQ(std::count(folders.begin(), folders.end(), (packages / "nvtx/lib").string()), 0);
 }
 
+TEST(Libraries, OfAnEnvironmentAreFoundThroughALinkToItsPythonOrByItsName) {
+  const fs::path root =
+      fs::path(testing::TempDir()) / ("shardproof_links_" + std::to_string(getpid()));
+  for (const char* prefix : {"linked", "active"})
+    fs::create_directories(root / prefix / "lib/python3.12/site-packages/nvidia/nccl/lib");
+  for (const char* folder : {"bin", "linked/bin", "system/bin"})
+    fs::create_directories(root / folder);
+  std::ofstream(root / "system/bin/python3.12") << "#!/bin/sh\n";
+  fs::create_symlink("../../system/bin/python3.12", root / "linked/bin/python3");
+  fs::create_symlink(root / "linked/bin/python3", root / "bin/python3");
+  ::setenv("PATH", (root / "bin").c_str(), 1);
+  ::setenv("HOME", (root / "nobody").c_str(), 1);
+  ::setenv("VIRTUAL_ENV", (root / "active").c_str(), 1);
+  const std::vector<std::string> folders = library_folders();
+  ::unsetenv("VIRTUAL_ENV");
+  fs::remove_all(root);
+  for (const char* prefix : {"linked", "active"})
+    EXPECT_EQ(std::count(folders.begin(), folders.end(),
+                         (root / prefix / "lib/python3.12/site-packages/nvidia/nccl/lib").string()),
+              1)
+        << prefix;
+}
+
 TEST(Libraries, OfCublasAreLookedForInThoseFoldersToo) {
   const std::vector<std::string> paths = cublas_paths({"/python/nvidia/cu13/lib"});
   ASSERT_GE(paths.size(), 2u);

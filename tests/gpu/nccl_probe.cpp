@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLimit{120};  // of all ranks of one group
+constexpr std::chrono::seconds kLimit{50};  // of all ranks of one group
 constexpr int64_t kBitSizes[] = {1, 1000, 4099, 65536, 100003, 1048577};
 constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 26};
 
@@ -318,6 +318,9 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
   const NcclApi api = parts.load(parts.places);
   const CrewOptions crew = crew_of(options, order);
   const GpuSharing sharing = gpu_sharing(crew, api.version);
+  // The id holds an address: that of the network that the ranks use.
+  for (const auto& [name, value] : nccl_preferences(crew, sharing))
+    ::setenv(name.c_str(), value.c_str(), 0);
   NcclId id{};
   if (api.get_unique_id(&id) != nccl::kSuccess)
     throw Error(ErrorKind::unsupported, "NCCL gives no id");
@@ -347,15 +350,19 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
   int code = 0;
   Lines output;
   const Clock::time_point limit = Clock::now() + kLimit;
-  for (const Child& child : ranks) {
-    int status = 0;
-    while (::waitpid(child.pid, &status, WNOHANG) == 0) {
+  // Whichever ends badly ends all: the others would wait for it.
+  std::vector<Child> running = ranks;
+  while (!running.empty()) {
+    std::erase_if(running, [&](const Child& child) {
+      output.read(child);
       if (Clock::now() > limit || code != 0) ::kill(-child.pid, SIGKILL);
-      for (const Child& other : ranks) output.read(other);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    output.read(child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) code = 1;
+      int status = 0;
+      if (::waitpid(child.pid, &status, WNOHANG) == 0) return false;
+      output.read(child);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) code = 1;
+      return true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   for (const Child& child : ranks) {
     output.end(child);

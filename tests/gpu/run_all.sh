@@ -1,18 +1,39 @@
 #!/bin/sh
 # Everything that needs a GPU, in one go and within eight minutes, on a machine that has a driver and an
-# NCCL but needs nothing else: no compiler, no MPI, no network, no packages. Run it at the top of a
-# package made by `./dev gpu`:
+# NCCL but needs nothing else: no compiler, no MPI, no network, no packages. Run it in a package made by
+# `./dev gpu`, or in a checkout that has one at build/gpu:
 #
 #   tests/gpu/run_all.sh [RESULTS]      default: bench/results/<name of the GPU>/
 #
-# Each step's log, with the command that made it, goes to RESULTS; summary.md says how each ended.
-# Exit code: 0 all went well; 1 a step failed; 2 there is no GPU, or no NCCL.
+# Each step's log, with the command that made it, goes to RESULTS; summary.md says how each ended, and
+# RESULTS.tar.gz holds all of it.
+# Exit code: 0 all went well; 1 a step failed; 2 there is no GPU, or no NCCL (the steps that need none
+# are run).
 set -u
+case ${1:-} in
+  /* | "") ;;
+  *) set -- "$PWD/$1" ;;
+esac
 cd "$(dirname "$0")/../.." || exit 2
 
-PROGRAMS=${PROGRAMS:-bin}
+# With what a package holds, beside this file or where `./dev gpu` left it.
+find_programs() {
+  package=build/gpu/package
+  if [ ! -x bin/shardproof ] && [ ! -x $package/bin/shardproof ] && [ -f $package.tar.gz ]; then
+    tar -C build/gpu -xzf $package.tar.gz
+  fi
+  if [ ! -x bin/shardproof ] && [ -x $package/bin/shardproof ]; then
+    echo $package/bin
+  else
+    echo bin
+  fi
+}
+PROGRAMS=${PROGRAMS:-$(find_programs)}
 PATH=$PATH:/usr/local/cuda/bin # of compute-sanitizer
-LIMIT=480 # seconds, of everything
+# A python3 that is a script starts another one, which has the packages that hold NCCL.
+prefix=$(timeout 20 python3 -c 'import sys; print(sys.prefix)' 2>/dev/null) || prefix=
+[ ! -x "$prefix/bin/python3" ] || PATH=$PATH:$prefix/bin
+LIMIT=450 # seconds, of everything, so that it ends within eight minutes
 kept=0    # of these, seconds for what comes after the steps at hand
 began=$(date +%s)
 failed=0
@@ -33,6 +54,7 @@ step() {
   [ "$rest" -ge "$seconds" ] || seconds=$rest
   log="$results/$name.log"
   printf '$ %s\n' "$*" >"$log"
+  code=0
   if [ "$seconds" -le 0 ]; then
     ended="not run: no time left"
     failed=1
@@ -49,6 +71,7 @@ step() {
     [ "$code" = 0 ] || failed=1
   fi
   say "  $name: $ended"
+  [ "$code" = 0 ] || tail -n 15 "$log" | sed 's/^/    /'
   # shellcheck disable=SC2016  # the quotes are Markdown's
   printf '| %s | %s | `%s` |\n' "$name" "$ended" "$*" >>"$summary"
 }
@@ -61,16 +84,20 @@ skip() {
 
 [ -x "$PROGRAMS/shardproof" ] || die "$PROGRAMS/shardproof is not there; ./dev gpu makes a package"
 # A loader that lacks something says so in one line.
-listed=$("$PROGRAMS/shardproof" list backends 2>&1) ||
+listed=$(timeout 60 "$PROGRAMS/shardproof" list backends 2>&1) ||
   die "$PROGRAMS/shardproof does not run here: $(printf '%s\n' "$listed" | head -n 1)"
 backend=$(printf '%s\n' "$listed" | sed -n '/^  nccl /p')
+lacks_nccl=
 case $backend in
+  *"not here: "*NCCL*) lacks_nccl=${backend#*not here: } ;;
   *"not here: "*) die "the nccl backend cannot run: ${backend#*not here: }" ;;
   "") die "$PROGRAMS/shardproof has no nccl backend" ;;
 esac
 
-gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | grep -c .)
+asked() { timeout 10 nvidia-smi "--query-gpu=$1" --format=csv,noheader 2>/dev/null; }
+names=$(asked name)
+gpu=$(printf '%s\n' "$names" | head -n 1)
+gpus=$(printf '%s\n' "$names" | grep -c .)
 [ "$gpus" -gt 0 ] || gpus=1
 # nvidia-smi shows what programs are not shown.
 if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
@@ -88,7 +115,7 @@ export NCCL_DEBUG="${NCCL_DEBUG:-WARN}" NCCL_DEBUG_FILE="$logs/%p.log"
 {
   say "# $gpus x ${gpu:-unknown GPU}"
   say
-  nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | sed -n '1s/^/driver /p'
+  asked driver_version | sed -n '1s/^/driver /p'
   "$PROGRAMS/shardproof" --version
   say
   say '| step | result | command |'
@@ -117,91 +144,113 @@ corpus_nccl() {
   step "$name" "$seconds" "$PROGRAMS/shardproof" run "$@" --backend nccl --processes "$ranks" \
     --ranks-per-gpu "$(sharing "$ranks")" --timeout 60s --json "$results/$name.json"
 }
-corpus_nccl 1 "" 60 scenarios/corpus
+with_nccl() {
+  corpus_nccl 1 "" 60 scenarios/corpus
 
-# What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
-# the bit.
-for ranks in 1 2 4; do
-  step "bits_$ranks" 60 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
-    NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
-    "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
-done
+  # What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
+  # the bit.
+  for ranks in 1 2 4; do
+    step "bits_$ranks" 60 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
+      NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
+      "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
+  done
 
-# In parts, the calls first: a run that is ended has written no report.
-for ranks in 2 4; do
-  corpus_nccl "$ranks" _calls 60 scenarios/corpus/collectives scenarios/corpus/redistribute
-done
-for ranks in 2 4; do
-  corpus_nccl "$ranks" _programs 60 scenarios/corpus/layers scenarios/corpus/faults \
-    scenarios/corpus/bugs
-done
+  # In parts, the calls first: a run that is ended has written no report.
+  for ranks in 2 4; do
+    corpus_nccl "$ranks" _calls 60 scenarios/corpus/collectives scenarios/corpus/redistribute
+  done
+  for ranks in 2 4; do
+    corpus_nccl "$ranks" _programs 60 scenarios/corpus/layers scenarios/corpus/faults \
+      scenarios/corpus/bugs
+  done
 
-# One process that drives several GPUs, then two of them.
-if [ "$gpus" -gt 1 ]; then
-  [ "$gpus" -gt 4 ] && several=4 || several=$gpus
-  step several_gpus 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
-    --gpus-per-process "$several" --timeout 60s --json "$results/corpus_several_gpus.json"
-  if [ "$gpus" -ge 4 ]; then
-    step several_gpus_2x2 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
-      --processes 2 --gpus-per-process 2 --timeout 60s --json "$results/corpus_several_2x2.json"
+  # One process that drives several GPUs, then two of them.
+  if [ "$gpus" -gt 1 ]; then
+    [ "$gpus" -gt 4 ] && several=4 || several=$gpus
+    step several_gpus 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
+      --gpus-per-process "$several" --timeout 60s --json "$results/corpus_several_gpus.json"
+    if [ "$gpus" -ge 4 ]; then
+      step several_gpus_2x2 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl \
+        --processes 2 --gpus-per-process 2 --timeout 60s --json "$results/corpus_several_2x2.json"
+    fi
+  else
+    skip several_gpus "one GPU is visible"
   fi
+
+  # By the GPU's own events, beside what the simulator and NCCL predict.
+  kept=60
+  step measured 60 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
+    --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
+    --timeout 60s --record "$results/measured"
+
+  # Measured, and what NCCL's own model says.
+  for ranks in 1 2 4; do
+    few=
+    ! shares "$ranks" || few="--most 1048576 --repetitions 3 --in-a-row 3"
+    # shellcheck disable=SC2086  # several words
+    step "times_$ranks" 60 "$PROGRAMS/nccl_probe" times --ranks "$ranks" \
+      --ranks-per-gpu "$(sharing "$ranks")" $few
+  done
+
+  sizes="-b 8 -e 64M -f 32"
+  ! shares 2 || sizes="-b 8 -e 1M -f 32 --iters 5"
+  # shellcheck disable=SC2086
+  step bench_all_reduce_2 60 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+    --ranks-per-gpu "$(sharing 2)" $sizes --json "$results/bench_all_reduce_2.json" \
+    --topology "flat(latency='20 us', bandwidth='2 GB/s')"
+  # shellcheck disable=SC2086
+  step bench_sendrecv_2 60 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
+    --ranks-per-gpu "$(sharing 2)" --collective sendrecv $sizes \
+    --json "$results/bench_sendrecv_2.json"
+  if [ "$gpus" -gt 1 ]; then
+    step several_gpus_bench 60 "$PROGRAMS/shardproof" bench --backend nccl --processes 1 \
+      --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
+  fi
+
+  # How what is put travels.
+  step one_sided 60 "$PROGRAMS/shardproof" run scenarios/corpus/collectives/one_sided_ring.json \
+    --backend nccl --processes 3 --ranks-per-gpu "$(sharing 3)" --timeout 60s
+}
+if [ -z "$lacks_nccl" ]; then
+  with_nccl
 else
-  skip several_gpus "one GPU is visible"
+  skip nccl "$lacks_nccl"
 fi
-
-# By the GPU's own events, beside what the simulator and NCCL predict.
-kept=60
-step measured 30 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
-  --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
-  --record "$results/measured"
-
-# Measured, and what NCCL's own model says.
-for ranks in 1 2 4; do
-  few=
-  ! shares "$ranks" || few="--most 1048576 --repetitions 3 --in-a-row 3"
-  # shellcheck disable=SC2086  # several words
-  step "times_$ranks" 30 "$PROGRAMS/nccl_probe" times --ranks "$ranks" \
-    --ranks-per-gpu "$(sharing "$ranks")" $few
-done
-
-sizes="-b 8 -e 64M -f 32"
-! shares 2 || sizes="-b 8 -e 1M -f 32 --iters 5"
-# shellcheck disable=SC2086
-step bench_all_reduce_2 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
-  --ranks-per-gpu "$(sharing 2)" $sizes --json "$results/bench_all_reduce_2.json" \
-  --topology "flat(latency='20 us', bandwidth='2 GB/s')"
-# shellcheck disable=SC2086
-step bench_sendrecv_2 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 2 \
-  --ranks-per-gpu "$(sharing 2)" --collective sendrecv $sizes \
-  --json "$results/bench_sendrecv_2.json"
-if [ "$gpus" -gt 1 ]; then
-  step several_gpus_bench 30 "$PROGRAMS/shardproof" bench --backend nccl --processes 1 \
-    --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
-fi
-
-# How what is put travels.
-step one_sided 30 "$PROGRAMS/shardproof" run scenarios/corpus/collectives/one_sided_ring.json \
-  --backend nccl --processes 3 --ranks-per-gpu "$(sharing 3)"
 
 # Our kernels under compute-sanitizer: one scenario, then as many layers as there is time for. What
 # libraries ask of the driver in vain, to know what it has, is no error of theirs or of ours.
 kept=0
 sanitized() {
+  before=$failed
   step "$1" "$2" compute-sanitizer --error-exitcode 9 --report-api-errors no \
     "$PROGRAMS/shardproof" run "$3" --device cuda --jobs 1
+  if [ "$code" != 0 ] && grep -q 'Device not supported\|Failed to initialize' "$log"; then
+    skip "$1" "compute-sanitizer does not know this device"
+    failed=$before
+    return 1
+  fi
+  # One that is cut short has found nothing, as far as it came.
+  case $code in
+    124 | 137) grep -q 'Invalid __\|Misaligned\|Race reported' "$log" || failed=$before ;;
+  esac
 }
 if ! command -v compute-sanitizer >/dev/null 2>&1; then
   skip sanitizer "there is no compute-sanitizer"
+elif [ "$(left)" -lt 30 ]; then
+  skip sanitizer "no time left"
 elif ! timeout 20 compute-sanitizer --require-cuda-init no "$PROGRAMS/shardproof" --version \
   >"$results/sanitizer.log" 2>&1; then
   skip sanitizer "compute-sanitizer does not work here: $(tail -n 1 "$results/sanitizer.log")"
 else
-  sanitized sanitizer 40 scenarios/corpus/layers/mlp_column_row.json
-  sanitized sanitizer_layers 120 scenarios/corpus/layers
+  sanitized sanitizer 90 scenarios/corpus/layers/mlp_column_row.json &&
+    sanitized sanitizer_layers 120 scenarios/corpus/layers
 fi
 
 find "$logs" -type f -size -1 -delete
 took=$(($(date +%s) - began))
 say "$took s of at most $LIMIT; $summary"
 printf '\n%s s in all.\n' "$took" >>"$summary"
+tar -C "$(dirname "$results")" -czf "$results.tar.gz" "$(basename "$results")" ||
+  say "$results.tar.gz cannot be written"
+[ -z "$lacks_nccl" ] || exit 2
 exit $failed

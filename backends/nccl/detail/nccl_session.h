@@ -87,6 +87,7 @@ class NcclSession {
   std::string words_for(int code) const;
   void await(NcclComm comm, int code);
   bool comes_ready(NcclComm comm, int code);
+  bool all_come_ready(const std::vector<NcclComm>& comms, int code);
   int state_of(NcclComm comm) const;
 
   NcclApi api_;

@@ -385,7 +385,7 @@ int recv(void* out, size_t count, int type, int peer, NcclComm comm, NcclStream 
 }
 
 int premul_sum(int* op, void* scalar, int type, int where, NcclComm comm) {
-  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (const int code = refusal(comm); code != nccl::kSuccess) return code;
   if (where != nccl::kHostScalar) return fail(nccl::kInvalidArgument, "no host scalar");
   const DType dtype = dtype_of(type);
   *op = state().next_op++;

@@ -12,7 +12,8 @@ namespace {
 using Machine = StandIn::Machine;
 using MachinePointer = std::shared_ptr<Machine>;
 
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandle = 400,
+              kNotReady = 600;
 constexpr int kPoison = 0xAB;
 constexpr size_t kMostPoison = 64 << 10;  // pages that are touched make every opening take longer
 
@@ -168,6 +169,12 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   api.elapsed = [m](float* milliseconds, void* from, void* to) {
     const std::lock_guard guard(m->lock);
     SP_CHECK(event_of(from).device == event_of(to).device, "a time between events of two GPUs");
+    for (void* const event : {from, to}) {
+      const StandInEvent& asked = event_of(event);
+      m->stir(asked.stream);
+      if (asked.asked == 0) return kInvalidHandle;
+      if (!asked.reached.contains(asked.asked)) return kNotReady;
+    }
     *milliseconds = static_cast<float>(event_of(to).time - event_of(from).time);
     return 0;
   };
