@@ -60,8 +60,8 @@ void rethrow(const Error& error, const std::string& path) { throw error.inside({
 
 namespace {
 
-constexpr double kAnchors = 1e-6;  // wide for f64, and finer than most bugs
-constexpr int kMostDenied = 16;    // values, one after the other
+constexpr int kMostDenied = 16;  // values, one after the other
+constexpr int kTimesMoved = 4;   // a choice that hangs on a rounding falls otherwise in one of them
 
 std::vector<ValueInfo> infos(const SpmdProgram& program) {
   std::vector<ValueInfo> result;
@@ -96,7 +96,7 @@ CollectorOptions collector_options(const Job& job, const GlobalProgram& global,
   if (job.compared == Compared::outputs)
     options.only = placed_ids(global, parts, [](const std::string&) { return true; });
   options.sees = job.sees;
-  if (job.anchors) options.anchors = kAnchors;
+  if (job.anchors) options.anchors = kWideInF64;
   options.granted = pass.granted;
   if (!pass.asked.empty())
     options.watch = [&](ValueId id, const LocalTensor& value) {
@@ -190,15 +190,15 @@ GlobalProgram lower_global(const Job& job, const JobPass& pass, const Listing& l
 }
 
 void JobPass::see(ValueId global, const LocalTensor& value, const Spec& spec, const Tensor& truth) {
-  if (!asked.contains(global)) return;
+  if (!asks_outputs && !asked.contains(global)) return;
   Sides fresh = sides_of(value, spec, truth);
-  const auto [known, first] = sides.emplace(global, fresh);
+  const auto [known, first] = seen.emplace(global, fresh);
   if (!first) keep_farther(known->second, std::move(fresh));
 }
 
 void JobPass::see_wrong(const WrongValue& about, const Difference& difference,
                         const Tensor& truth) {
-  if (written) sides.insert_or_assign(about.global, sides_of(difference, truth));
+  if (written) wrong.insert_or_assign(about.global, sides_of(difference, truth));
 }
 
 namespace {
@@ -207,23 +207,59 @@ Outcome check_once(const Job& job, const Registries& registries, JobPass& pass) 
   return job.program ? check_global(job, registries, pass) : check_ranks(job, registries, pass);
 }
 
-// In f64. What narrow floats deny is granted, and the rest is judged by itself; nothing is said
-// where that does not come to an end.
-std::optional<Outcome> check_wide(const Job& job, const Registries& registries) {
-  const Job widened = with_wider_floats(job), narrow = on_simulated_ranks(job);
-  std::set<ValueId> granted;
-  for (int i = 0; i < kMostDenied; ++i) {
-    JobPass wide{&job, granted}, again;
-    Outcome outcome = check_once(widened, registries, wide);
-    for (const auto& [id, sides] : wide.sides) again.asked.insert(id);
-    if (again.asked.empty()) return outcome;
-    check_once(narrow, registries, again);
-    const std::set<ValueId> denied = denied_values(wide.sides, again.sides);
-    if (denied.empty()) return outcome;
-    granted.insert(denied.begin(), denied.end());
+// In f64, until nothing is found wrong that narrow floats deny.
+class WideCheck {
+ public:
+  WideCheck(const Job& job, const Registries& registries)
+      : job_(job), registries_(registries), wide_(with_wider_floats(job)) {}
+
+  // What is denied is granted, and the rest is judged by itself; nothing is said where that does
+  // not come to an end.
+  std::optional<Outcome> run() {
+    JobPass pass = fresh();
+    Outcome outcome = check_once(wide_, registries_, pass);
+    if (pass.wrong.empty() && !job_.program && outcome.widest > kWideInF64) {
+      measure(pass);
+      pass = fresh();
+      outcome = check_once(wide_, registries_, pass);
+    }
+    for (int i = 0; i < kMostDenied; ++i) {
+      const std::set<ValueId> denied = denied_of(pass);
+      if (denied.empty()) return outcome;
+      granted_.insert(denied.begin(), denied.end());
+      pass = fresh();
+      outcome = check_once(wide_, registries_, pass);
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
+
+ private:
+  JobPass fresh() const {
+    JobPass pass{&job_, granted_, movements_};
+    pass.asks_outputs = true;
+    return pass;
+  }
+  void measure(const JobPass& still) {
+    for (int time = 0; time < kTimesMoved; ++time) {
+      JobPass moved = fresh();
+      check_once(with_moved_inputs(wide_, time), registries_, moved);
+      add_movements(still.seen, moved.seen, movements_);
+    }
+  }
+  std::set<ValueId> denied_of(const JobPass& pass) const {
+    JobPass again;
+    for (const auto& [id, sides] : pass.wrong) again.asked.insert(id);
+    if (again.asked.empty()) return {};
+    check_once(on_simulated_ranks(job_), registries_, again);
+    return denied_values(pass.wrong, again.seen);
+  }
+
+  const Job& job_;
+  const Registries& registries_;
+  Job wide_;
+  std::set<ValueId> granted_;
+  Movements movements_;
+};
 
 }  // namespace
 
@@ -232,8 +268,8 @@ Outcome check(const Job& job, const Registries& registries) {
   Outcome outcome = check_once(job, registries, as_written);
   if (!needs_wider_floats(job, outcome)) return outcome;
   try {
-    if (const std::optional<Outcome> wide = check_wide(job, registries))
-      tell_what_wider_floats_show(*wide, outcome);
+    if (const std::optional<Outcome> wide = WideCheck(job, registries).run())
+      tell_what_wider_floats_show(job, *wide, outcome);
   } catch (const Error&) {
     // What these floats cannot do (memory, an op that insists on a dtype) is no statement.
   }

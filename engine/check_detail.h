@@ -9,6 +9,7 @@
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
+#include "shardproof/engine/measured_bounds.h"
 #include "shardproof/engine/sides.h"
 #include "shardproof/localtensor/error.h"
 
@@ -20,9 +21,12 @@ struct JobPass {
   const Job* written = nullptr;
   // Of the truth: what ranks hold of these is right, whatever it is, and the truth of what follows.
   std::set<ValueId> granted = {};
-  // Values whose sides are asked for although they may be right.
+  // Of outputs whose worst case is too wide.
+  Movements movements = {};
+  // Values whose sides are asked for although they may be right; of rank programs, all of them.
   std::set<ValueId> asked = {};
-  std::map<ValueId, Sides> sides = {};  // of these, and of what is found wrong
+  bool asks_outputs = false;
+  std::map<ValueId, Sides> seen = {}, wrong = {};
 
   void see(ValueId global, const LocalTensor& value, const Spec& spec, const Tensor& truth);
   void see_wrong(const WrongValue& about, const Difference& difference, const Tensor& truth);

@@ -128,11 +128,17 @@ struct OutputCheck {
   std::optional<Difference> difference_of(const WrongValue& about, const JobOutput& output,
                                           const LocalTensor& value) {
     const Tensor& expected = truth->value(about.global);
-    const Bound& bound = truth->bound(about.global);
+    const auto moved = pass.movements.find(about.global);
+    const bool measured = moved != pass.movements.end();
+    const Bound bound = measured
+                            ? measured_bound(truth->bound(about.global), expected, moved->second)
+                            : truth->bound(about.global);
     outcome.widest = std::max(outcome.widest, width_of(expected, bound));
     std::optional<Difference> difference = compare_value(value, about.spec, expected, bound);
     if (!difference) return std::nullopt;
-    if (std::optional<std::vector<double>> lost = steps_of(output, about.spec)) {
+    std::optional<std::vector<double>> lost;
+    if (!measured) lost = steps_of(output, about.spec);
+    if (lost) {
       // Nobody asks further: steps of which nothing is known explain nothing.
       for (double& error : *lost)
         if (pass.written && !std::isfinite(error)) error = 0;
@@ -165,6 +171,8 @@ struct OutputCheck {
         place(about, difference->ranks);
         pass.see_wrong(about, *difference, truth->value(about.global));
         wrong.push_back(explain_difference(about, *difference, *truth));
+        if (const auto moved = pass.movements.find(about.global); moved != pass.movements.end())
+          wrong.back().details.push_back(words_of_movement(moved->second));
         return;
       }
     }

@@ -70,7 +70,7 @@ bool denies(const Sides& narrow, const Sides& wide) {
   if (!is_floating(narrow.dtype) || narrow.got.size() != wide.got.size()) return false;
   const double u = kRoundings * unit_roundoff(narrow.dtype);
   const double least = kRoundings * least_normal(narrow.dtype);
-  double shown = 0, seen = 0;
+  size_t seen = 0, unseen = 0;
   bool torn = false, agrees = true;  // no numbers in f64 alone
   for (size_t i = 0; i < wide.got.size(); ++i) {
     if (!std::isfinite(narrow.got[i]) || !std::isfinite(narrow.expected[i])) continue;
@@ -81,11 +81,10 @@ bool denies(const Sides& narrow, const Sides& wide) {
     }
     if (!(apart > u * size) || apart < least || std::isinf(apart)) continue;
     if (changed(narrow, wide, i) > apart / 2) continue;
-    shown = std::max(shown, apart);
-    seen = std::max(seen, distance(narrow, i));
+    ++(distance(narrow, i) < apart / 2 ? unseen : seen);
   }
-  if (shown == 0) return torn && agrees;
-  return seen < shown / 2;
+  if (seen + unseen == 0) return torn && agrees;
+  return unseen > seen;
 }
 
 }  // namespace shardproof

@@ -54,7 +54,7 @@ std::set<ValueId> denied_values(const std::map<ValueId, Sides>& wide,
   return denied;
 }
 
-void tell_what_wider_floats_show(const Outcome& wide, Outcome& outcome) {
+void tell_what_wider_floats_show(const Job& job, const Outcome& wide, Outcome& outcome) {
   const auto is_wrong = [](const Finding& finding) {
     return finding.verdict == Verdict::wrong_values;
   };
@@ -62,9 +62,15 @@ void tell_what_wider_floats_show(const Outcome& wide, Outcome& outcome) {
   for (const Finding& finding : wide.findings)
     if (is_wrong(finding)) wrong.push_back(finding);
   if (wrong.empty()) return;
-  for (Finding& finding : wrong)
+  const bool widened = wider(job.dtype) != job.dtype ||
+                       std::any_of(job.inputs.begin(), job.inputs.end(), [](const JobInput& input) {
+                         return wider(input.spec.dtype()) != input.spec.dtype();
+                       });
+  for (Finding& finding : wrong) {
+    if (!widened) break;
     finding.details.push_back(
         "compared with all floats in f64: in their own dtypes rounding might explain most of it");
+  }
   // What only narrow floats show, on an earlier line, comes before it.
   const auto is_told = [&](const Finding& finding) {
     return is_wrong(finding) && finding.line >= wrong.front().line;

@@ -28,6 +28,6 @@ std::set<ValueId> denied_values(const std::map<ValueId, Sides>& wide,
 
 // Wrong values of the wider run become findings, in place of those that the run itself found no
 // earlier.
-void tell_what_wider_floats_show(const Outcome& wider, Outcome& outcome);
+void tell_what_wider_floats_show(const Job& job, const Outcome& wider, Outcome& outcome);
 
 }  // namespace shardproof

@@ -139,8 +139,9 @@ Bound bound_from_errors(const Tensor& value, std::vector<double> errors) {
   const std::vector<double> values = narrow ? values_of(value) : std::vector<double>();
   for (size_t i = 0; i < bound.error.size(); ++i) {
     double& e = bound.error[i];
-    // Another honest result may have overflowed.
-    const bool beyond = narrow && e != 0 && std::fabs(values[i]) + 2 * e > max_finite(value.dtype);
+    // Another honest result may have overflowed, or this one has, which is NaN in f8e4m3.
+    const bool beyond =
+        narrow && e != 0 && !(std::fabs(values[i]) + 2 * e <= max_finite(value.dtype));
     if (std::isnan(e) || beyond || (e != 0 && !rounds(value.dtype))) e = kInfinity;
   }
   return bound;

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn{50};
 constexpr int kMostAtOnce = 256;  // messages
-constexpr milliseconds kStartTime{30000};
+constexpr milliseconds kStartTime{60000};
 constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
 constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
 constexpr milliseconds kStarterEnds{100};
