@@ -268,8 +268,10 @@ Outcome check(const Job& job, const Registries& registries) {
   Outcome outcome = check_once(job, registries, as_written);
   if (!needs_wider_floats(job, outcome)) return outcome;
   try {
-    if (const std::optional<Outcome> wide = WideCheck(job, registries).run())
+    if (const std::optional<Outcome> wide = WideCheck(job, registries).run()) {
+      outcome.unjudged = wide->unjudged;
       tell_what_wider_floats_show(job, *wide, outcome);
+    }
   } catch (const Error&) {
     // What these floats cannot do (memory, an op that insists on a dtype) is no statement.
   }

@@ -136,6 +136,7 @@ struct OutputCheck {
                             : truth->bound(about.global);
     outcome.widest = std::max(outcome.widest, width_of(expected, bound));
     std::optional<Difference> difference = compare_value(value, about.spec, expected, bound);
+    if (!difference && !judges(expected, bound)) outcome.unjudged.push_back(output.name);
     if (!difference) return std::nullopt;
     std::optional<std::vector<double>> lost;
     if (!measured) lost = steps_of(output, about.spec);
@@ -147,6 +148,7 @@ struct OutputCheck {
                                  with_step_errors(bound, expected, *lost, difference->got_all));
       if (!difference) {
         outcome.widest = std::numeric_limits<double>::infinity();
+        outcome.unjudged.push_back(output.name);
         return std::nullopt;
       }
     }

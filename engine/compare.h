@@ -39,6 +39,8 @@ std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, con
 
 // The greatest difference that this allows, as a share of the largest element; 0 when exact.
 double width_of(const Tensor& truth, const Bound& bound);
+// Whether it says something of some element: allows less than half of the largest there.
+bool judges(const Tensor& truth, const Bound& bound);
 
 // Ranks that should hold the same bits and do not: those that differ from the first of their
 // replicas. Empty: equal.

@@ -146,6 +146,16 @@ double width_of(const Tensor& truth, const Bound& bound) {
   return largest == 0 ? std::numeric_limits<double>::infinity() : 2 * error / largest;
 }
 
+bool judges(const Tensor& truth, const Bound& bound) {
+  if (bound.exact || bound.error.empty() || is_complex(truth.dtype)) return true;
+  double largest = 0;
+  for (const double value : values_of(truth))
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  return std::any_of(bound.error.begin(), bound.error.end(), [&](double error) {
+    return largest == 0 ? std::isfinite(error) : 2 * error < largest / 2;
+  });
+}
+
 std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
                                         const Tensor& truth, const Bound& bound) {
   const LocalTensor reduced = reduced_for_comparison(value, spec);

@@ -64,6 +64,7 @@ Json phase_json(const PhaseResult& phase) {
   out["peak_bytes"] = world.peak_bytes;
   if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
   if (!phase.outcome.unfired_faults.empty()) out["unfired_faults"] = phase.outcome.unfired_faults;
+  if (!phase.outcome.unjudged.empty()) out["not_judged"] = phase.outcome.unjudged;
   return out;
 }
 

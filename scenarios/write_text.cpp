@@ -19,7 +19,7 @@ std::string green(const TextStyle& style, const std::string& text) {
   return paint(style, "32", text);
 }
 
-constexpr size_t kShownFaults = 8;
+constexpr size_t kShownRemarks = 8;
 
 std::string title(const CaseResult& result) {
   std::string text = result.file;
@@ -181,18 +181,25 @@ std::string host_text(const RunResult& result) {
   return ops.empty() ? "" : fmt::format("  on the host: {}\n", fmt::join(ops, ", "));
 }
 
-// Faults that ranks never came to: a run without them shows less than its author thinks.
-std::string unfired_text(const RunResult& result) {
+// What each phase says of itself beside its findings, with the case it is said in.
+std::string remarks_text(const RunResult& result, const char* what,
+                         std::vector<std::string> Outcome::*remarks) {
   std::vector<std::string> lines;
   for (const ScenarioResult& scenario : result.scenarios)
     for (const CaseResult& one : scenario.cases)
       for (const PhaseResult& phase : one.phases)
-        for (const std::string& fault : phase.outcome.unfired_faults)
-          lines.push_back(fmt::format("  never happened: {}   {}\n", fault, title(one)));
-  const size_t all = lines.size(), shown = std::min(all, kShownFaults);
+        for (const std::string& remark : phase.outcome.*remarks)
+          lines.push_back(fmt::format("  {}: {}   {}\n", what, remark, title(one)));
+  const size_t all = lines.size(), shown = std::min(all, kShownRemarks);
   lines.resize(shown);
-  if (shown < all) lines.push_back(fmt::format("  and {} more faults\n", all - shown));
+  if (shown < all) lines.push_back(fmt::format("  and {} more that {}\n", all - shown, what));
   return fmt::format("{}", fmt::join(lines, ""));
+}
+
+// A run without such faults, or with such values, shows less than its author thinks.
+std::string unshown_text(const RunResult& result) {
+  return remarks_text(result, "never happened", &Outcome::unfired_faults) +
+         remarks_text(result, "could not be judged", &Outcome::unjudged);
 }
 
 std::string summary_text(const RunResult& result, const TextStyle& style) {
@@ -242,7 +249,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
   }
   out += "  " + std::string(60, '-') + "\n";
   for (const std::string& note : result.notes) out += "  " + note + "\n";
-  return out + host_text(result) + unfired_text(result) + summary_text(result, style);
+  return out + host_text(result) + unshown_text(result) + summary_text(result, style);
 }
 
 std::string grouped_number(int64_t number) {
