@@ -136,8 +136,12 @@ struct OutputCheck {
                             : truth->bound(about.global);
     outcome.widest = std::max(outcome.widest, width_of(expected, bound));
     std::optional<Difference> difference = compare_value(value, about.spec, expected, bound);
-    if (!difference && !judges(expected, bound)) outcome.unjudged.push_back(output.name);
-    if (!difference) return std::nullopt;
+    if (!difference) {
+      if (!judges(expected, bound) &&
+          compare_value(value, about.spec, expected, Bound::exact_of(expected)))
+        outcome.unjudged.push_back(output.name);
+      return std::nullopt;
+    }
     std::optional<std::vector<double>> lost;
     if (!measured) lost = steps_of(output, about.spec);
     if (lost) {

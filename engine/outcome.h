@@ -51,7 +51,8 @@ struct Outcome {
   // Faults that no rank met though it came to its end: "hang(rank=3, call=9): rank 3 makes 4
   // calls".
   std::vector<std::string> unfired_faults;
-  // Outputs of which nothing is said: each element may honestly be off by as much as it is.
+  // Outputs that differ from the truth, of which nothing is said: each element may honestly be off
+  // by as much as it is.
   std::vector<std::string> unjudged;
 };
 
