@@ -242,6 +242,8 @@ class WideCheck {
   void measure(const JobPass& still) {
     for (int time = 0; time < kTimesMoved; ++time) {
       JobPass moved = fresh();
+      moved.sees_only = true;
+      const OtherRounding rounding(time);
       check_once(with_moved_inputs(wide_, time), registries_, moved);
       add_movements(still.seen, moved.seen, movements_);
     }

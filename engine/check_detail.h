@@ -26,6 +26,7 @@ struct JobPass {
   // Values whose sides are asked for although they may be right; of rank programs, all of them.
   std::set<ValueId> asked = {};
   bool asks_outputs = false;
+  bool sees_only = false;  // nothing is judged
   std::map<ValueId, Sides> seen = {}, wrong = {};
 
   void see(ValueId global, const LocalTensor& value, const Spec& spec, const Tensor& truth);

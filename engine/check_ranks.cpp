@@ -124,39 +124,49 @@ struct OutputCheck {
     return see_value(info, spec, value, bound ? &*bound : nullptr);
   }
 
-  // Beside the truth's own bound the ranks' steps are followed where they must explain something;
-  // whether they do so rightly, wider floats tell.
+  // What the ranks' steps allow beside the truth's own bound.
+  std::optional<Bound> bound_with_steps(const WrongValue& about, const JobOutput& output,
+                                        const std::vector<double>& held) {
+    std::optional<std::vector<double>> lost = steps_of(output, about.spec);
+    if (!lost) return std::nullopt;
+    // Nobody asks further: steps of which nothing is known explain nothing.
+    for (double& error : *lost)
+      if (pass.written && !std::isfinite(error)) error = 0;
+    return with_step_errors(truth->bound(about.global), truth->value(about.global), *lost, held);
+  }
+
+  // The ranks' steps are followed where they must explain something; whether they do so rightly,
+  // wider floats tell. What is too wide then is measured.
   std::optional<Difference> difference_of(const WrongValue& about, const JobOutput& output,
-                                          const LocalTensor& value) {
+                                          const LocalTensor& value, std::string& remark) {
     const Tensor& expected = truth->value(about.global);
-    const auto moved = pass.movements.find(about.global);
-    const bool measured = moved != pass.movements.end();
-    const Bound bound = measured
-                            ? measured_bound(truth->bound(about.global), expected, moved->second)
-                            : truth->bound(about.global);
-    outcome.widest = std::max(outcome.widest, width_of(expected, bound));
-    std::optional<Difference> difference = compare_value(value, about.spec, expected, bound);
-    if (!difference) {
-      if (!judges(expected, bound) &&
-          compare_value(value, about.spec, expected, Bound::exact_of(expected)))
-        outcome.unjudged.push_back(output.name);
-      return std::nullopt;
-    }
-    std::optional<std::vector<double>> lost;
-    if (!measured) lost = steps_of(output, about.spec);
-    if (lost) {
-      // Nobody asks further: steps of which nothing is known explain nothing.
-      for (double& error : *lost)
-        if (pass.written && !std::isfinite(error)) error = 0;
-      difference = compare_value(value, about.spec, expected,
-                                 with_step_errors(bound, expected, *lost, difference->got_all));
-      if (!difference) {
-        outcome.widest = std::numeric_limits<double>::infinity();
-        outcome.unjudged.push_back(output.name);
-        return std::nullopt;
+    Bound allowed = truth->bound(about.global);
+    double width = width_of(expected, allowed);
+    const auto compared = [&] { return compare_value(value, about.spec, expected, allowed); };
+    std::optional<Difference> difference = compared();
+    if (difference)
+      if (std::optional<Bound> bound = bound_with_steps(about, output, difference->got_all)) {
+        allowed = std::move(*bound);
+        difference = compared();
+        if (!difference && pass.written) width = width_of(expected, allowed);
+        if (!difference && !pass.written) {
+          width = std::numeric_limits<double>::infinity();
+          outcome.unjudged.push_back(output.name);
+        }
       }
+    outcome.widest = std::max(outcome.widest, width);
+    const auto moved = pass.movements.find(about.global);
+    if (!difference && moved != pass.movements.end() && width > kWideInF64) {
+      allowed = measured_bound(allowed, expected, moved->second);
+      difference = compared();
+      if (difference) remark = words_of_movement(moved->second);
     }
-    difference->right_as = right_as(value, about.spec, expected, bound);
+    if (difference)
+      difference->right_as = right_as(value, about.spec, expected,
+                                      remark.empty() ? truth->bound(about.global) : allowed);
+    else if (!judges(expected, allowed) &&
+             compare_value(value, about.spec, expected, Bound::exact_of(expected)))
+      outcome.unjudged.push_back(output.name);
     return difference;
   }
 
@@ -182,12 +192,14 @@ struct OutputCheck {
     if (truth && !pass.granted.contains(about.global)) {
       ++outcome.values_compared;
       pass.see(about.global, value, about.spec, truth->value(about.global));
-      if (const std::optional<Difference> difference = difference_of(about, output, value)) {
+      if (pass.sees_only) return;
+      std::string remark;
+      if (const std::optional<Difference> difference =
+              difference_of(about, output, value, remark)) {
         place(about, difference->ranks);
         pass.see_wrong(about, *difference, truth->value(about.global));
         wrong.push_back(explain_difference(about, *difference, *truth));
-        if (const auto moved = pass.movements.find(about.global); moved != pass.movements.end())
-          wrong.back().details.push_back(words_of_movement(moved->second));
+        if (!remark.empty()) wrong.back().details.push_back(std::move(remark));
         return;
       }
     }

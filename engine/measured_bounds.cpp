@@ -1,6 +1,8 @@
 #include "shardproof/engine/measured_bounds.h"
 
 #include <algorithm>
+#include <array>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 
@@ -10,9 +12,8 @@ namespace shardproof {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kMovedBits = 45;       // behind the point
-constexpr double kHonest = 64;       // movements that two honest runs may lie apart
-constexpr double kRoundings = 1024;  // of the largest element that they always may
+constexpr int kMovedBits = 45;  // behind the point
+constexpr double kHonest = 64;  // movements that two honest runs may lie apart
 
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
@@ -40,6 +41,13 @@ void move(Tensor& data, const Rng& random) {
 
 }  // namespace
 
+OtherRounding::OtherRounding(int time) : before_(std::fegetround()) {
+  constexpr std::array<int, 4> kModes{FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO, FE_TONEAREST};
+  std::fesetround(kModes[static_cast<size_t>(time) % kModes.size()]);
+}
+
+OtherRounding::~OtherRounding() { std::fesetround(before_); }
+
 Job with_moved_inputs(const Job& job, int time) {
   Job moved = job;
   for (JobInput& input : moved.inputs)
@@ -60,8 +68,8 @@ void add_movements(const std::map<ValueId, Sides>& still, const std::map<ValueId
 
 std::string words_of_movement(double movement) {
   return fmt::format(
-      "its worst case allows that, but inputs moved by 2^-{} of themselves move it by {:.2g} at "
-      "most",
+      "its worst case allows that, but inputs moved by 2^-{} of themselves, and other roundings, "
+      "move it by {:.2g} at most",
       kMovedBits, movement);
 }
 
@@ -69,7 +77,7 @@ Bound measured_bound(const Bound& worst, const Tensor& truth, double movement) {
   double largest = 0;
   for (const double value : values_of(truth))
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  const double least = kRoundings * unit_roundoff(truth.dtype) * largest;
+  const double least = kWideInF64 / 2 * largest;
   std::vector<double> errors(static_cast<size_t>(truth.elements()));
   for (size_t i = 0; i < errors.size(); ++i)
     errors[i] =

@@ -1,8 +1,8 @@
 // Bounds of outputs of which worst cases say nothing any more, measured in f64: how far the truth
-// and the ranks move when every element of the inputs is moved by some 2^-45 of itself. Roundings
-// move values by 2^-53 of themselves, so that two honest runs lie well within such a distance,
-// whatever the program makes of it; what leaves it is no rounding. The idea is that of Monte Carlo
-// arithmetic (Parker, UCLA CSD-970002, 1997) and of the thresholds of TTrace.
+// and the ranks move when every element of the inputs is moved by some 2^-45 of itself, and every
+// operation rounds in another direction. Two honest runs lie well within a multiple of it, whatever
+// the program makes of its roundings; what leaves it is no rounding. The idea is that of Monte
+// Carlo arithmetic (Parker, UCLA CSD-970002, 1997) and of the thresholds of TTrace.
 #pragma once
 
 #include <map>
@@ -17,6 +17,18 @@ namespace shardproof {
 // bugs.
 inline constexpr double kWideInF64 = 1e-6;
 
+// While it lives, floats of this thread are rounded up, down, to zero, or to nearest, by `time`.
+class OtherRounding {
+ public:
+  explicit OtherRounding(int time);
+  ~OtherRounding();
+  OtherRounding(const OtherRounding&) = delete;
+  OtherRounding& operator=(const OtherRounding&) = delete;
+
+ private:
+  int before_;
+};
+
 // The job with its floats moved, each time in another way.
 Job with_moved_inputs(const Job& job, int time);
 
@@ -30,7 +42,7 @@ void add_movements(const std::map<ValueId, Sides>& still, const std::map<ValueId
 // What a finding says of it.
 std::string words_of_movement(double movement);
 
-// No wider than the worst case.
+// No wider than the worst case, and no finer than kWideInF64 of the largest element.
 Bound measured_bound(const Bound& worst, const Tensor& truth, double movement);
 
 }  // namespace shardproof

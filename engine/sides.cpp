@@ -71,6 +71,7 @@ bool denies(const Sides& narrow, const Sides& wide) {
   const double u = kRoundings * unit_roundoff(narrow.dtype);
   const double least = kRoundings * least_normal(narrow.dtype);
   size_t seen = 0, unseen = 0;
+  double farthest = 0, seen_farthest = 0;
   bool torn = false, agrees = true;  // no numbers in f64 alone
   for (size_t i = 0; i < wide.got.size(); ++i) {
     if (!std::isfinite(narrow.got[i]) || !std::isfinite(narrow.expected[i])) continue;
@@ -82,9 +83,11 @@ bool denies(const Sides& narrow, const Sides& wide) {
     if (!(apart > u * size) || apart < least || std::isinf(apart)) continue;
     if (changed(narrow, wide, i) > apart / 2) continue;
     ++(distance(narrow, i) < apart / 2 ? unseen : seen);
+    farthest = std::max(farthest, apart);
+    seen_farthest = std::max(seen_farthest, distance(narrow, i));
   }
   if (seen + unseen == 0) return torn && agrees;
-  return unseen > seen;
+  return unseen > seen && seen_farthest < farthest / 2;
 }
 
 }  // namespace shardproof

@@ -46,16 +46,20 @@ std::optional<OfPlace> greatest_by_place(const LocalTensor& errors, const Spec& 
 }
 
 // Whether most of what the truth has came to nothing, as gradients do in f16 whose loss was not
-// scaled.
+// scaled. A single number may cancel.
 bool is_lost(const Bound& bound, const std::vector<double>& expected,
              const std::vector<double>& held) {
-  size_t lost = 0, there = 0;
+  double lost = 0, there = 0;
+  int64_t elements = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!(std::fabs(expected[i]) > error_of(bound, static_cast<int64_t>(i)))) continue;
-    ++there;
-    if (held[i] == 0) ++lost;
+    const double size = std::fabs(expected[i]);
+    if (!std::isfinite(size) || !(size > error_of(bound, static_cast<int64_t>(i)))) continue;
+    there += size;
+    if (held[i] != 0) continue;
+    lost += size;
+    ++elements;
   }
-  return lost > there / 2;
+  return elements > 1 && lost > there / 2;
 }
 
 }  // namespace

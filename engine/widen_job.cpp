@@ -62,7 +62,7 @@ void tell_what_wider_floats_show(const Job& job, const Outcome& wide, Outcome& o
   for (const Finding& finding : wide.findings)
     if (is_wrong(finding)) wrong.push_back(finding);
   if (wrong.empty()) return;
-  const bool widened = wider(job.dtype) != job.dtype ||
+  const bool widened = (job.inputs.empty() && wider(job.dtype) != job.dtype) ||
                        std::any_of(job.inputs.begin(), job.inputs.end(), [](const JobInput& input) {
                          return wider(input.spec.dtype()) != input.spec.dtype();
                        });
