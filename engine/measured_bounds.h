@@ -29,7 +29,7 @@ class OtherRounding {
   int before_;
 };
 
-// The job with its floats moved, each time in another way.
+// The job with its floats moved, each time in another way, on the host.
 Job with_moved_inputs(const Job& job, int time);
 
 // By value of the truth: the greatest movement of truth or ranks, over all elements and times;
