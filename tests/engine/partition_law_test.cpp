@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kSeed = 20240613;
 // Of each op, sample and mesh: an op of many samples meets many placements anyway.
-constexpr int kDraws = 12, kDrawsOfMany = 7;
+constexpr int kDraws = 16, kDrawsOfMany = 7;
 constexpr size_t kMany = 5;
 
 class Draw {
