@@ -148,11 +148,9 @@ struct OutputCheck {
       if (std::optional<Bound> bound = bound_with_steps(about, output, difference->got_all)) {
         allowed = std::move(*bound);
         difference = compared();
-        if (!difference && pass.written) width = width_of(expected, allowed);
-        if (!difference && !pass.written) {
-          width = std::numeric_limits<double>::infinity();
-          outcome.unjudged.push_back(output.name);
-        }
+        if (!difference)
+          width =
+              pass.written ? width_of(expected, allowed) : std::numeric_limits<double>::infinity();
       }
     outcome.widest = std::max(outcome.widest, width);
     const auto moved = pass.movements.find(about.global);

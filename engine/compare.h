@@ -37,6 +37,9 @@ std::optional<Difference> compare_value(const LocalTensor& value, const Spec& sp
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
                              const Bound& bound);
 
+// Of the finite elements' sizes; 0 without any.
+double largest_element(const Tensor& tensor);
+
 // The greatest difference that this allows, as a share of the largest element; 0 when exact.
 double width_of(const Tensor& truth, const Bound& bound);
 // Whether it says something of some element: allows less than half of the largest there.

@@ -136,11 +136,17 @@ LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec) {
   return now;
 }
 
+double largest_element(const Tensor& tensor) {
+  double largest = 0;
+  for (const double value : values_of(tensor))
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
 double width_of(const Tensor& truth, const Bound& bound) {
   if (bound.exact || is_complex(truth.dtype)) return 0;
-  double largest = 0, error = 0;
-  for (const double value : values_of(truth))
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  const double largest = largest_element(truth);
+  double error = 0;
   for (const double each : bound.error) error = std::max(error, each);
   if (error == 0) return 0;
   return largest == 0 ? std::numeric_limits<double>::infinity() : 2 * error / largest;
@@ -148,9 +154,7 @@ double width_of(const Tensor& truth, const Bound& bound) {
 
 bool judges(const Tensor& truth, const Bound& bound) {
   if (bound.exact || bound.error.empty() || is_complex(truth.dtype)) return true;
-  double largest = 0;
-  for (const double value : values_of(truth))
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  const double largest = largest_element(truth);
   return std::any_of(bound.error.begin(), bound.error.end(), [&](double error) {
     return largest == 0 ? std::isfinite(error) : 2 * error < largest / 2;
   });

@@ -75,10 +75,7 @@ std::string words_of_movement(double movement) {
 }
 
 Bound measured_bound(const Bound& worst, const Tensor& truth, double movement) {
-  double largest = 0;
-  for (const double value : values_of(truth))
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  const double least = kWideInF64 / 2 * largest;
+  const double least = kWideInF64 / 2 * largest_element(truth);
   std::vector<double> errors(static_cast<size_t>(truth.elements()));
   for (size_t i = 0; i < errors.size(); ++i)
     errors[i] =
