@@ -17,6 +17,7 @@
 #include "shardproof/localtensor/plan.h"
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/program/ast.h"
+#include "shardproof/program/condition.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {
@@ -73,6 +74,13 @@ struct Timing {
   int iterations = 0;  // 0: nothing is measured
 };
 
+// A limit on ValuePrecision::ratio in place of kPrecisionLimit.
+struct PrecisionLimit {
+  std::string name;  // of the value; "" for all that have no limit of their own
+  Condition condition;
+  std::string path;  // JSON pointer, for errors
+};
+
 struct Job {
   int64_t world = 1;
   std::vector<std::pair<std::string, Mesh>> meshes;     // key "" for a single unnamed mesh
@@ -102,6 +110,7 @@ struct Job {
   bool sees = false;     // the outcome holds what was compared, and the program
   bool anchors = false;  // where bounds grow wide, what ranks hold is the truth of what follows
   Timing timing;
+  std::vector<PrecisionLimit> precision_limits;
 };
 
 // What `show` prints: the programs without running them.

@@ -33,6 +33,28 @@ struct CallCount {
   Fraction bytes;  // sent by each of these ranks
 };
 
+// A value some of whose elements hang on a rounding: nothing is stated about these.
+struct UndecidedValue {
+  std::string name;  // the author's; "" for a value inside a line
+  int line = 0;
+  std::string instance;  // "i=3"
+  int64_t elements = 0, of = 0;
+  std::string reason;  // one sentence
+};
+
+// The rounding error of the ranks on one value beside that of one device on the same inputs, both
+// in the program's own dtypes. Errors are shares of the value's largest element; a rank that holds
+// an infinity or a NaN where one device holds a number has an infinite error.
+struct ValuePrecision {
+  std::string name;  // as above
+  int line = 0;
+  std::string instance;
+  double ratio = 0;  // of the ranks' error to the largest of device_error, one unit of the value
+                     // and one unit of the terms that it is a sum of
+  double error = 0, device_error = 0;
+  std::string cause;  // one sentence, or empty
+};
+
 struct Outcome {
   std::vector<Finding> findings;  // in order of importance; empty: clean
   WorldReport world;
@@ -54,7 +76,17 @@ struct Outcome {
   // Outputs that differ from the truth, of which nothing is said: each element may honestly be off
   // by as much as it is.
   std::vector<std::string> unjudged;
+  std::vector<UndecidedValue> undecided;  // in program order
+  // Values whose ratio is kPrecisionNote or more, or all that were asked for by
+  // Job::precision_limits; in program order.
+  std::vector<ValuePrecision> precision;
+  // Limits of the judgement that a reader must know of: "lines from 7 on are judged in their own
+  // dtypes: ...".
+  std::vector<std::string> notes;
 };
+
+inline constexpr double kPrecisionNote = 32;     // a ratio that every report mentions
+inline constexpr double kPrecisionLimit = 1024;  // a greater ratio is the verdict `imprecise`
 
 // Whether some listing never came to its end.
 bool stands_still(const std::vector<Finding>& findings);

@@ -14,8 +14,24 @@ struct NamedPart {
   int line = 0;  // of the statement that last bound or wrote the name
 };
 
+// check(x, 'name', placements): what these ranks hold of x at that line, to be compared with the
+// truth's value of that name. One entry for each time that the line is reached (each pass of a
+// loop) and each listing; entries of one name, from different listings, make up one value.
+struct RankCheck {
+  std::string name;          // of the truth's value, holes filled in: "h_2"
+  std::string placements;    // text, without " on ..."
+  std::string mesh;          // key of Job::meshes
+  Lanes on;                  // ranks that have to hold it; empty: all of the mesh
+  Lanes lanes;               // ranks that reach this line
+  ValueId value = kNoValue;  // a copy of x as it is at that line; it is only read by the probe
+  std::string shown;         // x as the author calls it
+  Origin origin;             // line, column and instance
+  std::string path;          // JSON pointer of the listing, for errors
+};
+
 struct RankProgram {
   SpmdProgram program;
+  std::vector<RankCheck> checks;  // in the order of the listings' instructions
   std::map<std::string, std::vector<NamedPart>> names;  // tensors at the end of the listings
 };
 

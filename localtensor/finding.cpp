@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, kVerdictCount> kNames = {"clean",
                                                                 "unwritten redistribution",
                                                                 "out of memory",
                                                                 "bad checkpoint",
+                                                                "imprecise",
                                                                 "bad input"};
 
 double number_of(const detail::Field& field) {

@@ -25,9 +25,10 @@ enum class Verdict : uint8_t {
   unwritten_redistribution,
   out_of_memory,
   bad_checkpoint,
+  imprecise,  // the same mathematics, but far less precise than one device: behind all others
   bad_input,
 };
-inline constexpr int kVerdictCount = 13;
+inline constexpr int kVerdictCount = 14;
 
 std::string_view name(Verdict verdict);  // "wrong values", as scenarios write it
 std::optional<Verdict> parse_verdict(std::string_view text);

@@ -45,6 +45,7 @@ struct ExpectValues {
 struct Expect {
   Verdict verdict = Verdict::clean;
   std::optional<Condition> line, ratio, call, time, peak;
+  std::optional<Condition> findings, undecided;  // how many there are
   std::optional<Lanes> ranks;
   std::string name, error;
   bool any_collectives = true;  // `collectives` is not given
