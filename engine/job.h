@@ -107,8 +107,7 @@ struct Job {
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants
   Compared compared = Compared::lines;
-  bool sees = false;     // the outcome holds what was compared, and the program
-  bool anchors = false;  // where bounds grow wide, what ranks hold is the truth of what follows
+  bool sees = false;  // the outcome holds what was compared, and the program
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };

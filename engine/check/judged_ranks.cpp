@@ -1,0 +1,277 @@
+// The judged form of rank programs (judged_program.h): outputs are compared when the listings have
+// ended, in the order in which the truth makes them.
+#include <algorithm>
+#include <set>
+
+#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/explain.h"
+#include "shardproof/engine/held_value.h"
+#include "shardproof/engine/rank_outputs.h"
+#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/seen_value.h"
+#include "shardproof/engine/values_added.h"
+#include "shardproof/engine/widen_job.h"
+#include "shardproof/engine/widen_program.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+// How a name is known to be placed: not where parts of a sum may have been reduced in place.
+std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
+                               const std::vector<bool>& written) {
+  if (parts.size() != 1) return std::nullopt;
+  const auto id = static_cast<size_t>(parts.front().value);
+  const std::optional<Spec>& spec = program.values[id].spec;
+  return spec && spec->has_partial() && written[id] ? std::nullopt : spec;
+}
+
+class JudgedRanks : public JudgedProgram {
+ public:
+  JudgedRanks(Job job, RankProgram program, std::optional<GlobalProgram> truth,
+              const Registries& registries)
+      : JudgedProgram(std::move(job), registries),
+        ranks_(std::move(program)),
+        truth_(std::move(truth)),
+        outputs_{job_, ranks_, truth_ ? &*truth_ : nullptr} {
+    reduce_in_order(ranks_.program, job_.order);
+    if (truth_) plan_.emplace(*truth_, registries.ops);
+    for (const JobOutput& output : job_.outputs) {
+      try {
+        outputs_.spec_of(output);
+      } catch (const Error& error) {
+        rethrow(error, output.path);
+      }
+    }
+  }
+
+  std::unique_ptr<JudgedProgram> simulated() const override {
+    return make_judged_ranks(on_simulated_ranks(job_), ranks_, truth_, registries_);
+  }
+  std::unique_ptr<JudgedProgram> lifted() const override {
+    RankProgram ranks = ranks_;
+    std::optional<GlobalProgram> truth = truth_;
+    widen_floats(ranks.program, registries_.ops);
+    if (truth) widen_floats(*truth, registries_.ops);
+    return make_judged_ranks(with_wider_floats(job_), std::move(ranks), std::move(truth),
+                             registries_);
+  }
+  const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
+  bool ranks_move() const override { return true; }
+  bool has_narrow_floats() const override { return any_dtype(is_narrow_float); }
+  bool has_floats() const override {
+    return any_dtype([](DType dtype) { return is_floating(dtype) || is_complex(dtype); });
+  }
+
+  Outcome run(Judge& judge, const JudgedRun& options) const override;
+  void explain(const ComparedValue&, Finding&) const override {}
+
+ private:
+  template <typename Predicate>
+  bool any_dtype(const Predicate& predicate) const {
+    const auto matches = [&](const auto& value) { return predicate(value.dtype); };
+    const auto& values = ranks_.program.values;
+    return std::any_of(values.begin(), values.end(), matches) ||
+           (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), matches));
+  }
+  ValueId global_of(const JobOutput& output) const { return truth_->names.at(output.name); }
+  std::vector<const JobOutput*> in_order_of_truth() const;
+  LocalTensor value_of(const JobOutput& output, const ProgramRun& run) const;
+  ValueLabel label_of(const JobOutput& output, const Lanes& ranks) const;
+  void judge_outputs(const ProgramRun& run, Judge& judge, bool keeps_all) const;
+  void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
+  void add_infos(const ProgramRun& run, Outcome& outcome) const;
+  void add_outputs(const ProgramRun& run, Outcome& outcome) const;
+  void add_seen(const ProgramRun& run, Outcome& outcome) const;
+  std::vector<ValueId> watched_at_end() const;
+
+  RankProgram ranks_;
+  std::optional<GlobalProgram> truth_;
+  std::optional<EvaluationPlan> plan_;
+  RankOutputs outputs_;
+};
+
+// Outputs that the truth makes earlier come first, so that each is judged on the values that the
+// ranks hold of those before it.
+std::vector<const JobOutput*> JudgedRanks::in_order_of_truth() const {
+  std::vector<const JobOutput*> outputs;
+  for (const JobOutput& output : job_.outputs) outputs.push_back(&output);
+  std::stable_sort(outputs.begin(), outputs.end(), [&](const JobOutput* a, const JobOutput* b) {
+    return plan_->maker(global_of(*a)) < plan_->maker(global_of(*b));
+  });
+  return outputs;
+}
+
+// Empty when a rank never got there.
+LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
+  const Lanes on = outputs_.owners(output);
+  LocalTensor value = gather(ranks_.names.at(output.name), on,
+                             [&](ValueId id) { return run.value(id); });
+  return value.lanes().contains(on) ? value : LocalTensor();
+}
+
+ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) const {
+  ValueLabel label{output.name, 0, "", ""};
+  const NamedPart* first = outputs_.first_part(output.name, ranks);
+  if (first == nullptr) return label;
+  label.line = first->line;
+  for (const SpmdListing& listing : ranks_.program.listings)
+    if (!listing.lanes.intersect(first->lanes).empty())
+      label.text = line_text(listing.lines, first->line);
+  return label;
+}
+
+void JudgedRanks::judge_outputs(const ProgramRun& run, Judge& judge, bool keeps_all) const {
+  judge.restart();
+  const std::vector<const JobOutput*> outputs = in_order_of_truth();
+  std::vector<bool> wanted(truth_->values.size(), false);
+  for (const JobOutput* output : outputs) wanted[static_cast<size_t>(global_of(*output))] = true;
+  ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
+  for (const JobOutput* output : outputs) {
+    const LocalTensor held = value_of(*output, run);
+    if (held.empty()) continue;  // a rank never got there; the run tells why
+    const ComparedValue value{global_of(*output), output->name, outputs_.spec_of(*output), held,
+                              label_of(*output, held.lanes())};
+    try {
+      judge.judge(value, reference);
+      reference.hold(value.global, judge.held(value, reference));
+    } catch (const Error& error) {
+      rethrow(error, "/truth");
+    }
+  }
+}
+
+// Without a truth all that can be said of an output is that its replicas are the same.
+void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const {
+  for (const JobOutput& output : job_.outputs) {
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) continue;
+    const Spec spec = outputs_.spec_of(output);
+    if (const std::optional<ReplicaDifference> difference = compare_replicas(value, spec))
+      outcome.findings.push_back(explain_replicas(
+          {label_of(output, difference->ranks), spec, kNoValue}, *difference));
+  }
+}
+
+void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
+  const std::vector<bool> written = values_written(ranks_.program, registries_.ops);
+  for (const auto& [name, parts] : ranks_.names) {
+    ValueInfo info;
+    for (const NamedPart& part : parts) {
+      const SpmdValue& value = ranks_.program.values[static_cast<size_t>(part.value)];
+      info.dtype = value.dtype;
+      for (const LocalShape& shape : value.shapes)
+        if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
+          info.shapes.push_back({here, shape.shape});
+    }
+    info.spec = known_spec(ranks_.program, parts, written);
+    if (keeps(job_, name))
+      for (const NamedPart& part : parts) {
+        const LocalTensor own = run.value(part.value);
+        if (!own.empty()) keep_value(own.restrict_to(part.lanes), info.spec, info);
+      }
+    outcome.values.emplace(name, std::move(info));
+  }
+}
+
+// Declared outputs are known to be placed as declared.
+void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
+  for (const JobOutput& output : job_.outputs) {
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) continue;
+    ValueInfo& info = outcome.values[output.name];
+    info.spec = outputs_.spec_of(output);
+    if (!keeps(job_, output.name)) continue;
+    info.copies.clear();
+    info.value.reset();
+    keep_value(value, info.spec, info);
+  }
+}
+
+// Declared outputs as the truth's values; all other names as what each rank holds at its end.
+void JudgedRanks::add_seen(const ProgramRun& run, Outcome& outcome) const {
+  const std::vector<bool> added = values_added(ranks_.program, registries_.ops);
+  for (const auto& [name, parts] : ranks_.names) {
+    const bool any_added = std::any_of(parts.begin(), parts.end(), [&](const NamedPart& part) {
+      return added[static_cast<size_t>(part.value)];
+    });
+    const auto add = [&](SeenValue seen) {
+      seen.added = any_added;
+      outcome.seen.push_back(std::move(seen));
+    };
+    const JobOutput* output = outputs_.find(name);
+    const LocalTensor whole =
+        output && !outputs_.misfit(*output) ? value_of(*output, run) : LocalTensor();
+    if (!whole.empty()) {
+      SpmdValue info;
+      info.name = info.bound = name;
+      const Spec spec = outputs_.spec_of(*output);
+      info.dtype = spec.dtype();
+      info.origin.line = label_of(*output, whole.lanes()).line;
+      add(see_value(info, spec, whole, nullptr));
+      continue;
+    }
+    for (const NamedPart& part : parts) {
+      SpmdValue info = ranks_.program.values[static_cast<size_t>(part.value)];
+      // A value may have two names, and a name another value on other ranks.
+      info.name = parts.size() == 1 ? name : fmt::format("{}@{}", name, to_string(part.lanes));
+      info.bound = name;
+      info.origin.line = part.line;
+      const LocalTensor value = run.value(part.value);
+      const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
+      if (is_made(own)) add(see_value(info, std::nullopt, own, nullptr));
+    }
+  }
+  std::stable_sort(outcome.seen.begin(), outcome.seen.end(),
+                   [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
+}
+
+std::vector<ValueId> JudgedRanks::watched_at_end() const {
+  std::set<std::string> names(job_.keep.begin(), job_.keep.end());
+  if (job_.sees)
+    for (const auto& [name, parts] : ranks_.names) names.insert(name);
+  for (const JobOutput& output : job_.outputs) names.insert(output.name);
+  std::vector<ValueId> ids;
+  for (const std::string& name : names)
+    if (const auto found = ranks_.names.find(name); found != ranks_.names.end())
+      for (const NamedPart& part : found->second) ids.push_back(part.value);
+  return ids;
+}
+
+Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const {
+  Outcome outcome;
+  try {
+    ProgramRun run = run_program(ranks_.program, job_, registries_, {{}, watched_at_end()},
+                                 [] { return ProbeFunction{}; });
+    outcome = std::move(run.outcome);
+    if (options.reports) add_infos(run, outcome);
+    if (!stands_still(outcome.findings)) {
+      // Only now: a rank that makes another call than the others, or none, ends with another
+      // shape, and then the call is what is to be told.
+      for (const JobOutput& output : job_.outputs)
+        if (const std::optional<Error> error = outputs_.misfit(output))
+          rethrow(*error, output.path);
+      if (options.reports) add_outputs(run, outcome);
+      if (truth_) judge_outputs(run, judge, options.keeps_all);
+      if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
+    }
+    if (options.reports && job_.sees) {
+      add_seen(run, outcome);
+      outcome.program = to_lines(ranks_.program);
+    }
+  } catch (const Error& error) {
+    rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, RankProgram program,
+                                                 std::optional<GlobalProgram> truth,
+                                                 const Registries& registries) {
+  return std::make_unique<JudgedRanks>(std::move(job), std::move(program), std::move(truth),
+                                       registries);
+}
+
+}  // namespace shardproof
