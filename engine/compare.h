@@ -13,8 +13,8 @@
 namespace shardproof {
 
 struct Difference {
-  Tensor truth;             // one device, dense
-  int64_t first = 0;        // row-major global index of the first wrong element
+  Tensor truth;       // one device, dense
+  int64_t first = 0;  // row-major global index of the first wrong element
   double expected = 0, got = 0;
   Lanes first_owners;           // ranks that hold a wrong element there
   Lanes ranks;                  // ranks that hold any wrong element
@@ -28,6 +28,13 @@ struct Difference {
 // as wrong where it is off by a 64th or more of the copy that is farthest off.
 Difference difference_of(const ComparedValue& value, const Tensor& truth,
                          const std::vector<int64_t>& wrong);
+
+// Whether the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
+// enough to show such a difference, and there is none (a number that is the largest of its dtype,
+// an overflow that is asked for, a sum that rounds on purpose: lifted to f64 these mean something
+// else). Where ranks and one device are both farther from their own values in f64 than that
+// difference (a running sum that stands still), their dtypes show nothing.
+bool denies(const Difference& own, const Difference& in_f64);
 
 // A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
 // that are parts of a sum or an average, or partials that are already reduced. Tells what was left

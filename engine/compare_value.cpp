@@ -66,6 +66,64 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
   return difference;
 }
 
+namespace {
+
+constexpr double kUnitsShown = 8;  // of its own dtype, that an element may be off by anyway
+
+double apart(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
+}
+
+// The least number with all bits of its dtype: below it differences vanish.
+double least_normal(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::f8e5m2: return std::ldexp(1, -14);
+    case DType::f8e4m3: return std::ldexp(1, -6);
+    case DType::bf16:
+    case DType::f32: return std::ldexp(1, -126);
+    default: return std::ldexp(1, -1022);
+  }
+}
+
+// One element on both sides, in the program's own dtypes and in f64.
+struct Element {
+  double own_expected, own_got, expected, got;
+  double own_distance() const { return apart(own_got, own_expected); }
+  double distance() const { return apart(got, expected); }
+  // What the own dtypes changed, on the side that they changed less.
+  double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
+};
+
+}  // namespace
+
+bool denies(const Difference& own, const Difference& in_f64) {
+  const DType dtype = own.truth.dtype;
+  // Of what is no float, as a label, distances say nothing.
+  if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
+  const double units = kUnitsShown * unit_roundoff(dtype);
+  const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
+  size_t shown = 0, not_shown = 0;
+  double farthest = 0, farthest_shown = 0;
+  bool torn = false, agrees = true;  // no numbers in f64 alone
+  for (size_t i = 0; i < truth.size(); ++i) {
+    const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
+    if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
+    if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
+      torn = true;
+      agrees = agrees && e.own_distance() <= units * std::fabs(e.own_expected);
+    }
+    if (!(e.distance() > units * std::fabs(e.expected)) || std::isinf(e.distance())) continue;
+    if (e.distance() < kUnitsShown * least_normal(dtype) || e.changed() > e.distance() / 2)
+      continue;
+    ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
+    farthest = std::max(farthest, e.distance());
+    farthest_shown = std::max(farthest_shown, e.own_distance());
+  }
+  if (shown + not_shown == 0) return torn && agrees;
+  return not_shown > shown && farthest_shown < farthest / 2;
+}
+
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
                              double share) {
   const bool all = value.lanes() == declared.mesh().ranks();

@@ -87,8 +87,8 @@ Tensor one_copy(const Block& block, int64_t slot) {
 
 Tensor assembled(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
-  const LocalTensor reduced = reduced_over_partials(
-      value, spec, is_floating(spec.dtype()) ? DType::f64 : spec.dtype());
+  const LocalTensor reduced =
+      reduced_over_partials(value, spec, is_floating(spec.dtype()) ? DType::f64 : spec.dtype());
   Spec whole = spec.with_dtype(reduced.dtype());
   for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
   return assemble(reduced, whole);

@@ -164,8 +164,7 @@ void Check::add_findings() {
   std::vector<Finding> findings =
       program_->ranks_move() ? group_by_dependence(std::move(explained), *program_->reference())
                              : group_by_line(std::move(explained));
-  if (findings.empty() && own_.replicas())
-    findings.push_back(*own_.replicas());
+  if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
   add_precision(own_.precision(), settled, job_, outcome_);
@@ -173,8 +172,6 @@ void Check::add_findings() {
 
 }  // namespace
 
-Outcome check(const Job& job, const Registries& registries) {
-  return Check(job, registries).run();
-}
+Outcome check(const Job& job, const Registries& registries) { return Check(job, registries).run(); }
 
 }  // namespace shardproof

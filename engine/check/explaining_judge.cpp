@@ -19,8 +19,7 @@ DifferenceJudge::DifferenceJudge(const std::vector<JudgedValue>& wrong) : wanted
 Judgement DifferenceJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
   if (const auto found = wanted_.find(value.key); found != wanted_.end()) {
     const Tensor truth = reference.value(value.global);
-    differences_.insert_or_assign(value.key,
-                                  difference_of(value, truth, found->second->elements));
+    differences_.insert_or_assign(value.key, difference_of(value, truth, found->second->elements));
   }
   return Judgement::right;
 }
@@ -39,11 +38,11 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
   if (found == wanted_.end()) return Judgement::right;
   const Tensor truth = reference.value(value.global);
   Difference difference = difference_of(value, truth, found->second->elements);
-  difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
-  ExplainedValue explained{value.global,
-                           explain_difference({value.label, value.spec, value.global}, difference,
-                                              own, reference)};
+  if (own != nullptr && denies(*own, difference)) return Judgement::right;
+  difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
+  ExplainedValue explained{value.global, explain_difference({value.label, value.spec, value.global},
+                                                            difference, own, reference)};
   program_.explain(value, explained.finding);
   explained_.push_back(std::move(explained));
   return Judgement::wrong;

@@ -43,7 +43,7 @@ class ExplainingJudge : public Judge {
   void restart() override { explained_.clear(); }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
-  // In the order of the reference program.
+  // In the order of the reference program; without values that the own dtypes deny (compare.h).
   std::vector<ExplainedValue>& explained() { return explained_; }
 
  private:

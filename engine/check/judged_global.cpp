@@ -35,8 +35,8 @@ class RecordingJudge : public Judge {
   }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     const ValueId id = parts_.placed[static_cast<size_t>(value.global)];
-    SeenValue& seen = seen_[id] = see_value(parts_.program.values[static_cast<size_t>(id)],
-                                            value.spec, value.value, nullptr);
+    SeenValue& seen = seen_[id] =
+        see_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value, nullptr);
     seen.added = added_[static_cast<size_t>(id)];
     return judge_.judge(value, reference);
   }

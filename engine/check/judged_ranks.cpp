@@ -105,8 +105,8 @@ std::vector<const JobOutput*> JudgedRanks::in_order_of_truth() const {
 // Empty when a rank never got there.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
-  LocalTensor value = gather(ranks_.names.at(output.name), on,
-                             [&](ValueId id) { return run.value(id); });
+  LocalTensor value =
+      gather(ranks_.names.at(output.name), on, [&](ValueId id) { return run.value(id); });
   return value.lanes().contains(on) ? value : LocalTensor();
 }
 
@@ -148,8 +148,8 @@ void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& ou
     if (value.empty()) continue;
     const Spec spec = outputs_.spec_of(output);
     if (const std::optional<ReplicaDifference> difference = compare_replicas(value, spec))
-      outcome.findings.push_back(explain_replicas(
-          {label_of(output, difference->ranks), spec, kNoValue}, *difference));
+      outcome.findings.push_back(
+          explain_replicas({label_of(output, difference->ranks), spec, kNoValue}, *difference));
   }
 }
 

@@ -24,8 +24,8 @@ void list_under(Finding& finding, const char* words, const std::vector<std::stri
   constexpr size_t kShown = 8;
   if (others.empty()) return;
   const size_t shown = std::min(kShown, others.size());
-  std::string text = fmt::format("{} {}", words,
-                                 fmt::join(others.begin(), others.begin() + shown, ", "));
+  std::string text =
+      fmt::format("{} {}", words, fmt::join(others.begin(), others.begin() + shown, ", "));
   if (shown < others.size()) text += fmt::format(" and {} more", others.size() - shown);
   finding.details.push_back(std::move(text));
 }
@@ -65,8 +65,8 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.headline =
       std::isfinite(precision.error)
           ? fmt::format("{}: error {:.2g} of its largest element, one device {:.2g}: {} (limit {})",
-                        name, precision.error, precision.device_error,
-                        times_text(precision.ratio), allowed)
+                        name, precision.error, precision.device_error, times_text(precision.ratio),
+                        allowed)
           : fmt::format("{}: the ranks hold no number where one device does, whose error is {:.2g}",
                         name, precision.device_error);
   if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);

@@ -273,8 +273,8 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
                                   const Tensor& expected, double share) {
   std::vector<Deviation> found;
   for_each_differing_run(copies, spec, expected,
-                         [&](size_t copy, const std::byte* from, const std::byte* to,
-                             int64_t local, int64_t global, int64_t length) {
+                         [&](size_t copy, const std::byte* from, const std::byte* to, int64_t local,
+                             int64_t global, int64_t length) {
                            const Deviation at{copy, local, global, 0, 0};
                            if (expected.dtype == DType::f64)
                              add_f64_deviations(reinterpret_cast<const double*>(from),
@@ -307,7 +307,7 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
 
 Tensor whole_value(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
-  const DType wide = is_floating(spec.dtype()) ? DType::f64
+  const DType wide = is_floating(spec.dtype())  ? DType::f64
                      : is_complex(spec.dtype()) ? DType::c128
                                                 : spec.dtype();
   const LocalTensor reduced = reduced_over_partials(value, spec, wide);

@@ -51,8 +51,7 @@ struct Deviation {
 // The element of a copy at a row-major index of its shard.
 const std::byte* element_at(const StoredCopy& copy, int64_t local);
 // True if all copies have the bits of `expected`.
-bool are_identical(const std::vector<StoredCopy>& copies, const Spec& spec,
-                   const Tensor& expected);
+bool are_identical(const std::vector<StoredCopy>& copies, const Spec& spec, const Tensor& expected);
 // All elements farther from `expected` than `share` of the expected element (0: all that are not
 // equal); where the expected element is not finite, all that are not the same. `expected` is dense;
 // the copies have its dtype and their partial axes are reduced.

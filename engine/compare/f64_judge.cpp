@@ -85,7 +85,7 @@ double distance(const Offset& a, const Offset& b) {
 
 double RoundingLoss::at(size_t element, double size) const {
   const double own = std::isfinite(size) ? size * share : 0;
-  return std::max(errors.empty() ? 0 : errors[element], own);
+  return std::min(most, std::max(errors.empty() ? 0 : errors[element], own));
 }
 
 Tensor Judge::held(const ComparedValue& value, const ReferenceRun&) {
@@ -99,8 +99,7 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tens
   const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
   const bool rounds = is_floating(expected.dtype) || is_complex(expected.dtype);
   std::vector<OpenElement> open;
-  for (const Deviation& one :
-       deviations(copies, value.spec, expected, rounds ? kAgreement : 0))
+  for (const Deviation& one : deviations(copies, value.spec, expected, rounds ? kAgreement : 0))
     open.push_back({copies[one.copy].ranks[0], one, {}, 0});
   if (open.empty()) return open;
   drop_within_parts(value, open);
@@ -113,8 +112,7 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tens
   return open;
 }
 
-void F64Judge::drop_within_parts(const ComparedValue& value,
-                                 std::vector<OpenElement>& open) const {
+void F64Judge::drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const {
   if (!value.spec.has_partial()) return;
   const std::vector<double> sizes = part_sizes(value.value, value.spec);
   std::erase_if(open, [&](const OpenElement& one) {
@@ -142,6 +140,7 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
   }
   const double size = largest_element(exact);
   loss.share = unit_roundoff(dtype);
+  loss.most = kMostUnits * loss.share * size;
   if (size > 0) loss.share = std::max(loss.share, loss.largest / size);
   return loss;
 }
@@ -163,7 +162,7 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     const InputChange change = [&](ValueId id, const Tensor& tensor) {
       const auto found = sizes.find(id);
-      return found == sizes.end() ? tensor : moved(tensor, found->second, direction);
+      return found == sizes.end() ? tensor : moved(tensor, found->second, direction, id);
     };
     std::optional<Tensor> other;
     {
@@ -171,8 +170,7 @@ void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& ref
       other = dense(reference.again(value.global, reference.plan(), change));
     }
     for (OpenElement& one : open)
-      one.movement =
-          std::max(one.movement, distance_at(*other, still, one.deviation.global));
+      one.movement = std::max(one.movement, distance_at(*other, still, one.deviation.global));
   }
 }
 
@@ -208,8 +206,8 @@ Judgement F64Judge::decide(const OpenValue& value) {
   const bool rounds = is_floating(dtype) || is_complex(dtype);
   const bool equal_in_own =
       options_.equal_in_own != nullptr && options_.equal_in_own->contains(value.about.key);
-  JudgedValue wrong{value.about.global, value.about.key, value.about.label, Judgement::wrong, {},
-                    value.of,           0,               0};
+  JudgedValue wrong{
+      value.about.global, value.about.key, value.about.label, Judgement::wrong, {}, value.of, 0, 0};
   JudgedValue undecided = wrong;
   undecided.judgement = Judgement::undecided;
   const auto add = [](JudgedValue& to, const OpenElement& one) {
@@ -228,8 +226,7 @@ Judgement F64Judge::decide(const OpenValue& value) {
   JudgedValue& told = wrong.elements.empty() ? undecided : wrong;
   if (told.elements.empty()) return Judgement::right;
   std::sort(told.elements.begin(), told.elements.end());
-  told.elements.erase(std::unique(told.elements.begin(), told.elements.end()),
-                      told.elements.end());
+  told.elements.erase(std::unique(told.elements.begin(), told.elements.end()), told.elements.end());
   found_.push_back(told);
   return told.judgement;
 }

@@ -24,16 +24,20 @@
 
 namespace shardproof {
 
-inline constexpr double kAgreement = 0x1p-40;     // of an element
-inline constexpr double kLossShare = 0.125;       // of one device's rounding loss
-inline constexpr double kSpreadFactor = 64;       // movements that two honest runs may lie apart
-inline constexpr double kNegligible = 0x1p-20;    // of the line's largest value
+inline constexpr double kAgreement = 0x1p-40;  // of an element
+inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
+// Units of the largest element: a line that loses more (a running sum that stands still) resolves
+// a difference no worse for that.
+inline constexpr double kMostUnits = 4;
+inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
+inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 
 // What one device loses to rounding on a line.
 struct RoundingLoss {
   std::vector<double> errors;  // by element
   double largest = 0;          // of the errors
   double share = 0;            // largest error, or one unit, as a share of the largest element
+  double most = 0;             // kMostUnits of the largest element
 
   // The loss that an element of this size may have, whichever way its own rounding happened to go.
   double at(size_t element, double size) const;
@@ -57,7 +61,7 @@ struct OpenElement {
 struct OpenValue {
   ComparedValue about;  // without its value
   std::vector<OpenElement> elements;
-  int64_t of = 0;  // elements of the whole value
+  int64_t of = 0;    // elements of the whole value
   double scale = 0;  // the largest of the line's values and inputs
   double loss = 0;   // RoundingLoss::largest
 };

@@ -93,10 +93,9 @@ void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
 void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                                 const Tensor& expected) {
-  UnequalValue unequal{{value.global, value.key, value.label, Judgement::wrong, {},
-                        expected.elements(), 0, 0}};
-  const double allowed =
-      kOwnSpread * unit_roundoff(expected.dtype) * largest_element(expected);
+  UnequalValue unequal{
+      {value.global, value.key, value.label, Judgement::wrong, {}, expected.elements(), 0, 0}};
+  const double allowed = kOwnSpread * unit_roundoff(expected.dtype) * largest_element(expected);
   for (const Deviation& one : found)
     if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
   std::vector<int64_t>& elements = unequal.judged.elements;
@@ -182,9 +181,10 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   const EvaluationPlan& lifted = options_.lifted();
   const Tensor still = dense(reference.again(value.global, lifted));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
-    const Tensor other = dense(reference.again(
-        value.global, lifted,
-        [&](ValueId id, const Tensor& tensor) { return moved(tensor, sizes.at(id), direction); }));
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          return moved(tensor, sizes.at(id), direction, id);
+        }));
     for (const double movement : distances(other, still))
       if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
   }

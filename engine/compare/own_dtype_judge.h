@@ -44,8 +44,8 @@ class OwnDtypeJudge : public Judge {
     std::function<const EvaluationPlan&()> lifted;
     // The ranks' parts of an input that lies as partial sums; see F64Judge::Options.
     std::function<std::vector<double>(ValueId)> input_part_sizes;
-    bool measures_all = false;     // not only values that differ by more than a few units
-    bool keeps_integers = false;   // integers and bools, for the run in f64
+    bool measures_all = false;       // not only values that differ by more than a few units
+    bool keeps_integers = false;     // integers and bools, for the run in f64
     bool compares_replicas = false;  // of values that a truth covers
     // Called for each value, before it is judged.
     std::function<void(const ComparedValue&)> on_value;

@@ -17,12 +17,12 @@ ScopedRoundingMode::ScopedRoundingMode(int direction) : before_(std::fegetround(
 
 ScopedRoundingMode::~ScopedRoundingMode() { std::fesetround(before_); }
 
-Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction) {
+Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input) {
   if (tensor.dtype != DType::f64 && tensor.dtype != DType::c128) return tensor;
   Tensor result = contiguous_copy(tensor);
   const size_t parts = tensor.dtype == DType::c128 ? 2 : 1;
   auto* values = reinterpret_cast<double*>(result.mutate());
-  const Rng random(static_cast<uint64_t>(direction), 0x6d6f766564);
+  const Rng random(static_cast<uint64_t>(direction), static_cast<uint64_t>(input));
   for (size_t i = 0; i < sizes.size() * parts; ++i) {
     const double size = sizes[i / parts];
     if (!std::isfinite(values[i]) || !std::isfinite(size)) continue;

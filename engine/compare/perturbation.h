@@ -32,7 +32,8 @@ class ScopedRoundingMode {
 inline constexpr int kMovedBits = 45;
 
 // `tensor` (f64 or c128) with each finite number moved by +-1/2 to 1 times 2^-kMovedBits of its
-// size; `direction` selects other signs. Other dtypes are returned as they are.
-Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction);
+// size. `direction` and `input` select other signs, so that inputs of equal size do not cancel.
+// Other dtypes are returned as they are.
+Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input);
 
 }  // namespace shardproof

@@ -68,9 +68,9 @@ void ValueComparer::judge_one(ValueId id) {
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
   const size_t line = static_cast<size_t>(info.origin.line - 1);
   const bool has_line = info.origin.line > 0 && line < lines_.size();
-  const ComparedValue value{info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
-                            ValueLabel{info.bound, info.origin.line,
-                                       has_line ? lines_[line] : "", info.origin.instance}};
+  const ComparedValue value{
+      info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
+      ValueLabel{info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   judge_.judge(value, reference_);
   reference_.hold(info.global, judge_.held(value, reference_));
   parts_.erase(id);

@@ -34,8 +34,7 @@ bool is_identity(const EvaluationPlan& plan, const GlobalInstr& instr, ValueId f
   if (source.dtype != result.dtype || !(source.shape == result.shape)) return false;
   const Rng random(1, 0x6964656e74697479);
   std::vector<double> values(static_cast<size_t>(element_count(source.shape)));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::floor((random.uniform(i) - 0.5) * 64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::floor((random.uniform(i) - 0.5) * 64);
   const Tensor probe = tensor_of(source.dtype, source.shape, values);
   std::optional<Tensor> given;
   plan.run(
@@ -120,8 +119,7 @@ Tensor EvaluationPlan::compute(ValueId target, const Lookup& held) const {
     const auto found = made.find(id);
     return found == made.end() ? held(id) : &found->second;
   };
-  const std::vector<int> instrs =
-      needed({target}, [&](ValueId id) { return held(id) != nullptr; });
+  const std::vector<int> instrs = needed({target}, [&](ValueId id) { return held(id) != nullptr; });
   for (const int instr : instrs)
     run(instr, any, [&](ValueId id, Tensor value) { made[id] = std::move(value); });
   const auto found = made.find(target);
