@@ -9,6 +9,7 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/check_detail.h"
 #include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/error_program.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/held_value.h"
@@ -209,12 +210,13 @@ struct OutputCheck {
     }
   }
 
-  void compare_all(const ProgramRun& run) {
+  // `wrong`: what checks have found before the listings ended.
+  void compare_all(const ProgramRun& run, std::vector<Finding> wrong) {
     // Only now: a rank that makes another call than the others, or none, ends with another shape,
     // and then the call is what is to be told.
     for (const JobOutput& output : job.outputs)
       if (const std::optional<Error> error = outputs.misfit(output)) rethrow(*error, output.path);
-    std::vector<Finding> wrong, differing;
+    std::vector<Finding> differing;
     for (const JobOutput& output : job.outputs) compare(output, run, wrong, differing);
     std::stable_sort(wrong.begin(), wrong.end(),
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
@@ -310,6 +312,43 @@ std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
   return ids;
 }
 
+// The lines check(..) of one attempt, compared when their parts are there.
+class CheckLines {
+ public:
+  CheckLines(const Job& job, const RankProgram& ranks, Truth* truth)
+      : job_(job), ranks_(ranks), truth_(truth) {}
+
+  // Wider floats and moved inputs are for the outputs.
+  ProbeFunction probe(const JobPass& pass) {
+    if (ranks_.checks.empty() || pass.written || pass.sees_only) return {};
+    wrong_.clear();
+    compared_ = 0;
+    checks_.emplace(job_, ranks_, [this](const CheckedValue& value) {
+      ++compared_;
+      if (std::optional<Finding> found = compare_check(value, ranks_.program, *truth_))
+        wrong_.emplace(&value, std::move(*found));
+    });
+    return [this](ValueId id, const LocalTensor& value) { checks_->add(id, value); };
+  }
+  bool wants(ValueId id) const { return checks_ && checks_->wants(id); }
+  // Gives the findings, in program order whatever the schedule was.
+  std::vector<Finding> take(Outcome& outcome) {
+    std::vector<Finding> found;
+    for (auto& [value, finding] : wrong_) found.push_back(std::move(finding));
+    outcome.values_compared += compared_;
+    if (checks_) outcome.undecided = checks_->undecided(truth_->program());
+    return found;
+  }
+
+ private:
+  const Job& job_;
+  const RankProgram& ranks_;
+  Truth* truth_;
+  std::optional<RankChecks> checks_;
+  std::map<const CheckedValue*, Finding> wrong_;  // values stand in program order
+  int64_t compared_ = 0;
+};
+
 }  // namespace
 
 Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass) {
@@ -328,6 +367,7 @@ Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass)
   const RankOutputs outputs{job, ranks, global ? &*global : nullptr};
   StepErrors steps(job, ranks, registries);
   OutputCheck check{job, outputs, steps, outcome, truth ? &*truth : nullptr, pass};
+  CheckLines checks(job, ranks, truth ? &*truth : nullptr);
   for (const JobOutput& output : job.outputs) {
     try {
       outputs.spec_of(output);
@@ -336,11 +376,12 @@ Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass)
     }
   }
   try {
-    ProgramRun run = run_program(ranks.program, job, registries, {{}, watched_at_end(job, ranks)},
-                                 [] { return ProbeFunction{}; });
+    const Watched watched{[&](ValueId id) { return checks.wants(id); }, watched_at_end(job, ranks)};
+    ProgramRun run =
+        run_program(ranks.program, job, registries, watched, [&] { return checks.probe(pass); });
     outcome = std::move(run.outcome);
     add_rank_infos(job, ranks, registries.ops, run, outcome);
-    if (!stands_still(outcome.findings)) check.compare_all(run);
+    if (!stands_still(outcome.findings)) check.compare_all(run, checks.take(outcome));
     if (job.sees) add_seen(check, run, registries.ops, outcome);
     if (job.sees) outcome.program = to_lines(ranks.program);
   } catch (const Error& error) {

@@ -253,7 +253,8 @@ class Follower {
     put(Keep{error(action.value), action.stream});
   }
   void add(const RecordEvent& action) { put(action); }
-  void add(const Reshuffle&) {}  // of plans
+  void add(const Snapshot& action) { put(action); }  // nobody looks at it
+  void add(const Reshuffle&) {}                      // of plans
 
   ErrorProgram& into_;
   const OpRegistry& ops_;
