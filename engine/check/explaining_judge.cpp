@@ -41,7 +41,8 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
   if (own != nullptr && denies(*own, difference)) return Judgement::right;
   difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
-  ExplainedValue explained{value.global, explain_difference({value.label, value.spec, value.global},
+  const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
+  ExplainedValue explained{value.global, explain_difference({label, value.spec, value.global},
                                                             difference, own, reference)};
   program_.explain(value, explained.finding);
   explained_.push_back(std::move(explained));

@@ -19,16 +19,6 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   return make_judged_ranks(job, std::move(ranks), std::move(truth), registries);
 }
 
-GlobalContext context_of(const Job& job, const OpRegistry& ops) {
-  GlobalContext context;
-  context.ops = &ops;
-  context.numbers = job.numbers;
-  context.meshes = job.meshes;
-  for (const JobInput& input : job.inputs)
-    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
-  return context;
-}
-
 std::vector<Tensor> global_inputs(const Job& job) {
   std::vector<Tensor> tensors;
   for (const JobInput& input : job.inputs) tensors.push_back(input.data);

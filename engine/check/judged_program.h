@@ -62,7 +62,6 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, RankProgram program,
 
 // --- what both kinds have in common
 
-GlobalContext context_of(const Job& job, const OpRegistry& ops);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
 // Whether the caller wants the value of this name.

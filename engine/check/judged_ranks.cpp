@@ -1,9 +1,10 @@
-// The judged form of rank programs (judged_program.h): outputs are compared when the listings have
-// ended, in the order in which the truth makes them.
+// The judged form of rank programs (judged_program.h): what lines check(..) have seen, and outputs,
+// are compared when the listings have ended, in the order in which the truth makes them.
 #include <algorithm>
 #include <set>
 
 #include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
@@ -74,11 +75,11 @@ class JudgedRanks : public JudgedProgram {
     return std::any_of(values.begin(), values.end(), matches) ||
            (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), matches));
   }
-  ValueId global_of(const JobOutput& output) const { return truth_->names.at(output.name); }
-  std::vector<const JobOutput*> in_order_of_truth() const;
   LocalTensor value_of(const JobOutput& output, const ProgramRun& run) const;
   ValueLabel label_of(const JobOutput& output, const Lanes& ranks) const;
-  void judge_outputs(const ProgramRun& run, Judge& judge, bool keeps_all) const;
+  std::vector<ComparedValue> outputs_of(const ProgramRun& run) const;
+  ComparedValue checked(const CheckedValue& value) const;
+  void judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const;
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
@@ -90,17 +91,6 @@ class JudgedRanks : public JudgedProgram {
   std::optional<EvaluationPlan> plan_;
   RankOutputs outputs_;
 };
-
-// Outputs that the truth makes earlier come first, so that each is judged on the values that the
-// ranks hold of those before it.
-std::vector<const JobOutput*> JudgedRanks::in_order_of_truth() const {
-  std::vector<const JobOutput*> outputs;
-  for (const JobOutput& output : job_.outputs) outputs.push_back(&output);
-  std::stable_sort(outputs.begin(), outputs.end(), [&](const JobOutput* a, const JobOutput* b) {
-    return plan_->maker(global_of(*a)) < plan_->maker(global_of(*b));
-  });
-  return outputs;
-}
 
 // Empty when a rank never got there.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
@@ -121,17 +111,45 @@ ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) co
   return label;
 }
 
-void JudgedRanks::judge_outputs(const ProgramRun& run, Judge& judge, bool keeps_all) const {
-  judge.restart();
-  const std::vector<const JobOutput*> outputs = in_order_of_truth();
-  std::vector<bool> wanted(truth_->values.size(), false);
-  for (const JobOutput* output : outputs) wanted[static_cast<size_t>(global_of(*output))] = true;
-  ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
-  for (const JobOutput* output : outputs) {
-    const LocalTensor held = value_of(*output, run);
+std::vector<ComparedValue> JudgedRanks::outputs_of(const ProgramRun& run) const {
+  std::vector<ComparedValue> values;
+  for (const JobOutput& output : job_.outputs) {
+    LocalTensor held = value_of(output, run);
     if (held.empty()) continue;  // a rank never got there; the run tells why
-    const ComparedValue value{global_of(*output), output->name, outputs_.spec_of(*output), held,
-                              label_of(*output, held.lanes())};
+    const ValueLabel label = label_of(output, held.lanes());
+    values.push_back({truth_->names.at(output.name), output.name, outputs_.spec_of(output),
+                      std::move(held), label,
+                      [this, &output](const Lanes& ranks) { return label_of(output, ranks); }});
+  }
+  return values;
+}
+
+ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
+  CheckedValue entries = value;
+  entries.parts = {};
+  const ValueLabel label = shardproof::label_of(value, ranks_.program, value.owners);
+  return {truth_->names.at(label.name),
+          fmt::format("check {} of {}", value.number, label.name),
+          value.spec,
+          value.parts,
+          label,
+          [this, entries](const Lanes& ranks) {
+            return shardproof::label_of(entries, ranks_.program, ranks);
+          }};
+}
+
+// What the truth makes earlier comes first, so that each value is judged on what the ranks hold of
+// those before it.
+void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const {
+  std::stable_sort(values.begin(), values.end(),
+                   [&](const ComparedValue& a, const ComparedValue& b) {
+                     return plan_->maker(a.global) < plan_->maker(b.global);
+                   });
+  judge.restart();
+  std::vector<bool> wanted(truth_->values.size(), false);
+  for (const ComparedValue& value : values) wanted[static_cast<size_t>(value.global)] = true;
+  ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
+  for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
       reference.hold(value.global, judge.held(value, reference));
@@ -238,31 +256,47 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
   return ids;
 }
 
-Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const {
-  Outcome outcome;
+Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
+  std::vector<ComparedValue> values;
+  std::optional<RankChecks> checks;
+  // Made anew for each attempt of the run.
+  const auto probe = [&]() -> ProbeFunction {
+    values.clear();
+    if (ranks_.checks.empty()) return {};
+    checks.emplace(job_, ranks_,
+                   [&](const CheckedValue& value) { values.push_back(checked(value)); });
+    return [&](ValueId id, const LocalTensor& value) { checks->add(id, value); };
+  };
+  const Watched watched{[&](ValueId id) { return checks && checks->wants(id); }, watched_at_end()};
+  ProgramRun run;
   try {
-    ProgramRun run = run_program(ranks_.program, job_, registries_, {{}, watched_at_end()},
-                                 [] { return ProbeFunction{}; });
-    outcome = std::move(run.outcome);
-    if (options.reports) add_infos(run, outcome);
-    if (!stands_still(outcome.findings)) {
-      // Only now: a rank that makes another call than the others, or none, ends with another
-      // shape, and then the call is what is to be told.
-      for (const JobOutput& output : job_.outputs)
-        if (const std::optional<Error> error = outputs_.misfit(output))
-          rethrow(*error, output.path);
-      if (options.reports) add_outputs(run, outcome);
-      if (truth_) judge_outputs(run, judge, options.keeps_all);
-      if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
-    }
-    if (options.reports && job_.sees) {
-      add_seen(run, outcome);
-      outcome.program = to_lines(ranks_.program);
-    }
-  } catch (const Error& error) {
-    rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
+    run = run_program(ranks_.program, job_, registries_, watched, probe);
+  } catch (const Error&) {
+    if (truth_) judge_all(std::move(values), judge, options.keeps_all);
+    throw;
+  }
+  Outcome outcome = std::move(run.outcome);
+  const bool ended = !stands_still(outcome.findings);
+  if (options.reports) add_infos(run, outcome);
+  if (ended) {
+    // Only now: a rank that makes another call than the others, or none, ends with another shape,
+    // and then the call is what is to be told.
+    for (const JobOutput& output : job_.outputs)
+      if (const std::optional<Error> error = outputs_.misfit(output)) rethrow(*error, output.path);
+    if (options.reports) add_outputs(run, outcome);
+    if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
+    if (truth_)
+      for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));
+  }
+  if (truth_) judge_all(std::move(values), judge, options.keeps_all);
+  if (checks && options.reports && ended) outcome.undecided = checks->undecided(*truth_);
+  if (options.reports && job_.sees) {
+    add_seen(run, outcome);
+    outcome.program = to_lines(ranks_.program);
   }
   return outcome;
+} catch (const Error& error) {
+  rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
 }
 
 }  // namespace

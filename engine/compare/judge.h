@@ -3,6 +3,7 @@
 // the reference program; afterwards the ranks' value becomes the reference of what follows.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "shardproof/engine/reference/reference_run.h"
@@ -34,6 +35,8 @@ struct ComparedValue {
   Spec spec;
   LocalTensor value;
   ValueLabel label;
+  // The label where only these ranks hold something wrong; null: `label`.
+  std::function<ValueLabel(const Lanes&)> label_for = {};
 };
 
 class Judge {

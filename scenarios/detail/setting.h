@@ -1,7 +1,8 @@
 // Setting: what the parts of a case are read against: meshes, world, lets, default dtype, limits.
 #pragma once
 
-#include "shardproof/scenarios/detail/select_ranks.h"
+#include "shardproof/scenarios/detail/let_table.h"
+#include "shardproof/scenarios/detail/select_entries.h"
 #include "shardproof/scenarios/load.h"
 
 namespace shardproof {

@@ -1,11 +1,26 @@
-#include "shardproof/scenarios/detail/select_ranks.h"
+#include "shardproof/program/select_ranks.h"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <sstream>
 
+#include "shardproof/localtensor/error.h"
 #include "shardproof/program/names.h"
 
 namespace shardproof {
 namespace {
+
+// With control characters as JSON writes them, so that a message is one line.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += '\\';
+    out += byte < 0x20 || byte == 0x7F ? fmt::format("\\u{:04x}", byte) : std::string(1, c);
+  }
+  return out + "\"";
+}
 
 struct AxisRange {
   std::string axis;
@@ -80,39 +95,16 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     lanes = *parsed;
     int64_t named = 0;
     for (const std::string& word : words) named += parse_lanes(word)->size();
-    if (named > lanes.size()) throw_bad_input("a rank stands twice in {}", quoted_json(text));
+    if (named > lanes.size()) throw_bad_input("a rank stands twice in {}", quoted(text));
   } else {
     throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}",
-                    quoted_json(text));
+                    quoted(text));
   }
-  if (lanes.empty()) throw_bad_input("{} takes no rank", quoted_json(text));
+  if (lanes.empty()) throw_bad_input("{} takes no rank", quoted(text));
   if (lanes[lanes.size() - 1] >= world)
     throw_bad_input("rank {} does not exist: the world has {} rank{}", lanes[lanes.size() - 1],
                     world, world == 1 ? "" : "s");
   return lanes;
-}
-
-std::vector<SelectedEntry> select_entries(const JsonReader& object, const NamedMeshes& meshes,
-                                          int64_t world) {
-  std::vector<SelectedEntry> out;
-  std::optional<size_t> rest;
-  Lanes taken;
-  for (const auto& [key, reader] : object.members()) {
-    if (key == "rest") {
-      rest = out.size();
-      out.push_back({{}, reader});
-      continue;
-    }
-    const Lanes lanes = reader.inside([&, &key = key] { return select_ranks(key, meshes, world); });
-    const Lanes twice = taken.intersect(lanes);
-    if (!twice.empty()) reader.refuse(fmt::format("rank {} is taken by two selectors", twice[0]));
-    taken = taken.unite(lanes);
-    out.push_back({lanes, reader});
-  }
-  if (!rest) return out;
-  out[*rest].lanes = Lanes::range(0, world).minus(taken);
-  if (out[*rest].lanes.empty()) out[*rest].reader.refuse("rest takes no rank: the others take all");
-  return out;
 }
 
 }  // namespace shardproof
