@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/sim/cost_model.h"
@@ -105,6 +106,17 @@ TEST(RankChecks, OnRanksThatDoNotHoldTheValue_HaveNoCopy) {
   ASSERT_EQ(ranks.checks.size(), 1u);
   EXPECT_TRUE(ranks.checks[0].lanes.empty());
   EXPECT_EQ(ranks.checks[0].value, kNoValue);
+}
+
+TEST(RankChecks, InWiderFloats_CopyWiderFloats) {
+  const OpRegistry& ops = builtin_registries().ops;
+  RankProgram ranks =
+      lower_ranks(ranks_job({"h = cast(x, bf16)", "check(h, 'h')"}, {"h = cast(x, bf16)"}), ops);
+  const auto copy = static_cast<size_t>(ranks.checks.at(0).value);
+  EXPECT_EQ(ranks.program.values[copy].dtype, DType::bf16);
+  widen_floats(ranks.program, ops);
+  EXPECT_EQ(ranks.program.values[copy].dtype, DType::f64);
+  EXPECT_EQ(ranks.program.values[copy].spec->dtype(), DType::f64);
 }
 
 // With two meshes of equal axes, that of the ranks that come to the line.
