@@ -14,21 +14,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kAllZero = 2000;
 
-// Exponent of the smallest positive value.
-int smallest_exponent(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::c128: return -1074;
-    case DType::f32:
-    case DType::c64: return -149;
-    case DType::f16: return -24;
-    case DType::bf16: return -133;
-    case DType::f8e4m3: return -9;
-    case DType::f8e5m2: return -16;
-    default: return 0;
-  }
-}
-
 bool rounds(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
 struct Measure {
@@ -76,15 +61,6 @@ int last_bit_exponent(double x) {
   const double fraction = std::frexp(std::fabs(x), &exponent);
   const auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53));
   return exponent - 53 + std::countr_zero(mantissa);
-}
-
-double unit_roundoff(DType dtype) {
-  return rounds(dtype) ? std::ldexp(1.0, -precision_bits(dtype)) : 0;
-}
-
-DType compute_dtype(DType dtype) {
-  if (is_complex(dtype) || dtype == DType::f64) return dtype;
-  return is_floating(dtype) ? DType::f32 : DType::i64;
 }
 
 bool representable(double magnitude, int grid, DType dtype) {

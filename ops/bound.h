@@ -41,8 +41,6 @@ struct BoundCall {
   MatmulPrecision matmul = MatmulPrecision::highest;
 };
 
-double unit_roundoff(DType dtype);  // 2^-precision; 0 for integers
-DType compute_dtype(DType dtype);   // f32 for narrow floats, i64 for integers and bool
 // Of the last bit set in a finite number; 2000 for 0.
 int last_bit_exponent(double x);
 // Every multiple of 2^grid up to `magnitude` in size is a value of `dtype` (integers: always, they
