@@ -3,6 +3,7 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/check_detail.h"
 #include "shardproof/engine/collector.h"
+#include "shardproof/engine/compare/measure_rounding.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/input_bounds.h"
 #include "shardproof/engine/part_bounds.h"
@@ -40,6 +41,13 @@ void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
         for (CallItem& item : call->items) item.collective.schedule = order;
 }
 
+PartitionOptions partition_options(const Job& job) {
+  PartitionOptions options;
+  options.explicit_only = job.explicit_only;
+  if (job.cost) options.price = price_by_time(job.cost);
+  return options;
+}
+
 bool keeps(const Job& job, const std::string& name) {
   return std::count(job.keep.begin(), job.keep.end(), name) > 0;
 }
@@ -68,13 +76,6 @@ std::vector<ValueInfo> infos(const SpmdProgram& program) {
   for (const SpmdValue& value : program.values)
     result.push_back({value.dtype, value.shapes, value.spec, {}});
   return result;
-}
-
-PartitionOptions partition_options(const Job& job) {
-  PartitionOptions options;
-  options.explicit_only = job.explicit_only;
-  if (job.cost) options.price = price_by_time(job.cost);
-  return options;
 }
 
 // What the named values, those that are placed at all, are on the ranks.
@@ -263,12 +264,8 @@ class WideCheck {
   Movements movements_;
 };
 
-}  // namespace
-
-Outcome check(const Job& job, const Registries& registries) {
-  JobPass as_written;
-  Outcome outcome = check_once(job, registries, as_written);
-  if (!needs_wider_floats(job, outcome)) return outcome;
+void check_in_wider_floats(const Job& job, const Registries& registries, Outcome& outcome) {
+  if (!needs_wider_floats(job, outcome)) return;
   try {
     if (const std::optional<Outcome> wide = WideCheck(job, registries).run()) {
       outcome.unjudged = wide->unjudged;
@@ -277,6 +274,15 @@ Outcome check(const Job& job, const Registries& registries) {
   } catch (const Error&) {
     // What these floats cannot do (memory, an op that insists on a dtype) is no statement.
   }
+}
+
+}  // namespace
+
+Outcome check(const Job& job, const Registries& registries) {
+  JobPass as_written;
+  Outcome outcome = check_once(job, registries, as_written);
+  check_in_wider_floats(job, registries, outcome);
+  if (job.sees) measure_rounding(job, registries, outcome.seen);
   return outcome;
 }
 

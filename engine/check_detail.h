@@ -10,6 +10,7 @@
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/measured_bounds.h"
+#include "shardproof/engine/partition.h"
 #include "shardproof/engine/sides.h"
 #include "shardproof/localtensor/error.h"
 
@@ -41,6 +42,7 @@ GlobalProgram lower_global(const Job& job, const JobPass& pass, const Listing& l
 GlobalContext context_of(const Job& job, const OpRegistry& ops);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
+PartitionOptions partition_options(const Job& job);
 // Whether the caller wants the value of this name.
 bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);

@@ -9,6 +9,7 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/check_detail.h"
 #include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/observe_values.h"
 #include "shardproof/engine/error_program.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/held_value.h"
@@ -87,41 +88,6 @@ struct OutputCheck {
 
   std::optional<std::vector<double>> steps_of(const JobOutput& output, const Spec& spec) {
     return errors_of_whole(steps.of(parts_of(output.name), outputs.owners(output)), spec);
-  }
-
-  // Of two runs: each lies as far from the real value as its steps have carried it.
-  std::optional<Bound> bound_of(const JobOutput& output, const Spec& spec, bool ended) {
-    std::optional<std::vector<double>> errors = ended ? steps_of(output, spec) : std::nullopt;
-    if (!truth) {
-      if (!errors) return std::nullopt;
-      return Bound{std::count(errors->begin(), errors->end(), 0) == std::ssize(*errors),
-                   0,
-                   0,
-                   std::move(*errors),
-                   {}};
-    }
-    Bound bound = truth->bound(truth->program().names.at(output.name));
-    if (!errors) return bound;
-    for (size_t i = 0; i < errors->size(); ++i)
-      (*errors)[i] = std::max((*errors)[i], error_of(bound, static_cast<int64_t>(i)));
-    bound.exact = std::count(errors->begin(), errors->end(), 0) == std::ssize(*errors);
-    bound.error = std::move(*errors);
-    return bound;
-  }
-
-  // What this output is to a reader who knows neither listing nor truth; nothing when a rank never
-  // got there.
-  std::optional<SeenValue> see(const JobOutput& output, const ProgramRun& run, bool ended) {
-    const Spec spec = outputs.spec_of(output);
-    const LocalTensor value = value_of(output, run);
-    if (value.empty()) return std::nullopt;
-    SpmdValue info;
-    info.name = info.bound = output.name;
-    info.dtype = spec.dtype();
-    if (const NamedPart* first = outputs.first_part(output.name, value.lanes()))
-      info.origin.line = first->line;
-    const std::optional<Bound> bound = bound_of(output, spec, ended);
-    return see_value(info, spec, value, bound ? &*bound : nullptr);
   }
 
   // What the ranks' steps allow beside the truth's own bound.
@@ -256,48 +222,6 @@ void add_rank_infos(const Job& job, const RankProgram& ranks, const OpRegistry& 
   }
 }
 
-// Declared outputs as the truth's values; all other names as what each rank holds at its end.
-void add_seen(OutputCheck& check, const ProgramRun& run, const OpRegistry& ops, Outcome& outcome) {
-  const SpmdProgram& program = check.outputs.ranks.program;
-  const std::vector<bool> added = values_added(program, ops);
-  // Where ranks stood still there is nothing to follow.
-  const bool ended = !stands_still(outcome.findings);
-  for (const auto& entry : check.outputs.ranks.names) {
-    const std::string& name = entry.first;
-    const std::vector<NamedPart>& parts = entry.second;
-    const bool any_added = std::any_of(parts.begin(), parts.end(), [&](const NamedPart& part) {
-      return added[static_cast<size_t>(part.value)];
-    });
-    const auto add = [&](SeenValue seen, const Lanes& on) {
-      if (!seen.whole && !(check.truth && seen.bounded)) {
-        seen.bounded = false;
-        seen.error.clear();
-        if (ended) bound_copies(seen, check.steps.of(parts, on));
-      }
-      seen.added = any_added;
-      outcome.seen.push_back(std::move(seen));
-    };
-    const JobOutput* output = check.outputs.find(name);
-    if (output && !check.outputs.misfit(*output))
-      if (std::optional<SeenValue> seen = check.see(*output, run, ended)) {
-        add(std::move(*seen), check.outputs.owners(*output));
-        continue;
-      }
-    for (const NamedPart& part : parts) {
-      SpmdValue info = program.values[static_cast<size_t>(part.value)];
-      // A value may have two names, and a name another value on other ranks.
-      info.name = parts.size() == 1 ? name : fmt::format("{}@{}", name, to_string(part.lanes));
-      info.bound = name;
-      info.origin.line = part.line;
-      const LocalTensor value = run.value(part.value);
-      const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
-      if (is_made(own)) add(see_value(info, std::nullopt, own, nullptr), part.lanes);
-    }
-  }
-  std::stable_sort(outcome.seen.begin(), outcome.seen.end(),
-                   [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
-}
-
 std::vector<ValueId> watched_at_end(const Job& job, const RankProgram& ranks) {
   std::set<std::string> names(job.keep.begin(), job.keep.end());
   if (job.sees)
@@ -341,7 +265,7 @@ Outcome check_ranks(const Job& job, const Registries& registries, JobPass& pass)
     outcome = std::move(run.outcome);
     add_rank_infos(job, ranks, registries.ops, run, outcome);
     if (!stands_still(outcome.findings)) check.compare_all(run);
-    if (job.sees) add_seen(check, run, registries.ops, outcome);
+    if (job.sees) outcome.seen = values_at_end(outputs, run, registries.ops);
     if (job.sees) outcome.program = to_lines(ranks.program);
   } catch (const Error& error) {
     rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);

@@ -55,7 +55,7 @@ void Collector::made(ValueId id, const LocalTensor& value) {
         replicas_.emplace(id, *replicas);
     }
     if (options_.sees) {
-      SeenValue& seen = seen_[id] = see_value(info, info.spec, parts, &truth_->bound(info.global));
+      SeenValue& seen = seen_[id] = see_value(info, info.spec, parts);
       seen.added = added_[static_cast<size_t>(id)];
     }
     const bool right = !differences_.contains(id) && !replicas_.contains(id);

@@ -104,16 +104,14 @@ void expect_same(const SeenValue& a, const SeenValue& b) {
   EXPECT_EQ(a.spec, b.spec);
   EXPECT_EQ(a.digests, b.digests);
   EXPECT_EQ(a.whole, b.whole);
-  EXPECT_EQ(a.bounded, b.bounded);
+  EXPECT_EQ(a.measured, b.measured);
   EXPECT_EQ(a.added, b.added);
-  if (!a.bound.empty()) {
-    EXPECT_EQ(a.error, b.error);
-  }
+  EXPECT_EQ(a.rounding, b.rounding);
   ASSERT_EQ(a.parts.size(), b.parts.size());
   for (size_t i = 0; i < a.parts.size(); ++i) {
     EXPECT_EQ(a.parts[i].lanes, b.parts[i].lanes);
     EXPECT_TRUE(bit_equal(a.parts[i].tensor, 0, b.parts[i].tensor, 0)) << a.id;
-    EXPECT_EQ(a.parts[i].error, b.parts[i].error) << a.id;
+    EXPECT_EQ(a.parts[i].rounding, b.parts[i].rounding) << a.id;
   }
 }
 
@@ -149,10 +147,13 @@ TEST_F(Record, EveryCaseOfTheCorpusComesBackAndIsLikeItself) {
       ASSERT_EQ(back.values.size(), run.values.size());
       for (size_t i = 0; i < run.values.size(); ++i) {
         expect_same(back.values[i], run.values[i]);
-        EXPECT_TRUE(run.values[i].bounded || stands_still(run.findings)) << run.title();
+        EXPECT_TRUE(run.values[i].measured || run.values[i].parts.empty() ||
+                    stands_still(run.findings))
+            << run.title() << " " << run.values[i].id;
       }
       const RunComparison comparison = compare_runs(run, back);
-      EXPECT_EQ(comparison.count(Likeness::equal), comparison.count(std::nullopt)) << run.title();
+      EXPECT_EQ(comparison.count(ValueMatch::bit_equal), comparison.count(std::nullopt))
+          << run.title();
       EXPECT_TRUE(comparison.agrees()) << run.title();
       values += comparison.count(std::nullopt);
     }
@@ -167,7 +168,7 @@ uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
   SpmdValue info;
   info.name = info.bound = "x";
   info.dtype = whole.dtype;
-  const SeenValue seen = see_value(info, spec, split(whole, spec), nullptr);
+  const SeenValue seen = see_value(info, spec, split(whole, spec));
   uint64_t sum = 0;
   std::set<Dims> places;
   for (const SeenDigest& digest : seen.digests)
@@ -230,9 +231,9 @@ TEST_F(Record, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
       compare_runs(runs_of(mlp(), "rank").at(0), runs_of(mlp(), "tree").at(0));
   EXPECT_TRUE(comparison.agrees());
   EXPECT_GT(comparison.count(Cause::reduction_order), 0);
-  EXPECT_EQ(comparison.count(Likeness::wrong), 0);
+  EXPECT_EQ(comparison.count(ValueMatch::wrong), 0);
   for (const int line : {3, 4}) {
-    EXPECT_EQ(worst(comparison, line).likeness, Likeness::within);
+    EXPECT_EQ(worst(comparison, line).match, ValueMatch::within_rounding);
     EXPECT_EQ(worst(comparison, line).cause, Cause::reduction_order);
   }
   EXPECT_THROW(worst(comparison, 1), std::out_of_range);
@@ -250,7 +251,7 @@ TEST_F(Record, OfOneOrderOtherBitsAreABug) {
   const RecordedRun run = runs_of(mlp()).at(0);
   const RunComparison comparison = compare_runs(run, with_another_bit(run));
   EXPECT_FALSE(comparison.agrees());
-  EXPECT_EQ(worst(comparison, 3).likeness, Likeness::within);
+  EXPECT_EQ(worst(comparison, 3).match, ValueMatch::within_rounding);
   EXPECT_EQ(worst(comparison, 3).cause, Cause::bug);
 }
 
@@ -262,7 +263,7 @@ TEST_F(Record, AWrongElementIsNamedWithItsOwners) {
   set_element(h, 9 * 32 + 17, 1000);
   const RunComparison comparison = compare_runs(run, other);
   const ValueDifference& difference = worst(comparison, 1);
-  EXPECT_EQ(difference.likeness, Likeness::wrong);
+  EXPECT_EQ(difference.match, ValueMatch::wrong);
   EXPECT_EQ(difference.cause, Cause::bug);
   EXPECT_EQ(difference.index, (Dims{9, 17}));
   EXPECT_EQ(difference.owners, Lanes::one(6));  // dp=1 has rows 8-15, tp=2 columns 16-23
@@ -284,14 +285,13 @@ TEST_F(Record, ProductsInFewerBitsAreToldFromABug) {
   EXPECT_EQ(worst(compare_runs(run, rounded), 1).cause, Cause::bug);
 }
 
-// Its bounds allow for what it says of itself.
 TEST_F(Record, ARunThatSaysItHasFewerBitsMayBeAsFarApart) {
   const RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun rounded = with_another_bit(run);
   rounded.environment = {{"gpu", "one"}, {"matmul", "full"}};
   EXPECT_EQ(worst(compare_runs(run, rounded), 3).cause, Cause::reduction_order);
   rounded.environment = {{"gpu", "one"}, {"matmul", "tf32"}};
-  EXPECT_EQ(worst(compare_runs(run, rounded), 3).likeness, Likeness::within);
+  EXPECT_EQ(worst(compare_runs(run, rounded), 3).match, ValueMatch::within_rounding);
   EXPECT_EQ(worst(compare_runs(run, rounded), 3).cause, Cause::precision);
 }
 
@@ -302,32 +302,115 @@ Scenario sum_of_ranks(const char* dtype, int size) {
   return load_text(fmt::format(kText, dtype, size), "r.json");
 }
 
-TEST_F(Record, WithoutATruthTheErrorsOfEachStepAreABound) {
+TEST_F(Record, Rounding_OfARankProgramWithoutATruth_IsMeasured) {
   const Scenario scenario = sum_of_ranks("f32", 1);
   const RecordedRun run = runs_of(scenario, "rank").at(0);
   RecordedRun other = runs_of(scenario, "tree(nodes=2)").at(0);
   const RunComparison comparison = compare_runs(run, read_back(other));
   const ValueDifference& difference = worst(comparison, 1);
-  EXPECT_EQ(difference.likeness, Likeness::within);
+  EXPECT_EQ(difference.match, ValueMatch::within_rounding);
   EXPECT_EQ(difference.cause, Cause::reduction_order);
   EXPECT_TRUE(difference.local);
-  EXPECT_LT(difference.error, 1e-5);
+  ASSERT_TRUE(difference.rounding);
+  EXPECT_LT(*difference.rounding, 1e-5);
+  EXPECT_LE(difference.ulps, 64);
+  const double apart = std::abs(std::stod(difference.got_a) - std::stod(difference.got_b));
+  EXPECT_NEAR(difference.rounding_factor, apart / *difference.rounding, 0.05);
 
   SeenValue& y = value_of(other, "y");
-  set_element(y, 7, element(y, 7) + 3 * difference.error);
+  set_element(y, 7, element(y, 7) + 1e-4);
   const RunComparison wrong = compare_runs(run, other);
-  EXPECT_EQ(worst(wrong, 1).likeness, Likeness::wrong);
+  EXPECT_EQ(worst(wrong, 1).match, ValueMatch::wrong);
   EXPECT_EQ(worst(wrong, 1).cause, Cause::bug);
   EXPECT_EQ(worst(wrong, 1).index, Dims{7});
 }
 
 // A sum that overflows in one order may be small in another.
-TEST_F(Record, WhereNothingIsKnownOfAnErrorNothingIsSaid) {
+TEST_F(Record, ASumThatOverflowsInOneOrder_IsNotDecided) {
   const Scenario scenario = sum_of_ranks("f16", 20000);
-  const RunComparison comparison =
-      compare_runs(runs_of(scenario, "rank").at(0), runs_of(scenario, "tree(nodes=2)").at(0));
-  EXPECT_EQ(worst(comparison, 1).likeness, Likeness::differs);
-  EXPECT_EQ(worst(comparison, 1).cause, Cause::unknown);
+  const RecordedRun a = runs_of(scenario, "rank").at(0);
+  const RecordedRun b = runs_of(scenario, "tree(nodes=2)").at(0);
+  for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
+    const RunComparison comparison = compare_runs(first, second);
+    EXPECT_EQ(worst(comparison, 1).match, ValueMatch::not_decided);
+    EXPECT_EQ(worst(comparison, 1).cause, Cause::unknown);
+  }
+}
+
+// --- measured rounding
+// -------------------------------------------------------------------------------
+
+// The law of kWithinRounding and kNotDecided, element by element.
+TEST_F(Record, Match_IsDecidedByTheDistanceOfItsRounding) {
+  RecordedRun a = runs_of(mlp(), "rank").at(0);
+  const SeenValue known = value_of(a, "y");
+  const double rounding = known.rounding.at(9), before = element(known, 9);
+  ASSERT_GT(rounding, 0);
+  const std::vector<std::pair<double, ValueMatch>> cases = {{1.5, ValueMatch::within_rounding},
+                                                            {7, ValueMatch::within_rounding},
+                                                            {10, ValueMatch::not_decided},
+                                                            {60, ValueMatch::not_decided},
+                                                            {70, ValueMatch::wrong},
+                                                            {1e9, ValueMatch::wrong}};
+  for (const auto& [times, match] : cases) {
+    RecordedRun b = a;
+    b.order = "tree";
+    SeenValue& y = value_of(b, "y");
+    y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
+    set_element(y, 9, before + times * rounding);
+    const ValueDifference& difference = worst(compare_runs(a, b), 3);
+    EXPECT_EQ(difference.match, match) << times;
+    EXPECT_NEAR(difference.rounding_factor, times, 0.6 + 1e-6 * times);
+    EXPECT_EQ(difference.cause, match == ValueMatch::within_rounding ? Cause::reduction_order
+                                : match == ValueMatch::not_decided   ? Cause::unknown
+                                                                     : Cause::bug);
+    EXPECT_EQ(difference.elements, 1);
+    // A wrong run may have measured a wrong rounding: that of the other one counts.
+    y.rounding.assign(y.rounding.size(), 1e30);
+    EXPECT_EQ(worst(compare_runs(a, b), 3).match, match) << times;
+    EXPECT_EQ(worst(compare_runs(b, a), 3).match, match) << times;
+    // One that has not been measured says nothing, and two decide nothing.
+    y.measured = false;
+    EXPECT_EQ(worst(compare_runs(a, b), 3).match, match) << times;
+    value_of(a, "y").measured = false;
+    EXPECT_EQ(worst(compare_runs(a, b), 3).match, ValueMatch::not_decided) << times;
+    value_of(a, "y").measured = true;
+  }
+}
+
+TEST_F(Record, AValueThatNoRoundingMoves_HasNone) {
+  RecordedRun a = runs_of(load_text(R"json({"version": 1, "mesh": "tp=2",
+      "tensors": {"x": {"shape": [4, 4], "placements": "tp:S(0)"},
+                  "i": {"shape": [4], "dtype": "i64"}},
+      "program": ["y = sum(x, dim=0)", "n = i * 3", "h = x * 0.1"]})json",
+                                    "exact.json"))
+                      .at(0);
+  for (const char* name : {"y", "n"}) {
+    EXPECT_TRUE(value_of(a, name).measured) << name;
+    EXPECT_TRUE(value_of(a, name).rounding.empty()) << name;
+    RecordedRun b = a;
+    b.order = "tree";
+    SeenValue& value = value_of(b, name);
+    value.parts[0].tensor = contiguous_copy(value.parts[0].tensor);
+    value.parts[0].tensor.mutate()[0] ^= std::byte{1};
+    const ValueDifference& difference = worst(compare_runs(a, b), name[0] == 'y' ? 1 : 2);
+    EXPECT_EQ(difference.match, ValueMatch::wrong) << name;
+    EXPECT_EQ(difference.rounding, 0.0) << name;
+    EXPECT_TRUE(std::isinf(difference.rounding_factor)) << name;
+  }
+  EXPECT_FALSE(value_of(a, "h").rounding.empty());
+}
+
+// An index that lies beyond its range in f64 only.
+TEST_F(Record, AProgramThatCannotRunInF64_IsMeasuredInItsOwnDtypes) {
+  RecordedRun a = runs_of(load_text(R"json({"version": 1, "mesh": "tp=2", "dtype": "bf16",
+      "tensors": {"w": {"shape": [257, 4], "fill": "normal(0, 1)"},
+                  "x": {"shape": [1], "fill": "zeros"}},
+      "program": ["i = cast(x + 257, i64)", "y = embedding(i, w)", "z = y * 0.3 + 0.1"]})json",
+                                    "index.json"))
+                      .at(0);
+  for (const char* name : {"y", "z"}) EXPECT_TRUE(value_of(a, name).measured) << name;
+  EXPECT_LT(value_of(a, "y").rounding.empty() ? 0 : value_of(a, "y").rounding.at(0), 0.1);
 }
 
 TEST_F(Record, RunsOfDifferentProgramsAreRefused) {
@@ -460,10 +543,16 @@ TEST_F(Record, OnlyAWholeRecordIsRead) {
   expect_refused("manifest.json");
   put(path_ + "/manifest.json", "{}");
   expect_refused("no manifest of a recorded run");
-  std::string later = manifest;
-  later.replace(later.find("\"version\": 1"), 12, "\"version\": 2");
-  put(path_ + "/manifest.json", later);
-  expect_refused("recorded in format 2 by a later shardproof; this one reads up to 1");
+  const auto with_version = [&](const char* version) {
+    std::string other = manifest;
+    other.replace(other.find("\"version\": 2"), 12, std::string("\"version\": ") + version);
+    return other;
+  };
+  put(path_ + "/manifest.json", with_version("3"));
+  expect_refused("recorded in format 3 by a later shardproof; this one reads up to 2");
+  put(path_ + "/manifest.json", with_version("1"));
+  expect_refused("expected a record of format 2, found format 1");
+  expect_refused("record the runs again: shardproof run FILE --record DIR");
   std::string outside = manifest;
   outside.replace(outside.find(whole.entries[0].folder), whole.entries[0].folder.size(), "..");
   put(path_ + "/manifest.json", outside);
@@ -479,7 +568,8 @@ TEST_F(Record, NonsenseInTheFilesIsAnError) {
   const Recording whole = write({runs_of(mlp()).at(0)});
   const std::string folder = path_ + "/" + whole.entries[0].folder + "/";
   uint64_t draw = 1;
-  for (const char* file : {"run.json", "values.safetensors", "bounds.safetensors", "flight.txt"}) {
+  for (const char* file :
+       {"run.json", "values.safetensors", "rounding.safetensors", "flight.txt"}) {
     const std::string good = read(folder + file);
     for (int i = 0; i < 150; ++i) {
       std::string bad = good;
