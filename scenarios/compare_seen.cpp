@@ -252,7 +252,8 @@ class Judge {
   }
   // Whether products in fewer bits may have made it.
   bool is_explained_by(const LowPrecision& low, const Spot& spot) const {
-    return is_floating(a_.dtype) && factor(spot) <= kWithinRounding * times(low);
+    const double more = stated_ ? std::max(1.0, times(low) / times(*stated_)) : times(low);
+    return is_floating(a_.dtype) && factor(spot) <= kWithinRounding * more;
   }
   // `low`: what explains all that is wrong.
   void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
