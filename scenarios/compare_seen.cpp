@@ -236,7 +236,7 @@ class Judge {
 
   // Nothing where it is not known. Products in fewer bits, as a run states them, make it larger.
   std::optional<double> rounding(const Spot& spot) const {
-    const std::optional<double> own = smaller(of_a_.at(spot), of_b_.at(spot));
+    const std::optional<double> own = larger(of_a_.at(spot), of_b_.at(spot));
     return own && stated_ ? *own * times(*stated_) : own;
   }
   // The distance of two elements, of their rounding.
@@ -264,10 +264,9 @@ class Judge {
   }
 
  private:
-  std::optional<double> smaller(std::optional<double> a, std::optional<double> b) const {
-    if (a && b) return std::min(*a, *b);
-    // An element that a run cannot bound is bounded by no other; a run that measured nothing adds
-    // nothing.
+  std::optional<double> larger(std::optional<double> a, std::optional<double> b) const {
+    if (a && b) return std::max(*a, *b);
+    // An element without a rounding in one run has none; a run that measured nothing adds nothing.
     return one_measured_ ? (a ? a : b) : std::nullopt;
   }
   double times(const LowPrecision& low) const {

@@ -13,17 +13,17 @@
 namespace shardproof {
 
 // How near two runs of one value are, by its measured rounding (engine/compare/measure_rounding.h).
-// The smaller of both runs' roundings counts, because that of a wrong run may be wrong too.
+// The larger of both runs' roundings counts: each has measured its own order of addition.
 enum class ValueMatch : uint8_t {
   bit_equal,
   within_rounding,  // no element is farther apart than kWithinRounding of its roundings
   not_decided,      // no element is farther apart than kNotDecided, or a rounding is not known
   wrong,
 };
-// Two honest runs are two samples of one distribution, and a measured rounding is the largest of
-// five. Were errors normal, they would lie more than 8 of these apart once in 3,000 times for a
-// value of one element, and more than 64 once in 10^8. With more elements it is practically never:
-// the rounding of each is at least the median of all.
+// Two honest runs are two samples of one distribution, and the rounding of an element is the
+// largest of eight, four of each run. Were errors normal and independent, two honest runs would lie
+// more than 8 roundings apart in one of 60,000 values of one element, and more than 64 in one of
+// 10^12. Values of more elements share the median of their distances as the least rounding of each.
 inline constexpr double kWithinRounding = 8;
 inline constexpr double kNotDecided = 64;
 // Why values differ.

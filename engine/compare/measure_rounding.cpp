@@ -26,7 +26,17 @@ namespace shardproof {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kOtherDirections = 3;
+constexpr size_t kOtherDirections = 3;
+
+// Two honest runs may add in two orders. Narrow floats round in one direction only, so that the
+// order is all that moves their sums: each run in another direction takes another order as well.
+std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own) {
+  std::vector<ReductionSchedule> orders;
+  for (const FoldOrder order :
+       {FoldOrder::ring, FoldOrder::tree, FoldOrder::exact, FoldOrder::rank})
+    if (order != own.order && orders.size() < kOtherDirections) orders.push_back({order});
+  return orders;
+}
 
 // --- runs
 // ----------------------------------------------------------------------------------------------
@@ -37,10 +47,10 @@ struct Samples {
 };
 
 // Nothing where the program cannot run so.
-std::optional<ValuesById> observed(const Observation& observation,
+std::optional<ValuesById> observed(const Observation& observation, const ReductionSchedule& order,
                                    const std::set<std::string>& ids) {
   try {
-    return observation.run(ids);
+    return observation.run(ids, order);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -50,14 +60,15 @@ std::vector<ValuesById> own_samples(const Job& job, const Registries& registries
                                     const std::set<std::string>& ids) {
   const Observation observation(job, registries, Floats::as_written);
   std::vector<ValuesById> samples;
-  const auto add = [&] {
-    if (std::optional<ValuesById> sample = observed(observation, ids))
+  const auto add = [&](const ReductionSchedule& order) {
+    if (std::optional<ValuesById> sample = observed(observation, order, ids))
       samples.push_back(std::move(*sample));
   };
-  add();
-  for (int direction = 0; direction < kOtherDirections; ++direction) {
-    const OtherRounding rounding(direction);
-    add();
+  add(job.order);
+  int direction = 0;
+  for (const ReductionSchedule& order : other_orders(job.order)) {
+    const OtherRounding rounding(direction++);
+    add(order);
   }
   return samples;
 }
@@ -67,7 +78,7 @@ Samples samples_of(const Job& job, const Registries& registries, const std::set<
   try {
     samples.own = own_samples(job, registries, ids);
     if (job.functions.empty())
-      samples.reference = observed(Observation(job, registries, Floats::widest), ids);
+      samples.reference = observed(Observation(job, registries, Floats::widest), job.order, ids);
   } catch (const Error&) {
     // The program has no such form: what the other runs show remains.
   } catch (const std::bad_alloc&) {
@@ -168,14 +179,6 @@ struct MeasuredPart {
       : reference(tensor.contiguous() ? tensor : contiguous_copy(tensor)),
         numbers(numbers_of(reference)),
         distances(static_cast<size_t>(reference.elements()), 0) {}
-  // All runs of the job widen the rounding; what they never make is no rounding.
-  void widen_by_given(const Tensor& given) {
-    if (is_exact(reference.dtype)) return;
-    const std::vector<double> known = distances;
-    widen(given);
-    for (size_t i = 0; i < distances.size(); ++i)
-      if (std::isinf(distances[i])) distances[i] = known[i];
-  }
   void widen(const Tensor& sample) {
     if (is_exact(reference.dtype))
       return widen_exact(reference, sample.contiguous() ? sample : contiguous_copy(sample),
@@ -249,7 +252,6 @@ void measure(const Samples& samples, SeenValue& value) {
     for (size_t p = 0; p < parts.size(); ++p) parts[p].widen(layouts[i][p]);
   value.measured = true;
   if (are_exact(parts)) return;
-  for (size_t p = 0; p < parts.size(); ++p) parts[p].widen_by_given(value.parts[p].tensor);
   const double median = median_of(parts);
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<double> rounding = std::move(parts[p].distances);

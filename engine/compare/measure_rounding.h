@@ -14,9 +14,11 @@ namespace shardproof {
 // Sets `measured` and `rounding` of values that a run of this job made.
 //
 // The job runs again on simulated ranks: once with all floats in f64, which is the reference, and
-// four times in its own dtypes, as it is and rounding up, down and to zero. The rounding of an
-// element is the largest distance between the reference and these four runs or the given value; at
-// least one unit of the element, and at least the median of the distances of the value's elements.
+// four times in its own dtypes: as it is, and rounding up, down and to zero, each of these with
+// another order of addition over ranks. The rounding of an element is the largest distance between
+// the reference and these four runs; at least one unit of the element, and at least the median of
+// the distances of the value's elements. The given value itself counts for nothing, because it may
+// be wrong.
 // It is infinite where one of these runs has a number and another an infinity or a NaN, and for an
 // integer or bool that they do not agree on. A value on which all of them agree to the bit is
 // exact.

@@ -19,7 +19,6 @@ namespace {
 
 Job observed_job(const Job& job, Floats floats) {
   Job own = floats == Floats::widest ? with_wider_floats(job) : on_simulated_ranks(job);
-  own.order = job.order;
   own.anchors = false;
   own.device = nullptr;  // it rounds in one direction only
   own.schedule = {};
@@ -147,25 +146,29 @@ Observation::Observation(const Job& job, const Registries& registries, Floats fl
     ranks_ = lower_ranks(job, registries.ops);
     if (floats == Floats::widest) widen_floats(ranks_.program, registries.ops);
   }
-  reduce_in_order(ranks_.program, job.order);
 }
 
-ValuesById Observation::run(const std::set<std::string>& ids) const {
-  return job_.program ? run_global(ids) : run_ranks(ids);
+ValuesById Observation::run(const std::set<std::string>& ids,
+                            const ReductionSchedule& order) const {
+  SpmdProgram program = ranks_.program;
+  reduce_in_order(program, order);
+  return job_.program ? run_global(program, ids) : run_ranks(program, ids);
 }
 
-ValuesById Observation::run_global(const std::set<std::string>& ids) const {
+ValuesById Observation::run_global(const SpmdProgram& program,
+                                   const std::set<std::string>& ids) const {
   std::optional<ValueProbe> probe;
   const Watched watched{[](ValueId) { return true; }, {}};
-  run_program(ranks_.program, job_, registries_, watched, [&]() -> ProbeFunction {
-    probe.emplace(ranks_.program, ids);
+  run_program(program, job_, registries_, watched, [&]() -> ProbeFunction {
+    probe.emplace(program, ids);
     return [&](ValueId id, const LocalTensor& value) { probe->made(id, value); };
   });
   return probe->take();
 }
 
-ValuesById Observation::run_ranks(const std::set<std::string>& ids) const {
-  const ProgramRun run = run_program(ranks_.program, job_, registries_, {{}, named_values(ranks_)},
+ValuesById Observation::run_ranks(const SpmdProgram& program,
+                                  const std::set<std::string>& ids) const {
+  const ProgramRun run = run_program(program, job_, registries_, {{}, named_values(ranks_)},
                                      [] { return ProbeFunction{}; });
   const RankOutputs outputs{job_, ranks_, nullptr};
   ValuesById values;

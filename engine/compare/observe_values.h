@@ -23,14 +23,15 @@ class Observation {
  public:
   // Lowers the job. Throws Error like lower_job. `registries` has to outlive this.
   Observation(const Job& job, const Registries& registries, Floats floats);
-  // Runs it once, on the host and without faults, in the rounding direction of this thread. Returns
-  // the values with these ids that the ranks made; fewer where ranks stand still. Throws Error for
-  // data-dependent trouble of a kernel (an index out of range).
-  ValuesById run(const std::set<std::string>& ids) const;
+  // Runs it once, on the host and without faults, in the rounding direction of this thread, with
+  // reductions over ranks adding in this order. Returns the values with these ids that the ranks
+  // made; fewer where ranks stand still. Throws Error for data-dependent trouble of a kernel (an
+  // index out of range).
+  ValuesById run(const std::set<std::string>& ids, const ReductionSchedule& order) const;
 
  private:
-  ValuesById run_global(const std::set<std::string>& ids) const;
-  ValuesById run_ranks(const std::set<std::string>& ids) const;
+  ValuesById run_global(const SpmdProgram& program, const std::set<std::string>& ids) const;
+  ValuesById run_ranks(const SpmdProgram& program, const std::set<std::string>& ids) const;
 
   Job job_;
   const Registries& registries_;
