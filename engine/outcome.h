@@ -61,9 +61,6 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
-  // The greatest difference that was allowed, as a share of the largest element of its value;
-  // infinity where only what the steps of ranks lose explains what they hold.
-  double widest = 0;
   // Of a job that sees: its values in program order, and what ranks ran, as printed.
   std::vector<SeenValue> seen;
   std::vector<std::string> program;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "shardproof/engine/adopt.h"
@@ -116,7 +115,7 @@ std::vector<SeenPart> each_copy(const LocalTensor& value) {
 }
 
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
-                    const LocalTensor& value, const Bound* bound) {
+                    const LocalTensor& value) {
   SeenValue seen;
   seen.id = info.name;
   seen.bound = info.bound;
@@ -129,10 +128,6 @@ SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
   Digests digests(seen.spec);
   for (const Block& block : value.blocks()) digests.add(block);
   seen.digests = digests.take();
-  if (bound != nullptr) {
-    seen.bounded = true;
-    if (!bound->exact) seen.error = bound->error;
-  }
   if (seen.bound.empty()) return seen;
   seen.whole =
       spec && value.lanes().contains(spec->mesh().ranks()) && !compare_replicas(value, *spec);
@@ -141,27 +136,6 @@ SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
   else
     seen.parts = each_copy(value);
   return seen;
-}
-
-void bound_copies(SeenValue& seen, const LocalTensor& errors) {
-  if (seen.whole || !errors.lanes().contains(seen.lanes)) return;
-  for (SeenPart& part : seen.parts) {
-    std::vector<double> greatest(static_cast<size_t>(part.tensor.elements()), 0);
-    const LocalTensor own_errors = errors.restrict_to(part.lanes);
-    for (const Block& block : own_errors.blocks()) {
-      std::set<int64_t> slots;
-      for (int64_t i = 0; i < block.lanes.size(); ++i) slots.insert(block.slot(i));
-      for (const int64_t slot : slots) {
-        const std::vector<double> own = values_of(one_copy(block, slot));
-        if (own.size() != greatest.size()) return;
-        for (size_t i = 0; i < own.size(); ++i) greatest[i] = std::max(greatest[i], own[i]);
-      }
-    }
-    const bool exact =
-        std::all_of(greatest.begin(), greatest.end(), [](double e) { return e == 0; });
-    if (!exact) part.error = std::move(greatest);
-  }
-  seen.bounded = true;
 }
 
 }  // namespace shardproof

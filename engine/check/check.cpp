@@ -12,6 +12,7 @@
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/list_findings.h"
 #include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/compare/measure_rounding.h"
 #include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/localtensor/error.h"
@@ -22,14 +23,19 @@ namespace {
 class Check {
  public:
   Check(const Job& job, const Registries& registries)
-      : job_(job), program_(JudgedProgram::make(job, registries)), own_(own_options()) {}
+      : job_(job),
+        registries_(registries),
+        program_(JudgedProgram::make(job, registries)),
+        own_(own_options()) {}
 
   Outcome run() {
     outcome_ = program_->run(own_, {.reports = true});
     outcome_.values_compared = own_.compared();
-    if (program_->reference() == nullptr || outcome_.world.broken) return std::move(outcome_);
-    if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
-    add_findings();
+    if (program_->reference() != nullptr && !outcome_.world.broken) {
+      if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
+      add_findings();
+    }
+    if (job_.sees) measure_rounding(job_, registries_, outcome_.seen);
     return std::move(outcome_);
   }
 
@@ -64,6 +70,7 @@ class Check {
   std::vector<ExplainedValue> explain_in_own_dtypes(const std::vector<JudgedValue>& wrong);
 
   const Job& job_;
+  const Registries& registries_;
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;

@@ -17,13 +17,6 @@
 namespace shardproof {
 namespace {
 
-PartitionOptions partition_options(const Job& job) {
-  PartitionOptions options;
-  options.explicit_only = job.explicit_only;
-  if (job.cost) options.price = price_by_time(job.cost);
-  return options;
-}
-
 // Records each compared value, then lets the judge decide.
 class RecordingJudge : public Judge {
  public:
@@ -36,7 +29,7 @@ class RecordingJudge : public Judge {
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     const ValueId id = parts_.placed[static_cast<size_t>(value.global)];
     SeenValue& seen = seen_[id] =
-        see_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value, nullptr);
+        see_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value);
     seen.added = added_[static_cast<size_t>(id)];
     return judge_.judge(value, reference);
   }

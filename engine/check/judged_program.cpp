@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/adopt.h"
+#include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 
@@ -17,6 +18,13 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   RankProgram ranks = lower_ranks(job, registries.ops);
   if (job.truth) truth = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
   return make_judged_ranks(job, std::move(ranks), std::move(truth), registries);
+}
+
+PartitionOptions partition_options(const Job& job) {
+  PartitionOptions options;
+  options.explicit_only = job.explicit_only;
+  if (job.cost) options.price = price_by_time(job.cost);
+  return options;
 }
 
 std::vector<Tensor> global_inputs(const Job& job) {

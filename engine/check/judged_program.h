@@ -9,6 +9,7 @@
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
+#include "shardproof/engine/partition.h"
 #include "shardproof/engine/rank_lowering.h"
 
 namespace shardproof {
@@ -62,6 +63,7 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, RankProgram program,
 
 // --- what both kinds have in common
 
+PartitionOptions partition_options(const Job& job);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
 // Whether the caller wants the value of this name.

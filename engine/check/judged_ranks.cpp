@@ -4,12 +4,12 @@
 #include <set>
 
 #include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/compare/observe_values.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/engine/seen_value.h"
 #include "shardproof/engine/values_added.h"
 #include "shardproof/engine/widen_job.h"
 #include "shardproof/engine/widen_program.h"
@@ -83,7 +83,6 @@ class JudgedRanks : public JudgedProgram {
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
-  void add_seen(const ProgramRun& run, Outcome& outcome) const;
   std::vector<ValueId> watched_at_end() const;
 
   RankProgram ranks_;
@@ -206,44 +205,6 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
   }
 }
 
-// Declared outputs as the truth's values; all other names as what each rank holds at its end.
-void JudgedRanks::add_seen(const ProgramRun& run, Outcome& outcome) const {
-  const std::vector<bool> added = values_added(ranks_.program, registries_.ops);
-  for (const auto& [name, parts] : ranks_.names) {
-    const bool any_added = std::any_of(parts.begin(), parts.end(), [&](const NamedPart& part) {
-      return added[static_cast<size_t>(part.value)];
-    });
-    const auto add = [&](SeenValue seen) {
-      seen.added = any_added;
-      outcome.seen.push_back(std::move(seen));
-    };
-    const JobOutput* output = outputs_.find(name);
-    const LocalTensor whole =
-        output && !outputs_.misfit(*output) ? value_of(*output, run) : LocalTensor();
-    if (!whole.empty()) {
-      SpmdValue info;
-      info.name = info.bound = name;
-      const Spec spec = outputs_.spec_of(*output);
-      info.dtype = spec.dtype();
-      info.origin.line = label_of(*output, whole.lanes()).line;
-      add(see_value(info, spec, whole, nullptr));
-      continue;
-    }
-    for (const NamedPart& part : parts) {
-      SpmdValue info = ranks_.program.values[static_cast<size_t>(part.value)];
-      // A value may have two names, and a name another value on other ranks.
-      info.name = parts.size() == 1 ? name : fmt::format("{}@{}", name, to_string(part.lanes));
-      info.bound = name;
-      info.origin.line = part.line;
-      const LocalTensor value = run.value(part.value);
-      const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
-      if (is_made(own)) add(see_value(info, std::nullopt, own, nullptr));
-    }
-  }
-  std::stable_sort(outcome.seen.begin(), outcome.seen.end(),
-                   [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
-}
-
 std::vector<ValueId> JudgedRanks::watched_at_end() const {
   std::set<std::string> names(job_.keep.begin(), job_.keep.end());
   if (job_.sees)
@@ -291,7 +252,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   if (truth_) judge_all(std::move(values), judge, options.keeps_all);
   if (checks && options.reports && ended) outcome.undecided = checks->undecided(*truth_);
   if (options.reports && job_.sees) {
-    add_seen(run, outcome);
+    outcome.seen = values_at_end(outputs_, run, registries_.ops);
     outcome.program = to_lines(ranks_.program);
   }
   return outcome;
