@@ -117,7 +117,8 @@ struct Lowered {
   std::vector<std::string> global_lines;  // empty for rank programs
   std::vector<int> global_origins;        // the author's line of each
   SpmdProgram program;
-  std::vector<Finding> unwritten;  // when explicit_only
+  std::vector<Finding> unwritten;       // when explicit_only
+  std::map<std::string, DType> dtypes;  // of named values, as they were last bound
 };
 
 // Both throw Error for bad input, with Where::path, line and column.

@@ -256,6 +256,7 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
   setting.timed = job.cost != nullptr;
   if (const auto expect = section.find("expect")) {
     phase.expect = read_expect(*expect, setting);
+    job.precision_limits = read_precision_limits(*expect, setting);
     check_expected_names(*expect, phase.expect, job);
   }
   job.keep = phase.expect.kept_names();

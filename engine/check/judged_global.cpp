@@ -194,12 +194,18 @@ std::unique_ptr<JudgedProgram> make_judged_global(Job job, GlobalProgram program
 Lowered lower_job(const Job& job, const Registries& registries) {
   Lowered lowered;
   if (!job.program) {
-    lowered.program = lower_ranks(job, registries.ops).program;
+    RankProgram ranks = lower_ranks(job, registries.ops);
+    for (const auto& [name, parts] : ranks.names)
+      for (const NamedPart& part : parts)
+        lowered.dtypes[name] = ranks.program.values[static_cast<size_t>(part.value)].dtype;
+    lowered.program = std::move(ranks.program);
     return lowered;
   }
   const GlobalProgram global =
       lower_global(*job.program, context_of(job, registries.ops), "/program");
   lowered.global_lines = to_lines(global);
+  for (const auto& [name, id] : global.names)
+    lowered.dtypes[name] = global.values[static_cast<size_t>(id)].dtype;
   for (const GlobalInstr& instr : global.instrs)
     lowered.global_origins.push_back(instr.origin.line);
   Partitioned parts = partition(global, job, registries.ops, partition_options(job));

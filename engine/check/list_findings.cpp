@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardproof/engine/precision_text.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
@@ -30,13 +31,6 @@ void list_under(Finding& finding, const char* words, const std::vector<std::stri
   finding.details.push_back(std::move(text));
 }
 
-std::string times_text(double ratio) {
-  if (!std::isfinite(ratio)) return "no number";
-  std::string digits = fmt::format("{:.0f}", ratio);
-  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
-  return digits + " times";
-}
-
 const PrecisionLimit* limit_of(const std::string& name, const Job& job) {
   const PrecisionLimit* all = nullptr;
   for (const PrecisionLimit& limit : job.precision_limits) {
@@ -59,16 +53,11 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.name = precision.name;
   finding.instance = precision.instance;
   finding.ranks = measured.ranks;
-  const std::string name = precision.name.empty() ? "a value inside the line" : precision.name;
-  const std::string allowed =
-      limit != nullptr ? to_string(limit->condition) : fmt::format("{:.0f}", kPrecisionLimit);
-  finding.headline =
-      std::isfinite(precision.error)
-          ? fmt::format("{}: error {:.2g} of its largest element, one device {:.2g}: {} (limit {})",
-                        name, precision.error, precision.device_error, times_text(precision.ratio),
-                        allowed)
-          : fmt::format("{}: the ranks hold no number where one device does, whose error is {:.2g}",
-                        name, precision.device_error);
+  finding.headline = precision_text(precision);
+  if (std::isfinite(precision.error))
+    finding.headline +=
+        fmt::format(" (limit {})", limit != nullptr ? to_string(limit->condition)
+                                                    : fmt::format("{:.0f}", kPrecisionLimit));
   if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);
   return finding;
 }

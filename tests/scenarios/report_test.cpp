@@ -139,21 +139,6 @@ TEST(Report, MistakesInAPhaseAreToldThere) {
   EXPECT_EQ(error_of("\"z = w\"", ""), "f.json: /program line 1, column 5: unknown name w");
 }
 
-// Forty layers that each move what differs ten times as far: no run of floats says anything of it.
-TEST(Report, TellsOfOutputsThatCouldNotBeJudged) {
-  const RunResult result = run_text(
-      R"json({"version": 1, "mesh": "tp=2", "dtype": "f64",
-          "tensors": {"x": {"shape": [2, 64], "fill": "normal(0, 1)"},
-                      "w": {"shape": [60, 64, 64], "placements": "tp:S(1)", "fill": "normal(0, 2)"}},
-          "ranks": {"all": ["h = x", "for i in range(60):",
-              "  h = tanh(all_reduce(narrow(h, 1, index(tp) * 32, 32) @ w[i], sum, group=tp))",
-              "y = h * 2", "z = x * 0.3"]},
-          "truth": ["h = x", "for i in range(60):", "  h = tanh(h @ w[i])", "y = h", "z = x * 0.3"],
-          "outputs": {"y": "R", "z": "R"}})json");
-  expect_approved("report/unjudged", text_report(result, {false, false, -1}));
-  EXPECT_NE(json_report(result, {"0.0.0", {}}).find("\"not_judged\": [\n"), std::string::npos);
-}
-
 TEST(Report, TellsOfFaultsThatNeverHappen) {
   const RunResult result = run_text(
       R"json({"version": 1, "mesh": "dp=4", "tensors": {"g": {"shape": [4]}},
@@ -235,13 +220,6 @@ TEST(WholeFile, ALinkIsFollowed) {
     files += entry.is_symlink() ? 0 : 1;
   EXPECT_EQ(files, 2);  // nothing beside `there` and what is in it
   fs::remove_all(folder);
-}
-
-TEST(Report, NumbersAreGrouped) {
-  EXPECT_EQ(grouped_number(0), "0");
-  EXPECT_EQ(grouped_number(999), "999");
-  EXPECT_EQ(grouped_number(9312), "9,312");
-  EXPECT_EQ(grouped_number(1234567), "1,234,567");
 }
 
 }  // namespace
