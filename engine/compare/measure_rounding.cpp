@@ -56,20 +56,25 @@ std::optional<ValuesById> observed(const Observation& observation, const Reducti
   }
 }
 
+// The run as it is stands first. It runs last, so that what C++ rank functions leave behind is what
+// they leave behind in the run that is measured.
 std::vector<ValuesById> own_samples(const Job& job, const Registries& registries,
                                     const std::set<std::string>& ids) {
   const Observation observation(job, registries, Floats::as_written);
   std::vector<ValuesById> samples;
-  const auto add = [&](const ReductionSchedule& order) {
-    if (std::optional<ValuesById> sample = observed(observation, order, ids))
-      samples.push_back(std::move(*sample));
-  };
-  add(job.order);
   int direction = 0;
   for (const ReductionSchedule& order : other_orders(job.order)) {
+<<<<<<< HEAD
     const ScopedRoundingMode rounding(direction++);
     add(order);
+=======
+    const OtherRounding rounding(direction++);
+    if (std::optional<ValuesById> sample = observed(observation, order, ids))
+      samples.push_back(std::move(*sample));
+>>>>>>> eff1329da9cb61d610572a428f7657372f248ef3
   }
+  if (std::optional<ValuesById> sample = observed(observation, job.order, ids))
+    samples.insert(samples.begin(), std::move(*sample));
   return samples;
 }
 
