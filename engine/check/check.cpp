@@ -87,13 +87,17 @@ void Check::judge_in_f64() {
   options.ranks_move = program_->ranks_move();
   std::string reason;
   std::optional<F64Judge> judge;
-  try {
-    options.input_part_sizes = part_sizes_of_inputs(lifted());
-    judge.emplace(options);
-    lifted().run(*judge, {.integers = options.integers});
-  } catch (const Error& error) {
-    // Memory, an op that insists on a dtype, an index that is another number in f64.
-    reason = error.message();
+  if (!job_.functions.empty()) {
+    reason = "ranks that run C++ functions choose their own dtypes";
+  } else {
+    try {
+      options.input_part_sizes = part_sizes_of_inputs(lifted());
+      judge.emplace(options);
+      lifted().run(*judge, {.integers = options.integers});
+    } catch (const Error& error) {
+      // Memory, an op that insists on a dtype, an index that is another number in f64.
+      reason = error.message();
+    }
   }
   if (judge) {
     run_in_other_directions(*judge);

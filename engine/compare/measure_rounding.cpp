@@ -64,14 +64,9 @@ std::vector<ValuesById> own_samples(const Job& job, const Registries& registries
   std::vector<ValuesById> samples;
   int direction = 0;
   for (const ReductionSchedule& order : other_orders(job.order)) {
-<<<<<<< HEAD
     const ScopedRoundingMode rounding(direction++);
-    add(order);
-=======
-    const OtherRounding rounding(direction++);
     if (std::optional<ValuesById> sample = observed(observation, order, ids))
       samples.push_back(std::move(*sample));
->>>>>>> eff1329da9cb61d610572a428f7657372f248ef3
   }
   if (std::optional<ValuesById> sample = observed(observation, job.order, ids))
     samples.insert(samples.begin(), std::move(*sample));
