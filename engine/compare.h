@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "shardproof/engine/differing_element.h"
 #include "shardproof/localtensor/finding.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/spec.h"
@@ -49,7 +50,8 @@ bool judges(const Tensor& truth, const Bound& bound);
 // replicas. Empty: equal.
 struct ReplicaDifference {
   Lanes ranks;
-  int32_t first = 0, other = 0;  // two ranks to name
+  int32_t first = 0, other = 0;             // two ranks to name
+  std::optional<DifferingElement> element;  // none where shapes are not those of the spec
 };
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 

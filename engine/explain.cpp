@@ -168,6 +168,33 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
       fmt::format("reduce it over {}, or say that it is {}", axes, placements_text(right));
 }
 
+// "dp", "dp and cp": axes over which the value is the same.
+std::string replicated_axes(const Spec& spec) {
+  std::string axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && spec.placement(axis).is_replicate())
+      axes += (axes.empty() ? "" : " and ") + a.name;
+  }
+  return axes;
+}
+
+std::string replicas_text(const std::string& name, const DifferingElement& element,
+                          const Spec& spec) {
+  constexpr size_t kShown = 3;
+  std::string held;
+  for (size_t i = 0; i < std::min(element.held.size(), kShown); ++i) {
+    const auto& [text, ranks] = element.held[i];
+    held += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", text,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  if (element.held.size() > kShown) held += ", ...";
+  const int64_t all = element_count(spec.shape());
+  return fmt::format("{} should be the same on all ranks of {}: {}; {} of {} element{} differ{}",
+                     index_text(name, element.first, spec.shape()), replicated_axes(spec), held,
+                     element.count, all, all == 1 ? "" : "s", element.count == 1 ? "s" : "");
+}
+
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth) {
@@ -214,9 +241,12 @@ Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& diffe
   finding.name = wrong.name;
   finding.instance = wrong.instance;
   finding.ranks = difference.ranks;
-  finding.headline = fmt::format("{} should be the same on ranks {} and {}, but its bits differ",
-                                 wrong.name.empty() ? "a value inside the line" : wrong.name,
-                                 difference.first, difference.other);
+  const std::string shown = wrong.name.empty() ? "a value inside the line" : wrong.name;
+  finding.headline =
+      difference.element
+          ? replicas_text(shown, *difference.element, wrong.spec)
+          : fmt::format("{} should be the same on ranks {} and {}, but its bits differ", shown,
+                        difference.first, difference.other);
   finding.details.push_back(fmt::format("line {}   {}", wrong.line, wrong.text));
   finding.details.push_back(fmt::format("declared {}", placements_text(wrong.spec)));
   return finding;
