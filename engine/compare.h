@@ -6,6 +6,7 @@
 
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/differing_element.h"
 #include "shardproof/localtensor/finding.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/spec.h"
@@ -46,7 +47,8 @@ std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, con
 // replicas. Empty: equal.
 struct ReplicaDifference {
   Lanes ranks;
-  int32_t first = 0, other = 0;  // two ranks to name
+  int32_t first = 0, other = 0;             // two ranks to name
+  std::optional<DifferingElement> element;  // none where shapes are not those of the spec
 };
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 

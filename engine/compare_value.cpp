@@ -189,6 +189,7 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
   std::map<Dims, std::pair<const Block*, int64_t>>
       first_of;  // by coordinate of the axes that are not R
   std::vector<int32_t> differing;
+  std::vector<ReplicaPair> pairs;
   ReplicaDifference result;
   for (const Block& block : value.blocks()) {
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
@@ -204,9 +205,11 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
         result.other = block.lanes[i];
       }
       differing.push_back(block.lanes[i]);
+      pairs.push_back({other, &block, lane, i});
     }
   }
   if (differing.empty()) return std::nullopt;
+  result.element = find_differing_element(pairs, value, spec);
   result.ranks = Lanes::of(std::move(differing));
   return result;
 }

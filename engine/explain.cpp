@@ -189,6 +189,33 @@ std::string shown_name(const WrongValue& wrong) {
   return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
 }
 
+// "dp", "dp and cp": axes over which the value is the same.
+std::string replicated_axes(const Spec& spec) {
+  std::string axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && spec.placement(axis).is_replicate())
+      axes += (axes.empty() ? "" : " and ") + a.name;
+  }
+  return axes;
+}
+
+std::string replicas_text(const std::string& name, const DifferingElement& element,
+                          const Spec& spec) {
+  constexpr size_t kShown = 3;
+  std::string held;
+  for (size_t i = 0; i < std::min(element.held.size(), kShown); ++i) {
+    const auto& [text, ranks] = element.held[i];
+    held += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", text,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  if (element.held.size() > kShown) held += ", ...";
+  const int64_t all = element_count(spec.shape());
+  return fmt::format("{} should be the same on all ranks of {}: {}; {} of {} element{} differ{}",
+                     index_text(name, element.first, spec.shape()), replicated_axes(spec), held,
+                     element.count, all, all == 1 ? "" : "s", element.count == 1 ? "s" : "");
+}
+
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
@@ -242,8 +269,12 @@ Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& diffe
   finding.name = wrong.label.name;
   finding.instance = wrong.label.instance;
   finding.ranks = difference.ranks;
-  finding.headline = fmt::format("{} should be the same on ranks {} and {}, but its bits differ",
-                                 shown_name(wrong), difference.first, difference.other);
+  const std::string shown = shown_name(wrong);
+  finding.headline =
+      difference.element
+          ? replicas_text(shown, *difference.element, wrong.spec)
+          : fmt::format("{} should be the same on ranks {} and {}, but its bits differ", shown,
+                        difference.first, difference.other);
   finding.details.push_back(fmt::format("line {}   {}", wrong.label.line, wrong.label.text));
   finding.details.push_back(fmt::format("declared {}", placements_text(wrong.spec)));
   return finding;

@@ -31,8 +31,9 @@ Verdict read_verdict(const JsonReader& reader) {
   }
   NearestName nearest(reader.text());
   for (int i = 0; i < kVerdictCount; ++i) nearest.offer(name(static_cast<Verdict>(i)));
-  reader.refuse(fmt::format("unknown verdict {}{}; the verdicts are: {}",
-                            quoted_json(reader.text()), nearest.hint(), known_verdicts()));
+  const std::string hint = nearest.hint();
+  reader.refuse(fmt::format("unknown verdict {}{} verdicts are {}", quoted_json(reader.text()),
+                            hint.empty() ? "; the" : hint + " The", known_verdicts()));
 }
 
 // `unit`: what the number is measured in; a bare number is bytes as well, but no time.
