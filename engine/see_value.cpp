@@ -84,7 +84,7 @@ Tensor one_copy(const Block& block, int64_t slot) {
   return copy;
 }
 
-Tensor assembled(const LocalTensor& value, const Spec& spec) {
+Tensor recorded_whole(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
   const LocalTensor reduced =
       reduced_over_partials(value, spec, is_floating(spec.dtype()) ? DType::f64 : spec.dtype());
@@ -132,7 +132,7 @@ SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
   seen.whole =
       spec && value.lanes().contains(spec->mesh().ranks()) && !compare_replicas(value, *spec);
   if (seen.whole)
-    seen.parts.push_back({value.lanes(), assembled(value, *spec)});
+    seen.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
   else
     seen.parts = each_copy(value);
   return seen;

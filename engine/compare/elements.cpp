@@ -11,7 +11,8 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <numeric>
+#include <optional>
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/owned_elements.h"
@@ -110,36 +111,24 @@ LocalTensor all_reduced(const LocalTensor& value, Collective call) {
   return LocalTensor(std::move(reduced));
 }
 
-// Coordinates along the partial axes.
-std::vector<Dims> part_coordinates(const Spec& spec) {
-  std::vector<Dims> all{Dims{}};
-  for (const int axis : spec.partial_axes()) {
-    std::vector<Dims> next;
-    for (const Dims& at : all)
-      for (int64_t i = 0; i < spec.mesh().axis_size(axis); ++i) {
-        next.push_back(at);
-        next.back().push_back(i);
-      }
-    all = std::move(next);
-  }
-  return all;
-}
-
 }  // namespace
 
 std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec) {
   std::vector<StoredCopy> copies;
-  std::map<std::tuple<const Block*, int64_t, Dims>, size_t> known;
   const bool cut = std::any_of(spec.placements().begin(), spec.placements().end(),
                                [](const Placement& p) { return p.is_shard(); });
-  for (const Block& block : value.blocks())
+  for (const Block& block : value.blocks()) {
+    // Ranks that read one copy may hold different shards of equal contents.
+    const bool places = cut && !block.tensor.buffer->slots.is_each();
+    std::map<std::pair<int64_t, Dims>, size_t> known;
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = block.slot(i);
-      const Dims place = cut ? place_of_shard(spec, block.lanes[i]) : Dims();
-      const auto [entry, fresh] = known.emplace(std::tuple(&block, slot, place), copies.size());
+      const Dims place = places ? place_of_shard(spec, block.lanes[i]) : Dims();
+      const auto [entry, fresh] = known.emplace(std::pair(slot, place), copies.size());
       if (fresh) copies.push_back({&block, slot, {}});
       copies[entry->second].ranks.push_back(block.lanes[i]);
     }
+  }
   return copies;
 }
 
@@ -305,36 +294,73 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
   return now;
 }
 
+Tensor assembled(const LocalTensor& reduced, const Spec& spec) {
+  Spec whole = spec.with_dtype(reduced.dtype());
+  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
+  return as_dtype(assemble(reduced, whole), spec.dtype());
+}
+
 Tensor whole_value(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
   const DType wide = is_floating(spec.dtype())  ? DType::f64
                      : is_complex(spec.dtype()) ? DType::c128
                                                 : spec.dtype();
-  const LocalTensor reduced = reduced_over_partials(value, spec, wide);
-  Spec whole = spec.with_dtype(wide);
-  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
-  return as_dtype(assemble(reduced, whole), spec.dtype());
+  return assembled(reduced_over_partials(value, spec, wide), spec);
+}
+
+namespace {
+
+// How much each part of a value counts in it; nothing where its partial axes do not add.
+std::optional<double> weight_of_parts(const Spec& spec) {
+  double weight = 1;
+  for (const int axis : spec.partial_axes()) {
+    const ReduceOp op = spec.placement(axis).partial().reduction.op;
+    if (op != ReduceOp::sum && op != ReduceOp::avg) return std::nullopt;
+    if (op == ReduceOp::avg) weight /= static_cast<double>(spec.mesh().axis_size(axis));
+  }
+  return weight;
+}
+
+// True of one rank among those that hold the same part of the same shard.
+bool is_first_replica(const Spec& spec, int32_t rank) {
+  const Dims place = *spec.mesh().coordinate_of(rank);
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate() && place[axis] != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
+                               const std::vector<int64_t>& elements) {
+  std::vector<double> sizes(elements.size(), 0);
+  const std::optional<double> weight = weight_of_parts(spec);
+  if (!spec.has_partial() || !weight) {
+    const Tensor whole = whole_value(value, spec);
+    for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = magnitude_at(whole, elements[i]);
+    return sizes;
+  }
+  for (const Block& block : value.blocks()) {
+    const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
+    const int64_t size = size_of(dense.dtype);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      if (!is_first_replica(spec, block.lanes[i])) continue;
+      const std::byte* data = dense.data(block.slot(i));
+      for_each_run(spec, block.lanes[i], [&](int64_t local, int64_t global, int64_t length) {
+        auto at = std::lower_bound(elements.begin(), elements.end(), global);
+        for (; at != elements.end() && *at < global + length; ++at)
+          sizes[static_cast<size_t>(at - elements.begin())] +=
+              *weight * magnitude(data + (local + *at - global) * size, dense.dtype);
+      });
+    }
+  }
+  return sizes;
 }
 
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec) {
-  double weight = 1;
-  bool additive = spec.has_partial();
-  for (const int axis : spec.partial_axes()) {
-    const ReduceOp op = spec.placement(axis).partial().reduction.op;
-    additive = additive && (op == ReduceOp::sum || op == ReduceOp::avg);
-    if (op == ReduceOp::avg) weight /= static_cast<double>(spec.mesh().axis_size(axis));
-  }
-  std::vector<double> sizes(static_cast<size_t>(element_count(spec.shape())), 0);
-  const auto add = [&](const Tensor& tensor) {
-    for (size_t i = 0; i < sizes.size(); ++i)
-      sizes[i] += weight * magnitude_at(tensor, static_cast<int64_t>(i));
-  };
-  if (!additive) {
-    add(whole_value(value, spec));
-    return sizes;
-  }
-  for (const Dims& at : part_coordinates(spec)) add(assemble_part(value, spec, at));
-  return sizes;
+  std::vector<int64_t> all(static_cast<size_t>(element_count(spec.shape())));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return part_sizes(value, spec, all);
 }
 
 }  // namespace shardproof

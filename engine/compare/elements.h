@@ -63,9 +63,13 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
 LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype);
 // The whole value of the ranks in the dtype of the spec, parts of floats added in f64.
 Tensor whole_value(const LocalTensor& value, const Spec& spec);
-// For each element of the whole value the sum of the absolute values of its parts, weighted as the
-// reduction weighs them; partial axes of sum and avg only, else the absolute values of the reduced
-// elements.
+// The same of a value whose partial axes are reduced already.
+Tensor assembled(const LocalTensor& reduced, const Spec& spec);
+// For some elements of the whole value (ascending), or for all, the sum of the absolute values of
+// its parts, weighted as the reduction weighs them; partial axes of sum and avg only, else the
+// absolute values of the reduced elements.
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
+                               const std::vector<int64_t>& elements);
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);
 
 }  // namespace shardproof

@@ -94,8 +94,8 @@ Tensor Judge::held(const ComparedValue& value, const ReferenceRun&) {
 
 // --- steps 1 and 2
 
-std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tensor& expected) {
-  const LocalTensor ready = comparable(value, expected.dtype);
+std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const LocalTensor& ready,
+                                          const Tensor& expected) const {
   const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
   const bool rounds = is_floating(expected.dtype) || is_complex(expected.dtype);
   std::vector<OpenElement> open;
@@ -114,9 +114,14 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Tens
 
 void F64Judge::drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const {
   if (!value.spec.has_partial()) return;
-  const std::vector<double> sizes = part_sizes(value.value, value.spec);
+  std::vector<int64_t> elements;
+  for (const OpenElement& one : open) elements.push_back(one.deviation.global);
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  const std::vector<double> sizes = part_sizes(value.value, value.spec, elements);
   std::erase_if(open, [&](const OpenElement& one) {
-    const double size = sizes[static_cast<size_t>(one.deviation.global)];
+    const auto at = std::lower_bound(elements.begin(), elements.end(), one.deviation.global);
+    const double size = sizes[static_cast<size_t>(at - elements.begin())];
     return std::isfinite(size) && one.deviation.distance <= kAgreement * size;
   });
 }
@@ -181,7 +186,8 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
     return entry.first != value.global && reference.find(entry.first) == nullptr;
   });
   const Tensor expected = dense(reference.value(value.global));
-  std::vector<OpenElement> elements = opened(value, expected);
+  ready_ = comparable(value, expected.dtype);
+  std::vector<OpenElement> elements = opened(value, ready_, expected);
   if (elements.empty()) return Judgement::right;
   const RoundingLoss loss = loss_of(value, reference);
   std::erase_if(elements, [&](const OpenElement& one) {
@@ -238,11 +244,11 @@ void F64Judge::settle() {
   open_.clear();
 }
 
-Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
+Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun&) {
   if (options_.integers != nullptr)
     if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
       return own->second;
-  return Judge::held(value, reference);
+  return assembled(ready_, value.spec);
 }
 
 // --- other rounding directions of the ranks

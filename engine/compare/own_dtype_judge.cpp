@@ -38,12 +38,14 @@ bool has_precision(DType dtype) {
   return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
 }
 
-// Partial axes reduced: sums of narrow floats in f64 and rounded once, others in their own dtype.
-LocalTensor comparable(const ComparedValue& value, DType dtype, bool wide) {
+// Partial axes reduced: sums of floats narrower than f32 in f64 and rounded once, others in their
+// own dtype.
+LocalTensor comparable(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
-  const DType in = !wide ? dtype : is_complex(dtype) ? DType::c128 : DType::f64;
-  const LocalTensor reduced = reduced_over_partials(value.value, value.spec, in);
-  if (in == dtype) return reduced;
+  const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
+  const LocalTensor reduced =
+      reduced_over_partials(value.value, value.spec, narrow ? DType::f64 : dtype);
+  if (!narrow) return reduced;
   std::vector<Block> blocks;
   for (const Block& block : reduced.blocks())
     blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
@@ -112,8 +114,8 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   if (options_.on_value) options_.on_value(value);
   const Tensor expected = dense(reference.value(value.global));
   const DType dtype = expected.dtype;
-  LocalTensor ready = comparable(value, dtype, false);
-  std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
+  ready_ = comparable(value, dtype);
+  const std::vector<StoredCopy> copies = stored_copies(ready_, value.spec);
   identical_ = are_identical(copies, value.spec, expected);
   const bool rounds = is_floating(dtype) || is_complex(dtype);
   if (options_.keeps_integers && !rounds)
@@ -127,10 +129,6 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
   if (identical_) {
     equal_.insert(value.key);
     return Judgement::equal;
-  }
-  if (value.spec.has_partial() && rounds) {
-    ready = comparable(value, dtype, true);
-    copies = stored_copies(ready, value.spec);
   }
   const std::vector<Deviation> found = deviations(copies, value.spec, expected, 0);
   if (found.empty()) {
@@ -148,7 +146,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
 }
 
 Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
-  return identical_ ? *reference.find(value.global) : Judge::held(value, reference);
+  return identical_ ? *reference.find(value.global) : assembled(ready_, value.spec);
 }
 
 // --- precision

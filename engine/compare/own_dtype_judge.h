@@ -78,6 +78,7 @@ class OwnDtypeJudge : public Judge {
 
   Options options_;
   bool all_equal_ = true, identical_ = false;  // the value judged last has the very bits
+  LocalTensor ready_;                          // the value judged last, partial axes reduced
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;
