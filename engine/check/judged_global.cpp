@@ -47,8 +47,9 @@ class RecordingJudge : public Judge {
 
 class JudgedGlobal : public JudgedProgram {
  public:
-  JudgedGlobal(Job job, GlobalProgram program, const Registries& registries)
-      : JudgedProgram(std::move(job), registries),
+  JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program,
+               const Registries& registries)
+      : JudgedProgram(std::move(job), std::move(inputs), registries),
         global_(std::move(program)),
         plan_(global_, registries.ops),
         parts_(partition(global_, job_, registries.ops, partition_options(job_))) {
@@ -56,12 +57,13 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   std::unique_ptr<JudgedProgram> simulated() const override {
-    return make_judged_global(on_simulated_ranks(job_), global_, registries_);
+    return make_judged_global(on_simulated_ranks(job_), inputs_, global_, registries_);
   }
   std::unique_ptr<JudgedProgram> lifted() const override {
     GlobalProgram program = global_;
     widen_floats(program, registries_.ops);
-    return make_judged_global(with_wider_floats(job_), std::move(program), registries_);
+    return make_judged_global(with_wider_floats(job_), lifted_inputs(), std::move(program),
+                              registries_);
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }
@@ -165,7 +167,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   Outcome outcome;
   try {
     const Watched watched{[&](ValueId id) { return comparer->wants(id); }, {}};
-    outcome = run_program(parts_.program, job_, registries_, watched, probe).outcome;
+    outcome = run_program(parts_.program, job_, registries_, watched, probe, &inputs_).outcome;
     comparer->finish();
   } catch (const Error& error) {
     rethrow(error, "/program");
@@ -186,9 +188,11 @@ void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
 
 }  // namespace
 
-std::unique_ptr<JudgedProgram> make_judged_global(Job job, GlobalProgram program,
+std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTensor> inputs,
+                                                  GlobalProgram program,
                                                   const Registries& registries) {
-  return std::make_unique<JudgedGlobal>(std::move(job), std::move(program), registries);
+  return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
+                                        registries);
 }
 
 Lowered lower_job(const Job& job, const Registries& registries) {

@@ -7,17 +7,31 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
+#include "shardproof/ops/wider_floats.h"
 
 namespace shardproof {
 
 std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registries& registries) {
-  if (job.program)
-    return make_judged_global(
-        job, lower_global(*job.program, context_of(job, registries.ops), "/program"), registries);
+  const OpRegistry& ops = registries.ops;
+  if (job.program) {
+    GlobalProgram program = lower_global(*job.program, context_of(job, ops), "/program");
+    return make_judged_global(job, split_inputs(job), std::move(program), registries);
+  }
   std::optional<GlobalProgram> truth;
-  RankProgram ranks = lower_ranks(job, registries.ops);
-  if (job.truth) truth = lower_global(*job.truth, context_of(job, registries.ops), "/truth");
-  return make_judged_ranks(job, std::move(ranks), std::move(truth), registries);
+  RankProgram ranks = lower_ranks(job, ops);
+  if (job.truth) truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+  return make_judged_ranks(job, split_inputs(job), std::move(ranks), std::move(truth), registries);
+}
+
+std::vector<LocalTensor> JudgedProgram::lifted_inputs() const {
+  std::vector<LocalTensor> lifted;
+  for (const LocalTensor& input : inputs_) {
+    std::vector<Block> blocks;
+    for (const Block& block : input.blocks())
+      blocks.push_back({block.lanes, as_dtype(block.tensor, wider(block.tensor.dtype))});
+    lifted.emplace_back(std::move(blocks));
+  }
+  return lifted;
 }
 
 PartitionOptions partition_options(const Job& job) {

@@ -48,16 +48,22 @@ class JudgedProgram {
   const Job& job() const { return job_; }
 
  protected:
-  JudgedProgram(Job job, const Registries& registries)
-      : job_(std::move(job)), registries_(registries) {}
+  // `inputs`: what the ranks hold of the job's inputs.
+  JudgedProgram(Job job, std::vector<LocalTensor> inputs, const Registries& registries)
+      : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
+  // The ranks' inputs with all floats lifted: the very parts of partial inputs, in f64.
+  std::vector<LocalTensor> lifted_inputs() const;
   Job job_;
+  std::vector<LocalTensor> inputs_;
   const Registries& registries_;
 };
 
 // Makers of the two kinds; the program has been lowered already.
-std::unique_ptr<JudgedProgram> make_judged_global(Job job, GlobalProgram program,
+std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTensor> inputs,
+                                                  GlobalProgram program,
                                                   const Registries& registries);
-std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, RankProgram program,
+std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTensor> inputs,
+                                                 RankProgram program,
                                                  std::optional<GlobalProgram> truth,
                                                  const Registries& registries);
 

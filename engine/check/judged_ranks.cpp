@@ -29,9 +29,9 @@ std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<Nam
 
 class JudgedRanks : public JudgedProgram {
  public:
-  JudgedRanks(Job job, RankProgram program, std::optional<GlobalProgram> truth,
-              const Registries& registries)
-      : JudgedProgram(std::move(job), registries),
+  JudgedRanks(Job job, std::vector<LocalTensor> inputs, RankProgram program,
+              std::optional<GlobalProgram> truth, const Registries& registries)
+      : JudgedProgram(std::move(job), std::move(inputs), registries),
         ranks_(std::move(program)),
         truth_(std::move(truth)),
         outputs_{job_, ranks_, truth_ ? &*truth_ : nullptr} {
@@ -47,15 +47,15 @@ class JudgedRanks : public JudgedProgram {
   }
 
   std::unique_ptr<JudgedProgram> simulated() const override {
-    return make_judged_ranks(on_simulated_ranks(job_), ranks_, truth_, registries_);
+    return make_judged_ranks(on_simulated_ranks(job_), inputs_, ranks_, truth_, registries_);
   }
   std::unique_ptr<JudgedProgram> lifted() const override {
     RankProgram ranks = ranks_;
     std::optional<GlobalProgram> truth = truth_;
     widen_floats(ranks.program, registries_.ops);
     if (truth) widen_floats(*truth, registries_.ops);
-    return make_judged_ranks(with_wider_floats(job_), std::move(ranks), std::move(truth),
-                             registries_);
+    return make_judged_ranks(with_wider_floats(job_), lifted_inputs(), std::move(ranks),
+                             std::move(truth), registries_);
   }
   const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
   bool ranks_move() const override { return true; }
@@ -231,7 +231,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   const Watched watched{[&](ValueId id) { return checks && checks->wants(id); }, watched_at_end()};
   ProgramRun run;
   try {
-    run = run_program(ranks_.program, job_, registries_, watched, probe);
+    run = run_program(ranks_.program, job_, registries_, watched, probe, &inputs_);
   } catch (const Error&) {
     if (truth_) judge_all(std::move(values), judge, options.keeps_all);
     throw;
@@ -262,11 +262,12 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
 
 }  // namespace
 
-std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, RankProgram program,
+std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTensor> inputs,
+                                                 RankProgram program,
                                                  std::optional<GlobalProgram> truth,
                                                  const Registries& registries) {
-  return std::make_unique<JudgedRanks>(std::move(job), std::move(program), std::move(truth),
-                                       registries);
+  return std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(program),
+                                       std::move(truth), registries);
 }
 
 }  // namespace shardproof

@@ -1,9 +1,7 @@
 // Implements elements.h.
 //
-// A shard is cut out of the whole value dim by dim, as lists of runs of global indices. The inner
-// dims that a rank holds whole are joined with the run before them, so that a value cut by rows, or
-// not at all, is compared in one piece by memcmp; only runs whose bytes differ are looked at
-// element by element.
+// A value cut by rows, or not at all, is one run (ShardRuns) and is compared in one piece by
+// memcmp; only runs whose bytes differ are looked at element by element.
 #include "shardproof/engine/compare/elements.h"
 
 #include <algorithm>
@@ -31,23 +29,6 @@ double apart(double a, double b) {
 }
 
 DType part_dtype(DType dtype) { return dtype == DType::c64 ? DType::f32 : DType::f64; }
-
-// Runs of a dim within a shard: where each begins there, and its global indices.
-struct DimRun {
-  int64_t local = 0, global = 0, length = 0;
-};
-
-std::vector<std::vector<DimRun>> runs_of(const Spec& spec, int64_t rank) {
-  std::vector<std::vector<DimRun>> dims(static_cast<size_t>(spec.shape().size()));
-  for (int d = 0; d < spec.shape().size(); ++d) {
-    int64_t local = 0;
-    for (const Run& run : spec.owned(rank, d)) {
-      dims[static_cast<size_t>(d)].push_back({local, run.start, run.length});
-      local += run.length;
-    }
-  }
-  return dims;
-}
 
 // Deviations of one run; `a` and `b` point at its first elements.
 void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t length,
@@ -132,44 +113,24 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
   return copies;
 }
 
-void for_each_run(const Spec& spec, int64_t rank, const VisitRun& visit) {
-  const std::vector<std::vector<DimRun>> dims = runs_of(spec, rank);
+ShardRuns::ShardRuns(const Spec& spec, int64_t rank) {
   const Dims& shape = spec.shape();
-  int split = shape.size();  // from here on each dim is whole
-  while (split > 0) {
-    const std::vector<DimRun>& runs = dims[static_cast<size_t>(split - 1)];
-    if (runs.size() != 1 || runs[0].length != shape[split - 1]) break;
-    --split;
-  }
-  int64_t inner = 1;
-  for (int d = split; d < shape.size(); ++d) inner *= shape[d];
-  if (split == 0) {
-    if (inner > 0) visit(0, 0, inner);
-    return;
-  }
   const Dims strides = contiguous_strides(shape);
-  Dims lengths;
-  for (int d = 0; d < split; ++d) {
-    int64_t length = 0;
-    for (const DimRun& run : dims[static_cast<size_t>(d)]) length += run.length;
-    lengths.push_back(length);
-  }
-  // An odometer over the single indices of the outer dims and the runs of dim split-1.
-  const std::vector<DimRun>& last = dims[static_cast<size_t>(split - 1)];
-  const auto walk = [&](const auto& self, int d, int64_t local, int64_t global) -> void {
-    if (d == split - 1) {
-      for (const DimRun& run : last)
-        if (run.length * inner > 0)
-          visit((local * lengths[d] + run.local) * inner, global + run.global * strides[d],
-                run.length * inner);
-      return;
+  for (int d = 0; d < shape.size(); ++d) {
+    Dim& dim = dims_.emplace_back();
+    dim.stride = strides[d];
+    for (const Run& run : spec.owned(rank, d)) {
+      dim.runs.push_back({dim.length, run.start, run.length});
+      dim.length += run.length;
     }
-    for (const DimRun& run : dims[static_cast<size_t>(d)])
-      for (int64_t i = 0; i < run.length; ++i)
-        self(self, d + 1, local * lengths[d] + run.local + i,
-             global + (run.global + i) * strides[d]);
-  };
-  walk(walk, 0, 0, 0);
+  }
+  while (!dims_.empty()) {
+    const Dim& last = dims_.back();
+    const int64_t size = shape[static_cast<int>(dims_.size()) - 1];
+    if (last.runs.size() != 1 || last.length != size) break;
+    inner_ *= size;
+    dims_.pop_back();
+  }
 }
 
 double distance(const std::byte* a, const std::byte* b, DType dtype) {
@@ -241,11 +202,12 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
     if (!tensor->contiguous())
       tensor = &dense.try_emplace(&block, contiguous_copy(*tensor)).first->second;
     const std::byte* a = tensor->data(copies[c].slot);
-    for_each_run(spec, copies[c].ranks[0], [&](int64_t local, int64_t global, int64_t length) {
-      const std::byte *from = a + local * size, *to = expected.data() + global * size;
-      if (!goes_on || std::memcmp(from, to, static_cast<size_t>(length * size)) == 0) return;
-      goes_on = visit(c, from, to, local, global, length);
-    });
+    ShardRuns(spec, copies[c].ranks[0])
+        .for_each([&](int64_t local, int64_t global, int64_t length) {
+          const std::byte *from = a + local * size, *to = expected.data() + global * size;
+          if (!goes_on || std::memcmp(from, to, static_cast<size_t>(length * size)) == 0) return;
+          goes_on = visit(c, from, to, local, global, length);
+        });
   }
 }
 
@@ -346,7 +308,7 @@ std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       if (!is_first_replica(spec, block.lanes[i])) continue;
       const std::byte* data = dense.data(block.slot(i));
-      for_each_run(spec, block.lanes[i], [&](int64_t local, int64_t global, int64_t length) {
+      ShardRuns(spec, block.lanes[i]).for_each([&](int64_t local, int64_t global, int64_t length) {
         auto at = std::lower_bound(elements.begin(), elements.end(), global);
         for (; at != elements.end() && *at < global + length; ++at)
           sizes[static_cast<size_t>(at - elements.begin())] +=

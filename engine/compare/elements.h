@@ -21,10 +21,51 @@ struct StoredCopy {
 };
 std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec);
 
-// Calls visit(local, global, length) for each run of elements of a rank's shard that is contiguous
-// both in the shard and in the whole value; all in elements, row-major.
-using VisitRun = std::function<void(int64_t local, int64_t global, int64_t length)>;
-void for_each_run(const Spec& spec, int64_t rank, const VisitRun& visit);
+// Where the elements of a rank's shard lie in the whole value, as runs of elements that are
+// contiguous in both, row-major. Dims that the rank holds whole are joined with the dim before.
+class ShardRuns {
+ public:
+  ShardRuns(const Spec& spec, int64_t rank);
+
+  // Calls visit(local, global, length) for each run, in the order of the shard.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    if (dims_.empty()) {
+      if (inner_ > 0) visit(int64_t{0}, int64_t{0}, inner_);
+    } else {
+      walk(visit, 0, 0, 0);
+    }
+  }
+
+ private:
+  struct DimRun {
+    int64_t local = 0, global = 0, length = 0;
+  };
+  struct Dim {
+    std::vector<DimRun> runs;
+    int64_t length = 0;  // of the shard
+    int64_t stride = 0;  // of the whole value, elements
+  };
+
+  template <typename Visit>
+  void walk(const Visit& visit, size_t d, int64_t local, int64_t global) const {
+    const Dim& dim = dims_[d];
+    for (const DimRun& run : dim.runs) {
+      if (d + 1 == dims_.size()) {
+        if (run.length * inner_ > 0)
+          visit((local * dim.length + run.local) * inner_, global + run.global * dim.stride,
+                run.length * inner_);
+        continue;
+      }
+      for (int64_t i = 0; i < run.length; ++i)
+        walk(visit, d + 1, local * dim.length + run.local + i,
+             global + (run.global + i) * dim.stride);
+    }
+  }
+
+  std::vector<Dim> dims_;  // up to the last one that is cut
+  int64_t inner_ = 1;      // elements of the dims behind them
+};
 
 // How far two elements are apart: 0 for equal numbers, -0 and +0, and two NaN; infinity where only
 // one is finite, or a NaN meets a number; of complex numbers the larger distance of a part; of

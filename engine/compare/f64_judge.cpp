@@ -50,7 +50,7 @@ std::map<int64_t, Offset> offsets_of(const LocalTensor& value, const Spec& spec,
   const Tensor dense = block->tensor.contiguous() ? block->tensor : contiguous_copy(block->tensor);
   const std::byte* data = dense.data(block->slot(block->lanes.index_of(rank)));
   const int64_t size = size_of(expected.dtype);
-  for_each_run(spec, rank, [&](int64_t local, int64_t global, int64_t length) {
+  ShardRuns(spec, rank).for_each([&](int64_t local, int64_t global, int64_t length) {
     const auto first = std::lower_bound(wanted.begin(), wanted.end(), global);
     for (auto at = first; at != wanted.end() && *at < global + length; ++at)
       offsets[*at] = offset_of(data + (local + *at - global) * size, expected.data() + *at * size,
