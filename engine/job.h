@@ -101,7 +101,7 @@ struct Job {
   std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
   Schedule schedule;
   ReductionSchedule order;                            // of every reduction
-  MatmulPrecision matmul = MatmulPrecision::highest;  // that bounds allow for
+  MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device
   Grouping grouping = Grouping::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
