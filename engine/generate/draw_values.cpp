@@ -55,6 +55,14 @@ void put_in(Draw& draw, Values& values, std::initializer_list<double> specials) 
     values[static_cast<size_t>(draw.below(std::ssize(values)))] = draw.from(specials);
 }
 
+// Scaled so that sums of squares stay in the range of f16.
+Values in_range_of_f16(Values values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  for (double& value : values) value *= std::min(1.0, 40 / largest);
+  return values;
+}
+
 Values rough_values(Draw& draw, size_t count) {
   Values values;
   switch (draw.below(8)) {
@@ -102,7 +110,10 @@ std::vector<double> draw_values(Draw& draw, DType dtype, int64_t count, Conditio
   if (is_integral(dtype) || conditioning == Conditioning::whole_numbers)
     return whole_values(draw, size, dtype == DType::u8 ? 0 : -3, 3);
   switch (conditioning) {
-    case Conditioning::rough: return rounded_values(dtype, rough_values(draw, size));
+    case Conditioning::rough: {
+      Values values = rough_values(draw, size);
+      return rounded_values(dtype, dtype == DType::f16 ? in_range_of_f16(values) : values);
+    }
     case Conditioning::extreme: return rounded_values(dtype, extreme_values(draw, size, dtype));
     default: return rounded_values(dtype, tame_values(draw, size));
   }

@@ -40,7 +40,7 @@ bool is_whole(const Tensor& value, double largest) {
 // Largest element that tame programs go on with.
 double tame_limit(DType dtype) { return std::min(1e4, max_finite(dtype) / 64); }
 double rough_limit(DType dtype) {
-  return dtype == DType::f64 ? 1e60 : dtype == DType::f16 ? 3e4 : max_finite(dtype) / 1e6;
+  return dtype == DType::f64 ? 1e60 : dtype == DType::f16 ? 200 : max_finite(dtype) / 1e6;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ GlobalDraft::GlobalDraft(std::string mesh, DType dtype, Conditioning conditionin
   text_.dtype = dtype;
 }
 
-void GlobalDraft::add_tensor(Draw& draw, TensorText tensor) {
-  tensor.values = draw_values(draw, tensor.dtype, element_count(tensor.shape), conditioning_);
+void GlobalDraft::add_tensor(Draw& draw, TensorText tensor, Conditioning elements) {
+  tensor.values = draw_values(draw, tensor.dtype, element_count(tensor.shape), elements);
   if (tensor.placements.find("P(") != std::string::npos)
     for (double& value : tensor.values)  // no parts add up to these exactly
       if (!std::isfinite(value) || std::abs(value) > 1e6) value = 1;

@@ -27,8 +27,8 @@ class GlobalDraft {
  public:
   GlobalDraft(std::string mesh, DType dtype, Conditioning conditioning, const OpRegistry& ops);
 
-  // Values are drawn. `placements` names every axis.
-  void add_tensor(Draw& draw, TensorText tensor);
+  // Elements are drawn. `placements` names every axis.
+  void add_tensor(Draw& draw, TensorText tensor, Conditioning elements);
   // Appends lines that bind new names or bind names again. Returns false and changes nothing if the
   // lines are not legal, fail on their data, or make values that are too large (in elements, or in
   // size for the conditioning).

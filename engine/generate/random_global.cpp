@@ -78,7 +78,8 @@ class GlobalGenerator {
           draw_placements(draw_, draft_.mesh(), input.shape, input.dtype, PlacementChoice::any);
       draft_.add_tensor(
           draw_,
-          {input.name, input.dtype, input.shape, all_axes_text(draft_.mesh(), placements), {}});
+          {input.name, input.dtype, input.shape, all_axes_text(draft_.mesh(), placements), {}},
+          program_.conditioning);
     }
   }
 
