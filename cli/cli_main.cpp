@@ -64,6 +64,8 @@ const std::vector<Command>& commands() {
       {"plan", "explain one redistribution step by step", plan_command, plan_help},
       {"bench", "measure a collective as nccl-tests does, with a prediction beside", bench_command,
        bench_help},
+      {"check-judging", "count how often judging is right on generated programs",
+       check_judging_command, check_judging_help},
       {"list", "list ops, backends, scenarios or examples", list_command, list_help},
       {"new", "print a small scenario to start from", new_command, new_help},
       {"help", "help on a command, or the scenario language", help_command, help_help},

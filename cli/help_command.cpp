@@ -8,7 +8,7 @@ std::string general_help() {
       "shardproof: what would these ranks compute, would they hang, and is it what one device "
       "computes?\n\n";
   for (const Command& command : commands())
-    out += fmt::format("  shardproof {:<7} {}\n", command.name, command.summary);
+    out += fmt::format("  shardproof {:<13} {}\n", command.name, command.summary);
   return out +
          "\nTo begin:\n"
          "  shardproof new mlp > my_mlp.json\n"

@@ -1,0 +1,29 @@
+// Elements of generated tensors: well-conditioned ones, and those that make programs
+// ill-conditioned (parts that cancel, large and tiny scales, zeros, infinities).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/generate/draw.h"
+#include "shardproof/localtensor/tensor.h"
+
+namespace shardproof {
+
+// How far a generated program may go.
+enum class Conditioning : uint8_t {
+  whole_numbers,  // whole numbers that every order of addition keeps exact
+  tame,           // finite values of moderate size
+  rough,          // cancellation, scales from tiny to large, zeros, quotients of small sums
+  extreme,        // overflow, infinities, NaN
+};
+std::string_view name(Conditioning conditioning);
+
+// Elements for a tensor of `count` elements, each representable in `dtype`. Integers and bools get
+// small whole numbers.
+std::vector<double> draw_values(Draw& draw, DType dtype, int64_t count, Conditioning conditioning);
+
+// The values as `dtype` holds them.
+std::vector<double> rounded_values(DType dtype, const std::vector<double>& values);
+
+}  // namespace shardproof

@@ -1,0 +1,161 @@
+#include "shardproof/engine/generate/one_device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/widen_program.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/wider_floats.h"
+
+namespace shardproof {
+namespace {
+
+Tensor number_tensor(const GlobalValue& value) {
+  Tensor number = Tensor::empty(value.dtype, Dims{});
+  const Number& n = value.number;
+  if (value.dtype == DType::f64)
+    store_f64(number.mutate(), value.dtype, n.real());
+  else
+    store_i64(number.mutate(), value.dtype, n.is_bool() ? n.truth() : n.integer());
+  return number;
+}
+
+// Values of a program, made instruction by instruction.
+class OneDevice {
+ public:
+  OneDevice(const GlobalProgram& program, const OpRegistry& ops, const std::vector<Tensor>& inputs)
+      : program_(program), ops_(ops), values_(program.values.size()) {
+    for (size_t i = 0; i < inputs.size(); ++i) value(program.inputs[i]) = inputs[i];
+    std::vector<bool> made(program.values.size());
+    for (const GlobalInstr& instr : program.instrs)
+      for (const ValueId output : instr.outputs) made[static_cast<size_t>(output)] = true;
+    for (size_t id = 0; id < program.values.size(); ++id) {
+      const GlobalValue& known = program.values[id];
+      if (known.weak && !values_[id].buffer && known.shape.size() == 0 && !made[id])
+        values_[id] = number_tensor(known);
+    }
+  }
+
+  Tensor& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
+  std::vector<Tensor> take_values() { return std::move(values_); }
+
+  void run(const GlobalInstr& instr) {
+    if (instr.kind != GlobalKind::op) {
+      value(instr.outputs[0]) = value(instr.inputs[0]);
+      return;
+    }
+    OpCall call{&instr.attrs, {}};
+    std::vector<const Tensor*> inputs;
+    for (const ValueId id : instr.inputs) {
+      TensorMeta meta;
+      meta.absent = id == kNoValue;
+      if (!meta.absent) {
+        const GlobalValue& known = program_.values[static_cast<size_t>(id)];
+        meta = {known.dtype, known.shape, known.weak, false};
+      }
+      call.inputs.push_back(std::move(meta));
+      inputs.push_back(id == kNoValue ? nullptr : &value(id));
+    }
+    std::vector<Tensor> outputs = run_at_place(instr, call, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) value(instr.outputs[i]) = std::move(outputs[i]);
+  }
+
+ private:
+  std::vector<Tensor> run_at_place(const GlobalInstr& instr, const OpCall& call,
+                                   const std::vector<const Tensor*>& inputs) {
+    try {
+      return run_once(ops_.at(instr.op), call, inputs);
+    } catch (const Error& error) {
+      throw error.inside({"", "", instr.origin.line, instr.origin.column});
+    }
+  }
+
+  const GlobalProgram& program_;
+  const OpRegistry& ops_;
+  std::vector<Tensor> values_;
+};
+
+std::set<ValueId> compared_values(const Job& job, const GlobalProgram& program) {
+  std::set<ValueId> ids;
+  for (const JobOutput& output : job.outputs) ids.insert(program.names.at(output.name));
+  if (job.program)
+    for (const GlobalInstr& instr : program.instrs)
+      for (const ValueId id : instr.outputs)
+        if (!program.values[static_cast<size_t>(id)].name.empty()) ids.insert(id);
+  return ids;
+}
+
+double loss_of(double narrow, double wide) {
+  if (narrow == wide || (std::isnan(narrow) && std::isnan(wide))) return 0;
+  const double loss = std::abs(narrow - wide);
+  return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity();
+}
+
+LineLoss compare_widths(const Tensor& narrow, const Tensor& wide) {
+  LineLoss line{0, 0, true};
+  const std::vector<double> own = values_of(narrow), f64 = values_of(wide);
+  for (size_t i = 0; i < own.size(); ++i) {
+    line.loss = std::max(line.loss, loss_of(own[i], f64[i]));
+    if (!std::isfinite(own[i])) line.is_finite = false;
+    if (std::isfinite(own[i])) line.largest = std::max(line.largest, std::abs(own[i]));
+  }
+  return line;
+}
+
+}  // namespace
+
+GlobalProgram lower_one_device(const Job& job, const OpRegistry& ops) {
+  GlobalContext context;
+  context.ops = &ops;
+  context.numbers = job.numbers;
+  context.meshes = job.meshes;
+  for (const JobInput& input : job.inputs)
+    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
+  return job.program ? lower_global(*job.program, context, "/program")
+                     : lower_global(*job.truth, context, "/truth");
+}
+
+std::vector<Tensor> input_tensors(const Job& job) {
+  std::vector<Tensor> tensors;
+  for (const JobInput& input : job.inputs) tensors.push_back(input.data);
+  return tensors;
+}
+
+std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistry& ops,
+                                   const std::vector<Tensor>& inputs) {
+  OneDevice device(program, ops, inputs);
+  for (const GlobalInstr& instr : program.instrs) device.run(instr);
+  return device.take_values();
+}
+
+std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops) {
+  const GlobalProgram program = lower_one_device(job, ops);
+  const std::set<ValueId> compared = compared_values(job, program);
+  const std::vector<Tensor> own = run_one_device(program, ops, input_tensors(job));
+  GlobalProgram widened = program;
+  widen_floats(widened, ops);
+  std::vector<Tensor> inputs;
+  for (const Tensor& input : input_tensors(job))
+    inputs.push_back(as_dtype(input, wider(input.dtype)));
+  OneDevice wide(widened, ops, inputs);
+  std::map<ValueId, LineLoss> losses;
+  for (const GlobalInstr& instr : widened.instrs) {
+    wide.run(instr);
+    for (const ValueId id : instr.outputs) {
+      if (!compared.contains(id)) continue;
+      Tensor& value = wide.value(id);
+      const Tensor& narrow = own[static_cast<size_t>(id)];
+      if (is_floating(narrow.dtype)) losses[id] = compare_widths(narrow, value);
+      value = as_dtype(narrow, value.dtype);
+    }
+  }
+  return losses;
+}
+
+}  // namespace shardproof

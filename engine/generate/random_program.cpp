@@ -1,0 +1,54 @@
+#include "shardproof/engine/generate/random_program.h"
+
+#include "shardproof/engine/generate/random_global.h"
+#include "shardproof/engine/generate/random_ranks.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kAttempts = 100;
+
+DType draw_dtype(Draw& draw) {
+  return draw.from({DType::f64, DType::f32, DType::f32, DType::bf16, DType::f16});
+}
+
+Conditioning draw_conditioning(Draw& draw) {
+  const double share = draw.uniform();
+  if (share < 0.05) return Conditioning::whole_numbers;
+  return share < 0.55   ? Conditioning::tame
+         : share < 0.85 ? Conditioning::rough
+                        : Conditioning::extreme;
+}
+
+}  // namespace
+
+std::string_view name(ProgramKind kind) { return kind == ProgramKind::global ? "global" : "ranks"; }
+
+RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const OpRegistry& ops) {
+  Draw draw(seed, "program");
+  // Drawn in any case, so that giving one option changes no other.
+  const ProgramKind kind = draw.chance(0.5) ? ProgramKind::global : ProgramKind::ranks;
+  const DType dtype = draw_dtype(draw);
+  const Conditioning conditioning = draw_conditioning(draw);
+  RandomProgram program;
+  program.seed = seed;
+  program.kind = options.kind.value_or(kind);
+  program.conditioning = options.conditioning.value_or(conditioning);
+  program.text.dtype = options.dtype.value_or(dtype);
+  // Whole numbers of narrower floats are not exact.
+  if (program.conditioning == Conditioning::whole_numbers && !options.dtype)
+    program.text.dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
+  if (program.kind == ProgramKind::ranks) {
+    draw_rank_program(program, options.max_lines, ops);
+  } else {
+    int attempt = 0;
+    while (!draw_global_program(program, options.max_lines, attempt, ops))
+      SP_CHECK(++attempt < kAttempts, "seed {} gives no honest program", seed);
+  }
+  program.text.about = fmt::format("Generated: {} program, {}, {}, seed {}.", name(program.kind),
+                                   name(program.text.dtype), name(program.conditioning), seed);
+  return program;
+}
+
+}  // namespace shardproof

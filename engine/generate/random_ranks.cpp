@@ -1,0 +1,72 @@
+// Random rank programs. Steps: draw a mesh and some input tensors, add steps until the truth has as
+// many lines as drawn, declare outputs.
+#include "shardproof/engine/generate/random_ranks.h"
+
+#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+std::string draw_rank_mesh(Draw& draw) {
+  return draw.from({"tp=2", "tp=2", "tp=3", "tp=4", "tp=5", "tp=8", "dp=2, tp=2", "dp=2, tp=2",
+                    "dp=2, tp=3", "dp=3, tp=2", "dp=2, tp=4", "dp=1, tp=3", "dp=2, cp=2, tp=2"});
+}
+
+const std::vector<RankForm>& rank_forms() {
+  static const std::vector<RankForm> kForms = [] {
+    std::vector<RankForm> forms;
+    add_rank_move_forms(forms);
+    add_rank_product_forms(forms);
+    add_rank_norm_forms(forms);
+    add_rank_training_forms(forms);
+    return forms;
+  }();
+  return kForms;
+}
+
+const RankForm& draw_form(Draw& draw) {
+  double sum = 0;
+  for (const RankForm& form : rank_forms()) sum += form.weight;
+  double at = draw.uniform() * sum;
+  for (const RankForm& form : rank_forms())
+    if ((at -= form.weight) < 0) return form;
+  return rank_forms().back();
+}
+
+// Matrices whose dims every axis can cut evenly, under placements where no two axes cut one dim.
+void add_inputs(RankDraft& draft, Draw& draw) {
+  const int64_t world = draft.mesh().size();
+  const int64_t rows = world * draw.between(1, world > 4 ? 1 : 2);
+  const int64_t columns = world * draw.between(1, world > 4 ? 2 : 3);
+  for (int64_t i = draw.between(2, 4); i > 0; --i) {
+    std::vector<Placement> placements = draft.replicated();
+    const int first = draft.draw_axis();
+    const int dim = static_cast<int>(draw.below(2));
+    if (draw.chance(0.8)) placements[static_cast<size_t>(first)] = S(dim);
+    const int second = draft.draw_axis();
+    if (second != first && draw.chance(0.5)) placements[static_cast<size_t>(second)] = S(1 - dim);
+    draft.add_tensor(Dims{rows, columns}, draft.dtype(), placements);
+  }
+}
+
+}  // namespace
+
+void draw_rank_program(RandomProgram& program, int64_t max_lines, const OpRegistry& ops) {
+  Draw draw(program.seed, "ranks");
+  RankDraft draft(draw, draw_rank_mesh(draw), program.text.dtype, program.conditioning, ops);
+  add_inputs(draft, draw);
+  const double share = draw.uniform();
+  const int64_t limit = share < 0.6 ? 6 : share < 0.9 ? 20 : 80;
+  const int64_t lines = draw.between(1, std::min(limit, max_lines));
+  for (int64_t tries = 20 * lines; draft.line_count() < lines; --tries) {
+    SP_CHECK(tries > -10000, "seed {} gives no rank program", program.seed);
+    const RankForm& form = draw_form(draw);
+    if (draft.is_whole() && !form.whole) continue;
+    if (draft.add(form.write(draft))) program.forms.push_back(form.name);
+    if (tries <= 0 && draft.line_count() > 0) break;
+  }
+  draft.finish(program);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,12 @@
+// Random rank programs with a truth and outputs (random_program.h). Internal to the generator.
+#pragma once
+
+#include "shardproof/engine/generate/random_program.h"
+
+namespace shardproof {
+
+// Fills in the text, the sites and the forms of a program whose seed, dtype and conditioning are
+// set.
+void draw_rank_program(RandomProgram& program, int64_t max_lines, const OpRegistry& ops);
+
+}  // namespace shardproof

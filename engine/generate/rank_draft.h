@@ -1,0 +1,95 @@
+// A rank program while it is generated: the listing that all ranks run, the truth beside it, and
+// how the ranks hold each value. A value has one name in both. The truth is lowered and run before
+// a step is accepted; the ranks' lines are correct by construction.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/random_program.h"
+#include "shardproof/localtensor/placement.h"
+
+namespace shardproof {
+
+struct RankValue {
+  std::string name;
+  DType dtype = DType::f32;
+  Dims shape;                         // global
+  std::vector<Placement> placements;  // R or S by the chunk rule, one an axis
+  bool is_finite = true;
+};
+
+// Lines that make one or several values. A line of the ranks that begins with "name = " and makes
+// an output is a planting site.
+struct RankStep {
+  Lines truth, ranks;
+  std::vector<std::pair<std::string, std::vector<Placement>>> results;
+};
+
+class RankDraft {
+ public:
+  RankDraft(Draw& draw, std::string mesh, DType dtype, Conditioning conditioning,
+            const OpRegistry& ops);
+
+  // Adds a tensor with drawn elements and returns its name.
+  std::string add_tensor(const Dims& shape, DType dtype, const std::vector<Placement>& placements);
+  // The same without infinities and NaN.
+  std::string add_finite_tensor(const Dims& shape, const std::vector<Placement>& placements);
+  bool add(const RankStep& step);
+  // Declares outputs among the results of steps and gives the finished program.
+  void finish(RandomProgram& program);
+
+  // A value that fits, recent ones preferred; null if none does.
+  const RankValue* any_of(const std::function<bool(const RankValue&)>& fits);
+  // A value of the program's dtype with this many dims.
+  const RankValue* any_float(int64_t dims, bool has_to_be_finite);
+
+  int draw_axis() { return static_cast<int>(draw_.below(mesh().axis_count())); }
+  const Mesh& mesh() const { return truth_.mesh(); }
+  std::string axis_name(int axis) const { return mesh().axes()[static_cast<size_t>(axis)].name; }
+  int64_t axis_size(int axis) const { return mesh().axis_size(axis); }
+  // Whether no axis but `but` cuts the dim.
+  bool is_uncut(const RankValue& value, int dim, int but = -1) const;
+  bool is_even(const RankValue& value, int dim, int axis) const {
+    return value.shape[static_cast<size_t>(dim)] % axis_size(axis) == 0;
+  }
+  std::vector<Placement> replicated() const {
+    return std::vector<Placement>(mesh().axes().size(), R());
+  }
+  // Comma-separated axes that cut a value: "dp, tp"; empty if none does.
+  std::string cutting_axes(const RankValue& value) const;
+
+  std::string fresh() { return truth_.fresh_name(); }
+  Draw& draw() { return draw_; }
+  DType dtype() const { return truth_.dtype(); }
+  bool is_whole() const { return truth_.conditioning() == Conditioning::whole_numbers; }
+  int64_t line_count() const { return truth_.line_count(); }
+
+ private:
+  std::string add(const Dims& shape, DType dtype, const std::vector<Placement>& placements,
+                  Conditioning elements);
+  void add_site(RandomProgram& program, const RankValue& value) const;
+
+  Draw& draw_;
+  GlobalDraft truth_;
+  Lines ranks_;
+  std::vector<RankValue> values_;
+  std::vector<std::string> results_;
+};
+
+// One kind of step, as LineForm is of lines.
+struct RankForm {
+  std::string name;
+  bool whole = false;  // keeps small whole numbers exact
+  double weight = 1;
+  std::function<RankStep(RankDraft&)> write;  // no lines: nothing fits
+};
+
+void add_rank_move_forms(std::vector<RankForm>& forms);
+void add_rank_product_forms(std::vector<RankForm>& forms);
+void add_rank_norm_forms(std::vector<RankForm>& forms);
+void add_rank_training_forms(std::vector<RankForm>& forms);
+
+}  // namespace shardproof

@@ -1,0 +1,180 @@
+// Steps that work element by element, or bring a value from one placement to another by one kind
+// of collective each. In the truth a move is `x * 1`.
+#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+using Placements = std::vector<Placement>;
+
+Placements with(Placements placements, int axis, const Placement& placement) {
+  placements[static_cast<size_t>(axis)] = placement;
+  return placements;
+}
+
+RankStep move(RankDraft& draft, const RankValue& x, const std::string& expression,
+              const Placements& placements) {
+  const std::string y = draft.fresh();
+  return {{fmt::format("{} = {} * 1", y, x.name)},
+          {fmt::format("{} = {}", y, expression)},
+          {{y, placements}}};
+}
+
+RankStep write_elementwise(RankDraft& draft) {
+  const RankValue* x = draft.any_of([&](const RankValue& v) { return v.dtype == draft.dtype(); });
+  if (x == nullptr) return {};
+  const RankValue* y = draft.any_of([&](const RankValue& v) {
+    return v.dtype == x->dtype && v.shape == x->shape && v.placements == x->placements;
+  });
+  static const std::vector<std::string> kWhole = {"{} + {}", "relu({}) - {}", "maximum({}, {})",
+                                                  "{} * {}", "{} * 2 - {}"};
+  static const std::vector<std::string> kRounded = {"gelu({}) * 0.7 + {}",  "tanh({}) - {} * 0.3",
+                                                    "{} / (abs({}) + 0.5)", "sigmoid({} + {})",
+                                                    "silu({}) * {}",        "exp(-abs({})) + {}"};
+  const bool whole = draft.is_whole() || draft.draw().chance(0.3);
+  const std::string& form = draft.draw().from(whole ? kWhole : kRounded);
+  const std::string name = draft.fresh();
+  const std::string line = name + " = " + fmt::format(fmt::runtime(form), x->name, y->name);
+  return {{line}, {line}, {{name, x->placements}}};
+}
+
+// A value that an axis cuts evenly.
+const RankValue* evenly_cut(RankDraft& draft, int axis) {
+  return draft.any_of([&](const RankValue& v) {
+    const Placement& placement = v.placements[static_cast<size_t>(axis)];
+    return is_plain_float(v.dtype) && placement.is_shard() &&
+           draft.is_even(v, placement.shard().dim, axis);
+  });
+}
+
+RankStep write_gather(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = evenly_cut(draft, axis);
+  if (x == nullptr) return {};
+  const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
+  return move(draft, *x,
+              fmt::format("all_gather({}, dim={}, group={})", x->name, dim, draft.axis_name(axis)),
+              with(x->placements, axis, R()));
+}
+
+// A dim that no axis cuts and that this one can cut evenly.
+int free_dim(RankDraft& draft, const RankValue& value, int axis) {
+  const int dims = static_cast<int>(value.shape.size());
+  if (dims == 0) return -1;
+  const int dim = static_cast<int>(draft.draw().below(dims));
+  return draft.is_uncut(value, dim) && draft.is_even(value, dim, axis) ? dim : -1;
+}
+
+const RankValue* uncut(RankDraft& draft, int axis) {
+  return draft.any_of([&](const RankValue& v) {
+    return is_plain_float(v.dtype) && v.placements[static_cast<size_t>(axis)].is_replicate();
+  });
+}
+
+RankStep write_cut(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = uncut(draft, axis);
+  const int dim = x == nullptr ? -1 : free_dim(draft, *x, axis);
+  if (dim < 0) return {};
+  const int64_t each = x->shape[static_cast<size_t>(dim)] / draft.axis_size(axis);
+  return move(draft, *x,
+              fmt::format("narrow({}, {}, index({}) * {}, {})", x->name, dim, draft.axis_name(axis),
+                          each, each),
+              with(x->placements, axis, S(dim)));
+}
+
+RankStep write_exchange(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = evenly_cut(draft, axis);
+  const int to = x == nullptr ? -1 : free_dim(draft, *x, axis);
+  if (to < 0) return {};
+  const int from = x->placements[static_cast<size_t>(axis)].shard().dim;
+  return move(draft, *x,
+              fmt::format("all_to_all({}, split={}, concat={}, group={})", x->name, to, from,
+                          draft.axis_name(axis)),
+              with(x->placements, axis, S(to)));
+}
+
+// Each rank has something else, and the root's is what counts.
+RankStep write_broadcast(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = uncut(draft, axis);
+  if (x == nullptr) return {};
+  const int64_t root = draft.draw().below(draft.axis_size(axis));
+  const std::string group = draft.axis_name(axis), own = draft.fresh(), y = draft.fresh();
+  return {{fmt::format("{} = {} + {}", y, x->name, root)},
+          {fmt::format("{} = {} + index({})", own, x->name, group),
+           fmt::format("{} = broadcast({}, root={}, group={})", y, own, root, group)},
+          {{y, x->placements}}};
+}
+
+// Parts by rank, added at a root that sends the sum to all.
+RankStep write_reduce_to_root(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = uncut(draft, axis);
+  if (x == nullptr) return {};
+  const int64_t ranks = draft.axis_size(axis);
+  const std::string group = draft.axis_name(axis), part = draft.fresh(), y = draft.fresh();
+  return {{fmt::format("{} = {} * {}", y, x->name, ranks * (ranks + 1) / 2)},
+          {fmt::format("{} = {} * (index({}) + 1)", part, x->name, group),
+           fmt::format("reduce_({}, sum, root=0, group={})", part, group),
+           fmt::format("broadcast_({}, root=0, group={})", part, group),
+           fmt::format("{} = {} * 1", y, part)},
+          {{y, x->placements}}};
+}
+
+// Stages one after the other, from rank to rank.
+RankStep write_pipeline(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = uncut(draft, axis);
+  if (x == nullptr || x->dtype != draft.dtype()) return {};
+  const int64_t ranks = draft.axis_size(axis);
+  const std::string group = draft.axis_name(axis), h = draft.fresh(), y = draft.fresh();
+  const std::string stage =
+      draft.is_whole() ? "{0} = relu({0}) - {1}" : "{0} = tanh({0} * 0.9 + {1})";
+  return {
+      {fmt::format("{} = {} * 1", h, x->name), fmt::format("for i in range({}):", ranks),
+       "  " + fmt::format(fmt::runtime(stage), h, "i"), fmt::format("{} = {} * 1", y, h)},
+      {fmt::format("if index({}) == 0:", group), fmt::format("  {} = {} * 1", h, x->name), "else:",
+       fmt::format("  {} = recv(like={}, from=index({}) - 1, group={})", h, x->name, group, group),
+       fmt::format(fmt::runtime(stage), h, fmt::format("index({})", group)),
+       fmt::format("if index({}) < {}:", group, ranks - 1),
+       fmt::format("  send({}, to=index({}) + 1, group={})", h, group, group),
+       fmt::format("broadcast_({}, root={}, group={})", h, ranks - 1, group),
+       fmt::format("{} = {} * 1", y, h)},
+      {{y, x->placements}}};
+}
+
+RankStep write_sum_over_ring(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = evenly_cut(draft, axis);
+  if (x == nullptr || x->dtype != draft.dtype() || draft.axis_size(axis) < 2) return {};
+  const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
+  const std::string group = draft.axis_name(axis), held = draft.fresh(), next = draft.fresh(),
+                    sum = draft.fresh(), y = draft.fresh();
+  return {{fmt::format("{} = sum({}, dim={}, keepdim=true)", y, x->name, dim)},
+          {fmt::format("{} = sum({}, dim={}, keepdim=true)", held, x->name, dim),
+           fmt::format("{} = {} * 1", sum, held),
+           fmt::format("for i in range({}):", draft.axis_size(axis) - 1),
+           "  group:", fmt::format("    send({}, to=next, group={})", held, group),
+           fmt::format("    {} = recv(like={}, from=prev, group={})", next, held, group),
+           fmt::format("  {} = {} * 1", held, next), fmt::format("  {0} = {0} + {1}", sum, held),
+           fmt::format("{} = {} * 1", y, sum)},
+          {{y, with(x->placements, axis, R())}}};
+}
+
+}  // namespace
+
+void add_rank_move_forms(std::vector<RankForm>& forms) {
+  forms.push_back({"elementwise", true, 4, write_elementwise});
+  forms.push_back({"gather", true, 2, write_gather});
+  forms.push_back({"cut", true, 2.5, write_cut});
+  forms.push_back({"exchange", true, 1, write_exchange});
+  forms.push_back({"broadcast", true, 0.7, write_broadcast});
+  forms.push_back({"reduce_to_root", true, 0.5, write_reduce_to_root});
+  forms.push_back({"pipeline", true, 0.7, write_pipeline});
+  forms.push_back({"sum_over_ring", true, 0.7, write_sum_over_ring});
+}
+
+}  // namespace shardproof

@@ -1,0 +1,112 @@
+// Training by hand over rows that an axis cuts: gradients are reduced in each step, weights of each
+// step are outputs; and layers in a loop.
+#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+using Placements = std::vector<Placement>;
+
+Placements with(Placements placements, int axis, const Placement& placement) {
+  placements[static_cast<size_t>(axis)] = placement;
+  return placements;
+}
+
+// Lines of the update of w from the gradient g; {0} prefix, {1} weights before, {2} after.
+const std::vector<Lines>& updates() {
+  static const std::vector<Lines> kUpdates = {
+      {"  {2} = {1} - 0.05 * g{0}"},
+      {"  m{0} = m{0} * 0.9 + g{0}", "  {2} = {1} - 0.02 * m{0}"},
+      {"  m{0} = m{0} * 0.9 + g{0} * 0.1", "  u{0} = u{0} * 0.99 + g{0} * g{0} * 0.01",
+       "  {2} = {1} - 0.01 * m{0} / (sqrt(u{0}) + 0.001)"},
+      {"  {2}, m{0}, u{0} = adam({1}, g{0}, m{0}, u{0}, step=i + 1, lr=0.01)"}};
+  return kUpdates;
+}
+
+RankStep write_training(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const int64_t rows = draft.axis_size(axis) * draft.draw().between(1, 3);
+  const int64_t inner = draft.draw().between(1, 5), outer = draft.draw().between(1, 3);
+  const int64_t steps = draft.draw().between(2, 6);
+  const Placements cut = with(draft.replicated(), axis, S(0)), whole = draft.replicated();
+  const std::string x = draft.add_tensor(Dims{rows, inner}, draft.dtype(), cut);
+  const std::string t = draft.add_tensor(Dims{rows, outer}, draft.dtype(), cut);
+  const std::string w = draft.add_tensor(Dims{inner, outer}, draft.dtype(), whole);
+  const std::string p = draft.fresh(), y = draft.fresh();
+  const Lines& update = draft.draw().from(updates());
+  const std::string before = fmt::format("w{}_{{i}}", p), after = fmt::format("w{}_{{i + 1}}", p);
+  const auto body = [&](const std::string& gradient) {
+    Lines lines = {fmt::format("w{}_0 = {} * 1", p, w),
+                   fmt::format("m{} = {} * 0", p, w),
+                   fmt::format("u{} = {} * 0", p, w),
+                   fmt::format("for i in range({}):", steps),
+                   fmt::format("  d{} = {} @ {} - {}", p, x, before, t),
+                   fmt::format("  g{} = {} / {}", p, gradient, rows)};
+    for (const std::string& line : update)
+      lines.push_back(fmt::format(fmt::runtime(line), p, before, after));
+    lines.push_back(fmt::format("{} = w{}_{} * 1", y, p, steps));
+    return lines;
+  };
+  const std::string local = fmt::format("({}.T @ d{})", x, p);
+  RankStep step{body(local),
+                body(fmt::format("all_reduce({}, sum, group={})", local, draft.axis_name(axis))),
+                {}};
+  for (int64_t i = 1; i <= steps; ++i)
+    step.results.emplace_back(fmt::format("w{}_{}", p, i), whole);
+  step.results.emplace_back(y, whole);
+  return step;
+}
+
+// The same layer again and again: columns by rank, gathered by a sum.
+RankStep write_layers(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = draft.any_of([&](const RankValue& v) {
+    return v.dtype == draft.dtype() && v.shape.size() == 2 && v.is_finite &&
+           v.placements[static_cast<size_t>(axis)].is_replicate() && draft.is_uncut(v, 1) &&
+           draft.is_even(v, 1, axis);
+  });
+  if (x == nullptr) return {};
+  const RankValue from = *x;
+  const int64_t width = from.shape[1], each = width / draft.axis_size(axis);
+  const std::string w =
+      draft.add_tensor(Dims{width, width}, draft.dtype(), with(draft.replicated(), axis, S(0)));
+  const int64_t layers = draft.draw().between(2, 12);
+  const std::string h = draft.fresh(), y = draft.fresh(), group = draft.axis_name(axis);
+  return {{fmt::format("{} = {} * 1", h, from.name), fmt::format("for i in range({}):", layers),
+           fmt::format("  {0} = tanh({0} @ {1} * 0.4)", h, w), fmt::format("{} = {} * 1", y, h)},
+          {fmt::format("{} = {} * 1", h, from.name), fmt::format("for i in range({}):", layers),
+           fmt::format("  p{0} = narrow({0}, 1, index({1}) * {2}, {2}) @ {3}", h, group, each, w),
+           fmt::format("  {0} = tanh(all_reduce(p{0}, sum, group={1}) * 0.4)", h, group),
+           fmt::format("{} = {} * 1", y, h)},
+          {{y, from.placements}}};
+}
+
+// A mean loss over rows that an axis cuts.
+RankStep write_mean_loss(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const RankValue* x = draft.any_of([&](const RankValue& v) {
+    return v.dtype == draft.dtype() && v.shape.size() == 2 && v.is_finite &&
+           v.placements[static_cast<size_t>(axis)].is_shard(0) && draft.is_even(v, 0, axis) &&
+           draft.is_uncut(v, 1);
+  });
+  if (x == nullptr) return {};
+  const RankValue from = *x;
+  const std::string t = draft.add_tensor(from.shape, draft.dtype(), from.placements);
+  const std::string y = draft.fresh();
+  const std::string loss = draft.draw().from({"mse_loss", "l1_loss", "huber_loss"});
+  const std::string local = fmt::format("{}({}, {})", loss, from.name, t);
+  return {{fmt::format("{} = {}", y, local)},
+          {fmt::format("{} = all_reduce({}, avg, group={})", y, local, draft.axis_name(axis))},
+          {{y, draft.replicated()}}};
+}
+
+}  // namespace
+
+void add_rank_training_forms(std::vector<RankForm>& forms) {
+  forms.push_back({"training", false, 0.8, write_training});
+  forms.push_back({"layers", false, 0.8, write_layers});
+  forms.push_back({"mean_loss", false, 0.8, write_mean_loss});
+}
+
+}  // namespace shardproof
