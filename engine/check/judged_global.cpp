@@ -62,8 +62,9 @@ class JudgedGlobal : public JudgedProgram {
   std::unique_ptr<JudgedProgram> lifted() const override {
     GlobalProgram program = global_;
     widen_floats(program, registries_.ops);
-    return make_judged_global(with_wider_floats(job_), lifted_inputs(), std::move(program),
-                              registries_);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    return make_judged_global(std::move(job), std::move(inputs), std::move(program), registries_);
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }

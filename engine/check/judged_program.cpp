@@ -7,7 +7,6 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
-#include "shardproof/ops/wider_floats.h"
 
 namespace shardproof {
 
@@ -23,15 +22,23 @@ std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registr
   return make_judged_ranks(job, split_inputs(job), std::move(ranks), std::move(truth), registries);
 }
 
-std::vector<LocalTensor> JudgedProgram::lifted_inputs() const {
-  std::vector<LocalTensor> lifted;
-  for (const LocalTensor& input : inputs_) {
+std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
+  std::vector<LocalTensor> inputs;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const JobInput& input = lifted.inputs[i];
+    if (input.spec.has_partial()) {
+      // Parts of an average may not be exact in narrow floats; in f64 they are.
+      inputs.push_back(split(input.data, input.spec, PartialFill::exact, lifted.seed));
+      if (!(input.on == input.spec.mesh().ranks()))
+        inputs.back() = inputs.back().restrict_to(input.on);
+      continue;
+    }
     std::vector<Block> blocks;
-    for (const Block& block : input.blocks())
-      blocks.push_back({block.lanes, as_dtype(block.tensor, wider(block.tensor.dtype))});
-    lifted.emplace_back(std::move(blocks));
+    for (const Block& block : inputs_[i].blocks())
+      blocks.push_back({block.lanes, as_dtype(block.tensor, input.spec.dtype())});
+    inputs.emplace_back(std::move(blocks));
   }
-  return lifted;
+  return inputs;
 }
 
 PartitionOptions partition_options(const Job& job) {

@@ -51,8 +51,8 @@ class JudgedProgram {
   // `inputs`: what the ranks hold of the job's inputs.
   JudgedProgram(Job job, std::vector<LocalTensor> inputs, const Registries& registries)
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
-  // The ranks' inputs with all floats lifted: the very parts of partial inputs, in f64.
-  std::vector<LocalTensor> lifted_inputs() const;
+  // What the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
+  std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
   Job job_;
   std::vector<LocalTensor> inputs_;
   const Registries& registries_;

@@ -54,8 +54,10 @@ class JudgedRanks : public JudgedProgram {
     std::optional<GlobalProgram> truth = truth_;
     widen_floats(ranks.program, registries_.ops);
     if (truth) widen_floats(*truth, registries_.ops);
-    return make_judged_ranks(with_wider_floats(job_), lifted_inputs(), std::move(ranks),
-                             std::move(truth), registries_);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    return make_judged_ranks(std::move(job), std::move(inputs), std::move(ranks), std::move(truth),
+                             registries_);
   }
   const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
   bool ranks_move() const override { return true; }

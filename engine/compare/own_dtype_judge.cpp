@@ -52,8 +52,8 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
-// `expected` with the element of each deviation that is farthest from it, and the ranks of the
-// farthest of all.
+// `expected` with the element of each deviation that is farthest from it, and the ranks that hold
+// an element half as far off as the farthest of all, or more.
 struct Worst {
   Tensor held;
   double distance = 0;
@@ -72,10 +72,13 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
     farthest = one.distance;
     std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
                 static_cast<size_t>(size));
-    if (one.distance <= worst.distance) continue;
-    worst.distance = one.distance;
-    worst.ranks = Lanes::of(copies[one.copy].ranks);
+    worst.distance = std::max(worst.distance, one.distance);
   }
+  std::set<int32_t> ranks;
+  for (const Deviation& one : found)
+    if (2 * one.distance >= worst.distance)
+      ranks.insert(copies[one.copy].ranks.begin(), copies[one.copy].ranks.end());
+  worst.ranks = Lanes::of({ranks.begin(), ranks.end()});
   return worst;
 }
 
