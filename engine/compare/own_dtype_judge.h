@@ -74,6 +74,7 @@ class OwnDtypeJudge : public Judge {
                    const Tensor& expected);
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
+  Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
 
   Options options_;
