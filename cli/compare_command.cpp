@@ -167,20 +167,20 @@ std::string compare_help() {
 
 Lays two recorded runs (run --record) of the same program side by side, from this machine or another.
 With one record of runs on several backends, lays these side by side. For each line: whether values are
-equal to the bit, as far apart as two honest computations may be, or wrong, with the first such element,
-the ranks that hold it, and the cause: reduction order, precision or bug; times that were predicted or
-measured (of work on the slowest rank, of a call on the rank that came last), their ratio, and bytes and
-bus bandwidth as nccl-tests count them. For the run: its longest step, and communication that no work
-hides.
+bit-equal, within the rounding that was measured when they were recorded, not decided, or wrong, with the
+worst element, its distance as a factor of that rounding and in units in the last place (ulps), the ranks
+that hold it, and the cause: reduction order, precision or bug; times that were predicted or measured (of
+work on the slowest rank, of a call on the rank that came last), their ratio, and bytes and bus bandwidth
+as nccl-tests count them. For the run: its longest step, and communication that no work hides.
 
   --backend A,B      which runs of the records, when there are several: --backend local,mpi
   --case NAME        only this case of a sweep
   --json FILE        write the comparison for programs, with the times of every
                      rank; "-": to standard output, and nothing else there
 
-Exit code: 0 nothing is wrong: what differs is a reduction order, or of values whose bound nobody knows;
-1 a bug, other precision, or verdicts or findings that differ; 2 bad input: no whole record, or runs of
-different programs.
+Exit code: 0 nothing is wrong: what differs is a reduction order, or is not decided; 1 a bug, other
+precision, or verdicts or findings that differ; 2 bad input: no whole record, or runs of different
+programs.
 )text";
 }
 

@@ -222,7 +222,7 @@ std::string tables_text(const ScenarioResult& scenario, size_t backends, const T
     for (size_t run = 0; i % backends != 0 && run < std::min(a.size(), b.size()); ++run) {
       if (!came_through(a[run]) || !came_through(b[run])) continue;
       const RunComparison comparison = compare_runs(a[run], b[run]);
-      const bool alike = comparison.count(Likeness::equal) == comparison.count(std::nullopt);
+      const bool alike = comparison.count(ValueMatch::bit_equal) == comparison.count(std::nullopt);
       if (alike && ++equal > kEqualOnesShown) continue;
       out += comparison_text(comparison, style) + "\n";
     }

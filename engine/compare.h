@@ -1,21 +1,20 @@
-// Comparing one value of the ranks with the truth: every stored copy, every element, and replicas
-// with each other.
+// What is told of a value that is wrong: its elements, who holds them, and what would make it
+// right; and replicas beside each other.
 #pragma once
 
 #include <optional>
 
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/differing_element.h"
 #include "shardproof/localtensor/finding.h"
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/spec.h"
-#include "shardproof/ops/bound.h"
 
 namespace shardproof {
 
-// The ranks' value with partials reduced, in a form to compare: f64 for floats, the dtype itself
-// else.
-LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec);
-
 struct Difference {
+  Tensor truth;       // one device, dense
   int64_t first = 0;  // row-major global index of the first wrong element
   double expected = 0, got = 0;
   Lanes first_owners;           // ranks that hold a wrong element there
@@ -23,33 +22,33 @@ struct Difference {
   int64_t elements = 0;         // wrong elements, each counted once
   std::vector<double> got_all;  // the value as the ranks hold it, row-major (wrong copies win)
   std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`: each owner of a wrong one
-  std::optional<Spec> right_as;                         // see right_as(), where somebody asked
+  std::optional<Spec> right_as;                         // see right_as()
 };
 
-// Two honest computations differ by at most twice the bound; -0 equals 0 and NaN equals NaN.
-// `truth` is dense, one device. nullopt: equal, or within the bound.
-std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
-                                        const Tensor& truth, const Bound& bound);
+// Of a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy counts
+// as wrong where it is off by a 64th or more of the copy that is farthest off.
+Difference difference_of(const ComparedValue& value, const Tensor& truth,
+                         const std::vector<int64_t>& wrong);
+
+// Whether the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
+// enough to show such a difference, and there is none (a number that is the largest of its dtype,
+// an overflow that is asked for, a sum that rounds on purpose: lifted to f64 these mean something
+// else). Where ranks and one device are both farther from their own values in f64 than that
+// difference (a running sum that stands still), their dtypes show nothing.
+bool denies(const Difference& own, const Difference& in_f64);
 
 // A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
 // that are parts of a sum or an average, or partials that are already reduced. Tells what was left
-// out.
+// out. `share`: of the largest element, that two right values may lie apart.
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
-                             const Bound& bound);
-
-// Of the finite elements' sizes; 0 without any.
-double largest_element(const Tensor& tensor);
-
-// The greatest difference that this allows, as a share of the largest element; 0 when exact.
-double width_of(const Tensor& truth, const Bound& bound);
-// Whether it says something of some element: allows less than half of the largest there.
-bool judges(const Tensor& truth, const Bound& bound);
+                             double share);
 
 // Ranks that should hold the same bits and do not: those that differ from the first of their
 // replicas. Empty: equal.
 struct ReplicaDifference {
   Lanes ranks;
-  int32_t first = 0, other = 0;  // two ranks to name
+  int32_t first = 0, other = 0;             // two ranks to name
+  std::optional<DifferingElement> element;  // none where shapes are not those of the spec
 };
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 
@@ -64,12 +63,12 @@ bool is_made(const LocalTensor& value);
 std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec);
 
 // A constant got / expected over all elements, when there is one.
-std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth);
+std::optional<double> constant_ratio(const Difference& difference);
 // k when `elements` (row-major, of `shape`) are k * other (broadcast) everywhere, k != 0. One
 // element is a multiple of anything: two that are not 0 are needed.
 std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
                                   const Tensor& other);
 // got - expected, element by element.
-std::vector<double> errors_of(const Difference& difference, const Tensor& truth);
+std::vector<double> errors_of(const Difference& difference);
 
 }  // namespace shardproof

@@ -16,71 +16,6 @@
 namespace shardproof {
 namespace {
 
-DType comparison_dtype(DType dtype) { return is_floating(dtype) ? DType::f64 : dtype; }
-
-// Axes whose partials fold with one reduction, in mesh order.
-std::vector<std::pair<Reduction, std::vector<int>>> folds(const Spec& spec) {
-  std::vector<std::pair<Reduction, std::vector<int>>> result;
-  for (int axis : spec.partial_axes()) {
-    const Reduction& reduction = spec.placement(axis).partial().reduction;
-    if (result.empty() || !(result.back().first == reduction)) result.push_back({reduction, {}});
-    result.back().second.push_back(axis);
-  }
-  return result;
-}
-
-bool same_number(double a, double b, double allowed) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
-  return std::abs(a - b) <= 2 * allowed;
-}
-
-double as_stored(double value, DType dtype) {
-  std::byte element[16];
-  store_f64(element, dtype, value);
-  return load_f64(element, dtype);
-}
-
-struct Wrong {
-  std::set<int64_t> elements;
-  std::map<int64_t, double> got;
-};
-
-// Both parts: -0 equals 0 there too.
-bool same_complex(const std::byte* a, const std::byte* b, DType dtype, double allowed) {
-  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
-  const int64_t half = size_of(part);
-  return same_number(load_f64(a, part), load_f64(b, part), allowed) &&
-         same_number(load_f64(a + half, part), load_f64(b + half, part), allowed);
-}
-
-// One stored copy against the truth; wrong elements by global index.
-Wrong compare_copy(const std::byte* data, DType dtype, const Spec& spec, int64_t rank,
-                   const Tensor& truth, const Bound& bound) {
-  Wrong wrong;
-  const int64_t size = size_of(dtype);
-  const std::byte* expected = truth.data();
-  const auto visit = [&](int64_t local, int64_t global) {
-    const std::byte* a = data + local * size;
-    const std::byte* b = expected + global * size;
-    if (std::memcmp(a, b, static_cast<size_t>(size)) == 0) return;
-    const double got = load_f64(a, dtype);
-    const double allowed = bound.exact ? 0 : bound.error[static_cast<size_t>(global)];
-    // Of an integer or a truth too: it is known, and then equal, or it hangs on a rounding.
-    if (std::isinf(allowed)) return;
-    const double right = load_f64(b, dtype);
-    if (is_floating(dtype) && same_number(got, right, allowed)) return;
-    // What overflows in the value's own dtype has been added up in f64 here.
-    if (is_floating(dtype) && !std::isfinite(right) &&
-        same_number(as_stored(got, spec.dtype()), right, allowed))
-      return;
-    if (is_complex(dtype) && same_complex(a, b, dtype, allowed)) return;
-    wrong.elements.insert(global);
-    wrong.got.emplace(global, got);
-  };
-  for_each_element(local_indices(spec, rank), contiguous_strides(spec.shape()), visit);
-  return wrong;
-}
-
 // The coordinate of what a rank holds: axes of copies count as 0.
 Dims place_of_part(const Spec& spec, int64_t rank) {
   Dims place = *spec.mesh().coordinate_of(rank);
@@ -89,129 +24,117 @@ Dims place_of_part(const Spec& spec, int64_t rank) {
   return place;
 }
 
-bool whole_and_equal(const Block& block, int64_t slot, const Spec& spec, const Tensor& truth) {
-  if (!(block.tensor.shape == spec.shape()) || !block.tensor.contiguous()) return false;
-  for (const Placement& p : spec.placements())
-    if (p.is_shard()) return false;
-  const int64_t bytes = truth.elements() * size_of(truth.dtype);
-  return bytes == 0 ||
-         std::memcmp(block.tensor.data(slot), truth.data(), static_cast<size_t>(bytes)) == 0;
-}
-
 }  // namespace
 
-LocalTensor reduced_for_comparison(const LocalTensor& value, const Spec& spec) {
-  const DType dtype = comparison_dtype(spec.dtype());
-  std::vector<Block> blocks;
-  for (const Block& block : value.blocks()) {
-    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
-    blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
-  }
-  LocalTensor now(std::move(blocks));
-  for (const auto& [reduction, axes] : folds(spec)) {
-    Collective c;
-    c.kind = CollectiveKind::all_reduce;
-    c.reduction = reduction;
-    c.dtype = dtype;
-    c.group = Group::of_axes(spec.mesh(), axes);
-    std::map<Dims, Lanes> by_shape;
-    for (const Block& block : now.blocks()) {
-      Lanes& lanes = by_shape[block.tensor.shape];
-      lanes = lanes.unite(block.lanes);
-    }
-    std::vector<Block> folded;
-    for (const auto& [shape, lanes] : by_shape) {
-      LocalTensor flat(promise_block(dtype, Dims{element_count(shape)}, lanes));
-      adopt(flat, now.restrict_to(lanes));
-      c.count = element_count(shape);
-      LocalTensor reduced = reference(c, flat);
-      for (Block& block : reduced.blocks()) {
-        block.tensor.shape = shape;
-        block.tensor.strides = contiguous_strides(shape);
-        folded.push_back(block);
-      }
-    }
-    now = LocalTensor(std::move(folded));
-  }
-  return now;
-}
-
-double largest_element(const Tensor& tensor) {
-  double largest = 0;
-  for (const double value : values_of(tensor))
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  return largest;
-}
-
-double width_of(const Tensor& truth, const Bound& bound) {
-  if (bound.exact || is_complex(truth.dtype)) return 0;
-  const double largest = largest_element(truth);
-  double error = 0;
-  for (const double each : bound.error) error = std::max(error, each);
-  if (error == 0) return 0;
-  return largest == 0 ? std::numeric_limits<double>::infinity() : 2 * error / largest;
-}
-
-bool judges(const Tensor& truth, const Bound& bound) {
-  if (bound.exact || bound.error.empty() || is_complex(truth.dtype)) return true;
-  const double largest = largest_element(truth);
-  return std::any_of(bound.error.begin(), bound.error.end(), [&](double error) {
-    return largest == 0 ? std::isfinite(error) : 2 * error < largest / 2;
-  });
-}
-
-std::optional<Difference> compare_value(const LocalTensor& value, const Spec& spec,
-                                        const Tensor& truth, const Bound& bound) {
-  const LocalTensor reduced = reduced_for_comparison(value, spec);
-  const Tensor expected = as_dtype(truth, comparison_dtype(truth.dtype));
-  std::map<std::tuple<const Block*, int64_t, Dims>, Wrong> known;  // by copy and place of the shard
-  std::vector<std::pair<int32_t, const Wrong*>> holders;
-  std::set<int64_t> elements;
-  std::map<int64_t, double> got;
-  for (const Block& block : reduced.blocks())
-    for (int64_t i = 0; i < block.lanes.size(); ++i) {
-      const int64_t slot = block.slot(i);
-      if (whole_and_equal(block, slot, spec, expected)) {
-        if (block.tensor.buffer->slots.is_shared()) break;
-        continue;
-      }
-      const auto key = std::make_tuple(&block, slot, place_of_shard(spec, block.lanes[i]));
-      auto entry = known.find(key);
-      if (entry == known.end()) {
-        Wrong wrong = compare_copy(block.tensor.data(slot), block.tensor.dtype, spec,
-                                   block.lanes[i], expected, bound);
-        elements.insert(wrong.elements.begin(), wrong.elements.end());
-        got.insert(wrong.got.begin(), wrong.got.end());
-        entry = known.emplace(key, std::move(wrong)).first;
-      }
-      if (!entry->second.elements.empty()) holders.emplace_back(block.lanes[i], &entry->second);
-    }
-  if (elements.empty()) return std::nullopt;
+Difference difference_of(const ComparedValue& value, const Tensor& truth,
+                         const std::vector<int64_t>& wrong) {
+  constexpr double kAlike = 64;
   Difference difference;
-  difference.first = *elements.begin();
-  std::vector<int32_t> ranks, first_owners;
-  for (const auto& [rank, wrong] : holders) {
-    ranks.push_back(rank);
-    if (!wrong->elements.contains(difference.first)) continue;
-    first_owners.push_back(rank);
-    difference.got_by_rank.emplace_back(rank, wrong->got.at(difference.first));
+  difference.truth = truth.contiguous() ? truth : contiguous_copy(truth);
+  const LocalTensor ready = reduced_over_partials(value.value, value.spec, truth.dtype);
+  const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
+  std::map<int64_t, Deviation> farthest;
+  std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
+  std::erase_if(found, [&](const Deviation& one) {
+    return !std::binary_search(wrong.begin(), wrong.end(), one.global);
+  });
+  for (const Deviation& one : found) {
+    Deviation& known = farthest.emplace(one.global, one).first->second;
+    if (one.distance > known.distance) known = one;
   }
-  difference.elements = static_cast<int64_t>(elements.size());
-  difference.ranks = Lanes::of(std::move(ranks));
-  difference.first_owners = Lanes::of(std::move(first_owners));
-  difference.got_all = values_of(expected);
-  for (const auto& [index, wrong] : got) difference.got_all[static_cast<size_t>(index)] = wrong;
-  difference.expected =
-      load_f64(expected.data() + difference.first * size_of(expected.dtype), expected.dtype);
+  difference.first = wrong.front();
+  difference.elements = std::ssize(wrong);
+  difference.got_all = values_of(difference.truth);
+  difference.expected = difference.got_all[static_cast<size_t>(difference.first)];
+  for (const auto& [index, one] : farthest)
+    difference.got_all[static_cast<size_t>(index)] = one.got;
   difference.got = difference.got_all[static_cast<size_t>(difference.first)];
+  std::set<int32_t> ranks;
+  std::map<int32_t, double> owners;
+  for (const Deviation& one : found) {
+    if (kAlike * one.distance < farthest.at(one.global).distance) continue;
+    for (const int32_t rank : copies[one.copy].ranks) {
+      ranks.insert(rank);
+      if (one.global == difference.first) owners.emplace(rank, one.got);
+    }
+  }
+  difference.ranks = Lanes::of({ranks.begin(), ranks.end()});
+  difference.got_by_rank.assign(owners.begin(), owners.end());
+  std::vector<int32_t> first_owners;
+  for (const auto& [rank, got] : owners) first_owners.push_back(rank);
+  difference.first_owners = Lanes::of(std::move(first_owners));
   return difference;
 }
 
+namespace {
+
+constexpr double kUnitsShown = 8;  // of its own dtype, that an element may be off by anyway
+
+double apart(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
+}
+
+// The least number with all bits of its dtype: below it differences vanish.
+double least_normal(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::f8e5m2: return std::ldexp(1, -14);
+    case DType::f8e4m3: return std::ldexp(1, -6);
+    case DType::bf16:
+    case DType::f32: return std::ldexp(1, -126);
+    default: return std::ldexp(1, -1022);
+  }
+}
+
+// One element on both sides, in the program's own dtypes and in f64.
+struct Element {
+  double own_expected, own_got, expected, got;
+  double own_distance() const { return apart(own_got, own_expected); }
+  double distance() const { return apart(got, expected); }
+  // What the own dtypes changed, on the side that they changed less.
+  double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
+};
+
+}  // namespace
+
+bool denies(const Difference& own, const Difference& in_f64) {
+  const DType dtype = own.truth.dtype;
+  // Of what is no float, as a label, distances say nothing.
+  if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
+  const double units = kUnitsShown * unit_roundoff(dtype);
+  const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
+  size_t shown = 0, not_shown = 0;
+  double farthest = 0, farthest_shown = 0;
+  bool torn = false, agrees = true;  // no numbers in f64 alone
+  for (size_t i = 0; i < truth.size(); ++i) {
+    const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
+    if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
+    if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
+      torn = true;
+      agrees = agrees && e.own_distance() <= units * std::fabs(e.own_expected);
+    }
+    if (!(e.distance() > units * std::fabs(e.expected)) || std::isinf(e.distance())) continue;
+    if (e.distance() < kUnitsShown * least_normal(dtype) || e.changed() > e.distance() / 2)
+      continue;
+    ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
+    farthest = std::max(farthest, e.distance());
+    farthest_shown = std::max(farthest_shown, e.own_distance());
+  }
+  if (shown + not_shown == 0) return torn && agrees;
+  return not_shown > shown && farthest_shown < farthest / 2;
+}
+
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
-                             const Bound& bound) {
-  const bool whole = value.lanes() == declared.mesh().ranks();
-  if (!whole || truth.elements() > 1 << 20 || truth.dtype == DType::boolean) return std::nullopt;
-  const auto holds = [&](const Spec& spec) { return !compare_value(value, spec, truth, bound); };
+                             double share) {
+  const bool all = value.lanes() == declared.mesh().ranks();
+  if (!all || truth.elements() > 1 << 20 || truth.dtype == DType::boolean) return std::nullopt;
+  const double allowed = share * largest_element(truth);
+  const auto holds = [&](const Spec& spec) {
+    const LocalTensor ready = reduced_over_partials(value, spec, truth.dtype);
+    const std::vector<Deviation> found = deviations(stored_copies(ready, spec), spec, truth, 0);
+    return std::all_of(found.begin(), found.end(),
+                       [&](const Deviation& one) { return one.distance <= allowed; });
+  };
   for (int axis : declared.partial_axes()) {
     if (const Spec one = declared.with_placement(axis, R()); holds(one)) return one;
     const ReduceOp known = declared.placement(axis).partial().reduction.op;
@@ -219,16 +142,16 @@ std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, con
   }
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
     if (op == ReduceOp::avg && !is_floating(truth.dtype)) continue;
-    Spec all = declared;
+    Spec summed = declared;
     int changed = 0;
     for (int axis = 0; axis < declared.mesh().axis_count(); ++axis) {
       const bool copies = declared.placement(axis).is_replicate();
       if (!copies || declared.mesh().axes()[static_cast<size_t>(axis)].size == 1) continue;
       if (const Spec one = declared.with_placement(axis, P(op)); holds(one)) return one;
-      all = all.with_placement(axis, P(op));
+      summed = summed.with_placement(axis, P(op));
       ++changed;
     }
-    if (changed > 1 && holds(all)) return all;
+    if (changed > 1 && holds(summed)) return summed;
   }
   return std::nullopt;
 }
@@ -266,6 +189,7 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
   std::map<Dims, std::pair<const Block*, int64_t>>
       first_of;  // by coordinate of the axes that are not R
   std::vector<int32_t> differing;
+  std::vector<ReplicaPair> pairs;
   ReplicaDifference result;
   for (const Block& block : value.blocks()) {
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
@@ -281,9 +205,11 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
         result.other = block.lanes[i];
       }
       differing.push_back(block.lanes[i]);
+      pairs.push_back({other, &block, lane, i});
     }
   }
   if (differing.empty()) return std::nullopt;
+  result.element = find_differing_element(pairs, value, spec);
   result.ranks = Lanes::of(std::move(differing));
   return result;
 }
@@ -303,7 +229,8 @@ double unrounded(double ratio, double share) {
 
 }  // namespace
 
-std::optional<double> constant_ratio(const Difference& difference, const Tensor& truth) {
+std::optional<double> constant_ratio(const Difference& difference) {
+  const Tensor& truth = difference.truth;
   const std::vector<double> expected = values_of(truth);
   size_t at = 0;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -319,8 +246,8 @@ std::optional<double> constant_ratio(const Difference& difference, const Tensor&
   return unrounded(ratio, share);
 }
 
-std::vector<double> errors_of(const Difference& difference, const Tensor& truth) {
-  std::vector<double> errors = values_of(truth);
+std::vector<double> errors_of(const Difference& difference) {
+  std::vector<double> errors = values_of(difference.truth);
   for (size_t i = 0; i < errors.size(); ++i) errors[i] = difference.got_all[i] - errors[i];
   return errors;
 }

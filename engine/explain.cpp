@@ -83,13 +83,15 @@ struct Multiple {
 };
 
 std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
-                                              const std::vector<double>& elements, Truth& truth) {
+                                              const std::vector<double>& elements,
+                                              const ReferenceRun& reference) {
   if (elements.size() > 1 << 20) return std::nullopt;
-  const Dims shape = truth.value(wrong.global).shape;
-  for (ValueId other : truth.named_until(wrong.global)) {
-    const GlobalValue& value = truth.program().values[static_cast<size_t>(other)];
-    if (value.weak || other == wrong.global) continue;
-    const std::optional<double> k = multiple_of(elements, shape, truth.value(other));
+  const Dims& shape = reference.plan().info(wrong.global).shape;
+  for (ValueId other = 0; other < wrong.global; ++other) {
+    const GlobalValue& value = reference.plan().info(other);
+    const Tensor* held = reference.find(other);
+    if (value.weak || value.name.empty() || held == nullptr) continue;
+    const std::optional<double> k = multiple_of(elements, shape, *held);
     if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
   }
   return std::nullopt;
@@ -115,17 +117,17 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
   finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off.of, axes);
 }
 
-void explain_multiple(const WrongValue& wrong, const Difference& difference, Truth& truth,
-                      Finding& finding) {
+void explain_multiple(const WrongValue& wrong, const Difference& difference,
+                      const ReferenceRun& reference, Finding& finding) {
   if (const std::optional<Multiple> held =
-          multiple_among_values(wrong, difference.got_all, truth)) {
+          multiple_among_values(wrong, difference.got_all, reference)) {
     const std::string times =
         held->factor == 1 ? "" : fmt::format("{} x ", number_text(held->factor));
     finding.details.push_back(fmt::format("what it holds is {}{}", times, held->of));
     return;
   }
   const std::optional<Multiple> off =
-      multiple_among_values(wrong, errors_of(difference, truth.value(wrong.global)), truth);
+      multiple_among_values(wrong, errors_of(difference), reference);
   if (!off) return;
   finding.details.push_back(
       fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
@@ -168,26 +170,79 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
       fmt::format("reduce it over {}, or say that it is {}", axes, placements_text(right));
 }
 
+// The numbers that a finding shows: in the program's own dtypes where these show the difference.
+struct Shown {
+  const Difference& difference;
+  bool in_f64 = false;  // although the program's own dtypes are others
+};
+
+Shown shown_numbers(const Difference& difference, const Difference* own) {
+  if (own == nullptr) return {difference, false};
+  const bool differs = std::any_of(
+      own->got_by_rank.begin(), own->got_by_rank.end(),
+      [&](const auto& entry) { return number_text(entry.second) != number_text(own->expected); });
+  if (differs) return {*own, false};
+  return {difference, !(own->truth.dtype == difference.truth.dtype)};
+}
+
+std::string shown_name(const WrongValue& wrong) {
+  return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
+}
+
+// "dp", "dp and cp": axes over which the value is the same.
+std::string replicated_axes(const Spec& spec) {
+  std::string axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && spec.placement(axis).is_replicate())
+      axes += (axes.empty() ? "" : " and ") + a.name;
+  }
+  return axes;
+}
+
+std::string replicas_text(const std::string& name, const DifferingElement& element,
+                          const Spec& spec) {
+  constexpr size_t kShown = 3;
+  std::string held;
+  for (size_t i = 0; i < std::min(element.held.size(), kShown); ++i) {
+    const auto& [text, ranks] = element.held[i];
+    held += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", text,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  if (element.held.size() > kShown) held += ", ...";
+  const int64_t all = element_count(spec.shape());
+  return fmt::format("{} should be the same on all ranks of {}: {}; {} of {} element{} differ{}",
+                     index_text(name, element.first, spec.shape()), replicated_axes(spec), held,
+                     element.count, all, all == 1 ? "" : "s", element.count == 1 ? "s" : "");
+}
+
 }  // namespace
 
-Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth) {
-  const Tensor& expected = truth.value(wrong.global);
+Finding explain_difference(const WrongValue& wrong, const Difference& difference,
+                           const Difference* own, const ReferenceRun& reference) {
+  const Tensor& expected = difference.truth;
   Finding finding;
   finding.verdict = Verdict::wrong_values;
-  finding.line = wrong.line;
-  finding.name = wrong.name;
-  finding.instance = wrong.instance;
+  finding.line = wrong.label.line;
+  finding.name = wrong.label.name;
+  finding.instance = wrong.label.instance;
   finding.ranks = difference.ranks;
-  finding.ratio = constant_ratio(difference, expected);
-  const std::string shown = wrong.name.empty() ? "a value inside the line" : wrong.name;
-  finding.headline = fmt::format("{} on {}: expected {}, got {}",
-                                 index_text(shown, difference.first, expected.shape),
-                                 owners_text(difference.first_owners, wrong.spec),
-                                 number_text(difference.expected), got_text(difference));
-  finding.details.push_back(fmt::format("first wrong line   {}   {}", wrong.line, wrong.text));
+  finding.ratio = constant_ratio(difference);
+  const std::string shown = shown_name(wrong);
+  const Shown numbers = shown_numbers(difference, own);
+  finding.headline = fmt::format(
+      "{} on {}: expected {}, got {}", index_text(shown, numbers.difference.first, expected.shape),
+      owners_text(numbers.difference.first_owners, wrong.spec),
+      number_text(numbers.difference.expected), got_text(numbers.difference));
+  finding.details.push_back(
+      fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
+  const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;
   finding.details.push_back(fmt::format("{} of {} elements are wrong; {} is {} {}",
                                         difference.elements, expected.elements(), shown,
-                                        name(expected.dtype), placements_text(wrong.spec)));
+                                        name(dtype), placements_text(wrong.spec)));
+  if (numbers.in_f64)
+    finding.details.push_back(fmt::format(
+        "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
   std::string cause;
   if (finding.ratio) {
     cause = ratio_cause(*finding.ratio, wrong.spec);
@@ -200,7 +255,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
     if (!cause.empty()) finding.details.push_back("cause   " + cause);
   } else {
-    explain_multiple(wrong, difference, truth, finding);
+    explain_multiple(wrong, difference, reference, finding);
   }
   if (difference.right_as && cause.empty() && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);
@@ -210,14 +265,17 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
 Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference) {
   Finding finding;
   finding.verdict = Verdict::replicas_differ;
-  finding.line = wrong.line;
-  finding.name = wrong.name;
-  finding.instance = wrong.instance;
+  finding.line = wrong.label.line;
+  finding.name = wrong.label.name;
+  finding.instance = wrong.label.instance;
   finding.ranks = difference.ranks;
-  finding.headline = fmt::format("{} should be the same on ranks {} and {}, but its bits differ",
-                                 wrong.name.empty() ? "a value inside the line" : wrong.name,
-                                 difference.first, difference.other);
-  finding.details.push_back(fmt::format("line {}   {}", wrong.line, wrong.text));
+  const std::string shown = shown_name(wrong);
+  finding.headline =
+      difference.element
+          ? replicas_text(shown, *difference.element, wrong.spec)
+          : fmt::format("{} should be the same on ranks {} and {}, but its bits differ", shown,
+                        difference.first, difference.other);
+  finding.details.push_back(fmt::format("line {}   {}", wrong.label.line, wrong.label.text));
   finding.details.push_back(fmt::format("declared {}", placements_text(wrong.spec)));
   return finding;
 }

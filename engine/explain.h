@@ -3,21 +3,21 @@
 
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/partition.h"
-#include "shardproof/engine/truth.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {
 
 struct WrongValue {
-  std::string name;  // the author's, "" for a value inside a line
+  ValueLabel label;
   Spec spec;
-  int line = 0;
-  std::string text;  // of the line
-  std::string instance;
-  ValueId global = kNoValue;  // in the truth
+  ValueId global = kNoValue;  // in the reference program
 };
 
-Finding explain_difference(const WrongValue& wrong, const Difference& difference, Truth& truth);
+// `difference` was found in f64. `own`: the same elements in the program's own dtypes, whose
+// numbers are shown where they differ there too; null where `difference` is in these dtypes
+// already. `reference` must hold all values before this one.
+Finding explain_difference(const WrongValue& wrong, const Difference& difference,
+                           const Difference* own, const ReferenceRun& reference);
 // Of a line with `as`: what its ops would have needed, or what the rules say of its result. Nothing
 // is added to a finding that has a cause already.
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,

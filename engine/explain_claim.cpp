@@ -18,7 +18,8 @@ std::optional<LineProgram> line_program(const WrongValue& wrong, const GlobalPro
                                         const Partitioned& parts, const Job& job) {
   LineProgram line;
   for (const GlobalInstr& instr : global.instrs)
-    if (instr.local && instr.origin.line == wrong.line && instr.origin.instance == wrong.instance)
+    if (instr.local && instr.origin.line == wrong.label.line &&
+        instr.origin.instance == wrong.label.instance)
       line.chain.push_back(instr);
   if (line.chain.empty()) return std::nullopt;
   line.program.values = global.values;

@@ -69,6 +69,7 @@ void Executor::Frame::issue(const Instr& instr) {
         if constexpr (std::is_same_v<T, Communicate>) issue_calls(instr, action, on);
         if constexpr (std::is_same_v<T, Reshuffle>) issue_reshuffle(instr, action, on);
         if constexpr (std::is_same_v<T, Merge>) issue_merge(instr, action, on);
+        if constexpr (std::is_same_v<T, Snapshot>) issue_snapshot(instr, action, on);
         if constexpr (std::is_same_v<T, SlotRead>) issue_slot_read(instr, action, on);
         if constexpr (std::is_same_v<T, RecordEvent>)
           events[action.event] = issued_on(stream_of(instr), instr);
@@ -220,6 +221,18 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
   if (shared.options.made)
     launch(instr, on, "merge", {}, [this, merged, &merge] { made(merge.output, merged); });
   set_value(merge.output, std::move(merged), ticket);
+}
+
+// The copy is made when the stream comes here, and belongs to the probe: the frame never holds it.
+void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapshot,
+                                     const Lanes& on) {
+  if (!shared.options.made || at(snapshot.input).empty()) return;
+  const LocalTensor value = at(snapshot.input).restrict_to(on);
+  launch(instr, on, "check", {}, [this, on, value, &snapshot] {
+    for (const Block& block : value.blocks())
+      if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    made(snapshot.output, fork(value, on));
+  });
 }
 
 void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {

@@ -69,6 +69,7 @@ struct Executor::Frame {
   void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
   void issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle, const Lanes& on);
   void issue_merge(const Instr& instr, const Merge& merge, const Lanes& on);
+  void issue_snapshot(const Instr& instr, const Snapshot& snapshot, const Lanes& on);
   void issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on);
   void issue_wait(const Instr& instr, const Wait& wait);
   // Of all that a stream was told so far, waits too.

@@ -10,8 +10,8 @@ namespace {
 
 class GlobalLowering : public Lowering {
  public:
-  GlobalLowering(const GlobalContext& context, GlobalProgram& into)
-      : Lowering(*context.ops, Lanes::one(0)), context_(context), into_(into) {
+  GlobalLowering(const GlobalContext& context, GlobalProgram& into, bool is_truth)
+      : Lowering(*context.ops, Lanes::one(0)), context_(context), into_(into), is_truth_(is_truth) {
     for (const auto& [name, meta] : context.inputs) {
       GlobalValue value;
       value.name = name;
@@ -61,6 +61,11 @@ class GlobalLowering : public Lowering {
         fail(call.place, "the result of redistribute is dropped; bind it to a name");
       return redistribute(call);
     }
+    if (call.symbol == "check")
+      fail(call.place,
+           is_truth_ ? "check belongs to rank programs: it compares them with this truth"
+                     : "check belongs to rank programs; all lines of a global program are compared "
+                       "anyway");
     for (const std::string& verb : special_verbs())
       if (call.symbol == verb || call.symbol == verb + "_")
         fail(call.place,
@@ -157,6 +162,9 @@ class GlobalLowering : public Lowering {
       } else if (!call.keys[i].empty()) {
         fail(arg.place, fmt::format("redistribute has no argument {}", call.keys[i]));
       } else if (arg.kind == ExprKind::placements) {
+        if (!arg.on.empty())
+          fail(arg.on_place,
+               fmt::format("redistribute moves all ranks of a mesh; found \"on {}\"", arg.on));
         instr.placements.insert(instr.placements.end(), arg.placements.begin(),
                                 arg.placements.end());
       } else if (instr.inputs.empty()) {
@@ -187,17 +195,28 @@ class GlobalLowering : public Lowering {
 
   const GlobalContext& context_;
   GlobalProgram& into_;
+  bool is_truth_;
   bool claiming_ = false;
 };
 
 }  // namespace
+
+GlobalContext context_of(const Job& job, const OpRegistry& ops) {
+  GlobalContext context;
+  context.ops = &ops;
+  context.numbers = job.numbers;
+  context.meshes = job.meshes;
+  for (const JobInput& input : job.inputs)
+    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
+  return context;
+}
 
 GlobalProgram lower_global(const Listing& listing, const GlobalContext& context,
                            const std::string& path) {
   GlobalProgram program;
   program.lines = listing.lines;
   try {
-    GlobalLowering(context, program).run(listing);
+    GlobalLowering(context, program, path == "/truth").run(listing);
   } catch (const Error& error) {
     throw error.inside(Where{"", path, 0, 0});
   }

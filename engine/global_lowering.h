@@ -15,6 +15,9 @@ struct GlobalContext {
   std::vector<std::pair<std::string, Mesh>> meshes;        // for size(axis)
 };
 
+// What a job gives to its global program, or to its truth.
+GlobalContext context_of(const Job& job, const OpRegistry& ops);
+
 // `path` is the JSON pointer of the array ("/program"), for errors.
 GlobalProgram lower_global(const Listing& listing, const GlobalContext& context,
                            const std::string& path);

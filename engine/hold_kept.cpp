@@ -14,7 +14,8 @@ class KeptValue {
       const Instr& instr = listing.instrs[i];
       const Effects effects = effects_of(instr);
       const std::vector<ValueId>& writes = effects.writes;
-      const bool works = !writes.empty() || !effects.reads.empty();
+      const bool works = (!writes.empty() || !effects.reads.empty()) &&
+                         !std::holds_alternative<Snapshot>(instr.action);  // takes no memory
       if (works && instr.stream == what_.stream) last_ = static_cast<int>(i);
       if (std::find(writes.begin(), writes.end(), what_.value) != writes.end())
         owner_ = instr.stream;

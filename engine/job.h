@@ -101,14 +101,13 @@ struct Job {
   std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
   Schedule schedule;
   ReductionSchedule order;                            // of every reduction
-  MatmulPrecision matmul = MatmulPrecision::highest;  // that bounds allow for
+  MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device
   Grouping grouping = Grouping::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants
   Compared compared = Compared::lines;
-  bool sees = false;     // the outcome holds what was compared, and the program
-  bool anchors = false;  // where bounds grow wide, what ranks hold is the truth of what follows
+  bool sees = false;  // the outcome holds what was compared, and the program
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };
@@ -118,7 +117,8 @@ struct Lowered {
   std::vector<std::string> global_lines;  // empty for rank programs
   std::vector<int> global_origins;        // the author's line of each
   SpmdProgram program;
-  std::vector<Finding> unwritten;  // when explicit_only
+  std::vector<Finding> unwritten;       // when explicit_only
+  std::map<std::string, DType> dtypes;  // of named values, as they were last bound
 };
 
 // Both throw Error for bad input, with Where::path, line and column.

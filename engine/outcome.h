@@ -61,9 +61,6 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
-  // The greatest difference that was allowed, as a share of the largest element of its value;
-  // infinity where only what the steps of ranks lose explains what they hold.
-  double widest = 0;
   // Of a job that sees: its values in program order, and what ranks ran, as printed.
   std::vector<SeenValue> seen;
   std::vector<std::string> program;
@@ -73,9 +70,6 @@ struct Outcome {
   // Faults that no rank met though it came to its end: "hang(rank=3, call=9): rank 3 makes 4
   // calls".
   std::vector<std::string> unfired_faults;
-  // Outputs that differ from the truth, of which nothing is said: each element may honestly be off
-  // by as much as it is.
-  std::vector<std::string> unjudged;
   std::vector<UndecidedValue> undecided;  // in program order
   // Values whose ratio is kPrecisionNote or more, or all that were asked for by
   // Job::precision_limits; in program order.

@@ -73,6 +73,12 @@ std::optional<std::vector<ValueId>> RankLowering::special(const Expr& call, bool
     free_or_keep(call, verb == "keep");
     return std::vector<ValueId>{};
   }
+  if (verb == "check") {
+    if (wants_value)
+      fail(call.place, "check gives no value; it stands alone on its line, as in check(x, 'h')");
+    lower_check(call);
+    return std::vector<ValueId>{};
+  }
   if (verb == "slot") return slot_read(call);
   if (verb == "copy_") {
     const Arguments args = arguments_of(call, 2, {"dst", "src"});

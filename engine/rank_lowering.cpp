@@ -10,8 +10,13 @@
 namespace shardproof {
 
 RankLowering::RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into,
-                           SpmdListing& listing)
-    : Lowering(ops, listing.lanes), job_(job), into_(into), listing_(listing) {
+                           SpmdListing& listing, std::string path, TruthOfChecks& truth)
+    : Lowering(ops, listing.lanes),
+      job_(job),
+      into_(into),
+      listing_(listing),
+      path_(std::move(path)),
+      truth_(truth) {
   for (const auto& [name, number] : job.numbers) numbers_.emplace(name, number);
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     const Lanes held = job.inputs[i].on.intersect(listing.lanes);
@@ -465,13 +470,14 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     result.program.inputs.push_back(static_cast<ValueId>(result.program.values.size()));
     result.program.values.push_back(std::move(value));
   }
+  TruthOfChecks truth(job, ops);
   for (const JobListing& entry : job.ranks) {
     SpmdListing& listing = result.program.listings.emplace_back();
     listing.lanes = entry.lanes;
     listing.lines = entry.listing.lines;
     if (entry.lanes.empty()) continue;
     try {
-      RankLowering(job, ops, result, listing).run(entry.listing);
+      RankLowering(job, ops, result, listing, entry.path, truth).run(entry.listing);
     } catch (const Error& error) {
       throw error.inside(Where{"", entry.path, 0, 0});
     }

@@ -6,13 +6,16 @@
 
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
+#include "shardproof/engine/place_check.h"
 #include "shardproof/engine/rank_lowering.h"
 
 namespace shardproof {
 
 class RankLowering : public Lowering {
  public:
-  RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into, SpmdListing& listing);
+  // `path`: JSON pointer of the listing.
+  RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into, SpmdListing& listing,
+               std::string path, TruthOfChecks& truth);
   void run(const Listing& listing);
 
  protected:
@@ -64,6 +67,12 @@ class RankLowering : public Lowering {
   bool is_event(const std::string& name, const Place& place);
   void free_or_keep(const Expr& call, bool keep);
 
+  void lower_check(const Expr& call);  // rank_lowering_check.cpp
+  WrittenCheck read_check(const Expr& call);
+  void lower_check_part(const WrittenCheck& written, const CheckPart& part);
+  std::vector<LocalShape> fitting_shapes(const WrittenCheck& written, ValueId id, const Spec& spec,
+                                         const std::string& shown);
+
   // The current lanes, cut where the axes of the call's group are those of different meshes.
   std::vector<Lanes> lanes_by_mesh(const Expr& call);
   std::vector<const Mesh*> meshes_having(const std::vector<std::string>& axes) const;
@@ -93,6 +102,8 @@ class RankLowering : public Lowering {
   const Job& job_;
   RankProgram& into_;
   SpmdListing& listing_;
+  std::string path_;
+  TruthOfChecks& truth_;
   std::map<std::string, Number> numbers_;
   std::vector<std::string> streams_{"main"};
   bool mixes_dtypes_ = false;  // a name has another dtype on some ranks

@@ -29,16 +29,6 @@ Launcher& launcher_of(const Job& job, const Registries& registries) {
   throw_bad_input("unknown backend {}{}", name, nearest.hint());
 }
 
-std::vector<LocalTensor> split_inputs(const Job& job) {
-  std::vector<LocalTensor> inputs;
-  for (const JobInput& input : job.inputs) {
-    LocalTensor locals = split(input.data, input.spec, PartialFill::exact, job.seed);
-    const bool all = input.on == input.spec.mesh().ranks();
-    inputs.push_back(all ? std::move(locals) : locals.restrict_to(input.on));
-  }
-  return inputs;
-}
-
 std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>& by_device,
                            bool coarse) {
   std::vector<Lanes> result;
@@ -190,9 +180,21 @@ LocalTensor ProgramRun::value(ValueId id) const {
   return found == arrived.end() ? executor->value(id) : found->second;
 }
 
+std::vector<LocalTensor> split_inputs(const Job& job) {
+  std::vector<LocalTensor> inputs;
+  for (const JobInput& input : job.inputs) {
+    LocalTensor locals = split(input.data, input.spec, PartialFill::exact, job.seed);
+    const bool all = input.on == input.spec.mesh().ranks();
+    inputs.push_back(all ? std::move(locals) : locals.restrict_to(input.on));
+  }
+  return inputs;
+}
+
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const Watched& watched, const std::function<ProbeFunction()>& make_probe) {
-  const Stage stage{program, job, registries, launcher_of(job, registries), split_inputs(job)};
+                       const Watched& watched, const std::function<ProbeFunction()>& make_probe,
+                       const std::vector<LocalTensor>* inputs) {
+  const Stage stage{program, job, registries, launcher_of(job, registries),
+                    inputs != nullptr ? *inputs : split_inputs(job)};
   const WorldOptions options = world_options(job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.

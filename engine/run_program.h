@@ -29,10 +29,15 @@ struct ProgramRun {
   LocalTensor value(ValueId id) const;
 };
 
-// `make_probe` is called once for each attempt. Throws Error for an unknown or refusing backend and
-// for data-dependent trouble of a kernel.
+// What the ranks hold of the job's inputs, in their order.
+std::vector<LocalTensor> split_inputs(const Job& job);
+
+// `inputs`: as split_inputs gives them, where the caller runs the job more than once; null: they
+// are split here. `make_probe` is called once for each attempt. Throws Error for an unknown or
+// refusing backend and for data-dependent trouble of a kernel.
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const Watched& watched, const std::function<ProbeFunction()>& make_probe);
+                       const Watched& watched, const std::function<ProbeFunction()>& make_probe,
+                       const std::vector<LocalTensor>* inputs = nullptr);
 
 // Seconds first, then calls, then peak: the planner's price on a machine.
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);

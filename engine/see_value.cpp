@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "shardproof/engine/adopt.h"
@@ -85,9 +84,10 @@ Tensor one_copy(const Block& block, int64_t slot) {
   return copy;
 }
 
-Tensor assembled(const LocalTensor& value, const Spec& spec) {
+Tensor recorded_whole(const LocalTensor& value, const Spec& spec) {
   if (!spec.has_partial()) return assemble(value, spec);
-  const LocalTensor reduced = reduced_for_comparison(value, spec);
+  const LocalTensor reduced =
+      reduced_over_partials(value, spec, is_floating(spec.dtype()) ? DType::f64 : spec.dtype());
   Spec whole = spec.with_dtype(reduced.dtype());
   for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
   return assemble(reduced, whole);
@@ -115,7 +115,7 @@ std::vector<SeenPart> each_copy(const LocalTensor& value) {
 }
 
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
-                    const LocalTensor& value, const Bound* bound) {
+                    const LocalTensor& value) {
   SeenValue seen;
   seen.id = info.name;
   seen.bound = info.bound;
@@ -128,39 +128,14 @@ SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
   Digests digests(seen.spec);
   for (const Block& block : value.blocks()) digests.add(block);
   seen.digests = digests.take();
-  if (bound != nullptr) {
-    seen.bounded = true;
-    if (!bound->exact) seen.error = bound->error;
-  }
   if (seen.bound.empty()) return seen;
   seen.whole =
       spec && value.lanes().contains(spec->mesh().ranks()) && !compare_replicas(value, *spec);
   if (seen.whole)
-    seen.parts.push_back({value.lanes(), assembled(value, *spec)});
+    seen.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
   else
     seen.parts = each_copy(value);
   return seen;
-}
-
-void bound_copies(SeenValue& seen, const LocalTensor& errors) {
-  if (seen.whole || !errors.lanes().contains(seen.lanes)) return;
-  for (SeenPart& part : seen.parts) {
-    std::vector<double> greatest(static_cast<size_t>(part.tensor.elements()), 0);
-    const LocalTensor own_errors = errors.restrict_to(part.lanes);
-    for (const Block& block : own_errors.blocks()) {
-      std::set<int64_t> slots;
-      for (int64_t i = 0; i < block.lanes.size(); ++i) slots.insert(block.slot(i));
-      for (const int64_t slot : slots) {
-        const std::vector<double> own = values_of(one_copy(block, slot));
-        if (own.size() != greatest.size()) return;
-        for (size_t i = 0; i < own.size(); ++i) greatest[i] = std::max(greatest[i], own[i]);
-      }
-    }
-    const bool exact =
-        std::all_of(greatest.begin(), greatest.end(), [](double e) { return e == 0; });
-    if (!exact) part.error = std::move(greatest);
-  }
-  seen.bounded = true;
 }
 
 }  // namespace shardproof

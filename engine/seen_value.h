@@ -9,7 +9,6 @@
 
 #include "shardproof/localtensor/local_tensor.h"
 #include "shardproof/localtensor/spec.h"
-#include "shardproof/ops/bound.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {
@@ -18,8 +17,8 @@ namespace shardproof {
 struct SeenPart {
   Lanes lanes;
   Tensor tensor;
-  // As SeenValue::error, of a part of a value whose spec nobody knows.
-  std::vector<double> error = {};
+  // As SeenValue::rounding, of a part of a value that is not whole.
+  std::vector<double> rounding = {};
 };
 // Of the shard that each of these ranks holds: a sum over its elements of a mix of global index and
 // bits, modulo 2^64, so that digests of disjoint shards add up.
@@ -42,22 +41,19 @@ struct SeenValue {
   std::vector<SeenPart> parts;
   bool whole = false;
   std::vector<SeenDigest> digests;  // disjoint lanes
-  // How far an honest computation may lie from the real value, of a whole value, row-major; empty:
-  // nowhere. Without `bounded` nobody knows.
-  bool bounded = false;
-  std::vector<double> error;
+  // The measured rounding of each element (compare/measure_rounding.h): of a whole value,
+  // row-major. Empty and `measured`: exact, no rounding moves the value. Infinite: nothing is known
+  // of that element.
+  bool measured = false;
+  std::vector<double> rounding;
   bool added = false;  // made from a sum of floats over ranks, whose order may be another one
 };
 
-// `value`: of all ranks that hold it, partial sums as they are. `bound` may be null.
+// `value`: of all ranks that hold it, partial sums as they are. Its rounding is not measured here.
 SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
-                    const LocalTensor& value, const Bound* bound);
+                    const LocalTensor& value);
 
 // What the ranks hold, each stored copy once, in order of their first ranks.
 std::vector<SeenPart> each_copy(const LocalTensor& value);
-
-// Bounds a value without a spec by the errors of each rank's elements (error_program.h): f64, of
-// the value's shapes. Stays unbounded where they are not those of all its ranks.
-void bound_copies(SeenValue& seen, const LocalTensor& errors);
 
 }  // namespace shardproof

@@ -32,6 +32,16 @@ Box simplified(const Dims& shape, const Dims& source, const Dims& target, int64_
   return box;
 }
 
+// Bytes of the dense row that counts as one element of a row of rows; 0: there is none. Of rows of
+// 16 bytes, a loop of constant copies takes a third of the time of as many calls of memcpy.
+int64_t short_row_bytes(const Box& box, int64_t element_bytes) {
+  const int inner = box.shape.size() - 1;
+  if (inner < 1 || box.source[inner] != element_bytes || box.target[inner] != element_bytes)
+    return 0;
+  const int64_t bytes = box.shape[inner] * element_bytes;
+  return bytes <= 64 && (bytes & (bytes - 1)) == 0 ? bytes : 0;
+}
+
 template <size_t kBytes>
 void copy_row(const std::byte* source, int64_t source_stride, std::byte* target,
               int64_t target_stride, int64_t count) {
@@ -48,6 +58,8 @@ RowCopy row_copy(int64_t element_bytes) {
     case 4: return copy_row<4>;
     case 8: return copy_row<8>;
     case 16: return copy_row<16>;
+    case 32: return copy_row<32>;
+    case 64: return copy_row<64>;
     default: SP_UNREACHABLE("elements of {} bytes", element_bytes);
   }
 }
@@ -59,7 +71,11 @@ void copy_strided(const std::byte* source, const Dims& source_strides, std::byte
   for (const int64_t size : shape)
     if (size == 0) return;
   const Box box = simplified(shape, source_strides, target_strides, element_bytes);
-  const int inner = box.shape.size() - 1;
+  int inner = box.shape.size() - 1;
+  if (const int64_t bytes = short_row_bytes(box, element_bytes); bytes > 0) {
+    element_bytes = bytes;
+    --inner;
+  }
   if (inner < 0) {
     std::memcpy(target, source, static_cast<size_t>(element_bytes));
     return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "shardproof/localtensor/round_float.h"
@@ -72,6 +73,36 @@ bool is_complex(DType dtype) { return properties(dtype).kind == Class::complex; 
 bool is_signed(DType dtype) { return properties(dtype).is_signed; }
 int precision_bits(DType dtype) { return properties(dtype).precision; }
 double max_finite(DType dtype) { return properties(dtype).max_finite; }
+
+int smallest_exponent(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+    case DType::c128: return -1074;
+    case DType::f32:
+    case DType::c64: return -149;
+    case DType::f16: return -24;
+    case DType::bf16: return -133;
+    case DType::f8e4m3: return -9;
+    case DType::f8e5m2: return -16;
+    default: return 0;
+  }
+}
+
+double unit_roundoff(DType dtype) {
+  return is_floating(dtype) || is_complex(dtype) ? std::ldexp(1.0, -precision_bits(dtype)) : 0;
+}
+
+double unit_in_last_place(DType dtype, double size) {
+  if (!is_floating(dtype) && !is_complex(dtype)) return 1;
+  const int smallest = smallest_exponent(dtype);
+  if (size == 0) return std::ldexp(1.0, smallest);
+  return std::ldexp(1.0, std::max(smallest, std::ilogb(size) - precision_bits(dtype) + 1));
+}
+
+DType compute_dtype(DType dtype) {
+  if (is_complex(dtype) || dtype == DType::f64) return dtype;
+  return is_floating(dtype) ? DType::f32 : DType::i64;
+}
 
 DType promote(DType a, DType b) {
   if (a == b) return a;

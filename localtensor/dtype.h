@@ -72,6 +72,16 @@ bool is_signed(DType dtype);
 int precision_bits(DType dtype);
 // Largest finite value (integers: the largest); exact as a double except i64.
 double max_finite(DType dtype);
+// Exponent of the smallest positive value of a float, or of a part of a complex number; integers
+// and bool: 0.
+int smallest_exponent(DType dtype);
+// 2^-precision_bits: the largest relative error of one rounding; 0 for integers and bool.
+double unit_roundoff(DType dtype);
+// One unit in the last place of a finite number of this size: the distance to the next larger one.
+// Complex types: of a part. Integers and bool: 1.
+double unit_in_last_place(DType dtype, double size);
+// Type in which ops compute: f32 for narrow floats, i64 for integers and bool, else the same.
+DType compute_dtype(DType dtype);
 // torch's promotion of two tensor dtypes (bf16 with f16 is f32; an fp8 with any other float is
 // f32).
 DType promote(DType a, DType b);

@@ -1,5 +1,6 @@
 #include "shardproof/localtensor/finding.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -73,6 +74,14 @@ std::optional<Verdict> parse_verdict(std::string_view text) {
   for (size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == text) return static_cast<Verdict>(i);
   return std::nullopt;
+}
+
+const Finding* leading_finding(const std::vector<Finding>& findings) {
+  if (findings.empty()) return nullptr;
+  const auto leading = std::find_if(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict != Verdict::imprecise;
+  });
+  return leading == findings.end() ? &findings.front() : &*leading;
 }
 
 std::string to_string(const Finding& finding) {

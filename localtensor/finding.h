@@ -48,6 +48,10 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+// The finding that gives a case its verdict, of those in order of importance: the first that is not
+// `imprecise`, else the first. Null: there is none.
+const Finding* leading_finding(const std::vector<Finding>& findings);
+
 // One line of key=value pairs, what is empty left out; and back, with Error(bad_input).
 std::string to_string(const Finding& finding);
 Finding parse_finding(std::string_view text);

@@ -1,5 +1,5 @@
 // Activations that are a few arithmetic ops. Where one bends, it is written with maximum and
-// minimum and not with a choice: near the bend both branches agree, and so does a bound.
+// minimum and not with a choice: near the bend both branches agree.
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 

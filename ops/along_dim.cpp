@@ -1,8 +1,6 @@
 // take_along_dim and scatter_along_dim: torch's gather and scatter. One index an element, along one
 // dim; on the other dims an index lies where it reads or writes, and may cover less than the
 // tensor.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "shardproof/ops/call_text.h"
@@ -13,7 +11,6 @@
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/promotion.h"
-#include "shardproof/ops/run_once.h"
 #include "shardproof/ops/scatter_item.h"
 
 namespace shardproof {
@@ -243,63 +240,6 @@ std::vector<Strategy> scatter_strategies(const OpCall& call, const std::vector<T
                            options);
 }
 
-OpRecord bare_scatter() {
-  OpRecord bare;
-  bare.infer = infer_scatter;
-  bare.prepare = prepare_scatter;
-  return bare;
-}
-
-// Runs the op on f64 tensors made of the inputs by `make`; a value given as a number becomes
-// `value`.
-template <typename Make>
-std::vector<double> scatter_of(const BoundCall& call, double value, const Make& make) {
-  OpCall on = *call.call;
-  Attrs attrs = *on.attrs;
-  if (attrs.has("value")) attrs.set("value", value);
-  on.attrs = &attrs;
-  std::vector<Tensor> made;
-  made.reserve(2);
-  auto inputs = call.inputs;
-  for (size_t i : {size_t{0}, size_t{kScatterSource}}) {
-    if (i >= inputs.size() || !inputs[i]) continue;
-    made.push_back(tensor_of(DType::f64, inputs[i]->shape, make(i)));
-    inputs[i] = &made.back();
-    on.inputs[i].dtype = DType::f64;
-  }
-  return values_of(run_once(bare_scatter(), on, inputs)[0]);
-}
-
-std::vector<Bound> scatter_bound(const BoundCall& call) {
-  if (!call.input_bounds[kScatterIndex]->exact) return unknown_bounds(call);
-  auto errors = scatter_of(call, 0, [&](size_t i) {
-    std::vector<double> found;
-    for (int64_t e = 0; e < call.inputs[i]->elements(); ++e)
-      found.push_back(error_of(*call.input_bounds[i], e));
-    return found;
-  });
-  if (adds(*call.call)) {
-    double number = call.call->attrs->has("value") ? call.call->attrs->number("value") : 0;
-    auto absolute = scatter_of(call, std::fabs(number), [&](size_t i) {
-      auto found = values_of(*call.inputs[i]);
-      for (size_t e = 0; e < found.size(); ++e)
-        found[e] =
-            std::fabs(found[e]) + 2 * error_of(*call.input_bounds[i], static_cast<int64_t>(e));
-      return found;
-    });
-    int64_t terms = 1 + call.inputs[kScatterIndex]->elements();
-    int grid = all_exact(call) ? call.input_bounds[0]->grid : -100000;
-    bool source = call.inputs.size() > kScatterSource && call.inputs[kScatterSource];
-    if (source && grid > -100000) grid = std::min(grid, call.input_bounds[kScatterSource]->grid);
-    if (!source) grid = -100000;
-    // Each sum is rounded to the dtype itself.
-    for (size_t e = 0; e < errors.size(); ++e)
-      errors[e] += sum_error(absolute[e], terms, std::max<int64_t>(terms, call.parts),
-                             call.outputs[0]->dtype, grid);
-  }
-  return {bound_from_errors(*call.outputs[0], std::move(errors))};
-}
-
 void add_scatter(OpRegistry& ops) {
   OpRecord scatter;
   scatter.name = kScatter;
@@ -316,7 +256,6 @@ void add_scatter(OpRegistry& ops) {
   scatter.infer = infer_scatter;
   scatter.prepare = prepare_scatter;
   scatter.rule.strategies = scatter_strategies;
-  scatter.bound = scatter_bound;
   scatter.samples = [] {
     auto sample = [](Attrs attrs, Dims shape, Dims index, bool source) {
       Sample made;

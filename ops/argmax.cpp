@@ -1,21 +1,17 @@
 // argmax, argmin: the first index of the largest (smallest) element, NaN before all; and
 // first_match, which they lower to over a cut dim: reduce the values, then the least global index
 // that holds the reduced value.
-#include <cmath>
 #include <limits>
 
 #include "shardproof/ops/best_state.h"
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/global_index.h"
-#include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 
 namespace shardproof {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
 
 template <bool kLargest>
@@ -72,32 +68,6 @@ int lower_best(const Row& row, const OpCall& call, LowerBuilder& b) {
   return b.op("first_match", dims_attrs(mask, keeps_dims(call)), {x, best});
 }
 
-// Sure where no other element comes near the best one.
-std::vector<Bound> bound_best(const Row& row, const BoundCall& call) {
-  const Tensor& out = *call.outputs.front();
-  if (all_exact(call)) return {Bound::exact_of(out)};
-  const Tensor& x = *call.inputs[0];
-  const std::vector<double> values = values_as(x, compute_dtype(x.dtype));
-  const std::vector<int64_t> places = reduced_places(x.shape, reduced_dims(row.name, *call.call));
-  const auto outputs = static_cast<size_t>(out.elements());
-  std::vector<int64_t> best(outputs, -1);
-  std::vector<double> errors(outputs, 0);
-  for (size_t i = 0; i < places.size(); ++i) {
-    int64_t& at = best[static_cast<size_t>(places[i])];
-    const double held = at < 0 ? 0 : values[static_cast<size_t>(at)];
-    if (at < 0 || (row.largest ? values[i] > held : values[i] < held)) at = static_cast<int64_t>(i);
-  }
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto o = static_cast<size_t>(places[i]);
-    const int64_t at = best[o];
-    const double moved = 2 * (error_of(*call.input_bounds[0], at) +
-                              error_of(*call.input_bounds[0], static_cast<int64_t>(i)));
-    const bool near = !(std::fabs(values[i] - values[static_cast<size_t>(at)]) > moved);
-    if (static_cast<int64_t>(i) != at && moved > 0 && near) errors[o] = kInfinity;
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 std::vector<Sample> best_samples() {
   using List = std::vector<int64_t>;
   return {{{}, {{DType::f32, {4, 6}}}, {"ints"}},
@@ -128,7 +98,6 @@ OpRecord best_record(const Row& row) {
   op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
     return std::vector<int>{lower_best(row, call, b)};
   };
-  op.bound = [&row](const BoundCall& call) { return bound_best(row, call); };
   op.samples = best_samples;
   return op;
 }
@@ -235,12 +204,6 @@ OpRecord match_record() {
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return match_strategies(call);
-  };
-  op.bound = [](const BoundCall& call) -> std::vector<Bound> {
-    const Tensor& out = *call.outputs.front();
-    if (all_exact(call)) return {Bound::exact_of(out)};
-    return {bound_from_errors(out,
-                              std::vector<double>(static_cast<size_t>(out.elements()), kInfinity))};
   };
   op.samples = [] {
     return std::vector<Sample>{

@@ -139,131 +139,6 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   return found;
 }
 
-// Values with the errors of their bound, of one input.
-struct Measured {
-  std::vector<double> value, error;
-};
-
-Measured measured(const BoundCall& call, int input) {
-  auto at = static_cast<size_t>(input);
-  Measured m{values_of(*call.inputs[at]), {}};
-  for (size_t i = 0; i < m.value.size(); ++i)
-    m.error.push_back(error_of(*call.input_bounds[at], static_cast<int64_t>(i)));
-  return m;
-}
-
-// The weights of one query, and how far each can lie from there when its score may be off by `off`.
-struct RowWeights {
-  std::vector<double> weight, most, error;
-  size_t top = 0;
-  bool known = true;  // false: a score may be infinite
-};
-
-struct Scores {
-  std::vector<double> value, off;
-  double most_off = 0;  // no less than any
-};
-
-Scores scores_of(const Attention& a, const Measured& q, const Measured& k, size_t q_at, size_t k_at,
-                 int64_t seen, double u) {
-  Scores scores;
-  double farthest = 0, most_moved = 0;
-  auto dim = static_cast<size_t>(a.dim);
-  const double scale = std::fabs(a.scale);
-  for (int64_t j = 0; j < seen; ++j) {
-    double dot = 0, size = 0, moved = 0;
-    for (size_t i = 0; i < dim; ++i) {
-      size_t x = q_at + i, y = k_at + static_cast<size_t>(j) * dim + i;
-      double qx = std::fabs(q.value[x]) + 2 * q.error[x];
-      double ky = std::fabs(k.value[y]) + 2 * k.error[y];
-      dot += q.value[x] * k.value[y];
-      size += qx * ky;
-      moved += q.error[x] * ky + qx * k.error[y];
-    }
-    farthest = std::max(farthest, scale * size);
-    scores.value.push_back(dot * a.scale);
-    most_moved = std::max(most_moved, scale * moved);
-    scores.off.push_back(scale * (moved + size * gamma(a.dim + 3, u)));
-  }
-  const double shift = 2 * farthest * u;  // by the largest
-  for (double& off : scores.off) off += shift;
-  scores.most_off = most_moved + farthest * gamma(a.dim + 3, u) + shift;
-  return scores;
-}
-
-// The extremes of w_j e^d_j / sum of w_i e^d_i for |d_i| <= off_i: one goes up and all others down,
-// or the other way round. Both results lie between them, and each off its own weight by no more
-// than a factor. A sum of parts misses no more than kSlack of itself.
-RowWeights row_weights(const Scores& scores, double rounding) {
-  constexpr double kSlack = 1e-13;
-  double largest = -std::numeric_limits<double>::infinity();
-  RowWeights row;
-  row.known = std::isfinite(scores.most_off);
-  for (size_t j = 0; j < scores.value.size(); ++j) {
-    largest = std::max(largest, scores.value[j] + scores.off[j]);
-    if (scores.value[j] > scores.value[row.top]) row.top = j;
-  }
-  double sum = 0, low_sum = 0, high_sum = 0;
-  std::vector<double> low, high;
-  for (size_t j = 0; j < scores.value.size(); ++j) {
-    row.weight.push_back(std::exp(scores.value[j] - scores.value[row.top]));
-    sum += row.weight.back();
-    low_sum += low.emplace_back(std::exp(scores.value[j] - scores.off[j] - largest));
-    high_sum += high.emplace_back(std::exp(scores.value[j] + scores.off[j] - largest));
-  }
-  for (size_t j = 0; j < row.weight.size(); ++j) {
-    row.weight[j] /= sum;
-    const double down = std::max(0.0, low_sum - low[j] - kSlack * low_sum);
-    const double up = std::max(0.0, high_sum - high[j]) + kSlack * high_sum;
-    const double most = down == 0 ? 1.0 : high[j] / (high[j] + down);
-    const double least = low[j] == 0 ? 0.0 : low[j] / (low[j] + up);
-    row.most.push_back(std::max(most, row.weight[j]));
-    const double by_factor = row.weight[j] * std::expm1(scores.off[j] + scores.most_off);
-    row.error.push_back(std::min(row.most[j] - least, by_factor) + row.most[j] * rounding);
-  }
-  return row;
-}
-
-std::vector<Bound> bound(const BoundCall& call) {
-  Attention a = attention_of(*call.call);
-  Measured q = measured(call, kQuery), k = measured(call, kKey), v = measured(call, kValue);
-  const Tensor& out = *call.outputs[0];
-  double u = unit_roundoff(compute_dtype(out.dtype));
-  double tiny = out.dtype == DType::f64 ? std::numeric_limits<double>::min()
-                                        : std::numeric_limits<float>::min();
-  int64_t group = a.kv_heads > 0 ? a.heads / a.kv_heads : 1;
-  std::vector<double> errors;
-  for (int64_t row = 0; row < a.batch * a.heads * a.queries; ++row) {
-    int64_t s = row % a.queries, h = row / a.queries % a.heads, b = row / a.queries / a.heads;
-    auto kv = static_cast<size_t>((b * a.kv_heads + h / group) * a.keys);
-    int64_t seen = a.causal ? std::min(a.keys, s + 1) : a.keys;
-    const double rounding = 2 * gamma(seen + 16, u);
-    const RowWeights weights = row_weights(scores_of(a, q, k, static_cast<size_t>(row * a.dim),
-                                                     kv * static_cast<size_t>(a.dim), seen, u),
-                                           rounding);
-    const auto place = [&](size_t j, int64_t i) {
-      return (kv + j) * static_cast<size_t>(a.value_dim) + static_cast<size_t>(i);
-    };
-    for (int64_t i = 0; i < a.value_dim; ++i) {
-      double error = 0, size = 0;
-      // Weights sum to 1, so that what one gains another loses: only differences of values count.
-      const double centre = seen == 0 ? 0 : v.value[place(weights.top, i)];
-      for (size_t j = 0; j < weights.weight.size(); ++j) {
-        const size_t at = place(j, i);
-        const double most = weights.most[j] + tiny;
-        const double top = std::fabs(v.value[at]) + 2 * v.error[at];
-        error +=
-            weights.error[j] * std::fabs(v.value[at] - centre) + most * v.error[at] + tiny * top;
-        size += most * top;
-      }
-      error += size * (gamma(seen + 4, u) + rounding);
-      if (!weights.known) error = std::numeric_limits<double>::infinity();
-      errors.push_back(error + rounding_error(size + error, out.dtype, 1));
-    }
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   Attention a = attention_of(call);
   auto pairs = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries) *
@@ -331,7 +206,6 @@ void add_attention_ops(OpRegistry& ops) {
   sdpa.infer = infer;
   sdpa.prepare = prepare;
   sdpa.rule.strategies = strategies;
-  sdpa.bound = bound;
   sdpa.cost = cost;
   sdpa.samples = [] {
     Attrs full{{"causal", false}}, causal{{"causal", true}};

@@ -5,7 +5,6 @@
 // strides, is one operand of a contraction; the summed index runs over channel, then window, in
 // ascending order.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "shardproof/localtensor/copy_strided.h"
@@ -15,7 +14,6 @@
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/params.h"
-#include "shardproof/ops/run_once.h"
 
 namespace shardproof {
 namespace {
@@ -331,57 +329,6 @@ std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
   return found;
 }
 
-// The op itself on f64 magnitudes or errors: a convolution of what it is given.
-std::vector<double> convolve(const Conv& conv, const BoundCall& call,
-                             const std::vector<std::vector<double>>& inputs) {
-  OpRecord bare;
-  bare.infer = [conv](const OpCall& c) { return infer(conv, c); };
-  bare.prepare = [conv](const OpCall& c, const std::vector<TensorMeta>& o) {
-    return prepare(conv, c, o);
-  };
-  OpCall on = *call.call;
-  std::vector<Tensor> made;
-  made.reserve(inputs.size());
-  std::vector<const Tensor*> pointers(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!call.inputs[i]) continue;
-    made.push_back(tensor_of(DType::f64, call.inputs[i]->shape, inputs[i]));
-    pointers[i] = &made.back();
-    on.inputs[i].dtype = DType::f64;
-  }
-  return values_of(run_once(bare, on, pointers)[0]);
-}
-
-std::vector<Bound> bound(const Conv& conv, const BoundCall& call) {
-  std::vector<std::vector<double>> sizes(call.inputs.size()), errors = sizes;
-  std::vector<int> grids;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!call.inputs[i]) continue;
-    sizes[i] = values_of(*call.inputs[i]);
-    for (size_t e = 0; e < sizes[i].size(); ++e) {
-      errors[i].push_back(error_of(*call.input_bounds[i], static_cast<int64_t>(e)));
-      sizes[i][e] = std::fabs(sizes[i][e]) + 2 * errors[i][e];
-    }
-    grids.push_back(call.input_bounds[i]->exact ? call.input_bounds[i]->grid : -100000);
-  }
-  auto absolute = convolve(conv, call, sizes);
-  auto by_input = sizes, by_weight = sizes;
-  by_input[0] = errors[0];
-  by_weight[1] = errors[1];
-  if (by_input.size() > kBias) {
-    by_input[kBias] = errors[kBias];
-    std::fill(by_weight[kBias].begin(), by_weight[kBias].end(), 0.0);
-  }
-  auto total = convolve(conv, call, by_input), more = convolve(conv, call, by_weight);
-  const Dims& weight = call.inputs[kWeight]->shape;
-  int64_t terms = element_count(weight) / std::max<int64_t>(weight[0], 1) + 2;
-  int grid = grids[0] + grids[1];
-  if (grids.size() > kBias) grid = std::min(grid, grids[kBias]);
-  for (size_t i = 0; i < total.size(); ++i)
-    total[i] += more[i] + sum_error(absolute[i], terms, call.parts, call.outputs[0]->dtype, grid);
-  return {bound_from_errors(*call.outputs[0], std::move(total))};
-}
-
 OpRecord record_of(const Conv& conv) {
   OpRecord record;
   record.name = conv.name;
@@ -412,7 +359,6 @@ OpRecord record_of(const Conv& conv) {
     if (per_group > 0) attrs.set("groups", inputs[0].local_shape(rank)[1] / per_group);
     return attrs;
   };
-  record.bound = [conv](const BoundCall& call) { return bound(conv, call); };
   record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const Dims& weight = input_shape(call, kWeight);
     double per_output = 2;

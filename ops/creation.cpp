@@ -159,9 +159,6 @@ OpRecord fill_record(const Row& row) {
   op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
                            const std::vector<Spec>& outputs,
                            int64_t rank) { return creation_local_attrs(call, outputs, rank); };
-  op.bound = [](const BoundCall& call) {
-    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
-  };
   op.samples = [&row] { return fill_samples(row); };
   return op;
 }
@@ -200,9 +197,6 @@ OpRecord place_record(const char* op_name, const char* summary, bool start) {
     for (const ReduceOp reduce : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
       strategies.push_back({{P(reduce)}, {R()}, LocalForm::shard, Cut::any});
     return strategies;
-  };
-  op.bound = [](const BoundCall& call) {
-    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
   };
   op.samples = [] {
     return std::vector<Sample>{{{{"dim", int64_t{0}}}, {{DType::f32, {5, 3}}}, {"ints"}},
@@ -263,9 +257,6 @@ OpRecord arange_record() {
   };
   op.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
     return std::vector<Strategy>{};
-  };
-  op.bound = [](const BoundCall& call) {
-    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
   };
   op.samples = [] {
     return std::vector<Sample>{{{{"start", int64_t{5}}}, {}, {}},

@@ -2,17 +2,14 @@
 // segments (a small tensor, summed over ranks), cumsum_segments starts each segment from the totals
 // before it. Both have a meaning on one device: `starts` are global indices.
 #include <algorithm>
-#include <cmath>
 
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/global_index.h"
 #include "shardproof/ops/moves.h"
-#include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/row_kernel.h"
 #include "shardproof/ops/row_transforms.h"
 
@@ -86,31 +83,6 @@ int lower_cumsum(const OpCall& call, const std::vector<Spec>& inputs, LowerBuild
   return result == wide ? sums : b.op("cast", {{"dtype", result}}, {sums});
 }
 
-// Errors of running sums along dim.
-std::vector<double> prefix_errors(const BoundCall& call, int dim, DType dtype) {
-  const Tensor& x = *call.inputs[0];
-  const std::vector<double> values = values_as(x, compute_dtype(dtype));
-  const int grid = grid_of(call);
-  const int64_t stride = contiguous_strides(x.shape)[dim];
-  std::vector<double> absolute(values.size()), moved(values.size()), errors(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t at = static_cast<int64_t>(i) / stride % x.shape[dim];
-    const double error = error_of(*call.input_bounds[0], static_cast<int64_t>(i));
-    const size_t before = i - static_cast<size_t>(at > 0 ? stride : 0);
-    absolute[i] = std::fabs(values[i]) + 2 * error + (at > 0 ? absolute[before] : 0);
-    moved[i] = error + (at > 0 ? moved[before] : 0);
-    errors[i] = moved[i] + sum_error(absolute[i], at + 1, call.parts, dtype, grid);
-  }
-  return errors;
-}
-
-Bound bound_with_infinities(const Tensor& out, std::vector<double> errors) {
-  const std::vector<double> sizes = sizes_of(out);
-  for (size_t i = 0; i < errors.size(); ++i)
-    if (!std::isfinite(sizes[i])) errors[i] = errors[i] == 0 ? 0 : HUGE_VAL;
-  return bound_from_errors(out, std::move(errors));
-}
-
 std::vector<Sample> cumsum_samples() {
   return {{{{"dim", int64_t{0}}}, {{DType::f32, {5, 3}}}, {"ints"}},
           {{{"dim", int64_t{-1}}}, {{DType::f32, {4, 6}}}, {"uniform(-1, 1)"}},
@@ -139,11 +111,6 @@ OpRecord cumsum_record() {
   };
   op.rule.lower = [](const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
     return std::vector<int>{lower_cumsum(call, inputs, b)};
-  };
-  op.bound = [](const BoundCall& call) -> std::vector<Bound> {
-    const int dim = active_dim("cumsum", *call.call);
-    return {
-        bound_with_infinities(*call.outputs[0], prefix_errors(call, dim, call.outputs[0]->dtype))};
   };
   op.samples = cumsum_samples;
   lift_scalars(op);
@@ -280,38 +247,6 @@ std::optional<std::vector<Spec>> place_segments(const OpCall& call,
   return std::vector<Spec>{x};
 }
 
-std::vector<Bound> bound_segments(const BoundCall& call, std::string_view name) {
-  const int dim = active_dim(name, *call.call);
-  const Tensor& out = *call.outputs[0];
-  const std::vector<double> running = prefix_errors(call, dim, out.dtype);
-  if (name == "cumsum_segments") {
-    // The totals stand for the sums of the same elements; their errors come on top.
-    double worst = 0;
-    for (int64_t i = 0; i < call.inputs[1]->elements(); ++i)
-      worst += error_of(*call.input_bounds[1], i);
-    std::vector<double> errors = running;
-    double reach = 0;
-    for (const double size : sizes_of(*call.inputs[1])) reach += size;
-    const int grid =
-        std::min(grid_of(call),
-                 call.input_bounds[1]->exact ? Bound::exact_of(*call.inputs[1]).grid : kNoGrid);
-    for (double& e : errors)
-      e += worst + sum_error(reach + Bound::exact_of(out).magnitude, out.shape[dim] + 8, call.parts,
-                             out.dtype, grid);
-    return {bound_with_infinities(out, std::move(errors))};
-  }
-  // A segment's error is at most that of the running sum at the end of the dim.
-  const int64_t stride = contiguous_strides(out.shape)[dim];
-  std::vector<double> errors(static_cast<size_t>(out.elements()));
-  const int64_t count = call.inputs[0]->shape[dim];
-  for (size_t i = 0; i < errors.size() && count > 0; ++i) {
-    const int64_t outer = static_cast<int64_t>(i) / (stride * out.shape[dim]),
-                  inner = static_cast<int64_t>(i) % stride;
-    errors[i] = running[static_cast<size_t>((outer * count + count - 1) * stride + inner)];
-  }
-  return {bound_with_infinities(out, std::move(errors))};
-}
-
 OpRecord segment_sum_record() {
   OpRecord op;
   op.name = "segment_sum";
@@ -331,7 +266,6 @@ OpRecord segment_sum_record() {
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return segment_sum_strategies(call);
   };
-  op.bound = [](const BoundCall& call) { return bound_segments(call, "segment_sum"); };
   op.samples = [] {
     const std::vector<int64_t> starts = {0, 2, 3};
     return std::vector<Sample>{
@@ -368,7 +302,6 @@ OpRecord cumsum_segments_record() {
   op.rule.joint = [](const OpCall& call, const std::vector<TensorMeta>&,
                      const std::vector<Spec>& inputs) { return place_segments(call, inputs); };
   op.rule.joint_form = LocalForm::shard;
-  op.bound = [](const BoundCall& call) { return bound_segments(call, "cumsum_segments"); };
   op.samples = [] {
     const std::vector<int64_t> halves = {0, 4}, thirds = {0, 2, 4};
     return std::vector<Sample>{{{{"dim", int64_t{0}}, {"starts", halves}},

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/contraction_bound.h"
+#include "shardproof/ops/contraction.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/params.h"
 
@@ -284,39 +284,6 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   return factor_strategies(notation_of(notation, equation.output), options);
 }
 
-Tensor run_step(const Step& step, const Tensor& a, const Tensor& b) {
-  Contraction contraction(step.letters, step.left, step.right, step.result);
-  Tensor result = Tensor::empty(step.result.dtype, step.result.shape);
-  Bytes workspace = Bytes::uninitialized(contraction.workspace_bytes());
-  LaneView left = view_of(step.left, const_cast<std::byte*>(a.data()));
-  LaneView right = view_of(step.right, const_cast<std::byte*>(b.data()));
-  LaneView out = view_of(step.result, result.mutate());
-  contraction.run({1, &left, &right, nullptr, &out, workspace.mutate()});
-  return result;
-}
-
-std::vector<Bound> bound(const BoundCall& call) {
-  auto steps = steps_of(*call.call);
-  if (call.inputs.size() == 1)
-    return {contraction_bound({steps[0].letters, 0, -1, -1, 1, 1}, call)};
-  Tensor value = *call.inputs[0];
-  Bound error = *call.input_bounds[0];
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Tensor left = value;
-    const Bound left_bound = error;
-    value =
-        i + 1 == steps.size() ? *call.outputs[0] : run_step(steps[i], left, *call.inputs[i + 1]);
-    BoundCall pair{call.call,
-                   {&left, call.inputs[i + 1]},
-                   {&left_bound, call.input_bounds[i + 1]},
-                   {&value},
-                   call.parts,
-                   call.matmul};
-    error = contraction_bound({steps[i].letters, 0, 1, -1, 1, 1}, pair);
-  }
-  return {error};
-}
-
 OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   OpCost total;
   for (const Step& step : steps_of(call)) {
@@ -360,7 +327,6 @@ void add_einsum_ops(OpRegistry& ops) {
   einsum.infer = infer;
   einsum.prepare = prepare;
   einsum.rule.strategies = strategies;
-  einsum.bound = bound;
   einsum.cost = cost;
   einsum.samples = samples;
   ops.add(std::move(einsum));

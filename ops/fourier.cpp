@@ -1,10 +1,8 @@
 // fft and ifft: discrete Fourier transforms along a dim, which stays whole on each rank. Summed as
 // they are defined, in f64 with one table of roots of unity, and rounded once.
-#include <algorithm>
 #include <cmath>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
@@ -92,31 +90,6 @@ Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>
   return lane_kernel(plan, call, outputs);
 }
 
-// A sum of the row, each term turned: what terms are off by adds up.
-std::vector<Bound> bound(const Row& row, const BoundCall& call) {
-  const Line line = line_of(row, *call.call);
-  const Tensor& out = *call.outputs[0];
-  const std::vector<double> sizes = sizes_of(*call.inputs[0]);
-  std::vector<double> errors(sizes.size());
-  for (int64_t o = 0; o < line.outer; ++o)
-    for (int64_t i = 0; i < line.inner; ++i) {
-      double size = 0, moved = 0;
-      const auto place = [&](int64_t k) { return (o * line.size + k) * line.inner + i; };
-      for (int64_t k = 0; k < line.size; ++k) {
-        const double error = error_of(*call.input_bounds[0], place(k));
-        moved += error;
-        size += sizes[static_cast<size_t>(place(k))] + 2 * error;
-      }
-      const double lost = size * gamma(2 * line.size + 16, 0x1p-53);
-      // Sums of partials are rounded to the dtype part by part.
-      const double off = line.scale * (moved + lost) +
-                         rounding_error(line.scale * size, out.dtype, 2) +
-                         sum_error(line.scale * size, line.size, call.parts, out.dtype, -100000);
-      for (int64_t k = 0; k < line.size; ++k) errors[static_cast<size_t>(place(k))] = off;
-    }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 // `n` entries: the first ones, or with zeros behind.
 void take_length(OpRecord& op) {
   write_as_others(
@@ -162,7 +135,6 @@ void add_fourier_ops(OpRegistry& ops) {
     op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
       return strategies(row, call);
     };
-    op.bound = [&row](const BoundCall& call) { return bound(row, call); };
     op.cost = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
       const Line line = line_of(row, call);
       const auto elements = static_cast<double>(element_count(outputs[0].shape));

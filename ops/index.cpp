@@ -282,14 +282,6 @@ void add_one_hot(OpRegistry& ops) {
     std::string names = letters(input_shape(call, 0).size());
     return factor_strategies(notation_of(names, names + "1"), {});
   };
-  one_hot.bound = [](const BoundCall& call) {
-    // A label that hangs on a rounding may be any class.
-    const int64_t classes = call.call->attrs->integer("num_classes");
-    std::vector<double> errors(static_cast<size_t>(call.outputs[0]->elements()));
-    for (size_t i = 0; i < errors.size(); ++i)
-      errors[i] = error_of(*call.input_bounds[0], static_cast<int64_t>(i) / classes);
-    return std::vector<Bound>{bound_from_errors(*call.outputs[0], std::move(errors))};
-  };
   one_hot.samples = [] {
     Sample sample;
     sample.attrs.set("num_classes", int64_t{5});

@@ -1,14 +1,8 @@
 // inverse, solve, cholesky, det of the matrices in the last two dims. Each matrix is worked on
 // whole, in f64, and rounded once; batches may be cut.
-//
-// Bounds are those of a perturbed matrix: D, element by element, is what the input may be off by
-// and what elimination rounds (a small multiple of |L||U|); the result moves by no more than
-// 2 |X| D |X| (and its like) while |X| D is well below 1, and beyond that nothing is known.
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
@@ -19,8 +13,6 @@ namespace shardproof {
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 enum class Kind { inverse, solve, cholesky, det };
 struct Row {
   const char* name;
@@ -132,77 +124,6 @@ std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
   return factor_strategies(matrix + "," + b + "->" + b, options);
 }
 
-// ---- bounds ----
-
-Matrix errors_at(const BoundCall& call, int input, int64_t index, int64_t rows, int64_t columns) {
-  Matrix errors(rows, columns);
-  for (int64_t i = 0; i < errors.size(); ++i)
-    errors.data()[i] =
-        error_of(*call.input_bounds[static_cast<size_t>(input)], index * errors.size() + i);
-  return errors;
-}
-
-// What elimination and the input may be off by.
-Matrix disturbance(const BoundCall& call, int64_t index, const Matrix& a) {
-  const int64_t n = a.rows();
-  const Eigen::PartialPivLU<Matrix> lu(a);
-  Matrix lower = lu.matrixLU().triangularView<Eigen::StrictlyLower>();
-  lower.diagonal().setOnes();
-  const Matrix upper = lu.matrixLU().triangularView<Eigen::Upper>();
-  const Matrix grown = lu.permutationP().transpose() * (lower.cwiseAbs() * upper.cwiseAbs());
-  return errors_at(call, 0, index, n, n) + gamma(8 * n + 8, 0x1p-53) * grown;
-}
-
-double norm_of(const Matrix& x) { return x.cwiseAbs().rowwise().sum().maxCoeff(); }
-
-Matrix moved(const Row& row, const BoundCall& call, int64_t index, const Matrix& a,
-             const Matrix& result) {
-  const int64_t n = a.rows();
-  const Matrix unknown = Matrix::Constant(result.rows(), result.cols(), kInfinity);
-  if (row.kind == Kind::cholesky) {
-    const Matrix inverse = result.triangularView<Eigen::Lower>().solve(Matrix::Identity(n, n));
-    const Matrix size = result.cwiseAbs();
-    const Matrix off =
-        errors_at(call, 0, index, n, n) + gamma(8 * n + 8, 0x1p-53) * (size * size.transpose());
-    const Matrix turned = inverse.cwiseAbs() * off * inverse.cwiseAbs().transpose();
-    if (!(norm_of(turned) < 0.1)) return unknown;
-    return 2 * size * Matrix(turned.triangularView<Eigen::Lower>());
-  }
-  const Matrix off = disturbance(call, index, a);
-  const Matrix inverse = Eigen::PartialPivLU<Matrix>(a).inverse().cwiseAbs();
-  if (!(norm_of(inverse * off) < 0.1)) return unknown;
-  if (row.kind == Kind::inverse) return 2 * inverse * off * inverse;
-  if (row.kind == Kind::det)
-    return Matrix::Constant(1, 1, 4 * std::fabs(result(0, 0)) * (inverse * off).trace());
-  const Matrix beside = errors_at(call, 1, index, n, result.cols());
-  return 2 * inverse * (off * result.cwiseAbs() + beside);
-}
-
-std::vector<Bound> bound(const Row& row, const BoundCall& call) {
-  const Batch batch = batch_of(*call.call);
-  const Tensor& out = *call.outputs[0];
-  const std::vector<double> a = values_of(*call.inputs[0]), results = values_of(out);
-  const int64_t columns = row.kind == Kind::det     ? 1
-                          : row.kind == Kind::solve ? batch.columns
-                                                    : batch.n;
-  const int64_t rows = row.kind == Kind::det ? 1 : batch.n;
-  std::vector<double> errors;
-  for (int64_t m = 0; m < batch.matrices; ++m) {
-    const Matrix result = matrix_at(results.data(), m, rows, columns);
-    if (batch.n == 0 || columns == 0) {
-      errors.insert(errors.end(), static_cast<size_t>(rows * columns), 0.0);
-      continue;
-    }
-    const Matrix part = moved(row, call, m, matrix_at(a.data(), m, batch.n, batch.n), result);
-    for (int64_t i = 0; i < part.size(); ++i) {
-      const double size = std::fabs(result.data()[i]), off = part.data()[i];
-      const bool known = std::isfinite(size) && std::isfinite(off);
-      errors.push_back(known ? off + rounding_error(size + off, out.dtype, 1) : kInfinity);
-    }
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 // Fills know no diagonals: matrices of size 1 are positive definite, larger ones of random numbers
 // are seldom singular.
 std::vector<Sample> samples(const Row& row) {
@@ -235,7 +156,6 @@ void add_linalg_ops(OpRegistry& ops) {
     op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
       return strategies(row, call);
     };
-    op.bound = [&row](const BoundCall& call) { return bound(row, call); };
     op.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
       const Batch batch = batch_of(call);
       const auto n = static_cast<double>(batch.n);

@@ -3,14 +3,11 @@
 // Classes stand in dim 1 of the logits (dim 0 when there is no batch). With the classes cut over
 // ranks only the largest logit, the sum of exponentials and the logit of the label are reduced; the
 // logits never move. The mean over a cut batch divides by the *global* count of labels that count.
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "shardproof/ops/loss.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/lane_kernel.h"
-#include "shardproof/ops/loss.h"
 #include "shardproof/ops/loss_item.h"
 #include "shardproof/ops/params.h"
 
@@ -157,11 +154,6 @@ OpRecord record_of(LossKind kind) {
   };
   record.rule.lower = [kind](const OpCall& call, const std::vector<Spec>& inputs,
                              LowerBuilder& build) { return lower_loss(kind, call, inputs, build); };
-  record.bound = [kind](const BoundCall& call) {
-    // Labels that hang on a rounding may be of any class.
-    const bool labels = !is_floating(call.inputs[1]->dtype);
-    return labels && !call.input_bounds[1]->exact ? unknown_bounds(call) : loss_bound(kind, call);
-  };
   record.cost = cost;
   return record;
 }

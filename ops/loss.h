@@ -27,7 +27,6 @@ LossReduction parse_loss_reduction(std::string_view op, const OpCall& call);
 // The replacement when classes or rows of a mean are cut.
 std::vector<int> lower_loss(LossKind kind, const OpCall& call, const std::vector<Spec>& inputs,
                             LowerBuilder& build);
-std::vector<Bound> loss_bound(LossKind kind, const BoundCall& call);
 void add_mse_loss(OpRegistry& ops);
 // `weight`, of the elements of a loss of two tensors: a mean is over its sum.
 void take_loss_weight(OpRecord& loss);

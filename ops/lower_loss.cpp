@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/loss.h"
@@ -91,93 +90,11 @@ class LossBuilder {
   double classes_ = 1;
 };
 
-// Rounding of a row's loss and what its inputs bring: log sum exp moves by no more than its largest
-// input does.
-double row_error(LossKind kind, const LossShape& loss, const std::vector<double>& row,
-                 const std::vector<double>& error, int64_t label, double u, double* size) {
-  double largest_error = 0, farthest = 0, sum_error = 0, mean = 0, mean_size = 0;
-  double top = -INFINITY, sum = 0;
-  for (size_t c = 0; c < row.size(); ++c) {
-    // Masked: adds nothing to the sum of exponentials.
-    if (std::isinf(row[c]) && row[c] < 0 && error[c] == 0 && loss.smoothing == 0) continue;
-    largest_error = std::max(largest_error, error[c]);
-    farthest = std::max(farthest, std::fabs(row[c]) + 2 * error[c]);
-    top = std::max(top, row[c]);
-    mean += row[c] / static_cast<double>(row.size());
-    mean_size += (std::fabs(row[c]) + 2 * error[c]) / static_cast<double>(row.size());
-    sum_error += error[c] / static_cast<double>(row.size());
-  }
-  auto classes = static_cast<int64_t>(row.size());
-  auto at = static_cast<size_t>(label);
-  if (kind == LossKind::nll) {
-    *size = std::fabs(row[at]) + 2 * error[at];
-    return error[at];
-  }
-  for (double x : row) sum += std::exp(x - top);
-  double whole = std::log(sum) + top;
-  // The shift rounds each exponent, exp and the sum round relatively, log turns that into absolute.
-  double whole_error = largest_error + 2 * u * farthest + gamma(classes + 12, u) +
-                       4 * u * (std::fabs(whole) + farthest);
-  double value = std::fabs(whole - row[at]), picked = error[at];
-  double total = whole_error + picked + 2 * u * (value + whole_error + picked);
-  *size = value + 2 * total;
-  if (loss.smoothing == 0) return total;
-  double spread = whole_error + sum_error + mean_size * gamma(classes + 3, u);
-  *size = (1 - loss.smoothing) * value + loss.smoothing * std::fabs(whole - mean);
-  double both = (1 - loss.smoothing) * total + loss.smoothing * spread;
-  both += gamma(6, u) * (value + std::fabs(whole) + mean_size + total + spread);
-  *size += 2 * both;
-  return both;
-}
-
 }  // namespace
 
 std::vector<int> lower_loss(LossKind kind, const OpCall& call, const std::vector<Spec>& inputs,
                             LowerBuilder& build) {
   return LossBuilder(call, inputs, build).run(kind);
-}
-
-std::vector<Bound> loss_bound(LossKind kind, const BoundCall& call) {
-  LossShape loss = loss_shape(*call.call);
-  const Tensor& out = *call.outputs[0];
-  auto x = values_of(*call.inputs[0]), labels = values_of(*call.inputs[kLossLabels]);
-  std::vector<double> weight;
-  if (loss.weighted) weight = values_of(*call.inputs[kLossWeight]);
-  double u = unit_roundoff(compute_dtype(out.dtype));
-  std::vector<double> errors;
-  double total = 0, sum = 0, count = 0;
-  int64_t rows = loss.outer * loss.inner;
-  for (int64_t r = 0; r < rows; ++r) {
-    auto label = static_cast<int64_t>(labels[static_cast<size_t>(r)]);
-    std::vector<double> row, error;
-    for (int64_t c = 0; c < loss.classes; ++c) {
-      int64_t at = (r / loss.inner * loss.classes + c) * loss.inner + r % loss.inner;
-      row.push_back(x[static_cast<size_t>(at)]);
-      error.push_back(error_of(*call.input_bounds[0], at));
-    }
-    double size = 0, share = label == loss.ignore ? 0 : 1;
-    double moved = share == 0 ? 0 : row_error(kind, loss, row, error, label, u, &size);
-    if (loss.weighted && share != 0) {
-      share = weight[static_cast<size_t>(label)];
-      double w_error = error_of(*call.input_bounds[kLossWeight], label);
-      moved = moved * (std::fabs(share) + w_error) + size * (w_error + u * std::fabs(share));
-      size *= std::fabs(share) + 2 * w_error;
-      if (w_error != 0) moved = INFINITY;  // the count would be off as well
-    }
-    errors.push_back(moved + rounding_error(size, out.dtype, 1));
-    total += moved;
-    sum += size;
-    count += share;
-  }
-  if (loss.reduction != LossReduction::none) {
-    double error = total + sum_error(sum, rows + 2, call.parts, out.dtype, -100000);
-    if (loss.reduction == LossReduction::mean) {
-      error = (error + sum * gamma(rows + 4, u)) / std::fabs(count);
-      error += rounding_error((sum / std::fabs(count)) + error, out.dtype, 2);
-    }
-    errors = {error};
-  }
-  return {bound_from_errors(out, std::move(errors))};
 }
 
 }  // namespace shardproof

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/contraction_bound.h"
+#include "shardproof/ops/contraction.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/params.h"
 
@@ -206,16 +206,6 @@ std::vector<Strategy> strategies(const ProductOp& op, const OpCall& call) {
   return found;
 }
 
-std::vector<Bound> bound(const ProductOp& op, const BoundCall& call) {
-  ContractionBoundCall how{op.product(*call.call).letters, op.a, op.b, -1, 1, 1};
-  if (has_bias(op, *call.call)) {
-    how.bias = op.bias;
-    how.alpha = factor(*call.call, "alpha");
-    how.beta = factor(*call.call, "beta");
-  }
-  return {contraction_bound(how, call)};
-}
-
 OpCost cost(const ProductOp& op, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   OpCost total;
   total.flops = 2;
@@ -243,7 +233,6 @@ OpRecord record_of(const ProductOp& op, std::string summary, std::vector<Param> 
   record.rule.strategies = [op](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return strategies(op, call);
   };
-  record.bound = [op](const BoundCall& call) { return bound(op, call); };
   record.cost = [op](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     return cost(op, call, outputs);
   };

@@ -6,12 +6,10 @@
 #include <limits>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/moment_states.h"
 #include "shardproof/ops/promotion.h"
-#include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 
 namespace shardproof {
@@ -207,99 +205,6 @@ std::vector<Strategy> strategies_of(const Row& row, const OpCall& call) {
   return strategies;
 }
 
-// ---- bounds ----
-
-double mean_error(const Folded& f, const BoundCall& call, DType dtype, int grid) {
-  const auto n = static_cast<double>(f.count);
-  // Local means of any even cut are exact only when the count is a power of two.
-  int halvings = 0;
-  const bool power = f.count > 0 && std::frexp(n, &halvings) == 0.5;
-  const int mean_grid = power && grid != kNoGrid ? grid - (halvings - 1) : kNoGrid;
-  return f.error / n + sum_error(f.absolute / n, f.count + 2, call.parts + 1, dtype, mean_grid);
-}
-
-double norm_error(const Folded& f, const BoundCall& call, double p, double result, DType dtype,
-                  int grid) {
-  const double u = unit_roundoff(compute_dtype(dtype));
-  if (std::isinf(p)) return f.worst;
-  if (p == 0) return f.error == 0 ? sum_error(result, f.count, call.parts, dtype, 0) : kInfinity;
-  if (p == 1) return f.error + sum_error(f.absolute, f.count, call.parts, dtype, grid);
-  if (f.absolute == 0) return 0;
-  const double last =
-      gamma(2 * call.parts + 1, unit_roundoff(dtype) == u ? 0 : unit_roundoff(dtype));
-  const double powers = gamma(2 * f.count + 32 * (call.parts + 1), u) * std::max(1.0, 2 / p);
-  return f.error + (result + 2 * f.error) * (powers + last) + rounding_error(0x1p-1000, dtype, 1);
-}
-
-double logsumexp_error(const Folded& f, double result, DType dtype) {
-  const double u = unit_roundoff(compute_dtype(dtype));
-  const double relative = gamma(f.count + 24, u);
-  const double last = dtype == compute_dtype(dtype) ? 0 : unit_roundoff(dtype);
-  const double logs = std::log(static_cast<double>(std::max<int64_t>(f.count, 2)));
-  return f.worst + relative + u * (16 * logs + 4 * (std::fabs(result) + f.largest)) +
-         last * (std::fabs(result) + 2 * f.worst) + rounding_error(0x1p-1000, dtype, 1);
-}
-
-// Of squares / (n - correction): moves of the elements and of the mean, and roundings of the sums.
-std::vector<double> variance_errors(const Row& row, const BoundCall& call, const DimMask& mask,
-                                    const std::vector<Folded>& folded, DType dtype) {
-  const DType wide = compute_dtype(dtype);
-  const double u = unit_roundoff(wide), correction = number_or(*call.call, "correction", 1);
-  const std::vector<double> values = values_as(*call.inputs[0], wide);
-  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
-  std::vector<double> means(folded.size()), moved(folded.size()), squares(folded.size()),
-      truth(folded.size());
-  for (size_t i = 0; i < places.size(); ++i)
-    means[static_cast<size_t>(places[i])] +=
-        values[i] / static_cast<double>(folded[static_cast<size_t>(places[i])].count);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto o = static_cast<size_t>(places[i]);
-    const Folded& f = folded[o];
-    const auto n = static_cast<double>(f.count);
-    const double shift = 2 * error_of(*call.input_bounds[0], static_cast<int64_t>(i)) +
-                         2 * f.error / n + gamma(f.count + 2, u) * f.absolute / n;
-    const double distance = std::fabs(values[i] - means[o]);
-    moved[o] += 2 * distance * shift + shift * shift;
-    squares[o] += (distance + shift) * (distance + shift);
-    truth[o] += distance * distance;
-  }
-  std::vector<double> errors(folded.size());
-  for (size_t o = 0; o < folded.size(); ++o) {
-    const double rest = std::max(0.0, static_cast<double>(folded[o].count) - correction);
-    if (rest == 0) continue;
-    double error = (moved[o] + gamma(folded[o].count + 8, u) * squares[o]) / rest;
-    double value = truth[o] / rest;
-    if (row.kind == Kind::std) {
-      error = std::min(std::sqrt(2 * error), value > 0 ? error / std::sqrt(value) : kInfinity);
-      value = std::sqrt(value);
-    }
-    errors[o] = error + (value + error) * (4 * u + (dtype == wide ? 0 : unit_roundoff(dtype))) +
-                rounding_error(0x1p-1000, dtype, 1);
-  }
-  return errors;
-}
-
-std::vector<Bound> bound_moment(const Row& row, const BoundCall& call) {
-  const Tensor& out = *call.outputs.front();
-  const DType dtype = out.dtype;
-  const DimMask mask = reduced_dims(row.name, *call.call);
-  const std::vector<Folded> folded = fold_errors(call, mask, compute_dtype(dtype));
-  const std::vector<double> results = values_of(out);
-  const int grid = grid_of(call);
-  const double p = number_or(*call.call, "p", 2);
-  std::vector<double> errors(folded.size());
-  if (row.kind == Kind::var || row.kind == Kind::std) {
-    errors = variance_errors(row, call, mask, folded, dtype);
-  } else {
-    for (size_t i = 0; i < folded.size(); ++i) {
-      errors[i] = row.kind == Kind::mean   ? mean_error(folded[i], call, dtype, grid)
-                  : row.kind == Kind::norm ? norm_error(folded[i], call, p, results[i], dtype, grid)
-                                           : logsumexp_error(folded[i], results[i], dtype);
-    }
-  }
-  return {folded_bound(call, folded, std::move(errors))};
-}
-
 // ---- the record ----
 
 std::vector<Sample> moment_samples(const Row& row) {
@@ -361,7 +266,6 @@ OpRecord moment_record(const Row& row) {
     op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
       return std::vector<int>{lower_spread(row, call, b)};
     };
-  op.bound = [&row](const BoundCall& call) { return bound_moment(row, call); };
   op.samples = [&row] { return moment_samples(row); };
   return op;
 }

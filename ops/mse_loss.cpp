@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/loss.h"
@@ -48,35 +47,6 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
       in + "," + names + weight + "->" + (reduction == LossReduction::none ? names : ""), options);
 }
 
-std::vector<Bound> bound(const BoundCall& call) {
-  auto reduction = parse_loss_reduction("mse_loss", *call.call);
-  const Tensor& out = *call.outputs[0];
-  auto x = values_of(*call.inputs[0]), y = values_of(*call.inputs[1]);
-  double u = unit_roundoff(compute_dtype(out.dtype)), total = 0, sum = 0;
-  std::vector<double> errors;
-  for (size_t i = 0; i < x.size(); ++i) {
-    auto at = static_cast<int64_t>(i);
-    double e = error_of(*call.input_bounds[0], at) + error_of(*call.input_bounds[1], at);
-    double d = std::fabs(x[i] - y[i]);
-    e += u * (d + 2 * e);
-    double square = (d + 2 * e) * (d + 2 * e);
-    double moved = 2 * d * e + 3 * e * e + 2 * u * square;
-    errors.push_back(moved + rounding_error(square, out.dtype, 1));
-    total += moved;
-    sum += square;
-  }
-  if (reduction == LossReduction::sum)
-    errors = {total +
-              sum_error(sum, static_cast<int64_t>(x.size()) + 2, call.parts, out.dtype, -100000)};
-  if (reduction == LossReduction::mean) {
-    double over = divisor(*call.call);
-    double error = total / over + sum_error(sum / over, static_cast<int64_t>(x.size()) + 4,
-                                            call.parts, out.dtype, -100000);
-    errors = {error + rounding_error(sum / over, out.dtype, 2)};
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 }  // namespace
 
 void add_mse_loss(OpRegistry& ops) {
@@ -99,7 +69,6 @@ void add_mse_loss(OpRegistry& ops) {
     if (!attrs.has("count")) attrs.set("count", element_count(inputs[0].shape()));
     return attrs;
   };
-  mse.bound = bound;
   mse.samples = [] {
     auto sample = [](Dims shape, const char* reduction, DType dtype) {
       Sample made = sample_of({{shape, shape}, dtype}, {{"reduction", std::string(reduction)}});

@@ -3,8 +3,6 @@
 // With a normalized dim cut over ranks the op is replaced: sums and sums of squares of the shards
 // are reduced in f32 (f64 for f64), the rest is elementwise.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
@@ -137,91 +135,6 @@ std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& i
   return {y};
 }
 
-// Errors of one row. y = d / s with d = x - mean and s = sqrt(mean d^2 + eps): s is a norm, so it
-// moves by no more than the root mean square of what d moves by; roundings are counted as such
-// moves.
-struct RowErrors {
-  std::vector<double> d, error;  // of d
-  double s = 0, s_error = 0;
-};
-
-RowErrors row_errors(Norm norm, const std::vector<double>& x, const std::vector<double>& e,
-                     double eps, double u) {
-  auto n = static_cast<double>(x.size());
-  auto count = static_cast<int64_t>(x.size());
-  double mean = 0, size = 0, mean_error = 0;
-  if (norm == Norm::layer) {
-    for (size_t i = 0; i < x.size(); ++i) {
-      mean += x[i] / n;
-      size += (std::fabs(x[i]) + 2 * e[i]) / n;
-      mean_error += e[i] / n;
-    }
-    mean_error += size * gamma(count + 3, u);
-  }
-  RowErrors row;
-  double squares = 0, moved = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    row.d.push_back(x[i] - mean);
-    row.error.push_back(e[i] + mean_error + 2 * u * (std::fabs(x[i]) + 2 * e[i] + size));
-    squares += row.d[i] * row.d[i] / n;
-    moved += row.error[i] * row.error[i] / n;
-  }
-  row.s = std::sqrt(squares + eps);
-  row.s_error = std::sqrt(moved) + (row.s + std::sqrt(moved)) * gamma(count + 8, u);
-  return row;
-}
-
-// Truth values and errors of an optional input; ones or zeros without errors when absent.
-struct Scale {
-  std::vector<double> value, error;
-};
-
-Scale scale_of(const BoundCall& call, int input, int64_t count, double fallback) {
-  auto at = static_cast<size_t>(input);
-  Scale scale{std::vector<double>(static_cast<size_t>(count), fallback),
-              std::vector<double>(static_cast<size_t>(count), 0.0)};
-  if (at >= call.inputs.size() || !call.inputs[at]) return scale;
-  scale.value = values_of(*call.inputs[at]);
-  for (int64_t i = 0; i < count; ++i)
-    scale.error[static_cast<size_t>(i)] = error_of(*call.input_bounds[at], i);
-  return scale;
-}
-
-std::vector<Bound> bound(Norm norm, const BoundCall& call) {
-  NormRows rows = rows_of(*call.call);
-  const Tensor& out = *call.outputs[0];
-  double u = unit_roundoff(compute_dtype(out.dtype));
-  auto x = values_of(*call.inputs[0]), y = values_of(out);
-  Scale weight = scale_of(call, kWeight, rows.row, 1), bias = scale_of(call, kBias, rows.row, 0);
-  std::vector<double> errors;
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    std::vector<double> row, error;
-    for (int64_t i = 0; i < rows.row; ++i) {
-      row.push_back(x[static_cast<size_t>(r * rows.row + i)]);
-      error.push_back(error_of(*call.input_bounds[0], r * rows.row + i));
-    }
-    RowErrors parts = row_errors(norm, row, error, rows.eps, u);
-    double least = parts.s - parts.s_error;
-    for (size_t i = 0; i < row.size(); ++i) {
-      double value = std::fabs(parts.d[i]) / parts.s;
-      // No element of a row is more than sqrt(n) times its root mean square.
-      double moved = value + std::sqrt(static_cast<double>(rows.row));
-      if (least > 0) moved = std::min(moved, (parts.error[i] + value * parts.s_error) / least);
-      moved += (value + moved) * gamma(8, u);
-      double top = value + 2 * moved, w = std::fabs(weight.value[i]);
-      double total = moved * (w + 2 * weight.error[i]) + top * weight.error[i] + bias.error[i];
-      double size = top * (w + 2 * weight.error[i]) + std::fabs(bias.value[i]) + 2 * bias.error[i];
-      total += size * gamma(3, u);
-      double written = std::fabs(y[static_cast<size_t>(r) * row.size() + i]) + 2 * total;
-      // A row of which nothing is known may hold what is no number.
-      const bool known = std::isfinite(parts.s_error) && std::isfinite(total);
-      errors.push_back(known ? total + rounding_error(written, out.dtype, 1)
-                             : std::numeric_limits<double>::infinity());
-    }
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 OpRecord record_of(Norm norm) {
   OpRecord record;
   record.name = norm_name(norm);
@@ -235,7 +148,6 @@ OpRecord record_of(Norm norm) {
   };
   record.rule.lower = [norm](const OpCall& call, const std::vector<Spec>& inputs,
                              LowerBuilder& build) { return lower(norm, call, inputs, build); };
-  record.bound = [norm](const BoundCall& call) { return bound(norm, call); };
   record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
     auto width = static_cast<double>(size_of(input_meta(call, 0).dtype));

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "shardproof/localtensor/error.h"
-#include "shardproof/ops/run_once.h"
 
 namespace shardproof {
 namespace {
@@ -70,17 +69,7 @@ void OpRegistry::add(OpRecord record) {
   if (!record.cost) record.cost = default_cost;
   if (!record.samples) record.samples = [] { return std::vector<Sample>{}; };
   const std::string name = record.name;
-  const OpRecord& kept = records_.emplace(name, std::move(record)).first->second;
-  if (!kept.bound && kept.infer) {
-    // By parts, not by address: a registry is a value and may be copied.
-    records_.find(name)->second.bound = [infer = kept.infer,
-                                         prepare = kept.prepare](const BoundCall& call) {
-      OpRecord mover;
-      mover.infer = infer;
-      mover.prepare = prepare;
-      return moved_bound(mover, call);
-    };
-  }
+  records_.emplace(name, std::move(record));
   order_.push_back(name);
 }
 

@@ -6,7 +6,7 @@
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
 //   kernel            prepare once for (attrs, dtypes, shapes), then run for many lanes
 //   rule              which placements are legal and what runs on each rank then
-//   physics           cost (flops, bytes), error bound, samples for the law tests
+//   physics           cost (flops, bytes), samples for the law tests
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,6 @@
 
 #include "shardproof/localtensor/spec.h"
 #include "shardproof/localtensor/tensor.h"
-#include "shardproof/ops/bound.h"
 #include "shardproof/ops/builder.h"
 #include "shardproof/ops/kernel.h"
 #include "shardproof/ops/rule.h"
@@ -81,8 +80,6 @@ struct OpRecord {
   // this case needs a copy and `prepare` runs.
   std::function<std::optional<Tensor>(const OpCall&, const Tensor&)> view;
   Rule rule;
-  // Default: the op only moves elements (moved_bound of run_once.h); see bound.h for the helpers.
-  std::function<std::vector<Bound>(const BoundCall&)> bound;
   // Default: flops = output elements, bytes = all inputs and outputs once.
   std::function<OpCost(const OpCall&, const std::vector<TensorMeta>& outputs)> cost;
   std::function<std::vector<Sample>()> samples;

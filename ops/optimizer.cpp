@@ -1,11 +1,9 @@
 // Optimizer steps as pure ops: new parameter and state from old ones and the gradient, as
 // torch.optim computes them. Elementwise, so that parameters, gradients and state may be cut alike
 // in any way.
-#include <algorithm>
 #include <cmath>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/step_loops.h"
@@ -95,83 +93,6 @@ Kernel prepare_step(const Row& row, const OpCall& call) {
   return elementwise_kernel(plan);
 }
 
-// ---- bounds: the formulas again on intervals, with room for their roundings ----
-
-struct Estimate {
-  double size = 0,
-         error = 0;  // largest |value|, and how far two computations differ from the real one
-};
-
-Estimate of(const Interval& x) { return {x.size(), x.error}; }
-
-class StepBound {
- public:
-  StepBound(const Row& row, const TileNumbers& numbers, double u)
-      : row_(row), n_(numbers.real), u_(u) {}
-
-  Estimate output(const Interval* x, int index) const {
-    return is_adam(row_.kind) ? adam(x, index) : sgd(x, index);
-  }
-
- private:
-  // a * p + b * q with room for four roundings.
-  Estimate mix(double a, Estimate p, double b, Estimate q) const {
-    const double size = std::fabs(a) * p.size + std::fabs(b) * q.size;
-    return {size, std::fabs(a) * p.error + std::fabs(b) * q.error + 4 * u_ * size};
-  }
-  Estimate sgd(const Interval* x, int index) const {
-    const Estimate w = of(x[0]), gradient = mix(1, of(x[1]), n_[kSgdDecay], w);
-    if (row_.kind == Kind::sgd) return mix(1, w, n_[kLr], gradient);
-    const Estimate speed = mix(n_[kMomentum], of(x[2]), 1 - n_[kDampening], gradient);
-    if (index == 1) return speed;
-    const Estimate step = n_[kNesterov] != 0 ? mix(1, gradient, n_[kMomentum], speed) : speed;
-    return mix(1, w, n_[kLr], step);
-  }
-  Estimate adam(const Interval* x, int index) const {
-    const Estimate w = of(x[0]);
-    const Estimate gradient = row_.kind == Kind::adam ? mix(1, of(x[1]), n_[kDecay], w) : of(x[1]);
-    const Estimate first = mix(n_[kBeta1], of(x[2]), 1 - n_[kBeta1], gradient);
-    const Estimate square{gradient.size * gradient.size, 2 * gradient.size * gradient.error};
-    const Estimate second = mix(n_[kBeta2], of(x[3]), 1 - n_[kBeta2], square);
-    if (index == 1) return first;
-    if (index == 2) return second;
-    const double decay = row_.kind == Kind::adam ? 0 : n_[kAdamLr] * n_[kDecay];
-    const Estimate kept = mix(1, w, decay, w);
-    return mix(1, kept, n_[kAdamLr] / n_[kCorrection1], quotient(x, first, second));
-  }
-  // first / (sqrt(second) / root + eps), around the real second moment.
-  Estimate quotient(const Interval* x, Estimate first, Estimate second) const {
-    const double g = x[1].value + (row_.kind == Kind::adam ? n_[kDecay] * x[0].value : 0);
-    const double v = n_[kBeta2] * x[3].value + (1 - n_[kBeta2]) * g * g;
-    const double least = std::max(0.0, v - 2 * second.error);
-    double root_error = std::sqrt(3 * second.error);
-    if (least > 0) root_error = std::min(root_error, second.error / (2 * std::sqrt(least)));
-    const double scale = std::sqrt(least) / n_[kRootCorrection2] + n_[kEps];
-    const double scale_error = root_error / n_[kRootCorrection2] + 4 * u_ * scale;
-    const double size = first.size / scale;
-    return {size, first.error / scale + size * scale_error / scale + 4 * u_ * size};
-  }
-
-  const Row& row_;
-  const std::array<double, 8>& n_;
-  double u_;
-};
-
-std::vector<Bound> bound_step(const Row& row, const BoundCall& call) {
-  const DType compute = step_compute(*call.call);
-  const TileNumbers numbers = numbers_of(row, *call.call);
-  const StepBound step(row, numbers, unit_roundoff(compute));
-  std::vector<Bound> bounds;
-  for (int i = 0; i < row.outputs; ++i) {
-    const DType dtype = call.outputs[static_cast<size_t>(i)]->dtype;
-    bounds.push_back(elementwise_bound(call, compute, i, [&](const Interval* x, double) {
-      const Estimate out = step.output(x, i);
-      return out.error + (out.size == 0 ? 0 : rounding_error(out.size + out.error, dtype, 1));
-    }));
-  }
-  return bounds;
-}
-
 // ---- the record ----
 
 std::vector<Param> step_params(const Row& row) {
@@ -235,7 +156,6 @@ OpRecord step_record(const Row& row) {
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, {});
   };
-  op.bound = [&row](const BoundCall& call) { return bound_step(row, call); };
   op.samples = [&row] { return step_samples(row); };
   return op;
 }

@@ -5,7 +5,6 @@
 // topk_segments gives the k best of each segment with their indices in the dim, topk_merge the best
 // of these. Of two equal candidates the one of the smaller index is better, wherever it stands.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "shardproof/ops/call_text.h"
@@ -13,7 +12,6 @@
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/lane_kernel.h"
 #include "shardproof/ops/moves.h"
-#include "shardproof/ops/order_bound.h"
 #include "shardproof/ops/ordering.h"
 #include "shardproof/ops/params.h"
 
@@ -96,57 +94,6 @@ std::vector<Strategy> order_strategies(const OpCall& call, int dim) {
   std::string names = letters(input_shape(call, 0).size());
   names[static_cast<size_t>(dim)] = '1';
   return factor_strategies(names + "->" + names + "," + names, {});
-}
-
-// The numbers of one row in order, the first `kept` of which are given. NaN counts as larger than
-// all.
-std::vector<Uncertain> row_in_order(const BoundCall& call, const Ordering& order, int64_t first,
-                                    const std::vector<double>& values) {
-  std::vector<int64_t> place(static_cast<size_t>(order.size));
-  const auto value = [&](int64_t at) {
-    return values[static_cast<size_t>(first + at * order.inner)];
-  };
-  order_places(place.data(), order.size, order.descending, value, [](int64_t at) { return at; });
-  std::vector<Uncertain> row;
-  for (const int64_t at : place) {
-    const double x = value(at);
-    row.push_back({std::isnan(x) ? std::numeric_limits<double>::infinity() : x,
-                   error_of(*call.input_bounds[0], first + at * order.inner)});
-  }
-  return row;
-}
-
-// Whether each of these stands at its place in every honest run.
-std::vector<bool> sure_in_order(std::vector<Uncertain> row, bool descending) {
-  if (descending)
-    for (Uncertain& x : row) x.value = -x.value;
-  return sure_places(row);
-}
-
-// Sorting moves the k-th value by no more than the largest error of its row; which index stands
-// there is known where no other value comes near.
-std::vector<Bound> order_bound(const BoundCall& call, int dim, bool descending) {
-  if (all_exact(call))
-    return {Bound::exact_of(*call.outputs[0]), Bound::exact_of(*call.outputs[1])};
-  const Tensor& out = *call.outputs[0];
-  const Ordering in = ordering_of(call.inputs[0]->shape, dim, out.shape[dim], descending);
-  const std::vector<double> values = values_of(*call.inputs[0]);
-  std::vector<double> errors(static_cast<size_t>(out.elements()));
-  std::vector<double> index_errors = errors;
-  for (int64_t o = 0; o < in.outer; ++o) {
-    for (int64_t i = 0; i < in.inner; ++i) {
-      const auto row = row_in_order(call, in, o * in.size * in.inner + i, values);
-      const std::vector<bool> sure = sure_in_order(row, descending);
-      double largest = 0;
-      for (const Uncertain& x : row) largest = std::max(largest, x.error);
-      for (int64_t at = 0; at < in.kept; ++at) {
-        const auto place = static_cast<size_t>((o * in.kept + at) * in.inner + i);
-        errors[place] = largest;
-        index_errors[place] = sure[static_cast<size_t>(at)] ? 0 : largest;
-      }
-    }
-  }
-  return {bound_from_errors(out, errors), bound_from_errors(*call.outputs[1], index_errors)};
 }
 
 // ---- topk over a cut dim ----
@@ -238,17 +185,6 @@ std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::v
            Spec(in.mesh(), placements, shape, DType::i64, in.order())}};
 }
 
-// What inexact candidates are is known only up to the largest error of all.
-std::vector<Bound> candidates_bound(const BoundCall& call) {
-  if (all_exact(call))
-    return {Bound::exact_of(*call.outputs[0]), Bound::exact_of(*call.outputs[1])};
-  double largest = 0;
-  for (int64_t i = 0; i < call.inputs[0]->elements(); ++i)
-    largest = std::max(largest, error_of(*call.input_bounds[0], i));
-  const std::vector<double> errors(static_cast<size_t>(call.outputs[0]->elements()), largest);
-  return {bound_from_errors(*call.outputs[0], errors), bound_from_errors(*call.outputs[1], errors)};
-}
-
 void check_segments(const OpCall& call, const std::vector<const Number*>&) {
   const char* name = "topk_segments";
   const int64_t size = input_shape(call, 0)[along(name, call)], from = call.attrs->integer("from");
@@ -308,7 +244,6 @@ void add_segments(OpRegistry& ops) {
     attrs.set("from", start);
     return attrs;
   };
-  segments.bound = candidates_bound;
   segments.samples = [] {
     Attrs thirds{{"k", int64_t{2}},
                  {"dim", int64_t{0}},
@@ -347,7 +282,6 @@ void add_merge(OpRegistry& ops) {
     names[static_cast<size_t>(along("topk_merge", call))] = '1';
     return factor_strategies(names + "," + names + "->" + names + "," + names, {});
   };
-  merge.bound = candidates_bound;
   merge.samples = [] {
     Sample sample = sample_of({{{5, 6}, {5, 6}}, DType::f32, {"ints", "ints(0, 9)"}},
                               {{"k", int64_t{2}}, {"dim", int64_t{-1}}, {"largest", true}});
@@ -393,9 +327,6 @@ void add_order_ops(OpRegistry& ops) {
   sort.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     return order_strategies(call, sort_dim(call));
   };
-  sort.bound = [](const BoundCall& call) {
-    return order_bound(call, sort_dim(*call.call), call.call->attrs->flag("descending"));
-  };
   sort.samples = [] {
     Attrs rows{{"dim", int64_t{0}}, {"descending", false}};
     Attrs last{{"dim", int64_t{-1}}, {"descending", true}};
@@ -427,9 +358,6 @@ void add_order_ops(OpRegistry& ops) {
     return strategies;
   };
   topk.rule.lower = lower_topk;
-  topk.bound = [](const BoundCall& call) {
-    return order_bound(call, topk_dim(*call.call), call.call->attrs->flag("largest"));
-  };
   topk.samples = [] {
     Attrs two{{"k", int64_t{2}}, {"dim", int64_t{-1}}, {"largest", true}};
     Attrs least{{"k", int64_t{3}}, {"dim", int64_t{0}}, {"largest", false}};

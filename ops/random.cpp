@@ -1,13 +1,11 @@
 // uniform, normal, randint, dropout. Draw i of (seed, stream) belongs to global element i, so that
 // any sharding draws what one device draws.
 #include <algorithm>
-#include <cmath>
 
 #include "shardproof/localtensor/rng.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/creation.h"
 #include "shardproof/ops/draw_items.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
@@ -177,10 +175,6 @@ OpRecord draw_record(const Row& row) {
   op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
                            const std::vector<Spec>& outputs,
                            int64_t rank) { return creation_local_attrs(call, outputs, rank); };
-  // A draw is the same bits wherever it is made.
-  op.bound = [](const BoundCall& call) {
-    return std::vector<Bound>{Bound::exact_of(*call.outputs[0])};
-  };
   op.samples = [] {
     using List = std::vector<int64_t>;
     const TensorMeta none{DType::f32, {}, false, true};
@@ -236,15 +230,6 @@ Kernel prepare_dropout(const OpCall& call) {
   return kernel;
 }
 
-std::vector<Bound> bound_dropout(const BoundCall& call) {
-  const double p = number_or(*call.call, "p", 0.5), scale = p < 1 ? 1 / (1 - p) : 0;
-  const DType dtype = call.outputs[0]->dtype;
-  return {elementwise_bound(call, dtype, 0, [&](const Interval* x, double result) {
-    if (x->error == 0 && (result == 0 || std::fma(x->value, scale, -result) == 0)) return 0.0;
-    return scale * x->error + rounding_error(std::fabs(result) + 2 * scale * x->error, dtype, 2);
-  })};
-}
-
 OpRecord dropout_record() {
   OpRecord op;
   op.name = "dropout";
@@ -275,7 +260,6 @@ OpRecord dropout_record() {
                                       {{ReduceOp::min}, ReduceOp::min}};
     return elementwise_strategies(call, outputs, passes, LocalForm::shard);
   };
-  op.bound = bound_dropout;
   op.samples = [] {
     return std::vector<Sample>{
         {{{"p", 0.5}}, {{DType::f32, {5, 3}}}, {"ints"}},

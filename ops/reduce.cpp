@@ -214,21 +214,6 @@ std::string reduction_notation(const OpCall& call, const DimMask& mask) {
   return in + "->" + out;
 }
 
-std::vector<int64_t> reduced_places(const Dims& shape, const DimMask& mask) {
-  const Dims strides = contiguous_strides(reduced_shape(shape, mask, true));
-  std::vector<int64_t> places(static_cast<size_t>(element_count(shape)));
-  Dims index = Dims::filled(shape.size(), 0);
-  for (int64_t& place : places) {
-    for (int d = 0; d < shape.size(); ++d)
-      if (!mask[static_cast<size_t>(d)]) place += index[d] * strides[d];
-    for (int d = shape.size() - 1; d >= 0; --d) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
-  return places;
-}
-
 Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const Dims& shape,
                      const DimMask& mask) {
   SP_CHECK(reducer.row && reducer.state_bytes <= kMaxStateBytes, "a reducer of {} state bytes",

@@ -3,8 +3,7 @@
 //
 // Order of folding, the same on every machine: elements of a state in row-major order of the
 // reduced dims, where a contiguous run of sums goes to 16 interleaved partial sums per block of
-// 2048 (added in halves: 8, 4, 2, 1) and block sums are added in order. Sharding changes the order;
-// error bounds cover any.
+// 2048 (added in halves: 8, 4, 2, 1) and block sums are added in order. Sharding changes the order.
 #pragma once
 
 #include <optional>
@@ -62,8 +61,6 @@ Dims reduced_shape(const Dims& shape, const DimMask& mask, bool keepdim);
 int64_t reduced_count(const Dims& shape, const DimMask& mask);
 // "abc->ac", or "abc->a1c" with keepdim.
 std::string reduction_notation(const OpCall& call, const DimMask& mask);
-// For each input element, row-major, the result element it goes to.
-std::vector<int64_t> reduced_places(const Dims& shape, const DimMask& mask);
 
 Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const Dims& shape,
                      const DimMask& mask);

@@ -1,16 +1,12 @@
 // sum, prod, amax, amin, max, min, any, all: reductions that are one fold, and are partials of that
 // fold when the reduced dim is cut.
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/promotion.h"
-#include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/reducers.h"
 
 namespace shardproof {
@@ -117,81 +113,6 @@ std::vector<Strategy> fold_strategies(const Row& row, const OpCall& call, DType 
   return factor_strategies(notation, options);
 }
 
-// Of a product of `count` factors, in any order: every sub-product is within the product of
-// max(|x|, 1). Where that overflows, another order may meet infinity, and 0 times it.
-std::vector<double> product_errors(const BoundCall& call, const DimMask& mask, DType dtype) {
-  const std::vector<double> values = values_as(*call.inputs[0], compute_dtype(dtype));
-  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
-  const auto outputs = static_cast<size_t>(call.outputs[0]->elements());
-  std::vector<double> low(outputs, 1), high(outputs, 1), reach(outputs, 1);
-  std::vector<int64_t> counts(outputs, 0);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto o = static_cast<size_t>(places[i]);
-    const double size = std::fabs(values[i]);
-    const double widened = size + 2 * error_of(*call.input_bounds[0], static_cast<int64_t>(i));
-    low[o] *= size;
-    high[o] *= widened;
-    if (std::isfinite(widened)) reach[o] *= std::max(1.0, widened);
-    ++counts[o];
-  }
-  const int grid = std::min(0, grid_of(call));
-  const bool known = call.input_bounds[0]->exact;
-  std::vector<double> errors(outputs);
-  for (size_t o = 0; o < outputs; ++o) {
-    const int64_t n = counts[o] * (is_complex(dtype) ? 4 : 1);
-    const auto product_grid = std::max<int64_t>(kNoGrid, n * grid);
-    if (known && representable(reach[o], static_cast<int>(product_grid), dtype)) continue;
-    const double wide = gamma(n, unit_roundoff(compute_dtype(dtype)));
-    const double last = gamma(2 * std::max<int64_t>(1, call.parts), unit_roundoff(dtype));
-    const double least = rounding_error(0x1p-1000, dtype, 1);  // what a sub-product may sink by
-    errors[o] = (high[o] - low[o]) + high[o] * (wide + last) +
-                static_cast<double>(counts[o]) * reach[o] * least;
-    if (reach[o] > max_finite(real_part(dtype))) errors[o] = kInfinity;
-  }
-  return errors;
-}
-
-// Whether all computations agree on a truth value: some element decides it for sure, or all are
-// certain.
-std::vector<double> truth_errors(const Row& row, const BoundCall& call, const DimMask& mask) {
-  const std::vector<double> sizes = sizes_of(*call.inputs[0]);
-  const std::vector<int64_t> places = reduced_places(call.inputs[0]->shape, mask);
-  const auto outputs = static_cast<size_t>(call.outputs[0]->elements());
-  std::vector<double> errors(outputs, 0);
-  std::vector<bool> decided(outputs, false);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const double error = error_of(*call.input_bounds[0], static_cast<int64_t>(i));
-    const bool certain = error == 0 || sizes[i] > 2 * error;
-    const auto o = static_cast<size_t>(places[i]);
-    if (!certain) errors[o] = kInfinity;
-    if (certain && (sizes[i] != 0) == (row.kind == Kind::any)) decided[o] = true;
-  }
-  for (size_t o = 0; o < outputs; ++o)
-    if (decided[o]) errors[o] = 0;
-  return errors;
-}
-
-std::vector<Bound> bound_fold(const Row& row, const BoundCall& call) {
-  const DType dtype = call.outputs.front()->dtype;
-  const DimMask mask = reduced_dims(row.name, *call.call);
-  if (is_truth(row.kind))
-    return {bound_from_errors(*call.outputs[0], truth_errors(row, call, mask))};
-  const std::vector<Folded> folded = fold_errors(call, mask, compute_dtype(dtype));
-  std::vector<double> errors(folded.size());
-  if (row.kind == Kind::product) {
-    errors = product_errors(call, mask, dtype);
-  } else {
-    const int grid = grid_of(call);
-    for (size_t i = 0; i < folded.size(); ++i) {
-      const Folded& f = folded[i];
-      errors[i] = row.kind == Kind::sum
-                      ? f.error + sum_error(f.absolute, f.count, call.parts, dtype, grid)
-                      : f.worst;
-    }
-  }
-  return {folded_bound(call, folded, std::move(errors))};
-}
-
 std::vector<Sample> fold_samples(const Row& row) {
   std::vector<Sample> samples;
   const bool truth = is_truth(row.kind);
@@ -230,7 +151,6 @@ OpRecord fold_record(const Row& row) {
   op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return fold_strategies(row, call, outputs.front().dtype);
   };
-  op.bound = [&row](const BoundCall& call) { return bound_fold(row, call); };
   op.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const auto in = static_cast<double>(element_count(call.inputs[0].shape));
     const auto out = static_cast<double>(element_count(outputs[0].shape));

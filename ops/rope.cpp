@@ -128,30 +128,6 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   return factor_strategies(notation + "->" + names, options);
 }
 
-std::vector<Bound> bound(const BoundCall& call) {
-  Rope rope = rope_of(*call.call);
-  const Tensor& out = *call.outputs[0];
-  auto x = values_of(*call.inputs[0]);
-  double u = unit_roundoff(compute_dtype(out.dtype));
-  double farthest = std::fabs(static_cast<double>(rope.offset)) + static_cast<double>(rope.seq);
-  if (call.inputs.size() > 1 && call.inputs[1])
-    for (double p : values_of(*call.inputs[1])) farthest = std::max(farthest, std::fabs(p));
-  // Angles are computed in f64: a few roundings of the largest.
-  double off = farthest * std::ldexp(1.0, -50);
-  std::vector<double> errors(x.size());
-  auto width = static_cast<size_t>(2 * rope.half);
-  for (size_t i = 0; i < x.size(); ++i) {
-    size_t within = i % width;
-    size_t other = within < width / 2 ? i + width / 2 : i - width / 2;
-    double brought = error_of(*call.input_bounds[0], static_cast<int64_t>(i)) +
-                     error_of(*call.input_bounds[0], static_cast<int64_t>(other));
-    double size = std::fabs(x[i]) + std::fabs(x[other]) + 2 * brought;
-    double error = brought + size * (gamma(4, u) + off);
-    errors[i] = error + rounding_error(size, out.dtype, 1);
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 }  // namespace
 
 void add_rope_ops(OpRegistry& ops) {
@@ -164,7 +140,6 @@ void add_rope_ops(OpRegistry& ops) {
   rope.infer = infer;
   rope.prepare = prepare;
   rope.rule.strategies = strategies;
-  rope.bound = bound;
   rope.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
     auto width = static_cast<double>(size_of(input_meta(call, 0).dtype));

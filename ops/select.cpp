@@ -1,10 +1,6 @@
 // where and cast: ops that pick or convert elements and compute nothing.
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/promotion.h"
@@ -12,8 +8,6 @@
 
 namespace shardproof {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- where ----
 
@@ -64,18 +58,6 @@ std::vector<Pass> where_passes(const OpCall&) {
   return passes;
 }
 
-std::vector<Bound> bound_where(const BoundCall& call) {
-  if (all_exact(call)) return {Bound::exact_of(*call.outputs.front())};
-  const DType values = call.outputs.front()->dtype;
-  const auto error = [](const Interval* x, double) {
-    if (x[0].error > 0) return kInfinity;
-    return x[0].value != 0 ? x[1].error : x[2].error;
-  };
-  // What is not taken says nothing.
-  const auto decides = [&](const Interval* x, double result) { return error(x, result) == 0; };
-  return {elementwise_bound(call, values, 0, error, decides)};
-}
-
 OpRecord where_record() {
   OpRecord op;
   op.name = "where";
@@ -93,7 +75,6 @@ OpRecord where_record() {
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, where_passes(call));
   };
-  op.bound = bound_where;
   op.samples = [] {
     const DType f32 = DType::f32, yes = DType::boolean;
     return std::vector<Sample>{
@@ -115,21 +96,6 @@ std::vector<Pass> cast_passes() {
   return passes;
 }
 
-double cast_error(const Interval& x, double result, DType to) {
-  const double rounded = x.value == result ? 0 : rounding_error(x.size(), to, 0);
-  if (is_floating(to) || is_complex(to)) return x.error + rounded;
-  if (x.error == 0) return 0;
-  if (to == DType::boolean) return x.low() <= 0 && x.high() >= 0 ? kInfinity : 0;
-  return std::trunc(x.low()) == std::trunc(x.high()) ? 0 : kInfinity;
-}
-
-std::vector<Bound> bound_cast(const BoundCall& call) {
-  const DType from = call.inputs[0]->dtype, to = call.outputs.front()->dtype;
-  const DType wide = is_complex(from) ? DType::c128 : DType::f64;
-  return {elementwise_bound(
-      call, wide, 0, [&](const Interval* x, double result) { return cast_error(*x, result, to); })};
-}
-
 OpRecord cast_record() {
   OpRecord op;
   op.name = "cast";
@@ -146,7 +112,6 @@ OpRecord cast_record() {
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, cast_passes());
   };
-  op.bound = bound_cast;
   op.samples = [] {
     auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
       return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};

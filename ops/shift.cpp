@@ -6,7 +6,6 @@
 #include "shardproof/ops/formula.h"
 #include "shardproof/ops/moves.h"
 #include "shardproof/ops/params.h"
-#include "shardproof/ops/run_once.h"
 
 namespace shardproof {
 namespace {
@@ -88,24 +87,6 @@ std::vector<Strategy> pad_strategies(const OpCall& call, const std::vector<Tenso
   return keep_dims(padding.before.size(), mixed, {{ops, {0}}});
 }
 
-// Errors move as elements do; the filling is exact.
-std::vector<Bound> pad_bound(const BoundCall& call) {
-  Attrs attrs = *call.call->attrs;
-  attrs.set("value", 0.0);
-  OpCall on_errors = *call.call;
-  on_errors.attrs = &attrs;
-  BoundCall moved = call;
-  moved.call = &on_errors;
-  OpRecord mover;
-  mover.infer = [](const OpCall& c) {
-    return std::vector<TensorMeta>{{input_meta(c, 0).dtype, padded_shape(c)}};
-  };
-  mover.prepare = [](const OpCall& c, const std::vector<TensorMeta>& outputs) {
-    return prepare_pad(c, outputs, 0);
-  };
-  return moved_bound(mover, moved);
-}
-
 // Where the entries of a dim come from when edges repeat what is inside.
 std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, int64_t before,
                              int64_t after) {
@@ -159,7 +140,6 @@ void add_pad(OpRegistry& ops) {
     return prepare_pad(call, outputs, call.attrs->number("value"));
   };
   pad.rule.strategies = pad_strategies;
-  pad.bound = pad_bound;
   pad.samples = [] {
     using L = std::vector<int64_t>;
     Attrs last{{"pad", L{1, 2}}, {"value", 0.0}}, both{{"pad", L{-1, 1, 0, 3}}, {"value", 1.5}};

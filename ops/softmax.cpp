@@ -1,13 +1,9 @@
 // softmax and log_softmax along a dim. Over a cut dim they lower to a maximum and a sum of
 // exponentials, all-reduced.
-#include <cmath>
-#include <limits>
 
 #include "shardproof/ops/call_text.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
-#include "shardproof/ops/reduce_bound.h"
 #include "shardproof/ops/row_kernel.h"
 #include "shardproof/ops/row_transforms.h"
 
@@ -53,80 +49,6 @@ int lower_softmax(const Row& row, const OpCall& call, LowerBuilder& b) {
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
-// Where a probability can lie when its logit and the others move by `drift` towards or from each
-// other: within 0 and 1, whatever the drift.
-std::pair<double, double> softmax_range(double size, double drift, double relative) {
-  const double factor = std::exp(std::min(drift, 700.0));
-  const double others = std::max(0.0, 1 - size), slack = 2 * relative * size;
-  const double rest = std::max(0.0, others - slack);
-  const double most = rest == 0 ? 1.0 : size * factor / (size * factor + rest);
-  const double least = size == 0 ? 0.0 : size / (size + (others + slack) * factor);
-  return {least, std::max(most, size)};
-}
-
-// How far a stored probability may lie from what was rounded to it. One that is far below the
-// smallest number of its dtype is 0, whatever its logit moves by: exp(x - largest) is more than it.
-double rounded_off(double size, DType dtype, double below_largest) {
-  const double smallest = rounding_error(0, dtype, 0);
-  if (size == 0 && below_largest < std::log(smallest) - 2) return 0;
-  return rounding_error(size, dtype, 1);
-}
-
-std::vector<double> largest_of_rows(const std::vector<double>& values,
-                                    const std::vector<int64_t>& places, size_t rows) {
-  std::vector<double> largest(rows, -std::numeric_limits<double>::infinity());
-  for (size_t i = 0; i < values.size(); ++i) {
-    double& most = largest[static_cast<size_t>(places[i])];
-    most = std::max(most, values[i]);
-  }
-  return largest;
-}
-
-bool is_masked(const BoundCall& call, const std::vector<double>& logits, size_t i) {
-  const double error = error_of(*call.input_bounds[0], static_cast<int64_t>(i));
-  return std::isinf(logits[i]) && logits[i] < 0 && error == 0;
-}
-
-std::vector<Bound> bound_softmax(const Row& row, const BoundCall& call) {
-  const Tensor& x = *call.inputs[0];
-  const Tensor& out = *call.outputs[0];
-  const DType wide = compute_dtype(x.dtype);
-  DimMask mask(static_cast<size_t>(x.shape.size()), false);
-  mask[static_cast<size_t>(dim_of_call(row, *call.call))] = true;
-  const std::vector<Folded> folded = fold_errors(call, mask, wide);
-  const std::vector<int64_t> places = reduced_places(x.shape, mask);
-  const std::vector<double> results = values_of(out), logits = values_of(x);
-  const std::vector<double> largest = largest_of_rows(logits, places, folded.size());
-  const double u = unit_roundoff(wide), last = wide == out.dtype ? 0 : unit_roundoff(out.dtype);
-  std::vector<double> errors(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Folded& f = folded[static_cast<size_t>(places[i])];
-    const bool finite = std::isfinite(results[i]) && std::isfinite(f.absolute);
-    const double relative = gamma(f.count + 40, u) + 4 * u * f.largest;
-    const double size = std::fabs(results[i]);
-    if (!finite) {
-      errors[i] =
-          f.error == 0 && !std::isfinite(results[i]) ? 0 : std::numeric_limits<double>::infinity();
-      // Masked by -inf: such an element is 0 whatever the others are.
-      if (results[i] == 0 && f.worst == 0) errors[i] = 0;
-      if (row.logarithm && is_masked(call, logits, i) && std::isfinite(f.absolute) &&
-          std::isfinite(largest[static_cast<size_t>(places[i])]))
-        errors[i] = 0;
-    } else if (row.logarithm) {
-      errors[i] = 2 * f.worst + relative + 8 * u * (size + f.largest) + last * (size + 4 * f.worst);
-    } else {
-      const double drift = 4 * f.worst;
-      const double off =
-          rounded_off(size, out.dtype, logits[i] - largest[static_cast<size_t>(places[i])] + drift);
-      const double least = softmax_range(std::max(0.0, size - off), drift, relative).first;
-      const double most = softmax_range(std::min(1.0, size + off), drift, relative).second;
-      errors[i] = std::max(most - size, size - least) + most * (relative + last);
-    }
-    if (errors[i] != 0) errors[i] += rounding_error(0x1p-1000, out.dtype, 1);
-  }
-  return {bound_from_errors(out, std::move(errors))};
-}
-
 std::vector<Sample> softmax_samples() {
   const Attrs last{{"dim", int64_t{-1}}}, first{{"dim", int64_t{0}}}, middle{{"dim", int64_t{1}}};
   return {{last, {{DType::f32, {4, 6}}}, {"ints"}},
@@ -158,7 +80,6 @@ OpRecord softmax_record(const Row& row) {
   op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
     return std::vector<int>{lower_softmax(row, call, b)};
   };
-  op.bound = [&row](const BoundCall& call) { return bound_softmax(row, call); };
   op.cost = [](const OpCall& call, const std::vector<TensorMeta>&) {
     const auto n = static_cast<double>(element_count(call.inputs[0].shape));
     return OpCost{5 * n, 2 * n * static_cast<double>(size_of(call.inputs[0].dtype))};

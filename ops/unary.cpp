@@ -1,13 +1,10 @@
-// Elementwise ops of one operand: one row each. A row says how the result's dtype follows, how far
-// a change of the operand moves the result (for error bounds), and which partials pass.
-#include <algorithm>
+// Elementwise ops of one operand: one row each. A row says how the result's dtype follows and which
+// partials pass.
 #include <cmath>
-#include <limits>
 
 #include "shardproof/ops/activation_functors.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/double_functors.h"
-#include "shardproof/ops/elementwise_bound.h"
 #include "shardproof/ops/elementwise_rule.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/formula.h"
@@ -17,8 +14,6 @@
 
 namespace shardproof {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Result { same, floating, boolean, real };
 
@@ -31,12 +26,9 @@ enum Passing : unsigned {
   kGrows = 2,
   kGrowsFromMin = 4,
   kFalls = 8,
-  kProducts = 16
+  kProducts = 16,
+  kIntegerProducts = 32  // of integers too, which wrap
 };
-
-using Double = double (*)(double);
-using Slope = double (*)(double low, double high);  // largest |f'| there
-using Check = bool (*)(double x, double y);         // y is f(x) to the last bit
 
 struct Row {
   const char* name;
@@ -44,75 +36,8 @@ struct Row {
   TypedLoop (*loop)(DType compute);
   Result result = Result::floating;
   unsigned passing = kNone;
-  double ulps = 0;  // 0: never rounds
-  Slope slope = nullptr;
-  Double steps = nullptr;          // a step function in place of a slope
-  Check exact = nullptr;           // where rounding is known not to happen
-  bool rounds_by_operand = false;  // cancellation: the error is relative to x, not to f(x)
-  const char* fill = "";           // extra sample fill that stays in the domain
+  const char* fill = "";  // extra sample fill that stays in the domain
 };
-
-double one(double, double) { return 1; }
-double about_one(double, double) { return 1.13; }  // gelu, silu: max |f'| is 1.129 and 1.1
-double exp_slope(double, double high) { return std::exp(high); }
-double inverse(double low, double) { return low > 0 ? 1 / low : kInfinity; }
-double sqrt_slope(double low, double) { return low > 0 ? 0.5 / std::sqrt(low) : kInfinity; }
-double rsqrt_slope(double low, double) {
-  return low > 0 ? 0.5 / (low * std::sqrt(low)) : kInfinity;
-}
-double square_slope(double low, double high) {
-  return 2 * std::max(std::fabs(low), std::fabs(high));
-}
-double reciprocal_slope(double low, double high) {
-  if (low <= 0 && high >= 0) return kInfinity;
-  const double nearest = std::min(std::fabs(low), std::fabs(high));
-  return 1 / (nearest * nearest);
-}
-double quarter(double, double) { return 0.25; }
-double erf_slope(double, double) { return 1.1284; }
-
-double largest_size(double low, double high) { return std::max(std::fabs(low), std::fabs(high)); }
-double cosh_slope(double low, double high) { return std::cosh(largest_size(low, high)); }
-double sinh_slope(double low, double high) { return std::sinh(largest_size(low, high)); }
-double tan_slope(double low, double high) {
-  const auto branch = [](double x) { return std::floor(x / M_PI + 0.5); };
-  if (branch(low) != branch(high)) return kInfinity;
-  const double steepest = std::max(std::fabs(std::tan(low)), std::fabs(std::tan(high)));
-  return 1.001 * (1 + steepest * steepest);
-}
-double asin_slope(double low, double high) {
-  const double size = largest_size(low, high);
-  return size < 1 ? 1 / std::sqrt(1 - size * size) : kInfinity;
-}
-double atanh_slope(double low, double high) {
-  const double size = largest_size(low, high);
-  return size < 1 ? 1 / (1 - size * size) : kInfinity;
-}
-double acosh_slope(double low, double) {
-  return low > 1 ? 1 / std::sqrt(low * low - 1) : kInfinity;
-}
-double exp2_slope(double, double high) { return std::exp2(high); }
-double log1p_slope(double low, double) { return low > -1 ? 1 / (1 + low) : kInfinity; }
-double log2_slope(double low, double) { return low > 0 ? 1.4427 / low : kInfinity; }
-double frac_slope(double low, double high) {
-  return std::trunc(low) == std::trunc(high) ? 1 : kInfinity;
-}
-
-double floor_steps(double x) { return std::floor(x); }
-double ceil_steps(double x) { return std::ceil(x); }
-double round_steps(double x) { return std::nearbyint(x); }
-double trunc_steps(double x) { return std::trunc(x); }
-double sign_steps(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-
-bool at_zero(double x, double) { return x == 0; }
-bool log_exact(double x, double y) { return x == 1 && y == 0; }
-bool square_exact(double x, double y) { return std::fma(x, x, -y) == 0; }
-bool sqrt_exact(double x, double y) { return std::fma(y, y, -x) == 0; }
-bool reciprocal_exact(double x, double y) { return std::fma(x, y, -1.0) == 0; }
-bool rsqrt_exact(double x, double y) {
-  const double root = std::sqrt(x);
-  return sqrt_exact(x, root) && reciprocal_exact(root, y);
-}
 
 template <typename F>
 TypedLoop unary(DType compute) {
@@ -120,81 +45,54 @@ TypedLoop unary(DType compute) {
 }
 
 const Row kRows[] = {
-    {"neg", "-x", unary<functor::Neg>, Result::same, kLinear | kFalls, 0, one},
-    {"abs", "|x|", unary<functor::Abs>, Result::real, kProducts, 0, one},
-    {"exp", "e to the x", unary<functor::Exp>, Result::floating, kGrows, 4, exp_slope, nullptr,
-     at_zero},
-    {"log", "natural logarithm", unary<functor::Log>, Result::floating, kGrowsFromMin, 4, inverse,
-     nullptr, log_exact, false, "uniform(0.1, 4)"},
-    {"sqrt", "square root", unary<functor::Sqrt>, Result::floating, kGrowsFromMin, 1, sqrt_slope,
-     nullptr, sqrt_exact, false, "uniform(0, 4)"},
-    {"rsqrt", "1 / sqrt(x)", unary<functor::Rsqrt>, Result::floating, kNone, 4, rsqrt_slope,
-     nullptr, rsqrt_exact, false, "uniform(0.1, 4)"},
-    {"square", "x * x", unary<functor::Square>, Result::same, kProducts, 1, square_slope, nullptr,
-     square_exact},
-    {"reciprocal", "1 / x", unary<functor::Reciprocal>, Result::floating, kNone, 2,
-     reciprocal_slope, nullptr, reciprocal_exact, false, "uniform(0.5, 2)"},
-    {"sin", "sine", unary<functor::Sin>, Result::floating, kNone, 4, one, nullptr, at_zero},
-    {"cos", "cosine", unary<functor::Cos>, Result::floating, kNone, 4, one, nullptr, at_zero},
-    {"tanh", "hyperbolic tangent", unary<functor::Tanh>, Result::floating, kGrows, 8, one, nullptr,
-     at_zero},
-    {"erf", "error function", unary<functor::Erf>, Result::floating, kGrows, 8, erf_slope, nullptr,
-     at_zero},
-    {"sigmoid", "1 / (1 + exp(-x))", unary<functor::Sigmoid>, Result::floating, kGrows, 8, quarter,
-     nullptr, at_zero},
-    {"relu", "max(x, 0)", unary<functor::Relu>, Result::same, kGrows, 0, one},
-    {"silu", "x * sigmoid(x)", unary<functor::Silu>, Result::floating, kNone, 8, about_one, nullptr,
-     at_zero},
-    {"softplus", "log(1 + exp(x))", unary<functor::Softplus>, Result::floating, kGrows, 4, one},
-    {"floor", "largest whole number <= x", unary<functor::Floor>, Result::same, kGrows, 0, nullptr,
-     floor_steps},
-    {"ceil", "smallest whole number >= x", unary<functor::Ceil>, Result::same, kGrows, 0, nullptr,
-     ceil_steps},
-    {"round", "nearest whole number, half to even", unary<functor::Round>, Result::same, kGrows, 0,
-     nullptr, round_steps},
-    {"trunc", "x without its fraction", unary<functor::Trunc>, Result::same, kGrows, 0, nullptr,
-     trunc_steps},
-    {"sign", "-1, 0 or 1", unary<functor::Sign>, Result::same, kGrows, 0, nullptr, sign_steps},
-    {"isnan", "x is not a number", unary<functor::IsNan>, Result::boolean, kNone, 0, nullptr,
-     [](double) { return 0.0; }},
-    {"isinf", "x is infinite", unary<functor::IsInf>, Result::boolean, kNone, 0, nullptr,
-     [](double) { return 0.0; }},
-    {"sinh", "hyperbolic sine", unary<functor::Sinh>, Result::floating, kGrows, 2, cosh_slope,
-     nullptr, at_zero},
-    {"cosh", "hyperbolic cosine", unary<functor::Cosh>, Result::floating, kNone, 2, sinh_slope,
-     nullptr, at_zero},
-    {"tan", "tangent", unary<functor::Tan>, Result::floating, kNone, 2, tan_slope, nullptr,
-     at_zero},
-    {"asin", "inverse sine", unary<functor::Asin>, Result::floating, kNone, 2, asin_slope, nullptr,
-     at_zero, false, "uniform(-0.9, 0.9)"},
-    {"acos", "inverse cosine", unary<functor::Acos>, Result::floating, kNone, 2, asin_slope,
-     nullptr, nullptr, false, "uniform(-0.9, 0.9)"},
-    {"atan", "inverse tangent", unary<functor::Atan>, Result::floating, kGrows, 2, one, nullptr,
-     at_zero},
-    {"asinh", "inverse hyperbolic sine", unary<functor::Asinh>, Result::floating, kGrows, 2, one,
-     nullptr, at_zero},
+    {"neg", "-x", unary<functor::Neg>, Result::same, kLinear | kFalls},
+    {"abs", "|x|", unary<functor::Abs>, Result::real, kProducts},
+    {"exp", "e to the x", unary<functor::Exp>, Result::floating, kGrows},
+    {"log", "natural logarithm", unary<functor::Log>, Result::floating, kGrowsFromMin,
+     "uniform(0.1, 4)"},
+    {"sqrt", "square root", unary<functor::Sqrt>, Result::floating, kGrowsFromMin, "uniform(0, 4)"},
+    {"rsqrt", "1 / sqrt(x)", unary<functor::Rsqrt>, Result::floating, kNone, "uniform(0.1, 4)"},
+    {"square", "x * x", unary<functor::Square>, Result::same, kProducts | kIntegerProducts},
+    {"reciprocal", "1 / x", unary<functor::Reciprocal>, Result::floating, kNone, "uniform(0.5, 2)"},
+    {"sin", "sine", unary<functor::Sin>},
+    {"cos", "cosine", unary<functor::Cos>},
+    {"tanh", "hyperbolic tangent", unary<functor::Tanh>, Result::floating, kGrows},
+    {"erf", "error function", unary<functor::Erf>, Result::floating, kGrows},
+    {"sigmoid", "1 / (1 + exp(-x))", unary<functor::Sigmoid>, Result::floating, kGrows},
+    {"relu", "max(x, 0)", unary<functor::Relu>, Result::same, kGrows},
+    {"silu", "x * sigmoid(x)", unary<functor::Silu>},
+    {"softplus", "log(1 + exp(x))", unary<functor::Softplus>, Result::floating, kGrows},
+    {"floor", "largest whole number <= x", unary<functor::Floor>, Result::same, kGrows},
+    {"ceil", "smallest whole number >= x", unary<functor::Ceil>, Result::same, kGrows},
+    {"round", "nearest whole number, half to even", unary<functor::Round>, Result::same, kGrows},
+    {"trunc", "x without its fraction", unary<functor::Trunc>, Result::same, kGrows},
+    {"sign", "-1, 0 or 1", unary<functor::Sign>, Result::same, kGrows},
+    {"isnan", "x is not a number", unary<functor::IsNan>, Result::boolean},
+    {"isinf", "x is infinite", unary<functor::IsInf>, Result::boolean},
+    {"sinh", "hyperbolic sine", unary<functor::Sinh>, Result::floating, kGrows},
+    {"cosh", "hyperbolic cosine", unary<functor::Cosh>},
+    {"tan", "tangent", unary<functor::Tan>},
+    {"asin", "inverse sine", unary<functor::Asin>, Result::floating, kNone, "uniform(-0.9, 0.9)"},
+    {"acos", "inverse cosine", unary<functor::Acos>, Result::floating, kNone, "uniform(-0.9, 0.9)"},
+    {"atan", "inverse tangent", unary<functor::Atan>, Result::floating, kGrows},
+    {"asinh", "inverse hyperbolic sine", unary<functor::Asinh>, Result::floating, kGrows},
     {"acosh", "inverse hyperbolic cosine", unary<functor::Acosh>, Result::floating, kGrowsFromMin,
-     2, acosh_slope, nullptr, nullptr, false, "uniform(1.1, 4)"},
-    {"atanh", "inverse hyperbolic tangent", unary<functor::Atanh>, Result::floating, kNone, 2,
-     atanh_slope, nullptr, at_zero, false, "uniform(-0.9, 0.9)"},
-    {"expm1", "exp(x) - 1", unary<functor::Expm1>, Result::floating, kGrows, 2, exp_slope, nullptr,
-     at_zero},
-    {"exp2", "2 to the x", unary<functor::Exp2>, Result::floating, kGrows, 2, exp2_slope, nullptr,
-     at_zero},
-    {"log1p", "log(1 + x)", unary<functor::Log1p>, Result::floating, kGrowsFromMin, 2, log1p_slope,
-     nullptr, at_zero, false, "uniform(-0.5, 4)"},
-    {"log2", "logarithm to base 2", unary<functor::Log2>, Result::floating, kGrowsFromMin, 2,
-     log2_slope, nullptr, log_exact, false, "uniform(0.1, 4)"},
-    {"log10", "logarithm to base 10", unary<functor::Log10>, Result::floating, kGrowsFromMin, 2,
-     inverse, nullptr, log_exact, false, "uniform(0.1, 4)"},
-    {"erfc", "1 - erf(x)", unary<functor::Erfc>, Result::floating, kFalls, 2, erf_slope, nullptr,
-     at_zero},
-    {"frac", "x without its whole part", unary<functor::Frac>, Result::same, kNone, 0, frac_slope},
-    {"signbit", "x is below 0, or -0", unary<functor::SignBit>, Result::boolean, kNone, 0, nullptr,
-     sign_steps},
-    {"logical_not", "x == 0", unary<functor::LogicalNot>, Result::boolean, kNone, 0, nullptr,
-     sign_steps},
-    {"bitwise_not", "all bits inverted", unary<functor::BitwiseNot>, Result::same, kNone, 0, one},
+     "uniform(1.1, 4)"},
+    {"atanh", "inverse hyperbolic tangent", unary<functor::Atanh>, Result::floating, kNone,
+     "uniform(-0.9, 0.9)"},
+    {"expm1", "exp(x) - 1", unary<functor::Expm1>, Result::floating, kGrows},
+    {"exp2", "2 to the x", unary<functor::Exp2>, Result::floating, kGrows},
+    {"log1p", "log(1 + x)", unary<functor::Log1p>, Result::floating, kGrowsFromMin,
+     "uniform(-0.5, 4)"},
+    {"log2", "logarithm to base 2", unary<functor::Log2>, Result::floating, kGrowsFromMin,
+     "uniform(0.1, 4)"},
+    {"log10", "logarithm to base 10", unary<functor::Log10>, Result::floating, kGrowsFromMin,
+     "uniform(0.1, 4)"},
+    {"erfc", "1 - erf(x)", unary<functor::Erfc>, Result::floating, kFalls},
+    {"frac", "x without its whole part", unary<functor::Frac>, Result::same},
+    {"signbit", "x is below 0, or -0", unary<functor::SignBit>, Result::boolean},
+    {"logical_not", "x == 0", unary<functor::LogicalNot>, Result::boolean},
+    {"bitwise_not", "all bits inverted", unary<functor::BitwiseNot>, Result::same},
 };
 
 bool is_bool_or_integer(DType dtype) { return is_integral(dtype) || dtype == DType::boolean; }
@@ -246,39 +144,8 @@ std::vector<Pass> unary_passes(const Row& row, const OpCall& call) {
     pass(ReduceOp::min, ReduceOp::max);
   }
   // |a b| = |a| |b| holds for the square of wrapped integers, not for their size.
-  if ((row.passing & kProducts) && (!integer || row.slope == square_slope))
-    pass(ReduceOp::prod, ReduceOp::prod);
+  if (row.passing & (integer ? kIntegerProducts : kProducts)) pass(ReduceOp::prod, ReduceOp::prod);
   return passes;
-}
-
-// `complex`: the operand is; x and the result are then sizes, which tell nothing about exactness.
-double unary_error(const Row& row, const Interval& x, double result, DType dtype, bool complex) {
-  double moved = 0;
-  // Of what may be anything, nothing is known.
-  if (std::isinf(x.error)) return kInfinity;
-  if (x.error > 0) {
-    if (row.steps) {
-      moved = row.steps(x.high()) - row.steps(x.low());
-    } else {
-      moved = row.slope(x.low(), x.high()) * x.error;
-      // Near 0 a root has no slope, but it never moves further than the root of the change.
-      if (row.slope == sqrt_slope && x.value >= 0) moved = std::min(moved, std::sqrt(3 * x.error));
-    }
-  }
-  const bool roots = complex && row.result == Result::real;  // |a + bi|
-  if (row.ulps == 0 && !roots) return moved;
-  const bool checkable = row.exact && (!complex || row.exact == at_zero);
-  if (x.error == 0 && checkable && row.exact(x.value, result)) return moved;
-  const double size = row.rounds_by_operand ? x.size() : std::fabs(result) + 2 * moved;
-  return moved + rounding_error(size, dtype, complex ? row.ulps + 4 : row.ulps);
-}
-
-std::vector<Bound> bound_unary(const Row& row, const BoundCall& call) {
-  const DType compute = compute_of(row, *call.call);
-  const DType dtype = call.outputs.front()->dtype;
-  return {elementwise_bound(call, compute, 0, [&](const Interval* x, double result) {
-    return unary_error(row, *x, result, dtype, is_complex(compute));
-  })};
 }
 
 void add_sample(std::vector<Sample>& samples, DType dtype, const Dims& shape, std::string fill) {
@@ -319,25 +186,13 @@ OpRecord unary_record(const Row& row) {
   op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     return elementwise_strategies(call, outputs, unary_passes(row, call));
   };
-  op.bound = [&row](const BoundCall& call) { return bound_unary(row, call); };
   op.samples = [&row] { return unary_samples(row); };
   return op;
 }
 
 // gelu(x, approximate='none'|'tanh').
-const Row kGelu{
-    "gelu",  "x * Phi(x)", unary<functor::Gelu>, Result::floating, kNone, 8, about_one, nullptr,
-    at_zero, true};
-const Row kGeluTanh{"gelu",
-                    "x * Phi(x)",
-                    unary<functor::GeluTanh>,
-                    Result::floating,
-                    kNone,
-                    12,
-                    about_one,
-                    nullptr,
-                    at_zero,
-                    true};
+const Row kGelu{"gelu", "x * Phi(x)", unary<functor::Gelu>};
+const Row kGeluTanh{"gelu", "x * Phi(x)", unary<functor::GeluTanh>};
 
 const Row& gelu_row(const OpCall& call) {
   const std::string kind =
@@ -354,7 +209,6 @@ OpRecord gelu_record() {
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     return prepare_unary(gelu_row(call), call);
   };
-  op.bound = [](const BoundCall& call) { return bound_unary(gelu_row(*call.call), call); };
   op.samples = [] {
     std::vector<Sample> samples = unary_samples(kGelu);
     Sample tanh = samples[1];

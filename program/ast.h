@@ -38,7 +38,7 @@ enum class ExprKind {
   call,        // symbol = verb; args with keys
   index,       // args[0][items]: items
   transpose,   // args[0].T
-  placements,  // placement list: placements
+  placements,  // an argument of placements: placements, on
 };
 
 struct IndexItem;
@@ -54,6 +54,8 @@ struct Expr {
   std::vector<Place> key_places;
   std::vector<IndexItem> items;
   std::vector<PlacementText> placements;
+  std::string on;  // of placements: the ranks behind a last "on", as written: "pp=0"
+  Place on_place;
   bool operator==(const Expr&) const = default;
 };
 

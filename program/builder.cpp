@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "shardproof/localtensor/error.h"
+#include "shardproof/program/detail/placed_text.h"
 #include "shardproof/program/detail/precedence.h"
 
 namespace shardproof {
@@ -99,7 +100,12 @@ Term list(const std::vector<Term>& items) {
 
 Term placed(const std::string& placements) {
   Expr expr = made(ExprKind::placements);
-  expr.placements = placements_of(placements);
+  const detail::PlacedText parts = detail::split_placed(placements);
+  if (parts.has_on && parts.on.empty())
+    throw_bad_input("expected ranks such as pp=0 after \"on\", found none");
+  if (!parts.has_on || !parts.placements.empty())
+    expr.placements = placements_of(std::string(parts.has_on ? parts.placements : placements));
+  expr.on = parts.on;
   return Term(std::move(expr));
 }
 

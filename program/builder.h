@@ -43,7 +43,7 @@ class Term {
 Term name(const std::string& name);     // "x", "h{i - 1}"
 Term text(const std::string& content);  // 'ckpt/{rank}', without its quotes
 Term list(const std::vector<Term>& items);
-Term placed(const std::string& placements);  // "dp:S(0) tp:R", as an argument
+Term placed(const std::string& placements);  // "dp:S(0) tp:R", "R on pp=0", as an argument
 
 Term unary(const std::string& symbol, const Term& operand);
 Term binary(const Term& left, const std::string& symbol,

@@ -32,6 +32,10 @@ struct Collector {
     add(effects.writes, reshuffle.output);
   }
   void operator()(const SlotRead& read) const { add(effects.writes, read.output); }
+  void operator()(const Snapshot& snapshot) const {
+    add(effects.reads, snapshot.input);
+    add(effects.writes, snapshot.output);
+  }
   // Gives names and touches no memory.
   void operator()(const Merge&) const {}
   void operator()(const RecordEvent& record) const { effects.signals.push_back(record.event); }

@@ -23,7 +23,7 @@ void forget(std::vector<IndexItem>& items) {
 }
 
 void forget(Expr& expr) {
-  expr.place = {};
+  expr.place = expr.on_place = {};
   forget(expr.name);
   for (Expr& argument : expr.args) forget(argument);
   for (Place& place : expr.key_places) place = {};

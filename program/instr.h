@@ -67,6 +67,13 @@ struct SlotRead {
   int64_t slot = 0;
   ValueId output = kNoValue;
 };
+// check(x, 'h_0', dp:S(0)): a copy of what `input` holds at this place of its stream, for the probe
+// alone. It takes no memory of the ranks and no time; without a probe nothing happens.
+struct Snapshot {
+  ValueId input = kNoValue, output = kNoValue;
+  std::string name;    // of the truth's value
+  std::string placed;  // "dp:S(0) on pp=0"; empty: R on all ranks
+};
 struct RecordEvent {
   std::string event;
 };
@@ -85,7 +92,7 @@ struct Keep {
   std::string stream;
 };
 
-using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge, SlotRead,
+using Action = std::variant<Compute, NumberValue, Communicate, Reshuffle, Merge, SlotRead, Snapshot,
                             RecordEvent, Wait, Free, Keep>;
 
 struct Instr {

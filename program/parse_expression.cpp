@@ -6,6 +6,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/program/detail/expression_parser.h"
+#include "shardproof/program/detail/placed_text.h"
 #include "shardproof/program/detail/precedence.h"
 #include "shardproof/program/names.h"
 
@@ -335,19 +336,37 @@ ExpressionParser::Tree ExpressionParser::call_tree() {
 bool ExpressionParser::placements_follow() {
   const Token& next = lexer_.peek();
   if (next.kind != TokenKind::name) return false;
-  return is_placement_letter(next.text) || lexer_.second_is(':');
+  return is_placement_letter(next.text) || next.is("on") || lexer_.second_is(':');
 }
 
 ExpressionParser::Tree ExpressionParser::value() {
-  if (!placements_follow()) return binary(kWeakest);
-  Tree tree{make(ExprKind::placements, lexer_.peek().place)};
-  tree.expr.placements = placements();
+  return placements_follow() ? placed() : binary(kWeakest);
+}
+
+ExpressionParser::Tree ExpressionParser::placed() {
+  const RawText raw = lexer_.take_argument();
+  const PlacedText parts = split_placed(raw.text);
+  Tree tree{make(ExprKind::placements, raw.place)};
+  if (!parts.has_on) {
+    tree.expr.placements = parsed_placements(raw);
+    return tree;
+  }
+  if (!parts.placements.empty())
+    tree.expr.placements = parsed_placements({parts.placements, raw.place});
+  tree.expr.on = parts.on;
+  tree.expr.on_place = {raw.place.line, raw.place.column + parts.on_at};
+  if (parts.on.empty())
+    fail(tree.expr.on_place, "expected ranks such as pp=0 after \"on\", found none");
   return tree;
 }
 
 std::vector<PlacementText> ExpressionParser::placements() {
   const RawText raw = lexer_.take_argument();
   if (raw.text.empty()) fail_expected("placements such as tp:S(0)", lexer_.peek());
+  return parsed_placements(raw);
+}
+
+std::vector<PlacementText> ExpressionParser::parsed_placements(const RawText& raw) {
   // Their columns count in their own text.
   const int before = raw.place.column - 1;
   try {

@@ -142,7 +142,11 @@ void ExprPrinter::print_bare(const Expr& expr) {
       print(expr.args[0], detail::kPostfix);
       out_ += ".T";
       return;
-    case ExprKind::placements: out_ += to_string(expr.placements); return;
+    case ExprKind::placements:
+      out_ += to_string(expr.placements);
+      if (!expr.on.empty()) out_ += expr.placements.empty() ? "on " : " on ";
+      out_ += expr.on;
+      return;
   }
   SP_UNREACHABLE("expression of kind {}", static_cast<int>(expr.kind));
 }

@@ -54,6 +54,7 @@ class InstrPrinter {
   Line operator()(const Reshuffle& reshuffle) const;
   Line operator()(const Merge& merge) const;
   Line operator()(const SlotRead& read) const;
+  Line operator()(const Snapshot& snapshot) const;
   Line operator()(const RecordEvent& record) const { return {record.event + " = record()", {}}; }
   Line operator()(const Wait& wait) const;
   Line operator()(const Free& free) const {
@@ -249,6 +250,11 @@ Line InstrPrinter::operator()(const Merge& merge) const {
 Line InstrPrinter::operator()(const SlotRead& read) const {
   return {fmt::format("{} = slot({}, {})", name(read.output), read.slot, received(read.output)),
           {}};
+}
+
+Line InstrPrinter::operator()(const Snapshot& snapshot) const {
+  const std::string placed = snapshot.placed.empty() ? "" : ", " + snapshot.placed;
+  return {fmt::format("check({}, '{}'{})", name(snapshot.input), snapshot.name, placed), {}};
 }
 
 Line InstrPrinter::operator()(const Wait& wait) const {

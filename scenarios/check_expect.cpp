@@ -11,10 +11,12 @@ namespace {
 
 using Misses = std::vector<Missed>;
 
+// All that were found; `imprecise` only where nothing else was.
 std::string verdicts_text(const std::vector<Finding>& findings) {
   std::string out;
   for (int i = 0; i < kVerdictCount; ++i) {
     const auto verdict = static_cast<Verdict>(i);
+    if (verdict == Verdict::imprecise && !out.empty()) continue;
     const bool found = std::any_of(findings.begin(), findings.end(),
                                    [&](const Finding& f) { return f.verdict == verdict; });
     if (found) out += (out.empty() ? "" : ", ") + std::string(name(verdict));
@@ -48,6 +50,28 @@ Misses missed_place(const Expect& expect, const Finding& finding) {
   return out;
 }
 
+void check_count(const char* what, const std::optional<Condition>& wanted, size_t count,
+                 Misses& out) {
+  const auto got = static_cast<int64_t>(count);
+  if (wanted && !wanted->holds(got)) out.push_back({what, to_string(*wanted), std::to_string(got)});
+}
+
+// Where the finding is that gives the verdict.
+void check_place(const Expect& expect, const std::vector<Finding>& findings, Misses& out) {
+  const Finding* leading = leading_finding(findings);
+  if (leading == nullptr) return;
+  Misses of_leading = missed_place(expect, *leading);
+  if (of_leading.empty()) return;
+  // The first wrong line is the first finding; of the others any may be meant.
+  const bool ordered = expect.verdict == Verdict::wrong_values ||
+                       expect.verdict == Verdict::replicas_differ ||
+                       expect.verdict == Verdict::imprecise;
+  if (!ordered)
+    for (const Finding& finding : findings)
+      if (finding.verdict == expect.verdict && missed_place(expect, finding).empty()) return;
+  out.insert(out.end(), of_leading.begin(), of_leading.end());
+}
+
 void check_findings(const Expect& expect, const Outcome& outcome, Misses& out) {
   const std::vector<Finding>& findings = outcome.findings;
   const std::string wanted(name(expect.verdict));
@@ -58,16 +82,8 @@ void check_findings(const Expect& expect, const Outcome& outcome, Misses& out) {
     out.push_back({"verdict", wanted, got});
     return;
   }
-  if (findings.empty()) return;
-  // The first wrong line is the first finding; of the others any may be meant.
-  const bool ordered =
-      expect.verdict == Verdict::wrong_values || expect.verdict == Verdict::replicas_differ;
-  Misses of_first = missed_place(expect, findings.front());
-  if (of_first.empty()) return;
-  if (!ordered)
-    for (const Finding& finding : findings)
-      if (missed_place(expect, finding).empty()) return;
-  out.insert(out.end(), of_first.begin(), of_first.end());
+  check_count("findings", expect.findings, findings.size(), out);
+  check_place(expect, findings, out);
 }
 
 // A quantity of every rank, in order of ranks.
@@ -289,6 +305,7 @@ std::vector<std::string> Expect::kept_names() const {
 std::vector<Missed> missed(const Expect& expect, const Outcome& outcome, const Job& job) {
   Misses out;
   check_findings(expect, outcome, out);
+  check_count("values not decided", expect.undecided, outcome.undecided.size(), out);
   check_collectives(expect, outcome, job.world, out);
   for (const ExpectBytes& wanted : expect.bytes) {
     const PerRank bytes = sum_over_calls(outcome, job.world, [&](const CallCount& call) {

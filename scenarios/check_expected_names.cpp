@@ -20,6 +20,11 @@ bool can_be(const NameTemplate& bound, const std::string& name) {
   return !bound.plain() ? name.ends_with(bound.texts.back()) : at == name.size();
 }
 
+std::string unbound_text(const std::string& name, const NearestName& nearest) {
+  return fmt::format("expected the name of a value, found {}, which no line binds{}",
+                     quoted_json(name), nearest.hint());
+}
+
 class KnownNames {
  public:
   explicit KnownNames(const Job& job) {
@@ -35,8 +40,7 @@ class KnownNames {
       if (can_be(bound, name)) return;
     NearestName nearest(name);
     for (const std::string& known : plain_) nearest.offer(known);
-    reader.refuse(fmt::format("expected the name of a value, found {}, which no line binds{}",
-                              quoted_json(name), nearest.hint()));
+    reader.refuse(unbound_text(name, nearest));
   }
 
  private:
@@ -51,6 +55,24 @@ class KnownNames {
   std::vector<std::string> plain_;
   std::vector<NameTemplate> with_holes_;
 };
+
+bool binds(const Listing& listing, const std::string& name) {
+  const std::vector<NameTemplate> bound = names_bound(listing);
+  return std::any_of(bound.begin(), bound.end(),
+                     [&](const NameTemplate& one) { return can_be(one, name); });
+}
+
+// Of rank programs one device computes what the truth names.
+void check_has_truth(const std::string& name, const Job& job, const JsonReader& reader) {
+  if (job.program) return;
+  if (!job.truth)
+    reader.refuse("precision is judged beside one device: expected a \"truth\", found none");
+  const bool given = std::any_of(job.inputs.begin(), job.inputs.end(),
+                                 [&](const JobInput& input) { return input.name == name; });
+  if (!given && !binds(*job.truth, name))
+    reader.refuse(fmt::format(
+        "the truth has no {}: expect precision of an output, which one device computes too", name));
+}
 
 void check_axes(const JsonReader& placements, const Job& job) {
   for (const PlacementText& one : parse_placements(placements.text())) {
@@ -86,6 +108,11 @@ void check_expected_names(const JsonReader& reader, const Expect& expect, const 
       if (std::string_view(key) == "placements") check_axes(entry, job);
     }
   }
+  if (reader.has("precision") && reader.at("precision").kind() == JsonKind::object)
+    for (const auto& [name, entry] : reader.at("precision").members()) {
+      known.check(name, entry);
+      check_has_truth(name, job, entry);
+    }
   if (!expect.line) return;
   const int64_t lines = most_lines(job);
   bool met = false;
@@ -93,6 +120,30 @@ void check_expected_names(const JsonReader& reader, const Expect& expect, const 
   if (!met)
     reader.at("line").refuse(
         fmt::format("expected a line from 1 to {}, found {}", lines, to_string(*expect.line)));
+}
+
+void check_limited_values(const Job& job, const Lowered& lowered) {
+  for (const PrecisionLimit& limit : job.precision_limits) {
+    if (limit.name.empty()) continue;
+    const auto refuse = [&](const std::string& message) {
+      throw Error(ErrorKind::bad_input, message, {"", limit.path, 0, 0});
+    };
+    const auto found = lowered.dtypes.find(limit.name);
+    if (found == lowered.dtypes.end()) {
+      if (job.truth && binds(*job.truth, limit.name)) continue;  // no rank's value has this name
+      NearestName nearest(limit.name);
+      for (const auto& [known, dtype] : lowered.dtypes) nearest.offer(known);
+      refuse(unbound_text(limit.name, nearest));
+    }
+    const DType dtype = found->second;
+    if (!is_floating(dtype) && !is_complex(dtype))
+      refuse(
+          fmt::format("{} is {}, which has no rounding; expect precision of a floating-point value",
+                      limit.name, name(dtype)));
+    if (dtype == DType::f64 || dtype == DType::c128)
+      refuse(fmt::format("{} is {}: precision is judged in dtypes narrower than f64", limit.name,
+                         name(dtype)));
+  }
 }
 
 }  // namespace shardproof

@@ -6,12 +6,12 @@
 
 namespace shardproof {
 
-std::string_view name(Likeness likeness) {
-  switch (likeness) {
-    case Likeness::equal: return "bit-equal";
-    case Likeness::within: return "within bound";
-    case Likeness::differs: return "differs";
-    case Likeness::wrong: return "wrong";
+std::string_view name(ValueMatch match) {
+  switch (match) {
+    case ValueMatch::bit_equal: return "bit-equal";
+    case ValueMatch::within_rounding: return "within rounding";
+    case ValueMatch::not_decided: return "not decided";
+    case ValueMatch::wrong: return "wrong";
   }
   return "?";
 }
@@ -36,21 +36,21 @@ std::string_view name(TimeSource source) {
   return "?";
 }
 
-Likeness LineComparison::likeness() const {
-  return differences.empty() ? Likeness::equal : differences.front().likeness;
+ValueMatch LineComparison::match() const {
+  return differences.empty() ? ValueMatch::bit_equal : differences.front().match;
 }
 
-int64_t RunComparison::count(std::optional<Likeness> likeness) const {
+int64_t RunComparison::count(std::optional<ValueMatch> match) const {
   int64_t all = 0, differing = 0, alike = 0;
   for (const ListingComparison& listing : listings)
     for (const LineComparison& line : listing.lines) {
       all += line.values;
       differing += static_cast<int64_t>(line.differences.size());
       for (const ValueDifference& difference : line.differences)
-        if (difference.likeness == likeness) ++alike;
+        if (difference.match == match) ++alike;
     }
-  if (!likeness) return all;
-  return *likeness == Likeness::equal ? all - differing : alike;
+  if (!match) return all;
+  return *match == ValueMatch::bit_equal ? all - differing : alike;
 }
 
 int64_t RunComparison::count(Cause cause) const {
@@ -225,7 +225,7 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b) {
         line.text = listing.lines[static_cast<size_t>(number - 1)];
       std::stable_sort(line.differences.begin(), line.differences.end(),
                        [](const ValueDifference& x, const ValueDifference& y) {
-                         return std::pair(x.likeness, x.cause) > std::pair(y.likeness, y.cause);
+                         return std::pair(x.match, x.cause) > std::pair(y.match, y.cause);
                        });
       own.lines.push_back(std::move(line));
     }

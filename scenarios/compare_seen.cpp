@@ -9,7 +9,7 @@
 #include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
-#include "shardproof/ops/bound.h"
+#include "shardproof/ops/promotion.h"
 #include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {
@@ -23,33 +23,47 @@ bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
   return std::memcmp(a.data() + at * size, b.data() + at * size, static_cast<size_t>(size)) == 0;
 }
 
-// How far apart two elements are; 0 for two NaN.
-double distance(const Tensor& a, const Tensor& b, int64_t at) {
+// How far apart two elements are: 0 for two NaN. Of complex numbers the parts that are farther
+// apart.
+struct Distance {
+  double apart = 0;
+  double size = 0;  // of the larger of both
+  double ulps(DType dtype) const {
+    const bool finite = std::isfinite(apart) && std::isfinite(size);
+    return finite ? apart / unit_in_last_place(dtype, size)
+                  : std::numeric_limits<double>::infinity();
+  }
+};
+
+Distance distance(double x, double y) {
+  if (x == y || (std::isnan(x) && std::isnan(y))) return {0, 0};
+  const double apart = std::abs(x - y);
+  return {std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart,
+          std::max(std::abs(x), std::abs(y))};
+}
+
+Distance distance(const Tensor& a, const Tensor& b, int64_t at) {
   const DType dtype = a.dtype;
-  const auto apart = [](double x, double y) {
-    if (x == y || (std::isnan(x) && std::isnan(y))) return 0.0;
-    const double d = std::abs(x - y);
-    return std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
-  };
   const std::byte* x = a.data() + at * size_of(dtype);
   const std::byte* y = b.data() + at * size_of(dtype);
+  if (is_floating(dtype)) return distance(load_f64(x, dtype), load_f64(y, dtype));
   if (!is_complex(dtype)) {
-    if (is_floating(dtype)) return apart(load_f64(x, dtype), load_f64(y, dtype));
-    const double d =
-        std::abs(static_cast<double>(load_i64(x, dtype)) - static_cast<double>(load_i64(y, dtype)));
-    return std::max(d, 1.0);  // other bits are another number
+    const Distance own =
+        distance(static_cast<double>(load_i64(x, dtype)), static_cast<double>(load_i64(y, dtype)));
+    return {std::max(own.apart, 1.0), own.size};  // other bits are another number
   }
-  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = real_part(dtype);
   const int64_t half = size_of(part);
-  return std::max(apart(load_f64(x, part), load_f64(y, part)),
-                  apart(load_f64(x + half, part), load_f64(y + half, part)));
+  const Distance real = distance(load_f64(x, part), load_f64(y, part));
+  const Distance imaginary = distance(load_f64(x + half, part), load_f64(y + half, part));
+  return real.apart >= imaginary.apart ? real : imaginary;
 }
 
 std::string element_text(const Tensor& tensor, int64_t at) {
   const std::byte* element = tensor.data() + at * size_of(tensor.dtype);
   if (is_floating(tensor.dtype)) return fmt::format("{:.9g}", load_f64(element, tensor.dtype));
   if (!is_complex(tensor.dtype)) return std::to_string(load_i64(element, tensor.dtype));
-  const DType part = tensor.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const DType part = real_part(tensor.dtype);
   return fmt::format("{:.9g}{:+.9g}i", load_f64(element, part),
                      load_f64(element + size_of(part), part));
 }
@@ -57,10 +71,9 @@ std::string element_text(const Tensor& tensor, int64_t at) {
 // An element that is not the same: where it lies, who holds it.
 struct Spot {
   const Tensor *a = nullptr, *b = nullptr;
-  int64_t at = 0;                              // in these tensors
-  int64_t global = -1;                         // -1: unknown
-  int32_t rank = -1;                           // of a shard; -1: of the whole value
-  const std::vector<double>* error = nullptr;  // of these tensors, where no global index is known
+  int64_t at = 0;       // in these tensors
+  int64_t global = -1;  // -1: unknown
+  int32_t rank = -1;    // of a shard; -1: of the whole value
   auto place() const { return std::tuple(global, rank, at); }
 };
 
@@ -91,15 +104,8 @@ class Shards {
   explicit Shards(const SeenValue& value) {
     if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
     for (const SeenPart& part : value.parts)
-      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i) {
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
         parts_.emplace(part.lanes[i], &part.tensor);
-        if (!part.error.empty()) errors_.emplace(part.lanes[i], &part.error);
-      }
-  }
-  // Of a rank's own elements; null: exact, or there is no such bound.
-  const std::vector<double>* error_of(int32_t rank) const {
-    const auto found = errors_.find(rank);
-    return found == errors_.end() ? nullptr : found->second;
   }
   // Nothing when only a sum over ranks is known.
   std::optional<Tensor> of(int32_t rank) const {
@@ -111,7 +117,6 @@ class Shards {
  private:
   LocalTensor cut_;
   std::map<int32_t, const Tensor*> parts_;
-  std::map<int32_t, const std::vector<double>*> errors_;
 };
 
 std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
@@ -142,7 +147,7 @@ class Pair {
       const int32_t rank = a_.lanes[i];
       const std::optional<Tensor> own = of_a.of(rank), other = of_b.of(rank);
       complete = complete && own && other;
-      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank, of_a.error_of(rank)}, visit);
+      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank}, visit);
     }
     return complete;
   }
@@ -185,47 +190,88 @@ std::optional<LowPrecision> low_precision(const RecordedRun& run, bool presumes 
 }
 
 bool multiplies_in_fewer_bits(DType dtype) {
-  return precision_error(MatmulPrecision::high, 1, dtype) > 0;
+  return dtype == DType::f32 || (is_floating(dtype) && size_of(dtype) == 1);
 }
+
+// The measured rounding of a value's elements.
+class Rounding {
+ public:
+  explicit Rounding(const SeenValue& value) : value_(value) {
+    for (const SeenPart& part : value.parts)
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
+        parts_.emplace(part.lanes[i], &part.rounding);
+  }
+  // 0: exact. Nothing: it is not known.
+  std::optional<double> at(const Spot& spot) const {
+    if (!value_.measured) return std::nullopt;
+    if (value_.whole) return element(value_.rounding, spot.global);
+    const auto found = parts_.find(spot.rank);
+    return found == parts_.end() ? std::nullopt : element(*found->second, spot.at);
+  }
+
+ private:
+  static std::optional<double> element(const std::vector<double>& rounding, int64_t at) {
+    if (rounding.empty()) return 0;
+    if (at < 0 || at >= std::ssize(rounding)) return std::nullopt;
+    const double own = rounding[static_cast<size_t>(at)];
+    return std::isfinite(own) ? std::optional(own) : std::nullopt;
+  }
+
+  const SeenValue& value_;
+  std::map<int32_t, const std::vector<double>*> parts_;
+};
 
 class Judge {
  public:
   Judge(const SeenValue& a, const SeenValue& b, const RecordedRun& run_a, const RecordedRun& run_b)
-      : a_(a), bounded_(a.bounded && b.bounded), run_a_(run_a), run_b_(run_b) {
+      : a_(a), of_a_(a), of_b_(b), run_a_(run_a), run_b_(run_b) {
+    one_measured_ = a.measured != b.measured;
     // A library's own order may be another one each time.
     other_order_ = run_a.order != run_b.order || run_a.order == "library";
     other_device_ = find_fact(run_a.environment, "gpu") != find_fact(run_b.environment, "gpu");
     for (const RecordedRun* run : {&run_a, &run_b})
       if (!stated_) stated_ = low_precision(*run, false);
+    if (!multiplies_in_fewer_bits(a.dtype)) stated_.reset();
   }
 
-  // What two honest computations may differ.
-  double allowed(const Spot& spot) const {
-    if (spot.global < 0)
-      return spot.error == nullptr ? 0 : 2 * (*spot.error)[static_cast<size_t>(spot.at)];
-    return a_.error.empty() ? 0 : 2 * a_.error[static_cast<size_t>(spot.global)];
+  // Nothing where it is not known. Products in fewer bits, as a run states them, make it larger.
+  std::optional<double> rounding(const Spot& spot) const {
+    const std::optional<double> own = larger(of_a_.at(spot), of_b_.at(spot));
+    return own && stated_ ? *own * times(*stated_) : own;
   }
-  Likeness likeness(const Spot& spot) const {
-    if (!bounded_ || std::isinf(allowed(spot))) return Likeness::differs;
-    return distance(*spot.a, *spot.b, spot.at) <= allowed(spot) ? Likeness::within
-                                                                : Likeness::wrong;
+  // The distance of two elements, of their rounding.
+  double factor(const Spot& spot) const {
+    const double apart = distance(*spot.a, *spot.b, spot.at).apart;
+    return apart == 0 ? 0 : apart / rounding(spot).value_or(0);
+  }
+  ValueMatch match(const Spot& spot) const {
+    if (!rounding(spot)) return ValueMatch::not_decided;
+    const double factor = this->factor(spot);
+    if (factor <= kWithinRounding) return ValueMatch::within_rounding;
+    return factor <= kNotDecided ? ValueMatch::not_decided : ValueMatch::wrong;
   }
   // Whether products in fewer bits may have made it.
   bool is_explained_by(const LowPrecision& low, const Spot& spot) const {
-    if (!is_floating(spot.a->dtype)) return false;
-    const double times = std::max(1.0, low.roundoff / unit_roundoff(spot.a->dtype));
-    return distance(*spot.a, *spot.b, spot.at) <= times * allowed(spot);
+    const double more = stated_ ? std::max(1.0, times(low) / times(*stated_)) : times(low);
+    return is_floating(a_.dtype) && factor(spot) <= kWithinRounding * more;
   }
   // `low`: what explains all that is wrong.
   void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
-    if (difference.likeness == Likeness::wrong) return explain_precision(difference, low);
-    // Bounds allow for what a run says of itself.
-    if (difference.likeness == Likeness::within && stated_ && multiplies_in_fewer_bits(a_.dtype))
+    if (difference.match == ValueMatch::wrong) return explain_precision(difference, low);
+    if (difference.match == ValueMatch::within_rounding && stated_)
       return explain_precision(difference, stated_);
     explain_order(difference);
   }
 
  private:
+  std::optional<double> larger(std::optional<double> a, std::optional<double> b) const {
+    if (a && b) return std::max(*a, *b);
+    // An element without a rounding in one run has none; a run that measured nothing adds nothing.
+    return one_measured_ ? (a ? a : b) : std::nullopt;
+  }
+  double times(const LowPrecision& low) const {
+    return std::max(1.0, low.roundoff / unit_roundoff(a_.dtype));
+  }
   void explain_precision(ValueDifference& difference,
                          const std::optional<LowPrecision>& low) const {
     difference.cause = low ? Cause::precision : Cause::bug;
@@ -235,15 +281,14 @@ class Judge {
                          : fmt::format("as far apart as products in {} may be", low->text);
   }
   void explain_order(ValueDifference& difference) const {
+    const bool known = difference.match == ValueMatch::within_rounding;
     difference.cause = Cause::bug;
     if (a_.added && other_order_) {
-      const bool known = difference.likeness == Likeness::within;
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
       difference.why = known ? fmt::format("added over ranks in the orders {} and {}", run_a_.order,
                                            run_b_.order)
-                             : "no bound is known: another order of addition, or a bug";
+                             : "its rounding does not decide: another order of addition, or a bug";
     } else if (other_device_) {
-      const bool known = difference.likeness == Likeness::within;
       difference.cause = known ? Cause::reduction_order : Cause::unknown;
       difference.why = "kernels of different devices add and round in their own ways";
     } else {
@@ -252,8 +297,9 @@ class Judge {
   }
 
   const SeenValue& a_;
+  const Rounding of_a_, of_b_;
   std::optional<LowPrecision> stated_;  // by a run of itself
-  bool bounded_, other_order_ = false, other_device_ = false;
+  bool one_measured_ = false, other_order_ = false, other_device_ = false;
   const RecordedRun &run_a_, &run_b_;
 };
 
@@ -265,11 +311,28 @@ ValueDifference blank(const SeenValue& value) {
   return difference;
 }
 
+// The element of a value that is told.
+struct WorstElement {
+  ValueMatch match = ValueMatch::bit_equal;
+  double factor = 0;
+  std::tuple<int64_t, int32_t, int64_t> place;
+
+  // Of two that are as bad as each other the first.
+  void add(const Spot& spot, const Judge& judge) {
+    const ValueMatch own = judge.match(spot);
+    const double factor_here = judge.factor(spot);
+    const bool worse = own != match ? own > match : factor_here > factor;
+    const bool alike = own == match && factor_here == factor && spot.place() < place;
+    if (worse || alike || match == ValueMatch::bit_equal) *this = {own, factor_here, spot.place()};
+  }
+};
+
 // All elements that are as bad as the whole.
 class Worst {
  public:
-  Worst(const SeenValue& value, const Judge& judge, const RecordedRun& a, const RecordedRun& b)
-      : value_(value), judge_(judge) {
+  Worst(const SeenValue& value, const Judge& judge, const WorstElement& worst, const RecordedRun& a,
+        const RecordedRun& b)
+      : value_(value), judge_(judge), worst_(worst) {
     for (const RecordedRun* run : {&a, &b})
       if (std::optional<LowPrecision> low = low_precision(*run)) low_.push_back(std::move(*low));
   }
@@ -283,26 +346,27 @@ class Worst {
     if (spot.rank >= 0) ranks_.insert(spot.rank);
     std::erase_if(low_,
                   [&](const LowPrecision& low) { return !judge_.is_explained_by(low, spot); });
-    if (!first_ || spot.place() < *first_) {
-      first_ = spot.place();
-      text_a_ = element_text(*spot.a, spot.at);
-      text_b_ = element_text(*spot.b, spot.at);
-      allowed_ = judge_.allowed(spot);
-      shape_ = local ? spot.a->shape : value_.spec->shape();
-      owners_.clear();
-    }
-    const auto [global, rank, at] = *first_;
+    const auto [global, rank, at] = worst_.place;
     if (spot.rank >= 0 && spot.global == global && (!local || spot.at == at))
       owners_.push_back(spot.rank);
+    if (spot.place() != worst_.place) return;
+    text_a_ = element_text(*spot.a, spot.at);
+    text_b_ = element_text(*spot.b, spot.at);
+    rounding_ = judge_.rounding(spot);
+    ulps_ = distance(*spot.a, *spot.b, spot.at).ulps(spot.a->dtype);
+    shape_ = local ? spot.a->shape : value_.spec->shape();
   }
 
   void tell(ValueDifference& difference) const {
-    const auto [global, rank, at] = *first_;
+    const auto [global, rank, at] = worst_.place;
+    difference.match = worst_.match;
     difference.local = global < 0;
     difference.index = unravel(difference.local ? at : global, shape_);
     difference.got_a = text_a_;
     difference.got_b = text_b_;
-    difference.error = allowed_;
+    difference.rounding = rounding_;
+    difference.rounding_factor = worst_.factor;
+    difference.ulps = ulps_;
     difference.elements = elements_;
     if (rank >= 0) {
       difference.owners = Lanes::of(owners_);
@@ -336,14 +400,15 @@ class Worst {
 
   const SeenValue& value_;
   const Judge& judge_;
+  const WorstElement& worst_;
   std::vector<LowPrecision> low_;
   std::vector<bool> marked_;  // by global index, or by index in the shard
   int64_t elements_ = 0;
   std::set<int32_t> ranks_;
-  std::optional<std::tuple<int64_t, int32_t, int64_t>> first_;
   std::vector<int32_t> owners_;
   std::string text_a_, text_b_;
-  double allowed_ = 0;
+  std::optional<double> rounding_;
+  double ulps_ = 0;
   Dims shape_;
 };
 
@@ -367,17 +432,15 @@ Lanes other_digests(const SeenValue& a, const SeenValue& b) {
 std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b) {
   ValueDifference difference = blank(a);
-  difference.likeness = Likeness::equal;
   const Judge judge(a, b, run_a, run_b);
   const bool contents = !a.parts.empty() && !b.parts.empty();
   const Pair pair(a, b);
-  const bool complete = contents && pair.visit([&](const Spot& spot) {
-    difference.likeness = std::max(difference.likeness, judge.likeness(spot));
-  });
-  if (difference.likeness != Likeness::equal) {
-    Worst worst(a, judge, run_a, run_b);
+  WorstElement element;
+  const bool complete = contents && pair.visit([&](const Spot& spot) { element.add(spot, judge); });
+  if (element.match != ValueMatch::bit_equal) {
+    Worst worst(a, judge, element, run_a, run_b);
     pair.visit([&](const Spot& spot) {
-      if (judge.likeness(spot) == difference.likeness) worst.add(spot);
+      if (judge.match(spot) == element.match) worst.add(spot);
     });
     worst.tell(difference);
     return difference;
@@ -386,9 +449,10 @@ std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue&
   if (complete) return std::nullopt;
   const Lanes ranks = other_digests(a, b);
   if (ranks.empty()) return std::nullopt;
-  // Each was compared with one truth when it was made, and neither run found it wrong.
-  const bool honest = a.bounded && b.bounded && run_a.findings.empty() && run_b.findings.empty();
-  difference.likeness = honest ? Likeness::within : Likeness::differs;
+  // Each was judged when it was made, and neither run found it wrong.
+  const bool measured = !contents || (a.measured && b.measured);
+  const bool honest = measured && run_a.findings.empty() && run_b.findings.empty();
+  difference.match = honest ? ValueMatch::within_rounding : ValueMatch::not_decided;
   difference.ranks = difference.owners = ranks;
   judge.explain(difference, std::nullopt);
   return difference;

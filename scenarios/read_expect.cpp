@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "shardproof/program/quantity.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/detail/setting.h"
@@ -6,8 +8,20 @@ namespace shardproof {
 namespace {
 
 const std::vector<std::string_view> kKeys = {
-    "verdict",    "line",  "ranks",       "name", "ratio", "call",    "error",  "bytes",   "values",
-    "placements", "local", "collectives", "time", "peak",  "exposed", "bubble", "slowdown"};
+    "verdict",     "findings", "undecided", "precision", "line",   "ranks",      "name",
+    "ratio",       "call",     "error",     "bytes",     "values", "placements", "local",
+    "collectives", "time",     "peak",      "exposed",   "bubble", "slowdown"};
+
+// Those that this version can find.
+std::string known_verdicts() {
+  std::string out;
+  for (int i = 0; i < kVerdictCount; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    if (is_later(verdict)) continue;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", name(verdict));
+  }
+  return out;
+}
 
 Verdict read_verdict(const JsonReader& reader) {
   const std::optional<Verdict> verdict = parse_verdict(reader.text());
@@ -17,7 +31,9 @@ Verdict read_verdict(const JsonReader& reader) {
   }
   NearestName nearest(reader.text());
   for (int i = 0; i < kVerdictCount; ++i) nearest.offer(name(static_cast<Verdict>(i)));
-  reader.refuse(fmt::format("unknown verdict {}{}", quoted_json(reader.text()), nearest.hint()));
+  const std::string hint = nearest.hint();
+  reader.refuse(fmt::format("unknown verdict {}{} verdicts are {}", quoted_json(reader.text()),
+                            hint.empty() ? "; the" : hint + " The", known_verdicts()));
 }
 
 // `unit`: what the number is measured in; a bare number is bytes as well, but no time.
@@ -45,6 +61,27 @@ Condition counted(Condition condition, int64_t least, const JsonReader& reader) 
   if (form == Form::less ? bound <= first : bound < first)
     reader.expected(fmt::format("what a number from {} can meet", least));
   return condition;
+}
+
+// How many there are of something, which is a whole number from 0.
+Condition read_count(const JsonReader& reader, const Setting& setting) {
+  const Condition condition = read_condition(reader, setting.scope());
+  const bool one = condition.form() == Condition::Form::equal;
+  if (one && condition.low().real() != std::floor(condition.low().real()))
+    reader.expected("a whole number or a condition such as \"<= 4\"");
+  return counted(condition, 0, reader);
+}
+
+void read_counts(const JsonReader& object, const Setting& setting, Expect& expect) {
+  if (object.has("undecided")) expect.undecided = read_count(object.at("undecided"), setting);
+  if (!object.has("findings")) return;
+  const JsonReader reader = object.at("findings");
+  expect.findings = read_count(reader, setting);
+  const bool clean = expect.verdict == Verdict::clean;
+  if (clean && !expect.findings->holds(0))
+    reader.refuse(
+        "\"findings\" counts what is found: expected a \"verdict\" too, found a clean run");
+  if (!clean && expect.verdict != Verdict::bad_input) counted(*expect.findings, 1, reader);
 }
 
 // A condition for all ranks, or an object from selector to condition.
@@ -172,6 +209,28 @@ Expect read_refusal(const JsonReader& object) {
   return expect;
 }
 
+std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
+                                                  const Setting& setting) {
+  std::vector<PrecisionLimit> out;
+  const auto add = [&](const std::string& name, const JsonReader& reader) {
+    Condition condition;
+    if (reader.kind() == JsonKind::text) condition = read_condition(reader, setting.scope());
+    if (condition.form() == Condition::Form::equal)
+      reader.expected("a condition such as \"<= 1000\"");
+    out.push_back({name, counted(condition, 0, reader), reader.path()});
+  };
+  if (!object.has("precision")) return out;
+  const JsonReader precision = object.at("precision");
+  if (precision.kind() == JsonKind::text) {
+    add("", precision);
+  } else if (precision.kind() == JsonKind::object) {
+    for (const auto& [name, reader] : precision.members()) add(name, reader);
+  } else {
+    precision.expected("a condition such as \"<= 1000\", or names to conditions");
+  }
+  return out;
+}
+
 void check_expect_keys(const JsonReader& object) {
   object.check_keys(kKeys);
   refuse_later_expect_keys(object);
@@ -181,6 +240,7 @@ Expect read_expect(const JsonReader& object, const Setting& setting) {
   check_expect_keys(object);
   Expect expect = read_refusal(object);
   read_place(object, setting, expect);
+  read_counts(object, setting, expect);
   if (expect.verdict == Verdict::clean)
     for (const char* key : {"line", "ranks", "name", "ratio", "call"})
       if (object.has(key))

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "shardproof/ops/torch_names.h"
@@ -175,6 +176,14 @@ DType read_default_dtype(const Section& section) {
   return reader->inside([&] { return dtype_named(reader->text()); });
 }
 
+bool has_check(const std::vector<JobListing>& listings) {
+  return std::any_of(listings.begin(), listings.end(), [](const JobListing& one) {
+    const std::vector<Mention> verbs = verbs_called(one.listing);
+    return std::any_of(verbs.begin(), verbs.end(),
+                       [](const Mention& verb) { return verb.first == "check"; });
+  });
+}
+
 void read_programs(const Section& section, const Setting& setting, Phase& phase) {
   Job& job = phase.job;
   const auto program = section.find("program"), ranks = section.find("ranks");
@@ -194,8 +203,10 @@ void read_programs(const Section& section, const Setting& setting, Phase& phase)
     job.truth = read_listing(*truth, setting);
     phase.truth_path = truth->path();
   }
-  if (truth && !outputs)
-    truth->refuse("needs \"outputs\": how the ranks' values make up the truth's");
+  if (truth && !outputs && !has_check(job.ranks))
+    truth->refuse(
+        "needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
+        "check(x, 'h', dp:S(0)) in \"ranks\"");
   if (outputs) job.outputs = read_outputs(*outputs, setting);
 }
 
@@ -245,6 +256,7 @@ Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& opti
   setting.timed = job.cost != nullptr;
   if (const auto expect = section.find("expect")) {
     phase.expect = read_expect(*expect, setting);
+    job.precision_limits = read_precision_limits(*expect, setting);
     check_expected_names(*expect, phase.expect, job);
   }
   job.keep = phase.expect.kept_names();

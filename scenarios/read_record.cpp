@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -77,7 +78,12 @@ void check_head(const JsonReader& manifest) {
     throw Error(ErrorKind::unsupported,
                 fmt::format("recorded in format {} by a later shardproof; this one reads up to {}",
                             version, kRecordVersion));
-  if (version < 1) manifest.at("version").expected("a version from 1 on");
+  if (version < kRecordVersion)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("expected a record of format {}, found format {}, which does not hold "
+                            "the measured rounding of values; record the runs again: shardproof "
+                            "run FILE --record DIR",
+                            kRecordVersion, version));
 }
 
 void check_sizes(const Recording& recording) {
@@ -142,18 +148,29 @@ uint64_t read_digest(const JsonReader& reader) {
   return digest;
 }
 
-// None: that part is exact.
-void read_part_error(const JsonReader& reader, const SeenValue& value, const TensorsByName& bounds,
-                     SeenPart& part) {
-  const auto found = bounds.find(tensor_name(value, part));
-  if (found == bounds.end()) return;
-  part.error = values_of(found->second);
-  if (static_cast<int64_t>(part.error.size()) != part.tensor.elements())
-    reader.refuse("a bound has one number an element");
+// A part without a tensor is exact.
+void read_rounding(const JsonReader& reader, const TensorsByName& tensors, SeenValue& value) {
+  const std::string& known = reader.text();
+  if (known != "exact" && known != "unknown" && known != "elements")
+    reader.expected("exact, unknown or elements");
+  value.measured = known != "unknown";
+  for (SeenPart& part : value.parts) {
+    const auto found = tensors.find(tensor_name(value, part));
+    if (known != "elements" || found == tensors.end()) continue;
+    std::vector<double> rounding = values_of(found->second);
+    if (std::ssize(rounding) != part.tensor.elements())
+      reader.refuse(fmt::format("expected one number in {} for each element of {}, found {} for {}",
+                                kRoundingFile, found->first, rounding.size(),
+                                part.tensor.elements()));
+    if (!std::all_of(rounding.begin(), rounding.end(), [](double own) { return own >= 0; }))
+      reader.refuse(fmt::format("expected numbers that are not negative for {} in {}", found->first,
+                                kRoundingFile));
+    (value.whole ? value.rounding : part.rounding) = std::move(rounding);
+  }
 }
 
 SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
-                     const TensorsByName& bounds) {
+                     const TensorsByName& rounding) {
   SeenValue value;
   value.id = reader.at("id").text();
   value.bound = text_or_empty(reader, "name");
@@ -183,15 +200,7 @@ SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
   const bool twice = std::adjacent_find(digested.begin(), digested.end()) != digested.end();
   if (twice || !(Lanes::of(std::move(digested)) == value.lanes))
     reader.refuse("a value has one digest on each of its ranks");
-  const std::string& bound = reader.at("bound").text();
-  value.bounded = bound != "unknown";
-  if (bound == "elements" && value.spec && !value.bound.empty())
-    value.error = values_of(tensor_named(bounds, value.id));
-  for (SeenPart& part : value.parts)
-    if (bound == "elements" && !value.spec) read_part_error(reader, value, bounds, part);
-  if (!value.error.empty() &&
-      static_cast<int64_t>(value.error.size()) != element_count(value.spec->shape()))
-    reader.refuse("a bound has one number an element");
+  read_rounding(reader.at("rounding"), rounding, value);
   return value;
 }
 
@@ -280,9 +289,9 @@ RecordedRun read_run(const Recording& recording, const RecordEntry& entry) {
     for (size_t i = 0; i < static_cast<size_t>(repetitions); ++i)
       run.measured.push_back(read_records(folder + measured_file(i)));
     const TensorsByName tensors = read_tensors(folder + kValuesFile);
-    const TensorsByName bounds = read_tensors(folder + kBoundsFile);
+    const TensorsByName rounding = read_tensors(folder + kRoundingFile);
     for (const JsonReader& value : reader.at("values").items())
-      run.values.push_back(read_value(value, tensors, bounds));
+      run.values.push_back(read_value(value, tensors, rounding));
     return run;
   } catch (const Error& error) {
     throw error.inside({file, "", 0, 0});

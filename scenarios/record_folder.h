@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-inline constexpr int kRecordVersion = 1;
+inline constexpr int kRecordVersion = 2;
 
 // One run of a record, before its files are read.
 struct RecordEntry {
@@ -45,7 +45,7 @@ struct Recording {
   std::string path;
   std::vector<RecordEntry> entries;
 };
-// Throw Error(bad_input) for what is no whole record, and Error(unsupported) for one of a later
+// Throw Error(bad_input) for what is no whole record, and Error(unsupported) for one of another
 // version.
 Recording read_recording(const std::string& path);
 RecordedRun read_run(const Recording& recording, const RecordEntry& entry);

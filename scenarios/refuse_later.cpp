@@ -39,8 +39,10 @@ void refuse_later_expect_keys(const JsonReader& expect) {
       refuse_later(fmt::format("key \"{}\"", key), {"", expect.path() + pointer_step(key), 0, 0});
 }
 
+bool is_later(Verdict verdict) { return contains(kVerdicts, verdict); }
+
 void refuse_later_verdict(Verdict verdict, const JsonReader& reader) {
-  if (contains(kVerdicts, verdict))
+  if (is_later(verdict))
     refuse_later(fmt::format("verdict \"{}\"", name(verdict)), {"", reader.path(), 0, 0});
 }
 

@@ -34,7 +34,4 @@ void write_whole_file(const std::string& path, const std::string& text);
 // disk that is full by then.
 void check_writable(const std::string& path);
 
-// "9,312"
-std::string grouped_number(int64_t number);
-
 }  // namespace shardproof

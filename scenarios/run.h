@@ -57,7 +57,10 @@ struct CaseResult {
   std::string repeat_here;             // the same by the path that was opened
 
   Verdict expected = Verdict::clean;  // of the first phase that expects something
-  Verdict verdict() const;            // of the first phase that found something
+  // The leading finding of the first phase whose own is not `imprecise`, else of the first phase
+  // that found something; null: none.
+  const Finding* leading() const;
+  Verdict verdict() const;  // of that finding
   int64_t values_compared() const;
 };
 

@@ -12,36 +12,46 @@
 
 namespace shardproof {
 
-enum class Likeness : uint8_t {
-  equal,    // to the bit
-  within,   // as far apart as two honest computations may be
-  differs,  // nobody knows a bound
-  wrong,    // farther apart
+// How near two runs of one value are, by its measured rounding (engine/compare/measure_rounding.h).
+// The larger of both runs' roundings counts: each has measured its own order of addition.
+enum class ValueMatch : uint8_t {
+  bit_equal,
+  within_rounding,  // no element is farther apart than kWithinRounding of its roundings
+  not_decided,      // no element is farther apart than kNotDecided, or a rounding is not known
+  wrong,
 };
+// Two honest runs are two samples of one distribution, and the rounding of an element is the
+// largest of eight, four of each run. Were errors normal and independent, two honest runs would lie
+// more than 8 roundings apart in one of 60,000 values of one element, and more than 64 in one of
+// 10^12. Values of more elements share the median of their distances as the least rounding of each.
+inline constexpr double kWithinRounding = 8;
+inline constexpr double kNotDecided = 64;
 // Why values differ.
 enum class Cause : uint8_t {
   none,
   reduction_order,  // floats were added over ranks in another order
   precision,        // products of one run have fewer bits
-  unknown,          // no bound: an order, or a bug
+  unknown,          // the rounding does not decide: an order, or a bug
   bug,
 };
-std::string_view name(Likeness likeness);
+std::string_view name(ValueMatch match);
 std::string_view name(Cause cause);
 
 struct ValueDifference {
   std::string id, bound, instance;  // as SeenValue
-  Likeness likeness = Likeness::wrong;
+  ValueMatch match = ValueMatch::wrong;
   Cause cause = Cause::bug;
   std::string why;
-  // The first element that is as bad as the whole; absent where only digests are known.
+  // The element that is the most of its roundings apart; absent where only digests are known.
   std::optional<Dims> index;
   bool local = false;  // counted in the owners' own shard
   std::string got_a, got_b;
-  double error = 0;      // what two honest computations may differ there
-  Lanes owners;          // of that element
-  Lanes ranks;           // that hold any element that is as bad
-  int64_t elements = 0;  // of those, each counted once
+  std::optional<double> rounding;  // of that element; nothing where it is not known, 0: exact
+  double rounding_factor = 0;      // its distance, of its rounding; infinite for an exact one
+  double ulps = 0;                 // its distance, in units in the last place of the larger one
+  Lanes owners;                    // of that element
+  Lanes ranks;                     // that hold any element that is as bad as the value
+  int64_t elements = 0;            // of those, each counted once
 };
 
 enum class TimeSource : uint8_t { none, predicted, measured };
@@ -59,7 +69,7 @@ struct LineComparison {
   int64_t values = 0;
   std::vector<ValueDifference> differences;  // worst first
   std::vector<TimePair> times;
-  Likeness likeness() const;
+  ValueMatch match() const;
 };
 
 struct ListingComparison {
@@ -78,8 +88,8 @@ struct RunComparison {
   RunSide a, b;
   bool alone = false;  // both are one run: only its times are told
   std::vector<ListingComparison> listings;
-  // Values of `likeness`; all of them when it is not given.
-  int64_t count(std::optional<Likeness> likeness) const;
+  // Values that match so; all of them when it is not given.
+  int64_t count(std::optional<ValueMatch> match) const;
   int64_t count(Cause cause) const;
   // Nothing is known to be wrong: what differs may be honest.
   bool agrees() const;

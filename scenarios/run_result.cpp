@@ -37,11 +37,21 @@ std::string PhaseResult::line_text(const Finding& finding) const {
   return own;
 }
 
+const Finding* CaseResult::leading() const {
+  const Finding* imprecise = nullptr;
+  for (const PhaseResult& phase : phases) {
+    const Finding* finding = leading_finding(phase.outcome.findings);
+    if (finding == nullptr) continue;
+    if (finding->verdict != Verdict::imprecise) return finding;
+    if (imprecise == nullptr) imprecise = finding;
+  }
+  return imprecise;
+}
+
 Verdict CaseResult::verdict() const {
   if (error) return Verdict::bad_input;
-  for (const PhaseResult& phase : phases)
-    if (!phase.outcome.findings.empty()) return phase.outcome.findings.front().verdict;
-  return Verdict::clean;
+  const Finding* finding = leading();
+  return finding == nullptr ? Verdict::clean : finding->verdict;
 }
 
 int64_t CaseResult::values_compared() const {

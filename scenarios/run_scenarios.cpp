@@ -8,6 +8,7 @@
 #include "shardproof/backends/assembly.h"
 #include "shardproof/localtensor/reduction_schedule.h"
 #include "shardproof/scenarios/detail/keep_run.h"
+#include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/run.h"
 #include "shardproof/scenarios/run_comparison.h"
 
@@ -72,6 +73,9 @@ void run_phase(const Phase& phase, const std::string& backend, const RunOptions&
   if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
   PhaseResult result;
   try {
+    // No value is expected of a program that is to be refused.
+    if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
+      check_limited_values(job, lower_job(job, registries));
     result.outcome = check(job, registries);
   } catch (const Error& error) {
     throw placed_in(phase, error);
@@ -377,7 +381,7 @@ std::optional<Error> refusal_of(const Scenario& scenario, const Registries& regi
     try {
       for (const Phase& phase : one.phases) {
         current = &phase;
-        lower_job(phase.job, registries);
+        check_limited_values(phase.job, lower_job(phase.job, registries));
       }
       return std::nullopt;
     } catch (const Error& error) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "shardproof/scenarios/comparison_report.h"
 
@@ -34,7 +35,7 @@ struct Cells {
 
 std::string row_text(const Cells& cells) {
   std::string text =
-      fmt::format("  {:>4}  {:<{}}  {:<12} {:>10} {:>10} {:>7} {:>9} {:>7} {:>10}", cells.line,
+      fmt::format("  {:>4}  {:<{}}  {:<15} {:>10} {:>10} {:>7} {:>9} {:>7} {:>10}", cells.line,
                   cut(cells.what, kTextWidth), kTextWidth, cells.values, cells.a, cells.b,
                   cells.ratio, cells.bytes, cells.busbw, cells.expected);
   text.erase(text.find_last_not_of(' ') + 1);
@@ -79,19 +80,41 @@ std::string index_text(const ValueDifference& difference) {
   return to_string(*difference.index) + (difference.local ? " of the shard" : "");
 }
 
+std::string short_number(double number) {
+  return number < 100 ? fmt::format("{:.2g}", number) : fmt::format("{:.3g}", number);
+}
+
+// "0.8 of its rounding, 2 ulps", "wrong, no rounding moves it, 1 ulp", "not decided".
+std::string distance_text(const ValueDifference& difference) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  const bool within = difference.match == ValueMatch::within_rounding;
+  if (!within || !difference.index) add(std::string(name(difference.match)));
+  if (!difference.index) return text;
+  if (!difference.rounding)
+    add("its rounding is not known");
+  else if (*difference.rounding == 0)
+    add(within ? "the same number" : "no rounding moves it");
+  else
+    add(short_number(difference.rounding_factor) + " of its rounding");
+  if (std::isfinite(difference.ulps))
+    add(fmt::format("{} ulp{}", short_number(difference.ulps), difference.ulps == 1 ? "" : "s"));
+  return text;
+}
+
 // Below the row of their line: what differs, where, who holds it, by how much, and why.
 std::string difference_text(const ValueDifference& difference) {
   const std::string of =
       difference.instance.empty() ? "" : fmt::format(" ({})", difference.instance);
   std::string text =
-      fmt::format("        {}{}{} on {}: {}, {}\n",
+      fmt::format("        {}{}{} on {}: {}   {}\n",
                   difference.bound.empty() ? "inside the line " + difference.id : difference.bound,
                   index_text(difference), of, ranks_text(difference.owners, 30),
-                  name(difference.likeness), name(difference.cause));
+                  distance_text(difference), name(difference.cause));
   if (difference.index) {
     text += fmt::format("          A {}   B {}", difference.got_a, difference.got_b);
-    if (difference.likeness != Likeness::differs)
-      text += fmt::format("   may differ by {:.3g}", difference.error);
+    if (difference.rounding && *difference.rounding > 0)
+      text += fmt::format("   rounding {:.2g}", *difference.rounding);
     text += fmt::format("\n          {} element{}, on {}\n", difference.elements,
                         difference.elements == 1 ? "" : "s", ranks_text(difference.ranks, 60));
   }
@@ -99,9 +122,9 @@ std::string difference_text(const ValueDifference& difference) {
   return text;
 }
 
-std::string paint(const TextStyle& style, Likeness likeness, const std::string& text) {
-  if (!style.color || likeness == Likeness::equal) return text;
-  return fmt::format("\x1b[{}m{}\x1b[0m", likeness == Likeness::wrong ? "31;1" : "33", text);
+std::string paint(const TextStyle& style, ValueMatch match, const std::string& text) {
+  if (!style.color || match == ValueMatch::bit_equal) return text;
+  return fmt::format("\x1b[{}m{}\x1b[0m", match == ValueMatch::wrong ? "31;1" : "33", text);
 }
 
 std::string line_text(const LineComparison& line, const TextStyle& style) {
@@ -110,10 +133,10 @@ std::string line_text(const LineComparison& line, const TextStyle& style) {
   cells.what = line.line > 0
                    ? line.text.substr(std::min(line.text.find_first_not_of(' '), line.text.size()))
                    : "inputs";
-  if (line.values > 0) cells.values = name(line.likeness());
+  if (line.values > 0) cells.values = name(line.match());
   for (const TimePair& pair : line.times)
     if (pair.call.empty()) add_times(cells, pair);
-  std::string text = paint(style, line.likeness(), row_text(cells));
+  std::string text = paint(style, line.match(), row_text(cells));
   for (const TimePair& pair : line.times) {
     if (pair.call.empty()) continue;
     Cells call;
@@ -194,10 +217,11 @@ std::string verdict_text(const RunComparison& comparison) {
 std::string summary_text(const RunComparison& comparison) {
   const int64_t all = comparison.count(std::nullopt);
   std::string text = fmt::format("  {} value{}: {} bit-equal", all, all == 1 ? "" : "s",
-                                 comparison.count(Likeness::equal));
-  for (const Likeness likeness : {Likeness::within, Likeness::differs, Likeness::wrong})
-    if (const int64_t count = comparison.count(likeness); count > 0)
-      text += fmt::format(", {} {}", count, name(likeness));
+                                 comparison.count(ValueMatch::bit_equal));
+  for (const ValueMatch match :
+       {ValueMatch::within_rounding, ValueMatch::not_decided, ValueMatch::wrong})
+    if (const int64_t count = comparison.count(match); count > 0)
+      text += fmt::format(", {} {}", count, name(match));
   std::string causes;
   for (const Cause cause : {Cause::reduction_order, Cause::precision, Cause::unknown, Cause::bug})
     if (const int64_t count = comparison.count(cause); count > 0)

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "shardproof/scenarios/comparison_report.h"
@@ -23,12 +24,20 @@ Json rank_times(const LineTime& line) {
   return out;
 }
 
+// What is infinite or unknown is null.
+void add_distance(const ValueDifference& difference, Json& out) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  out["rounding"] = difference.rounding ? number(*difference.rounding) : Json();
+  out["rounding_factor"] = difference.rounding ? number(difference.rounding_factor) : Json();
+  out["ulps"] = number(difference.ulps);
+}
+
 Json difference_json(const ValueDifference& difference) {
   Json out;
   out["value"] = difference.id;
   if (!difference.bound.empty()) out["name"] = difference.bound;
   if (!difference.instance.empty()) out["instance"] = difference.instance;
-  out["likeness"] = name(difference.likeness);
+  out["likeness"] = name(difference.match);
   out["cause"] = name(difference.cause);
   if (!difference.why.empty()) out["why"] = difference.why;
   if (difference.index) {
@@ -36,7 +45,7 @@ Json difference_json(const ValueDifference& difference) {
     out["of"] = difference.local ? "shard" : "value";
     out["a"] = difference.got_a;
     out["b"] = difference.got_b;
-    out["may_differ_by"] = fmt::format("{:.9g}", difference.error);
+    add_distance(difference, out);
     out["elements"] = difference.elements;
   }
   out["owners"] = to_string(difference.owners);
@@ -50,7 +59,7 @@ Json line_json(const LineComparison& line) {
   out["source"] = line.text;
   if (line.values > 0) {
     out["values"] = line.values;
-    out["likeness"] = name(line.likeness());
+    out["likeness"] = name(line.match());
   }
   if (!line.differences.empty()) out["differences"] = Json::array();
   for (const ValueDifference& difference : line.differences)
@@ -90,9 +99,9 @@ Json comparison_object(const RunComparison& comparison) {
   out["phase"] = comparison.a.head.phase;
   out["agrees"] = comparison.agrees();
   out["values"] = comparison.count(std::nullopt);
-  for (const Likeness likeness :
-       {Likeness::equal, Likeness::within, Likeness::differs, Likeness::wrong})
-    out[std::string(name(likeness))] = comparison.count(likeness);
+  for (const ValueMatch match : {ValueMatch::bit_equal, ValueMatch::within_rounding,
+                                 ValueMatch::not_decided, ValueMatch::wrong})
+    out[std::string(name(match))] = comparison.count(match);
   out["a"] = side_json(comparison.a);
   out["b"] = side_json(comparison.b);
   out["listings"] = Json::array();

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "shardproof/localtensor/reduction_schedule.h"
@@ -50,6 +51,46 @@ Json call_json(const CallCount& call) {
           {"bytes", to_string(call.bytes)}};
 }
 
+// JSON has no infinity.
+Json number_json(double number) {
+  return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
+}
+
+// Keys that a value of either list has; what is empty is left out.
+template <typename Value>
+Json place_json(const Value& value) {
+  Json out;
+  if (!value.name.empty()) out["name"] = value.name;
+  if (value.line > 0) out["line"] = value.line;
+  if (!value.instance.empty()) out["instance"] = value.instance;
+  return out;
+}
+
+Json undecided_json(const std::vector<UndecidedValue>& values) {
+  Json out = Json::array();
+  for (const UndecidedValue& value : values) {
+    Json one = place_json(value);
+    one["elements"] = value.elements;
+    one["of"] = value.of;
+    one["reason"] = value.reason;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json precision_json(const std::vector<ValuePrecision>& values) {
+  Json out = Json::array();
+  for (const ValuePrecision& value : values) {
+    Json one = place_json(value);
+    one["ratio"] = number_json(value.ratio);
+    one["error"] = number_json(value.error);
+    one["device_error"] = number_json(value.device_error);
+    if (!value.cause.empty()) one["cause"] = value.cause;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 Json phase_json(const PhaseResult& phase) {
   Json out;
   out["findings"] = Json::array();
@@ -64,7 +105,9 @@ Json phase_json(const PhaseResult& phase) {
   out["peak_bytes"] = world.peak_bytes;
   if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
   if (!phase.outcome.unfired_faults.empty()) out["unfired_faults"] = phase.outcome.unfired_faults;
-  if (!phase.outcome.unjudged.empty()) out["not_judged"] = phase.outcome.unjudged;
+  out["undecided"] = undecided_json(phase.outcome.undecided);
+  if (!phase.outcome.precision.empty()) out["precision"] = precision_json(phase.outcome.precision);
+  if (!phase.outcome.notes.empty()) out["notes"] = phase.outcome.notes;
   return out;
 }
 

@@ -1,3 +1,4 @@
+#include "shardproof/scenarios/detail/remarks.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {
@@ -45,16 +46,30 @@ std::string_view type_of(const CaseResult& one) {
   return one.verdict() == Verdict::clean ? "expectation" : name(one.verdict());
 }
 
+std::string failure_xml(const CaseResult& one) {
+  if (one.status == CaseStatus::as_expected) return "";
+  const char* element = one.status == CaseStatus::refused ? "error" : "failure";
+  return fmt::format("      <{} message=\"{}\" type=\"{}\">{}</{}>\n", element,
+                     escaped(message_of(one)), escaped(type_of(one)), escaped(case_text(one, {})),
+                     element);
+}
+
+// Values that were not decided, and notes.
+std::string remarks_xml(const CaseResult& one) {
+  std::string text;
+  for (const PhaseResult& phase : one.phases)
+    for (const auto lines_of : {undecided_lines, note_lines})
+      for (const std::string& line : lines_of(phase.outcome)) text += line + "\n";
+  return text.empty() ? "" : fmt::format("      <system-out>{}</system-out>\n", escaped(text));
+}
+
 std::string case_xml(const ScenarioResult& scenario, const CaseResult& one) {
   std::string name = one.name.empty() ? scenario.file : one.name;
   if (!one.backend.empty()) name += " on " + one.backend;
   const std::string open = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
                                        escaped(scenario.file), escaped(name));
-  if (one.status == CaseStatus::as_expected) return open + "/>\n";
-  const char* element = one.status == CaseStatus::refused ? "error" : "failure";
-  return fmt::format("{}>\n      <{} message=\"{}\" type=\"{}\">{}</{}>\n    </testcase>\n", open,
-                     element, escaped(message_of(one)), escaped(type_of(one)),
-                     escaped(case_text(one, {})), element);
+  const std::string inside = failure_xml(one) + remarks_xml(one);
+  return inside.empty() ? open + "/>\n" : fmt::format("{}>\n{}    </testcase>\n", open, inside);
 }
 
 }  // namespace

@@ -38,6 +38,14 @@ std::string records_text(const std::vector<Record>& records) {
 // --- values
 // -------------------------------------------------------------------------------------
 
+std::string rounding_text(const SeenValue& value) {
+  if (!value.measured) return "unknown";
+  const bool exact = value.rounding.empty() &&
+                     std::all_of(value.parts.begin(), value.parts.end(),
+                                 [](const SeenPart& part) { return part.rounding.empty(); });
+  return exact ? "exact" : "elements";
+}
+
 Json value_json(const SeenValue& value) {
   Json out;
   out["id"] = value.id;
@@ -51,10 +59,7 @@ Json value_json(const SeenValue& value) {
     out["placements"] = placements_text(*value.spec);
     out["shape"] = std::vector<int64_t>(value.spec->shape().begin(), value.spec->shape().end());
   }
-  const bool exact =
-      value.error.empty() && std::all_of(value.parts.begin(), value.parts.end(),
-                                         [](const SeenPart& part) { return part.error.empty(); });
-  out["bound"] = !value.bounded ? "unknown" : exact ? "exact" : "elements";
+  out["rounding"] = rounding_text(value);
   out["added"] = value.added;
   out["whole"] = value.whole;
   out["parts"] = Json::array();
@@ -76,16 +81,15 @@ std::vector<NamedTensor> tensors_of(const RecordedRun& run) {
   return tensors;
 }
 
-std::vector<NamedTensor> bounds_of(const RecordedRun& run) {
+std::vector<NamedTensor> roundings_of(const RecordedRun& run) {
   std::vector<NamedTensor> tensors;
-  for (const SeenValue& value : run.values) {
-    if (value.spec && !value.bound.empty() && !value.error.empty())
-      tensors.push_back({value.id, tensor_of(DType::f64, value.spec->shape(), value.error)});
-    for (const SeenPart& part : value.parts)
-      if (!part.error.empty())
+  for (const SeenValue& value : run.values)
+    for (const SeenPart& part : value.parts) {
+      const std::vector<double>& rounding = value.whole ? value.rounding : part.rounding;
+      if (!rounding.empty())
         tensors.push_back(
-            {tensor_name(value, part), tensor_of(DType::f64, part.tensor.shape, part.error)});
-  }
+            {tensor_name(value, part), tensor_of(DType::f64, part.tensor.shape, rounding)});
+    }
   return tensors;
 }
 
@@ -272,7 +276,7 @@ void RecordFolder::add(const RecordedRun& run) {
   for (size_t i = 0; i < run.measured.size(); ++i)
     write(entry, measured_file(i), records_text(run.measured[i]));
   write(entry, kValuesFile, to_safetensors(tensors_of(run)));
-  write(entry, kBoundsFile, to_safetensors(bounds_of(run)));
+  write(entry, kRoundingFile, to_safetensors(roundings_of(run)));
   write(entry, kRunFile, text_of(run_json(run)));
 }
 

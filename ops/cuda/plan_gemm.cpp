@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/ops/bound.h"
+#include "shardproof/localtensor/dtype.h"
 
 namespace shardproof {
 namespace {

@@ -46,11 +46,13 @@ class ExpressionParser {
   Tree list();
   Tree call_tree();
   Tree value();
+  Tree placed();
   IndexItem index_item(int& height);
   std::vector<IndexItem> items(int& height);
   NameTemplate name_template(int& height);
   void hole(NameTemplate& name, int& height);
   bool placements_follow();
+  static std::vector<PlacementText> parsed_placements(const RawText& raw);
 
   Lexer& lexer_;
   int nesting_ = 0;

@@ -14,6 +14,7 @@ namespace shardproof {
 
 void refuse_later_keys(const JsonReader& root);           // "model", "train", ...
 void refuse_later_expect_keys(const JsonReader& expect);  // "bubble", ...
+bool is_later(Verdict verdict);
 void refuse_later_verdict(Verdict verdict, const JsonReader& reader);
 void refuse_later_verbs(const Listing& listing, const std::string& path);
 

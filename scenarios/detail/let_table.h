@@ -10,13 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/mesh.h"
 #include "shardproof/program/evaluate.h"
+#include "shardproof/program/select_ranks.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 
 namespace shardproof {
-
-using NamedMeshes = std::vector<std::pair<std::string, Mesh>>;
 
 class LetTable {
  public:

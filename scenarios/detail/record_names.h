@@ -15,7 +15,7 @@ inline constexpr const char* kScenarioFile = "scenario.json";
 inline constexpr const char* kProgramFile = "program.txt";
 inline constexpr const char* kFlightFile = "flight.txt";
 inline constexpr const char* kValuesFile = "values.safetensors";
-inline constexpr const char* kBoundsFile = "bounds.safetensors";
+inline constexpr const char* kRoundingFile = "rounding.safetensors";
 
 inline std::string measured_file(size_t repetition) {
   return fmt::format("measured-{}.txt", repetition + 1);

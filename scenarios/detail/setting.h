@@ -1,7 +1,8 @@
 // Setting: what the parts of a case are read against: meshes, world, lets, default dtype, limits.
 #pragma once
 
-#include "shardproof/scenarios/detail/select_ranks.h"
+#include "shardproof/scenarios/detail/let_table.h"
+#include "shardproof/scenarios/detail/select_entries.h"
 #include "shardproof/scenarios/load.h"
 
 namespace shardproof {
@@ -34,8 +35,13 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& se
 Expect read_refusal(const JsonReader& expect);
 void check_expect_keys(const JsonReader& expect);  // refuses those that no `expect` has
 Expect read_expect(const JsonReader& expect, const Setting& setting);
+// Its key `precision`.
+std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect, const Setting& setting);
 // Values, axes and lines that it names must be there. Throws Error at their path.
 void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job);
+// Values with a limit on precision must have one: a name that the lowered program does not bind, a
+// dtype without rounding, f64 and c128 are refused. Throws Error at the limit's path.
+void check_limited_values(const Job& job, const Lowered& lowered);
 
 // Builds one case from the root object with the sweep's settings in it. Throws Error.
 std::vector<Phase> read_phases(const JsonTree& root, const LoadOptions& options);

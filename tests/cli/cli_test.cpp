@@ -193,8 +193,8 @@ TEST_F(Cli, TheRepeatCommandRepeats) {
   const std::string file = write("s.json", text);
   const Ran first = tool("run " + file + " --seed 5");
   EXPECT_EQ(first.code, 1);
-  EXPECT_NE(first.out.find("--case \"n=3 dtype=bf16\" --seed 5"), std::string::npos) << first.out;
-  const Ran again = tool("run " + file + " --case \"n=3 dtype=bf16\" --seed 5");
+  EXPECT_NE(first.out.find("--case \"n=3 dtype=f32\" --seed 5"), std::string::npos) << first.out;
+  const Ran again = tool("run " + file + " --case \"n=3 dtype=f32\" --seed 5");
   EXPECT_EQ(again.code, 1);
   EXPECT_NE(again.out.find("1 case,"), std::string::npos) << again.out;
 }

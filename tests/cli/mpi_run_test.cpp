@@ -60,6 +60,23 @@ TEST_F(MpiRun, CallsAndFaultsAreAsExpectedUnderEverySchedule) {
   EXPECT_EQ(seeded.code, 0) << seeded.out;
 }
 
+TEST_F(MpiRun, ChecksOfRankPrograms_AreComparedByTheCoordinator) {
+  for (const char* processes : {"2", "4"}) {
+    const Ran wrong =
+        tool(std::string("run scenarios/corpus/bugs/one_pass_on_one_rank.json --backend mpi") +
+             " --processes " + processes);
+    EXPECT_EQ(wrong.code, 0) << wrong.out;
+    for (const char* words : {"first wrong line   4   check(y, 'y_{i}', dp:S(0) tp:S(1))   (i=1)",
+                              "y_1[0, 2] on rank 1: expected 2, got 3", "3 values compared"})
+      EXPECT_NE(wrong.out.find(words), std::string::npos) << wrong.out;
+    const Ran clean =
+        tool(std::string("run scenarios/corpus/collectives/check_each_pass.json --backend mpi") +
+             " --processes " + processes + " --iters 2");
+    EXPECT_EQ(clean.code, 0) << clean.out;
+    EXPECT_NE(clean.out.find("9 values compared"), std::string::npos) << clean.out;
+  }
+}
+
 TEST_F(MpiRun, TwoBackendsAreLaidSideBySide) {
   const Ran good = tool("run scenarios/corpus/collectives --backend local,mpi --processes 3");
   EXPECT_EQ(good.code, 0) << good.out;

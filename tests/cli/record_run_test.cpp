@@ -17,7 +17,8 @@ TEST_F(RecordRun, ARunIsLikeItself) {
 TEST_F(RecordRun, TwoRunsWriteEqualFilesAndAreMovedTogether) {
   record("a");
   record("b");
-  for (const char* file : {"run.json", "flight.txt", "values.safetensors", "program.txt"})
+  for (const char* file :
+       {"run.json", "flight.txt", "values.safetensors", "rounding.safetensors", "program.txt"})
     EXPECT_EQ(read(run_folder("a") / file), read(run_folder("b") / file)) << file;
   fs::rename(path("b"), path("moved"));
   EXPECT_EQ(tool("compare " + path("a") + " " + path("moved")).code, 0);
@@ -37,8 +38,11 @@ TEST_F(RecordRun, ATamperedValueIsFoundWithIndexAndOwners) {
   std::ofstream(file, std::ios::binary) << text;
   const Ran ran = tool("compare " + path("a") + " " + path("b") + " --json " + path("out.json"));
   EXPECT_EQ(ran.code, 1) << ran.out;
-  EXPECT_NE(ran.out.find("h[9, 17] on rank 6: wrong, bug"), std::string::npos) << ran.out;
-  EXPECT_NE(read(path("out.json")).find("\"owners\": \"6\""), std::string::npos);
+  EXPECT_NE(ran.out.find("h[9, 17] on rank 6: wrong, "), std::string::npos) << ran.out;
+  const std::string json = read(path("out.json"));
+  for (const char* key :
+       {"\"owners\": \"6\"", "\"rounding\": ", "\"rounding_factor\": ", "\"ulps\": "})
+    EXPECT_NE(json.find(key), std::string::npos) << key;
 }
 
 TEST_F(RecordRun, WhatIsNoWholeRecordIsRefusedInOneLine) {

@@ -55,6 +55,9 @@ std::string text_of(const Outcome& outcome) {
     if (!info.copies.empty())
       text += fmt::format("{} {}\n", name, bits_of(info.copies.front().tensor));
   }
+  for (const UndecidedValue& value : outcome.undecided)
+    text += fmt::format("undecided {} {} {} {}\n", value.name, value.line, value.instance,
+                        value.reason);
   text += fmt::format("compared {}\npeak {} on {}\n", outcome.values_compared,
                       outcome.world.peak_bytes, outcome.world.peak_rank);
   for (const int64_t bytes : outcome.world.peak_by_category) text += fmt::format(" {}", bytes);

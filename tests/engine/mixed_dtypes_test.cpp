@@ -1,5 +1,5 @@
 // The law of mixed dtypes: what an op takes beside its first float, it takes wherever its inputs
-// lie, and the result has the same dtype and, within its bound, the same values there.
+// lie, and the result has the same dtype and, but for rounding, the same values there.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -40,6 +40,33 @@ TEST(MixedHosts, MeetInOneCollective) {
   }
 }
 
+// A function chooses its dtypes itself and cannot run in f64: the runs in its own dtypes remain.
+TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
+  std::vector<double> got(4);
+  Job job = mixed({"x = zeros([1]) + rank * 0.1", "y = all_reduce(x, sum)", "n = zeros([1]) + 3"},
+                  [&](RankContext& me) {
+                    got[static_cast<size_t>(me.rank())] =
+                        values_of(me.all_reduce(number(0.3 * double(me.rank()))))[0];
+                  });
+  job.sees = true;
+  const Outcome outcome = check(job, builtin_registries());
+  EXPECT_TRUE(outcome.findings.empty());
+  int64_t moved = 0;
+  for (const SeenValue& value : outcome.seen) {
+    EXPECT_TRUE(value.measured) << value.id;
+    for (const SeenPart& part : value.parts)
+      for (const double rounding : part.rounding) {
+        EXPECT_NE(value.bound, "n");
+        EXPECT_LT(rounding, 1e-5);
+        ++moved;
+      }
+    if (value.bound == "y") {
+      EXPECT_EQ(values_of(value.parts[0].tensor)[0], got[2]);
+    }
+  }
+  EXPECT_GT(moved, 0);
+}
+
 TEST(MixedHosts, SendToEachOther) {
   const Job job = mixed({"x = zeros([1]) + 5", "if rank == 0: send(x, to=3)", "y = zeros([1])",
                          "if rank == 1: y = recv(like=x, from=2)", "z = y * 1"},

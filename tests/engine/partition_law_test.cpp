@@ -1,5 +1,5 @@
 // The law of partition: for every op, every sample and any placements of its inputs, what the ranks
-// compute is what one device computes, within the bound derived from the op record.
+// compute is what one device computes, in the sample's dtypes and with all floats in f64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ Placement any_placement(Draw& draw, const TensorMeta& meta, int64_t axis_size) {
   if (kind < 5) {
     static constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min};
     const ReduceOp op = kOps[draw.below(std::size(kOps))];
-    // An average of integers rounds, and no bound speaks of that.
+    // An average of integers rounds.
     const bool rounds = op == ReduceOp::avg && is_integral(meta.dtype);
     if (!rounds && reduction_allowed(op, meta.dtype)) return P(op);
   }
@@ -201,6 +201,23 @@ std::vector<std::string> op_names() {
 }
 INSTANTIATE_TEST_SUITE_P(AllOps, PartitionLaw, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
+
+// What the author claims and is not so is found, as the same mistake of a rule would be.
+TEST(WrongClaim, IsFound) {
+  for (const char* line : {"y0 = sum(x, dim=1) as tp:R", "y0 = sum(x, dim=1) as tp:P(avg)",
+                           "y0 = (x @ w) as tp:R", "y0 = softmax(x, dim=1) as tp:S(1)"}) {
+    Job job = job_of("tp=2", {line});
+    add_input(job, "x", Dims{4, 6}, "tp:S(1)");
+    add_input(job, "w", Dims{6, 5}, "tp:S(0)");
+    EXPECT_NE(run_lines(job).trouble, "") << line;
+  }
+  for (const char* line : {"y0 = sum(x, dim=1) as tp:P(sum)", "y0 = (x @ w) as tp:P(sum)"}) {
+    Job job = job_of("tp=2", {line});
+    add_input(job, "x", Dims{4, 6}, "tp:S(1)");
+    add_input(job, "w", Dims{6, 5}, "tp:S(0)");
+    EXPECT_EQ(run_lines(job).trouble, "") << line;
+  }
+}
 
 // Ops along a cut dim whose whole never needs to lie on one rank.
 struct Thrifty {

@@ -4,14 +4,16 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/engine/collector.h"
+#include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/global_lowering.h"
-#include "shardproof/engine/input_bounds.h"
-#include "shardproof/engine/part_bounds.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/run_program.h"
+#include "shardproof/engine/widen_job.h"
+#include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
+#include "shardproof/tests/ops/agreement.h"
 
 namespace shardproof::testing {
 namespace {
@@ -19,7 +21,6 @@ namespace {
 struct OneOp {
   GlobalProgram program;
   Job job;
-  std::vector<Tensor> data;
   std::vector<ValueId> outputs;
 };
 
@@ -101,7 +102,6 @@ OneOp one_op(const OpRecord& record, const Attrs& attrs, const std::vector<Globa
       one.program.inputs.push_back(given.back());
       one.job.inputs.push_back(
           {value.name, input.spec, mesh.ranks(), input.data, Category::activations});
-      one.data.push_back(input.data);
     }
   }
   one.outputs = ProgramWriter(one.program, {}).write(record, attrs, std::move(given));
@@ -130,20 +130,83 @@ void note_forms(const SpmdProgram& program, const OneOp& one, const std::string&
   run.forms.push_back(form.value_or("lower"));
 }
 
-void compare_all(const Collector& collector, const SpmdProgram& program, GlobalRun& run) {
-  run.values_compared = collector.compared();
-  if (!collector.differences().empty()) {
-    const auto& [id, d] = *collector.differences().begin();
-    const SpmdValue& value = program.values[static_cast<size_t>(id)];
-    run.trouble = fmt::format("{} {}: element {} is {}, expected {}; {} wrong on ranks {}",
-                              value.name, to_string(*value.spec), d.first, d.got, d.expected,
-                              d.elements, to_string(d.ranks));
-  } else if (!collector.replicas().empty()) {
-    const auto& [id, d] = *collector.replicas().begin();
-    const SpmdValue& value = program.values[static_cast<size_t>(id)];
-    run.trouble = fmt::format("{} {}: replicas {} and {} differ", value.name,
-                              to_string(*value.spec), d.first, d.other);
+// Compares each value with what one device computes from the values that the ranks hold.
+class Comparison : public Judge {
+ public:
+  Comparison(const OneOp& one) : one_(one) {}
+
+  void restart() override {
+    parts_.clear();
+    trouble_.clear();
+    compared_ = 0;
   }
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
+    ++compared_;
+    const Tensor want = reference.value(value.global);
+    const double largest_part = largest_number(value.value);
+    std::string trouble = difference(assemble(value.value, value.spec), want,
+                                     room_for(value, want, largest_part, reference));
+    if (value.spec.has_partial()) parts_[value.global] = {value.spec.dtype(), largest_part};
+    if (compare_replicas(value.value, value.spec)) trouble = "replicas differ";
+    if (!trouble.empty() && trouble_.empty())
+      trouble_ = fmt::format("{} {}: {}", value.label.name, to_string(value.spec), trouble);
+    return trouble.empty() ? Judgement::right : Judgement::wrong;
+  }
+
+  int64_t compared() const { return compared_; }
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  struct Parts {
+    DType dtype = DType::f32;
+    double largest = 0;
+  };
+
+  // Partial sums that the line reads are rounded to their own dtype before one device reads them.
+  std::function<double(size_t)> room_for(const ComparedValue& value, const Tensor& want,
+                                         double largest_part, const ReferenceRun& reference) const {
+    double terms = std::max(largest_number(want), largest_part), room = 0;
+    std::vector<Parts> read;
+    for (const ValueId id : reference.line_inputs())
+      if (const std::optional<Parts> parts = parts_of(id)) read.push_back(*parts);
+    for (const Parts& parts : read) terms = std::max(terms, parts.largest);
+    const bool rounds = is_floating(want.dtype) || is_complex(want.dtype);
+    for (const Parts& parts : read)
+      if (rounds) room = std::max(room, room_in(parts.dtype, terms));
+    room = std::max(room, room_in(value.spec.dtype(), terms));
+    return [room](size_t) { return room; };
+  }
+
+  std::optional<Parts> parts_of(ValueId id) const {
+    if (const auto found = parts_.find(id); found != parts_.end()) return found->second;
+    const std::vector<ValueId>& inputs = one_.program.inputs;
+    const auto at = std::find(inputs.begin(), inputs.end(), id);
+    if (at == inputs.end()) return std::nullopt;
+    const JobInput& input = one_.job.inputs[static_cast<size_t>(at - inputs.begin())];
+    if (!input.spec.has_partial()) return std::nullopt;
+    return Parts{input.spec.dtype(),
+                 largest_number(split(input.data, input.spec, PartialFill::exact, one_.job.seed))};
+  }
+
+  const OneOp& one_;
+  std::map<ValueId, Parts> parts_;  // of values that lie as partial sums
+  std::string trouble_;
+  int64_t compared_ = 0;
+};
+
+// Values that equal one of the global program, in the order in which that makes them.
+std::vector<ValueId> values_to_compare(const Partitioned& parts, const EvaluationPlan& plan) {
+  const std::vector<SpmdValue>& values = parts.program.values;
+  const std::vector<ValueId>& inputs = parts.program.inputs;
+  std::vector<ValueId> ids;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].global != kNoValue && values[i].spec &&
+        std::find(inputs.begin(), inputs.end(), static_cast<ValueId>(i)) == inputs.end())
+      ids.push_back(static_cast<ValueId>(i));
+  const auto maker = [&](ValueId id) { return plan.maker(values[static_cast<size_t>(id)].global); };
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](ValueId a, ValueId b) { return maker(a) < maker(b); });
+  return ids;
 }
 
 }  // namespace
@@ -168,44 +231,74 @@ int64_t GlobalRun::all_calls() const {
 
 namespace {
 
-GlobalRun run_all(const OneOp& one, const std::string& op) {
+void add_output(const OneOp& one, ValueId global, const SpmdValue& value, const LocalTensor& kept,
+                GlobalRun& run) {
+  run.output_specs.push_back(*value.spec);
+  run.outputs.push_back(assemble(kept, *value.spec));
+  const DType wanted = one.program.values[static_cast<size_t>(global)].dtype;
+  if (run.trouble.empty() && run.outputs.back().dtype != wanted)
+    run.trouble =
+        fmt::format("an output is {}, not {}", name(run.outputs.back().dtype), name(wanted));
+}
+
+GlobalRun run_as_written(const OneOp& one, const std::string& op) {
   const Registries& all = builtin_registries();
   const Partitioned parts = partition(one.program, one.job, all.ops);
-  Truth truth(one.program, all.ops, one.data, std::max<int64_t>(one.job.world, 1),
-              input_bounds(one.job), values_in_parts(one.program, parts));
-  std::set<ValueId> keep;
-  for (const ValueId id : one.outputs)
-    if (parts.placed[static_cast<size_t>(id)] != kNoValue)
-      keep.insert(parts.placed[static_cast<size_t>(id)]);
-  std::optional<Collector> collector;
+  const EvaluationPlan plan(one.program, all.ops);
+  std::vector<Tensor> data;
+  for (const JobInput& input : one.job.inputs) data.push_back(input.data);
+  ValueComparer::Options options{values_to_compare(parts, plan), {}, nullptr};
+  std::vector<bool> wanted(one.program.values.size(), false);
+  for (const ValueId id : options.compared)
+    wanted[static_cast<size_t>(parts.program.values[static_cast<size_t>(id)].global)] = true;
+  for (const ValueId global : one.outputs)
+    if (const ValueId id = parts.placed[static_cast<size_t>(global)]; id != kNoValue)
+      options.kept.insert(id);
+  Comparison comparison(one);
+  std::optional<ReferenceRun> reference;
+  std::optional<ValueComparer> comparer;
   const auto probe = [&]() -> ProbeFunction {
-    collector.emplace(parts.program, &truth, CollectorOptions{keep, {}, false});
-    return [&](ValueId id, const LocalTensor& value) { collector->made(id, value); };
+    comparison.restart();
+    comparer.reset();
+    reference.emplace(plan, data, wanted);
+    comparer.emplace(parts.program, one.program.lines, options, *reference, comparison);
+    return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
   };
-  const Watched watched{[&](ValueId id) { return collector->wants(id); }, {}};
-  ProgramRun ran = run_program(parts.program, one.job, all, watched, probe);
+  const Watched watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+  const ProgramRun ran = run_program(parts.program, one.job, all, watched, probe);
+  comparer->finish();
   GlobalRun run;
   run.calls = ran.outcome.calls;
   note_forms(parts.program, one, op, run);
-  if (!ran.outcome.findings.empty()) run.trouble = to_string(ran.outcome.findings[0]);
-  if (run.trouble.empty()) compare_all(*collector, parts.program, run);
+  run.values_compared = comparison.compared();
+  run.trouble =
+      ran.outcome.findings.empty() ? comparison.trouble() : to_string(ran.outcome.findings[0]);
   for (const ValueId global : one.outputs) {
-    run.exact = run.exact && truth.bound(global).exact;
-    run.bounds.push_back(truth.bound(global));
     const ValueId id = parts.placed[static_cast<size_t>(global)];
-    const LocalTensor kept = id == kNoValue ? LocalTensor() : collector->kept(id);
-    if (kept.empty()) {
-      if (run.trouble.empty()) run.trouble = "an output was never made";
-      continue;
-    }
-    const Spec& spec = *parts.program.values[static_cast<size_t>(id)].spec;
-    run.output_specs.push_back(spec);
-    run.outputs.push_back(assemble(kept, spec));
-    const DType wanted = one.program.values[static_cast<size_t>(global)].dtype;
-    if (run.trouble.empty() && run.outputs.back().dtype != wanted)
-      run.trouble =
-          fmt::format("an output is {}, not {}", name(run.outputs.back().dtype), name(wanted));
+    const LocalTensor kept = id == kNoValue ? LocalTensor() : comparer->kept(id);
+    if (!kept.empty())
+      add_output(one, global, parts.program.values[static_cast<size_t>(id)], kept, run);
+    else if (run.trouble.empty())
+      run.trouble = "an output was never made";
   }
+  return run;
+}
+
+bool has_narrow_floats(const GlobalProgram& program) {
+  return std::any_of(program.values.begin(), program.values.end(), [](const GlobalValue& value) {
+    const bool floats = is_floating(value.dtype) || is_complex(value.dtype);
+    return floats && value.dtype != DType::f64 && value.dtype != DType::c128;
+  });
+}
+
+GlobalRun run_all(const OneOp& one, const std::string& op) {
+  GlobalRun run = run_as_written(one, op);
+  if (!run.trouble.empty() || !has_narrow_floats(one.program)) return run;
+  OneOp wide = one;
+  widen_floats(wide.program, builtin_registries().ops);
+  wide.job = with_wider_floats(one.job);
+  if (const GlobalRun in_f64 = run_as_written(wide, op); !in_f64.trouble.empty())
+    run.trouble = "in f64: " + in_f64.trouble;
   return run;
 }
 
@@ -222,7 +315,6 @@ GlobalRun run_lines(const Job& job) {
   OneOp one;
   for (const JobInput& input : job.inputs) {
     context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
-    one.data.push_back(input.data);
   }
   one.program = lower_global(*job.program, context, "/program");
   one.job = job;

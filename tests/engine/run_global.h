@@ -1,6 +1,10 @@
-// Runs a global program of one op, or of a few lines, the way `check` does: partition, executor,
-// truth beside it, every value compared. Without text in between, so that any attribute and any
-// placement can be tried.
+// Runs a global program of one op, or of a few lines: partition, executor, one device beside it,
+// every value compared. Without text in between, so that any attribute and any placement can be
+// tried.
+//
+// Values are compared as tests/ops/agreement.h says, each line on the values that the ranks hold:
+// in the program's own dtypes within a few units, and again with all floats in f64, where rounding
+// hides nothing.
 #pragma once
 
 #include <optional>
@@ -22,15 +26,13 @@ struct GlobalInput {
 };
 
 struct GlobalRun {
-  std::string trouble;  // empty: every value equals the truth within its derived bound
+  std::string trouble;  // empty: every value agrees with one device's, in both runs
   // How the op itself ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
   std::vector<std::string> forms;
   std::vector<CallCount> calls;
   std::vector<Tensor> outputs;  // assembled
-  std::vector<Bound> bounds;    // how far each may be off
   std::vector<Spec> output_specs;
   int64_t values_compared = 0;
-  bool exact = true;                                // no output may differ by a rounding
   int64_t calls_of(const std::string& kind) const;  // largest over the ranks
   int64_t all_calls() const;
 };

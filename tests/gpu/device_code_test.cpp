@@ -3,6 +3,7 @@
 // host's, shows here as wrong values, on a machine without a GPU.
 #include <gtest/gtest.h>
 
+#include "shardproof/localtensor/matmul_precision.h"
 #include "shardproof/tests/gpu/kernel_law.h"
 #include "shardproof/tests/gpu/ptx/launch_ptx.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
@@ -15,9 +16,9 @@ TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
   const StandIn stand_in;
   const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
-  const LawCounts counts = check_all_ops(kernels, device, 4000, within_bounds);
+  const LawCounts counts = check_all_ops(kernels, device, 4000, within_units);
   EXPECT_GT(counts.cases, 3000);
-  check_long_lines(kernels, device, 5000, within_bounds);
+  check_long_lines(kernels, device, 5000, within_units);
   CudaApi in_few_bits = stand_in.api();
   in_few_bits.matmul = MatmulPrecision::high;
   check_products_in_few_bits(kernels, open_device(in_few_bits, 0), 6000);

@@ -20,12 +20,12 @@ TEST(KernelsOnAGpu, GiveWhatTheHostsKernelsGive) {
   std::printf("on %s, products by %s\n", device->description().c_str(),
               multiplies(*device) ? "cuBLASLt" : "kernels of its own: no cuBLASLt was found");
   const DeviceKernels kernels = cuda_kernels();
-  EXPECT_GT(check_all_ops(kernels, device, 2000, within_bounds).cases, 3000);
-  check_long_lines(kernels, device, 3000, within_bounds);
+  EXPECT_GT(check_all_ops(kernels, device, 2000, within_units).cases, 3000);
+  check_long_lines(kernels, device, 3000, within_units);
 }
 
 // TF32, and tensor cores of 8-bit floats where there are any.
-TEST(KernelsOnAGpu, MultiplyInFewBitsWithinTheBoundsOfThat) {
+TEST(KernelsOnAGpu, MultiplyInFewBits) {
   CudaApi api = runtime_cuda_api(library_folders());
   if (const std::optional<std::string> reason = why_no_device(api))
     GTEST_SKIP() << "no GPU: " << *reason;

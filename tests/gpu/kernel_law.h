@@ -27,11 +27,12 @@ struct KernelResults {
 };
 using Judge = std::function<std::string(const KernelResults&)>;  // "" when they agree
 
-// A judge for devices whose C library is another: results lie within the bounds that ops claim for
-// two honest computations, and are equal where these say exact.
-std::string within_bounds(const KernelResults& results);
-// The same for a library that multiplies in fewer bits.
-std::string within_bounds_of_few_bits(const KernelResults& results);
+// A judge for devices whose C library is another: each number is the host's. Of ops that call
+// functions of the C library, and of products, a float may instead lie within a few units
+// (tests/ops/agreement.h) of what the host computes in f64.
+std::string within_units(const KernelResults& results);
+// The same for products by a library that multiplies in fewer bits.
+std::string within_units_of_few_bits(const KernelResults& results);
 
 // The first case that is judged wrong ends it, with its text in `failure`.
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,

@@ -100,8 +100,8 @@ TEST(DeviceKernels, MultiplyInFewBitsWhereTheyMay) {
   };
   std::string failure;
   for (uint64_t seed = 0; seed < 600 && failure.empty(); seed += 100)
-    compare_kernels(op, kernels, device, seed, within_bounds, failure);
-  EXPECT_NE(failure.find("f32"), std::string::npos) << "TF32 is within the bound of f32";
+    compare_kernels(op, kernels, device, seed, within_units, failure);
+  EXPECT_NE(failure.find("f32"), std::string::npos) << "TF32 is within the units of f32";
 }
 
 std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vector<Tensor>& inputs,

@@ -66,7 +66,7 @@ TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
   EXPECT_EQ(values_of_run("two_of_two", "--processes 2 --gpus-per-process 2"), expected);
 }
 
-// TF32 is within the bounds of a run that may have it, and no bug.
+// TF32 is within the rounding of a run that may have it, and no bug.
 TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
   const ScenarioFolder folder;
   const std::string file = folder.write("products.json", R"json({
@@ -79,7 +79,7 @@ TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
   EXPECT_EQ(full.code, 0) << full.out;
   EXPECT_EQ(full.out.find("precision"), std::string::npos) << full.out;
   EXPECT_EQ(few.code, 0) << few.out;
-  EXPECT_NE(few.out.find("within bound, precision"), std::string::npos) << few.out;
+  EXPECT_NE(few.out.find("1 within rounding; causes: 1 precision"), std::string::npos) << few.out;
   EXPECT_NE(few.out.find("products in tf32"), std::string::npos) << few.out;
 }
 

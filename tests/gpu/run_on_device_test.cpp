@@ -51,7 +51,7 @@ TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
   EXPECT_EQ(stand_in.bytes_in_use(), 0);
 }
 
-// TF32 is far from f32, and what a run may say of itself: bounds allow for it.
+// TF32 is far from f32, and no finding in a run that states it.
 TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
   const StandIn stand_in;
   for (const char* precision : {"--matmul-precision=highest", "--matmul-precision=high"})

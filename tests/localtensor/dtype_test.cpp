@@ -215,6 +215,24 @@ TEST(DType, PromotionCommutesAndKeepsItsResult) {
     }
 }
 
+TEST(DType, UnitInLastPlace_OfANarrowFloat_IsTheDistanceToTheNext) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2}) {
+    const slow::Format& format = slow::format_of(dtype);
+    EXPECT_EQ(std::ldexp(1.0, smallest_exponent(dtype)), format.value(1)) << name(dtype);
+    for (uint32_t bits = 0; bits < format.largest(); ++bits) {
+      const auto own = static_cast<double>(format.value(bits));
+      const auto next = static_cast<double>(format.value(bits + 1));
+      ASSERT_EQ(unit_in_last_place(dtype, own), next - own) << name(dtype) << ' ' << bits;
+      ASSERT_EQ(unit_in_last_place(dtype, -own), next - own) << name(dtype) << ' ' << bits;
+    }
+  }
+  EXPECT_EQ(unit_in_last_place(DType::f32, 1), std::numeric_limits<float>::epsilon());
+  EXPECT_EQ(unit_in_last_place(DType::c128, 0), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(unit_in_last_place(DType::i32, 7), 1);
+  EXPECT_EQ(unit_roundoff(DType::f32), std::numeric_limits<float>::epsilon() / 2);
+  EXPECT_EQ(unit_roundoff(DType::i64), 0);
+}
+
 TEST(DType, PrecisionAndLargestFitTheValues) {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2}) {
     const slow::Format& format = slow::format_of(dtype);

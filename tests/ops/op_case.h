@@ -67,20 +67,6 @@ class OpCase {
       found.push_back(call_.inputs[i].absent ? nullptr : &inputs_[i]);
     return found;
   }
-  std::vector<Bound> bounds(const std::vector<Tensor>& outputs,
-                            MatmulPrecision matmul = MatmulPrecision::highest) const {
-    std::vector<Bound> exact;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      exact.push_back(call_.inputs[i].absent ? Bound() : Bound::exact_of(inputs_[i]));
-    BoundCall bound;
-    bound.matmul = matmul;
-    bound.call = &call_;
-    bound.inputs = pointers();
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      bound.input_bounds.push_back(call_.inputs[i].absent ? nullptr : &exact[i]);
-    for (const Tensor& output : outputs) bound.outputs.push_back(&output);
-    return record_.bound(bound);
-  }
 
  private:
   OpRegistry ops_;

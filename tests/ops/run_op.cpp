@@ -4,6 +4,7 @@
 
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/rng.h"
+#include "shardproof/ops/wider_floats.h"
 
 namespace shardproof::testing {
 namespace {
@@ -73,6 +74,46 @@ OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t se
                                            : filled_by(fill, meta.dtype, meta.shape, seed + i));
   }
   return instance;
+}
+
+namespace {
+
+Tensor converted(const Tensor& tensor, DType to) {
+  if (!tensor.buffer || tensor.dtype == to) return tensor;
+  Tensor result = Tensor::empty(to, tensor.shape);
+  convert(tensor.data(), tensor.dtype, result.mutate(), to, tensor.elements());
+  return result;
+}
+
+void cast_input(OpInstance& instance, size_t input, DType to) {
+  instance.inputs[input].dtype = to;
+  instance.tensors[input] = converted(instance.tensors[input], to);
+}
+
+std::vector<DType> dtypes_of(const std::vector<TensorMeta>& metas) {
+  std::vector<DType> dtypes;
+  for (const TensorMeta& meta : metas) dtypes.push_back(meta.dtype);
+  return dtypes;
+}
+
+}  // namespace
+
+std::optional<OpInstance> in_f64(const OpInstance& instance) {
+  const OpRecord& op = *instance.record;
+  const std::vector<DType> own = dtypes_of(op.infer(instance.call()));
+  std::vector<DType> wanted;
+  for (const DType dtype : own) wanted.push_back(wider(dtype));
+  if (own == wanted) return std::nullopt;
+  OpInstance wide = instance;
+  wide.attrs = in_wider_floats(op, instance.call());
+  for (size_t i = 0; i < wide.inputs.size(); ++i)
+    if (!wide.inputs[i].absent) cast_input(wide, i, wider(wide.inputs[i].dtype));
+  const WideResult how = wide_result(op, wide.call(), wanted);
+  if (how.outputs) return std::nullopt;
+  if (!how.dtype.empty()) wide.attrs.set(how.dtype, DType::f64);
+  for (size_t i = 0; i < how.inputs.size(); ++i)
+    if (how.inputs[i]) cast_input(wide, i, DType::f64);
+  return wide;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // samples of op records.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct OpInstance {
 };
 Attrs with_fallbacks(const OpRecord& record, Attrs attrs);
 OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t seed);
+// The same with all floats in f64 and all complex numbers in c128 (ops/wider_floats.h); nothing
+// where results would be of the same dtypes.
+std::optional<OpInstance> in_f64(const OpInstance& instance);
 // "ints", "ints(0, 5)", "uniform(0.1, 1)", "bools", "ones", "zeros", "iota".
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);
 

@@ -55,6 +55,7 @@ TEST(BuilderLaw, ARankProgramIsThatOfItsText) {
                    call("all_reduce", name("g"), name("sum")));
     });
   });
+  b.run(call("check", name("d"), text("h_{m - 1}"), placed("dp:S(0) on pp=0")));
   const Listing text = parse_listing({
       "for i in range(m):",
       "  h{i} = relu(x[i] @ w)",
@@ -67,6 +68,7 @@ TEST(BuilderLaw, ARankProgramIsThatOfItsText) {
       "for j in range(1, 3):",
       "  on comm:",
       "    flat[lo:hi] = all_reduce(g, sum)",
+      "check(d, 'h_{m - 1}', dp:S(0) on pp=0)",
   });
   EXPECT_EQ(b.build().lines, text.lines);
   EXPECT_TRUE(b.build() == text);
@@ -84,6 +86,7 @@ TEST(Builder, Refusals) {
   EXPECT_THROW(name("f(x)"), Error);
   EXPECT_THROW(text("a'b"), Error);
   EXPECT_THROW(placed("tp:Q"), Error);
+  EXPECT_THROW(placed("tp:R on"), Error);
   EXPECT_THROW(binary(Term(1), "=<", Term(2)), Error);
   EXPECT_THROW(unary("~", Term(2)), Error);
   const auto refused = [](const std::function<void(ListingBuilder&)>& write) {

@@ -87,6 +87,10 @@ TEST(ParseError, CallsAndPlacements) {
       {{"y = x as # tp:R"},
        "line 1, column 10: expected placements such as tp:S(0), found the end of the line"},
       {{"y = x as tp:R)"}, "line 1, column 14: expected the end of the line, found \")\""},
+      {{"check(x, 'h', tp:R on)"},
+       "line 1, column 22: expected ranks such as pp=0 after \"on\", found none"},
+      {{"check(x, 'h', on )"},
+       "line 1, column 17: expected ranks such as pp=0 after \"on\", found none"},
   });
   // The words of these are those of parse_placements; the columns count in the line.
   for (const auto& [line, column] : std::vector<std::pair<std::string, int>>{

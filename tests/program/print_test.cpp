@@ -179,6 +179,9 @@ SpmdSample sample_spmd_program() {
   sample.add(Reshuffle{x, z, {StepKind::local, {0}, whole, part}});
   sample.add(Merge{h, {{Lanes::range(0, 2), x}, {Lanes::range(2, 4), y}}});
   sample.add(SlotRead{2, z});
+  sample.add(Snapshot{x, z, "h_0", "dp:S(0)"});
+  sample.add(Snapshot{x, z, "s", "R on pp=0"}, "comm");
+  sample.add(Snapshot{y, z, "h", ""});
   sample.add(RecordEvent{"e"}, "comm");
   sample.add(Wait{Wait::Who::stream, kNoValue, "e", ""});
   sample.add(Wait{Wait::Who::stream, kNoValue, "", "comm"});
@@ -202,6 +205,16 @@ TEST(PrintSpmd, AxesOfAGroupAreAList) {
   item.collective.group = Group::of_axes(sample.mesh, {0, 1});
   const Instr instr{item.lanes, "main", Communicate{{item}}, {}, {}};
   EXPECT_EQ(to_string(instr, sample.program), "barrier(group=[dp, tp])");
+}
+
+TEST(PrintSpmd, Checks_ParseBack) {
+  SpmdSample sample;
+  const ValueId x = sample.value("x"), copy = sample.value("_1");
+  for (const char* placed : {"", "dp:S(0)", "dp:S(0, after=tp) tp:P(sum) on pp=0 tp=1"}) {
+    const Instr instr{sample.all, "main", Snapshot{x, copy, "h_0", placed}, {}, {}};
+    const std::string line = to_string(instr, sample.program);
+    EXPECT_EQ(to_lines(parse_listing({line})), std::vector<std::string>{line});
+  }
 }
 
 TEST(PrintSpmd, NeighboursAreNamedInEveryRing) {
@@ -249,6 +262,9 @@ TEST(Effects, WhatInstructionsTouch) {
   EXPECT_FALSE(stream.host);
   EXPECT_EQ(stream.waits_streams, std::vector<std::string>{"comm"});
   EXPECT_TRUE(stream.waits_values.empty());
+  const Effects check = effects_of(with(Snapshot{3, 4, "h", "dp:S(0)"}));
+  EXPECT_EQ(check.reads, std::vector<ValueId>{3});
+  EXPECT_EQ(check.writes, std::vector<ValueId>{4});
   const Effects merge = effects_of(with(Merge{3, {{Lanes::one(0), 1}}}));
   EXPECT_TRUE(merge.reads.empty() && merge.writes.empty());
 }

@@ -53,7 +53,9 @@ std::string RandomListing::value(int depth) {
   std::string key = pick(3) == 0 ? fmt::format("key{}{}={}", draws_, gap(), gap()) : "";
   const bool starts_with_axis = pick(6) == 0;
   if (!starts_with_axis) return key + binary(depth);
-  return key + "tp:S(0) " + placements();
+  const std::string on = one_of({"", "", " on pp=0", "  on  0 2-3"});
+  if (!on.empty() && pick(3) == 0) return key + on.substr(on.find('o'));
+  return key + "tp:S(0) " + placements() + on;
 }
 
 std::string RandomListing::call(int depth) {

@@ -165,6 +165,13 @@ TEST(Load, RanksAreTakenOnceEach) {
   });
 }
 
+TEST(Load, TruthWithChecks_NeedsNoOutputs) {
+  EXPECT_EQ(
+      refusal(file("\"tensors\": {\"x\": {\"shape\": [4]}}, \"ranks\": {\"0\": [], \"1\": "
+                   "[\"if rank == 1:\", \"  check(x, 'y_{rank}')\"]}, \"truth\": [\"y_1 = x\"]")),
+      "");
+}
+
 TEST(Load, NamesAreShared) {
   const std::string program = ", \"program\": []";
   expect_refused({
@@ -194,7 +201,8 @@ TEST(Load, ProgramsAreWhole) {
       {file("\"tensors\": {}, \"program\": [\"y = (1\"]"), "/program line 1, column"},
       {file("\"tensors\": {}, \"program\": [\"for i in range(3):\"]"), "/program line 1"},
       {file("\"tensors\": {}, \"ranks\": {\"all\": []}, \"truth\": []"),
-       "/truth: needs \"outputs\""},
+       "/truth: needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
+       "check(x, 'h', dp:S(0)) in \"ranks\""},
       {file("\"tensors\": {}, \"program\": [], \"truth\": []"), "/truth: belongs to \"ranks\""},
       {bound("\"values\": {\"yy\": [1]}"),
        "/expect/values/yy: expected the name of a value, found \"yy\", which no line binds; did "

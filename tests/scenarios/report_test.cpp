@@ -120,6 +120,43 @@ TEST(Report, TextOfFindings) {
   }
 }
 
+// The headline of a value that should lie as `placements` say and is made by `line` on every rank.
+std::string replicas_headline(const std::string& tensor, const std::string& line,
+                              const std::string& placements) {
+  const RunResult result =
+      run_text("{\"version\": 1, \"mesh\": \"dp=2, tp=2\", \"tensors\": {\"x\": {" + tensor +
+               "}}, \"ranks\": {\"all\": [\"" + line + "\"]}, \"outputs\": {\"y\": \"" +
+               placements + "\"}}");
+  const Finding* finding = result.scenarios.at(0).cases.at(0).leading();
+  return finding == nullptr ? "" : finding->headline;
+}
+
+TEST(Report, ReplicasThatDiffer_NameElementValuesAndRanks) {
+  const std::string cut = R"json("shape": [4, 2], "placements": "tp:S(0)", "fill": "iota")json";
+  EXPECT_EQ(replicas_headline(cut, "y = where(x > 6, x + index(dp), x)", "tp:S(0)"),
+            "y[3, 1] should be the same on all ranks of dp: 7 on rank 1, 8 on rank 3; 1 of 8 "
+            "elements differs");
+  EXPECT_EQ(replicas_headline(cut, "y = x + index(dp)", "tp:S(0)"),
+            "y[0, 0] should be the same on all ranks of dp: 0 on rank 0, 1 on rank 2; 8 of 8 "
+            "elements differ");
+  // All digits that tell two floats apart.
+  const std::string whole = R"json("shape": [3], "fill": "const(0.25)")json";
+  EXPECT_EQ(replicas_headline(whole, "y = x + 0.000001 * index(tp)", "R"),
+            "y[0] should be the same on all ranks of dp and tp: 0.25 on ranks 0 2, 0.250001 on "
+            "ranks 1 3; 3 of 3 elements differ");
+  EXPECT_EQ(replicas_headline(whole, "y = sum(x) + index(dp) * 2 + index(tp)", "R"),
+            "y should be the same on all ranks of dp and tp: 0.75 on rank 0, 1.75 on rank 1, 2.75 "
+            "on rank 2, ...; 1 of 1 element differs");
+  const std::string integers = R"("shape": [2], "dtype": "i64", "fill": "iota")";
+  EXPECT_EQ(replicas_headline(integers, "y = x + 9007199254740992 + index(dp)", "R"),
+            "y[0] should be the same on all ranks of dp and tp: 9007199254740992 on ranks 0 1, "
+            "9007199254740993 on ranks 2 3; 2 of 2 elements differ");
+  EXPECT_EQ(replicas_headline(integers, "y = x > index(tp)", "R"),
+            "y[1] should be the same on all ranks of dp and tp: true on ranks 0 2, false on ranks "
+            "1 3; 1 of 2 elements differs");
+  EXPECT_EQ(replicas_headline(whole, "y = x * 2", "R"), "");
+}
+
 TEST(Report, MistakesInAPhaseAreToldThere) {
   const auto error_of = [](const std::string& program, const std::string& second) {
     const RunResult result = run_text(
@@ -137,21 +174,6 @@ TEST(Report, MistakesInAPhaseAreToldThere) {
                      "\"truth\": [\"y = x\", \"z = w\"]"),
             "f.json: /phases/1/truth line 2, column 5: unknown name w");
   EXPECT_EQ(error_of("\"z = w\"", ""), "f.json: /program line 1, column 5: unknown name w");
-}
-
-// Forty layers that each move what differs ten times as far: no run of floats says anything of it.
-TEST(Report, TellsOfOutputsThatCouldNotBeJudged) {
-  const RunResult result = run_text(
-      R"json({"version": 1, "mesh": "tp=2", "dtype": "f64",
-          "tensors": {"x": {"shape": [2, 64], "fill": "normal(0, 1)"},
-                      "w": {"shape": [60, 64, 64], "placements": "tp:S(1)", "fill": "normal(0, 2)"}},
-          "ranks": {"all": ["h = x", "for i in range(60):",
-              "  h = tanh(all_reduce(narrow(h, 1, index(tp) * 32, 32) @ w[i], sum, group=tp))",
-              "y = h * 2", "z = x * 0.3"]},
-          "truth": ["h = x", "for i in range(60):", "  h = tanh(h @ w[i])", "y = h", "z = x * 0.3"],
-          "outputs": {"y": "R", "z": "R"}})json");
-  expect_approved("report/unjudged", text_report(result, {false, false, -1}));
-  EXPECT_NE(json_report(result, {"0.0.0", {}}).find("\"not_judged\": [\n"), std::string::npos);
 }
 
 TEST(Report, TellsOfFaultsThatNeverHappen) {
@@ -235,13 +257,6 @@ TEST(WholeFile, ALinkIsFollowed) {
     files += entry.is_symlink() ? 0 : 1;
   EXPECT_EQ(files, 2);  // nothing beside `there` and what is in it
   fs::remove_all(folder);
-}
-
-TEST(Report, NumbersAreGrouped) {
-  EXPECT_EQ(grouped_number(0), "0");
-  EXPECT_EQ(grouped_number(999), "999");
-  EXPECT_EQ(grouped_number(9312), "9,312");
-  EXPECT_EQ(grouped_number(1234567), "1,234,567");
 }
 
 }  // namespace

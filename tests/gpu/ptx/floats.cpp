@@ -1,5 +1,5 @@
 // Arithmetic is IEEE 754's, as on a device. Where a device approximates, so does this, by other
-// means: what is built on it has a bound.
+// means: functions that are built on it agree within some units in the last place.
 #include <bit>
 #include <cfenv>
 #include <cmath>

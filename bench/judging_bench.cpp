@@ -1,0 +1,156 @@
+// What judging costs: every compared value of a program beside the same program unjudged, in one
+// process. Judged runs are whole calls of `check`: lowering, partition, ranks, one device, and, for
+// values whose bits differ, the runs in f64 (docs/judging.md).
+#include "shardproof/backends/local.h"
+#include "shardproof/bench/measure.h"
+#include "shardproof/engine/executor.h"
+#include "shardproof/engine/job.h"
+#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/split.h"
+
+namespace {
+
+using namespace shardproof;
+using namespace shardproof::bench;
+
+enum class Fill { ints, normal };
+
+Tensor filled(const Dims& shape, Fill fill, uint64_t stream) {
+  const Rng random(1, stream);
+  std::vector<double> values(static_cast<size_t>(element_count(shape)));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = fill == Fill::ints ? static_cast<double>(i * 7 % 9) - 4 : 0.1 * random.normal(i);
+  return tensor_of(DType::f32, shape, values);
+}
+
+void add_input(Job& job, const char* name, const Dims& shape, const char* placements, Fill fill) {
+  const Mesh& mesh = job.meshes.front().second;
+  const Spec spec = Spec::parse(placements, mesh, shape, DType::f32);
+  job.inputs.push_back({name, spec, mesh.ranks(), filled(shape, fill, job.inputs.size())});
+}
+
+Job job_on(const char* axis, int64_t ranks) {
+  Job job;
+  job.world = ranks;
+  job.meshes = {{"", Mesh::make({{axis, ranks}})}};
+  return job;
+}
+
+// The MLP of executor_bench as a global program, whose every line is compared.
+Job mlp(int64_t ranks, Fill fill) {
+  Job job = job_on("tp", ranks);
+  add_input(job, "x", {16, 256}, "R", fill);
+  add_input(job, "w1", {256, 1024}, "tp:S(1)", fill);
+  add_input(job, "w2", {1024, 256}, "tp:S(0)", fill);
+  const char* activation = fill == Fill::ints ? "relu" : "gelu";
+  job.program = parse_listing(
+      {fmt::format("h = {}(x @ w1)", activation), "y = h @ w2", "z = redistribute(y, tp:R)"});
+  return job;
+}
+
+// Ten steps of Adam on a two-layer MLP, by hand, data parallel: 5 outputs a step.
+Job adam(int64_t ranks) {
+  constexpr int kSteps = 10;
+  Job job = job_on("dp", ranks);
+  add_input(job, "x", {256, 64}, "dp:S(0)", Fill::normal);
+  add_input(job, "t", {256, 64}, "dp:S(0)", Fill::normal);
+  for (const char* name : {"w1", "w2", "m1", "v1", "m2", "v2"})
+    add_input(job, name, {64, 64}, "R", Fill::normal);
+  for (size_t i = 4; i < 8; ++i)
+    job.inputs[i].data = tensor_of(DType::f32, {64, 64}, std::vector<double>(4096, 0));
+  const auto lines = [](const std::string& g1, const std::string& g2, const std::string& loss) {
+    return std::vector<std::string>{"for s in range(0, 10):",
+                                    "  a = x @ w1",
+                                    "  h = tanh(a)",
+                                    "  e = h @ w2 - t",
+                                    loss,
+                                    "  d = e / 8192",
+                                    g2,
+                                    g1,
+                                    "  m1 = 0.9 * m1 + 0.1 * g1",
+                                    "  v1 = 0.999 * v1 + 0.001 * g1 * g1",
+                                    "  m2 = 0.9 * m2 + 0.1 * g2",
+                                    "  v2 = 0.999 * v2 + 0.001 * g2 * g2",
+                                    "  w1 = w1 - 0.01 * (m1 / (1 - 0.9 ** (s + 1))) / "
+                                    "(sqrt(v1 / (1 - 0.999 ** (s + 1))) + 1e-8)",
+                                    "  w2 = w2 - 0.01 * (m2 / (1 - 0.9 ** (s + 1))) / "
+                                    "(sqrt(v2 / (1 - 0.999 ** (s + 1))) + 1e-8)",
+                                    "  loss_{s} = l * 1",
+                                    "  w1_{s} = w1 * 1",
+                                    "  w2_{s} = w2 * 1",
+                                    "  m1_{s} = m1 * 1",
+                                    "  m2_{s} = m2 * 1"};
+  };
+  const std::string back = "transpose(x, 0, 1) @ ((d @ transpose(w2, 0, 1)) * (1 - h * h))";
+  job.truth = parse_listing(
+      lines("  g1 = " + back, "  g2 = transpose(h, 0, 1) @ d", "  l = sum(e * e) / 16384"));
+  job.ranks = {{job.meshes.front().second.ranks(),
+                parse_listing(lines("  g1 = all_reduce(" + back + ", sum)",
+                                    "  g2 = all_reduce(transpose(h, 0, 1) @ d, sum)",
+                                    "  l = all_reduce(sum(e * e) / 16384, sum)")),
+                "/ranks/all"}};
+  for (int step = 0; step < kSteps; ++step)
+    for (const char* name : {"loss", "w1", "w2", "m1", "m2"})
+      job.outputs.push_back({fmt::format("{}_{}", name, step), "R", "", {}, ""});
+  return job;
+}
+
+// A job, and its ranks alone made ready to run.
+class Case {
+ public:
+  explicit Case(Job made) : job_(std::move(made)), lowered_(lower_job(job_, registries_)) {
+    for (const JobInput& input : job_.inputs) inputs_.push_back(split(input.data, input.spec));
+  }
+  void run_unjudged() const {
+    WorldOptions options;
+    options.ranks = job_.world;
+    const std::unique_ptr<World> world = local_world(options);
+    Executor executor(lowered_.program, registries_.ops, *world, {});
+    executor.start({Lanes::range(0, job_.world)}, inputs_);
+    SP_CHECK(executor.run(), "the program blocks");
+    world->close();
+  }
+  void run_judged() const {
+    const Outcome outcome = check(job_, registries_);
+    SP_CHECK(outcome.findings.empty(), "{}", outcome.findings.front().headline);
+    SP_CHECK(outcome.values_compared > 0, "nothing was compared");
+  }
+
+ private:
+  Registries registries_{builtin_ops(), builtin_backends()};
+  Job job_;
+  Lowered lowered_;
+  std::vector<LocalTensor> inputs_;
+};
+
+void print_mlp() {
+  const Case exact(mlp(256, Fill::ints)), inexact(mlp(256, Fill::normal));
+  const std::vector<double> s = race({{[&] { exact.run_unjudged(); }, 5},
+                                      {[&] { exact.run_judged(); }, 5},
+                                      {[&] { inexact.run_unjudged(); }, 5},
+                                      {[&] { inexact.run_judged(); }, 5}},
+                                     21);
+  print({"MLP forward, 256 ranks, every value equal", milliseconds(s[1]),
+         "unjudged: " + milliseconds(s[0]), fmt::format("{:.1f}", s[1] / s[0]), "2.5"});
+  print({"MLP forward, 256 ranks, judged in f64", milliseconds(s[3]),
+         "unjudged: " + milliseconds(s[2]), fmt::format("{:.1f}", s[3] / s[2]), "7"});
+}
+
+void print_adam(int64_t ranks, const char* target) {
+  const Case steps(adam(ranks));
+  const std::vector<double> s =
+      race({{[&] { steps.run_unjudged(); }, 1}, {[&] { steps.run_judged(); }, 1}}, 5);
+  print({fmt::format("ten Adam steps by hand, dp={}, 50 outputs", ranks), milliseconds(s[1]),
+         "unjudged: " + milliseconds(s[0]), fmt::format("{:.1f}", s[1] / s[0]), target});
+  print({"  peak memory of all of the above", fmt::format("{} MB", peak_bytes() / 1'000'000), "",
+         "", ranks == 4 ? "100 MB" : "200 MB"});
+}
+
+}  // namespace
+
+int main() {
+  print_head();
+  print_mlp();
+  print_adam(4, "0.3 s");
+  print_adam(64, "0.6 s");
+}

@@ -1,0 +1,188 @@
+// The engine's service `check` (job.h): a ladder of runs, each dearer than the one before and made
+// only when it is needed.
+//
+//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal and no
+//      dtype narrower than f32: clean.
+//   2. both with all floats lifted to f64, on simulated ranks (F64Judge).
+//   3. of rank programs with values still open: the same in three other rounding directions
+//      (MovementJudge).
+//   4. with something wrong: both once more, to explain it (ExplainingJudge).
+// docs/judging.md says why.
+#include "shardproof/engine/check/explaining_judge.h"
+#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/check/list_findings.h"
+#include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/compare/measure_rounding.h"
+#include "shardproof/engine/compare/own_dtype_judge.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+class Check {
+ public:
+  Check(const Job& job, const Registries& registries)
+      : job_(job),
+        registries_(registries),
+        program_(JudgedProgram::make(job, registries)),
+        own_(own_options()) {}
+
+  Outcome run() {
+    outcome_ = program_->run(own_, {.reports = true});
+    outcome_.values_compared = own_.compared();
+    if (program_->reference() != nullptr && !outcome_.world.broken) {
+      if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
+      add_findings();
+    }
+    if (job_.sees) measure_rounding(job_, registries_, outcome_.seen);
+    return std::move(outcome_);
+  }
+
+ private:
+  OwnDtypeJudge::Options own_options() {
+    OwnDtypeJudge::Options options;
+    options.lifted = [this]() -> const EvaluationPlan& { return *lifted().reference(); };
+    options.input_part_sizes = part_sizes_of_inputs(*program_);
+    options.measures_all = !job_.precision_limits.empty();
+    options.compares_replicas = !program_->ranks_move();
+    options.keeps_integers = !program_->ranks_move() && program_->has_floats();
+    return options;
+  }
+  static std::function<std::vector<double>(ValueId)> part_sizes_of_inputs(
+      const JudgedProgram& program) {
+    return [&program](ValueId id) {
+      return input_part_sizes(program.job(), program.reference()->program(), id);
+    };
+  }
+  const JudgedProgram& lifted() {
+    if (!lifted_) lifted_ = program_->lifted();
+    return *lifted_;
+  }
+  const std::map<ValueId, Tensor>* integers() const {
+    return own_.integers().empty() ? nullptr : &own_.integers();
+  }
+
+  void judge_in_f64();
+  void run_in_other_directions(F64Judge& judge);
+  void add_findings();
+  std::vector<ExplainedValue> explain(const std::vector<JudgedValue>& wrong);
+  std::vector<ExplainedValue> explain_in_own_dtypes(const std::vector<JudgedValue>& wrong);
+
+  const Job& job_;
+  const Registries& registries_;
+  std::unique_ptr<JudgedProgram> program_, lifted_;
+  OwnDtypeJudge own_;
+  Outcome outcome_;
+  // Wrong values, found in f64 and, where that run did not come, in the program's own dtypes.
+  std::vector<JudgedValue> wrong_, wrong_in_own_;
+  std::set<std::string> undecided_;  // keys
+};
+
+void Check::judge_in_f64() {
+  F64Judge::Options options;
+  options.own = program_->reference();
+  options.integers = integers();
+  options.equal_in_own = &own_.equal();
+  options.ranks_move = program_->ranks_move();
+  std::string reason;
+  std::optional<F64Judge> judge;
+  if (!job_.functions.empty()) {
+    reason = "ranks that run C++ functions choose their own dtypes";
+  } else {
+    try {
+      options.input_part_sizes = part_sizes_of_inputs(lifted());
+      judge.emplace(options);
+      lifted().run(*judge, {.integers = options.integers});
+    } catch (const Error& error) {
+      // Memory, an op that insists on a dtype, an index that is another number in f64.
+      reason = error.message();
+    }
+  }
+  if (judge) {
+    run_in_other_directions(*judge);
+    for (const JudgedValue& value : judge->found()) {
+      if (value.judgement == Judgement::wrong) wrong_.push_back(value);
+      if (value.judgement != Judgement::undecided) continue;
+      undecided_.insert(value.key);
+      outcome_.undecided.push_back(undecided_value(value));
+    }
+  }
+  if (reason.empty()) return;
+  bool any = false;
+  for (const UnequalValue& value : own_.unequal()) {
+    if (judge && judge->has_judged(value.judged.key)) continue;
+    any = true;
+    if (value.is_wrong()) wrong_in_own_.push_back(value.judged);
+  }
+  if (any)
+    outcome_.notes.push_back(fmt::format(
+        "values that the run in f64 did not reach are judged in their own dtypes: {}", reason));
+}
+
+void Check::run_in_other_directions(F64Judge& judge) {
+  if (judge.open().empty()) return;
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    MovementJudge moving(judge.open());
+    try {
+      const ScopedRoundingMode rounding(direction);
+      lifted().run(moving, {});
+    } catch (const Error&) {
+      // An index that is another number in this direction: the program hangs on a rounding, and
+      // the other directions show by how much.
+    }
+  }
+  judge.settle();
+}
+
+std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong) {
+  if (wrong.empty()) return {};
+  const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
+  DifferenceJudge own(wrong);
+  try {
+    simulated->run(own, {});
+  } catch (const Error&) {
+    // The numbers of the f64 run are shown then.
+  }
+  ExplainingJudge explaining(wrong, lifted(), {.integers = integers(), .own = &own});
+  try {
+    lifted().run(explaining, {.keeps_all = true, .integers = integers()});
+  } catch (const Error&) {
+    // This run ends where the one that found them ended: behind the values that it found.
+  }
+  return std::move(explaining.explained());
+}
+
+std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<JudgedValue>& wrong) {
+  if (wrong.empty()) return {};
+  const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
+  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5});
+  simulated->run(explaining, {.keeps_all = true});
+  return std::move(explaining.explained());
+}
+
+void Check::add_findings() {
+  std::vector<ExplainedValue> explained = explain(wrong_);
+  for (ExplainedValue& value : explain_in_own_dtypes(wrong_in_own_))
+    explained.push_back(std::move(value));
+  std::set<std::string> settled = undecided_;
+  for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
+    for (const JudgedValue& value : *values) settled.insert(value.key);
+  // Behind what stands still, before what is not written.
+  const auto unwritten = [](const Finding& finding) {
+    return finding.verdict == Verdict::unwritten_redistribution;
+  };
+  std::vector<Finding> findings =
+      program_->ranks_move() ? group_by_dependence(std::move(explained), *program_->reference())
+                             : group_by_line(std::move(explained));
+  if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
+  const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
+  outcome_.findings.insert(at, findings.begin(), findings.end());
+  add_precision(own_.precision(), settled, job_, outcome_);
+}
+
+}  // namespace
+
+Outcome check(const Job& job, const Registries& registries) { return Check(job, registries).run(); }
+
+}  // namespace shardproof

@@ -1,0 +1,85 @@
+// Implements judged_program.h: what both kinds of program have in common.
+#include "shardproof/engine/check/judged_program.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/run_program.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/split.h"
+#include "shardproof/ops/wider_floats.h"
+
+namespace shardproof {
+
+std::unique_ptr<JudgedProgram> JudgedProgram::make(const Job& job, const Registries& registries) {
+  const OpRegistry& ops = registries.ops;
+  if (job.program) {
+    GlobalProgram program = lower_global(*job.program, context_of(job, ops), "/program");
+    return make_judged_global(job, split_inputs(job), std::move(program), registries);
+  }
+  std::optional<GlobalProgram> truth;
+  RankProgram ranks = lower_ranks(job, ops);
+  if (job.truth) truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+  return make_judged_ranks(job, split_inputs(job), std::move(ranks), std::move(truth), registries);
+}
+
+std::vector<LocalTensor> JudgedProgram::lifted_inputs() const {
+  std::vector<LocalTensor> lifted;
+  for (const LocalTensor& input : inputs_) {
+    std::vector<Block> blocks;
+    for (const Block& block : input.blocks())
+      blocks.push_back({block.lanes, as_dtype(block.tensor, wider(block.tensor.dtype))});
+    lifted.emplace_back(std::move(blocks));
+  }
+  return lifted;
+}
+
+PartitionOptions partition_options(const Job& job) {
+  PartitionOptions options;
+  options.explicit_only = job.explicit_only;
+  if (job.cost) options.price = price_by_time(job.cost);
+  return options;
+}
+
+std::vector<Tensor> global_inputs(const Job& job) {
+  std::vector<Tensor> tensors;
+  for (const JobInput& input : job.inputs) tensors.push_back(input.data);
+  return tensors;
+}
+
+void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order) {
+  for (SpmdListing& listing : program.listings)
+    for (Instr& instr : listing.instrs)
+      if (Communicate* call = std::get_if<Communicate>(&instr.action))
+        for (CallItem& item : call->items) item.collective.schedule = order;
+}
+
+bool keeps(const Job& job, const std::string& name) {
+  return std::count(job.keep.begin(), job.keep.end(), name) > 0;
+}
+
+std::string line_text(const std::vector<std::string>& lines, int line) {
+  const size_t index = static_cast<size_t>(line - 1);
+  return line > 0 && index < lines.size() ? lines[index] : "";
+}
+
+void rethrow(const Error& error, const std::string& path) { throw error.inside({"", path, 0, 0}); }
+
+bool is_narrow_float(DType dtype) { return is_floating(dtype) && size_of(dtype) < 4; }
+
+std::vector<double> input_part_sizes(const Job& job, const GlobalProgram& program, ValueId id) {
+  const auto found = std::find(program.inputs.begin(), program.inputs.end(), id);
+  if (found == program.inputs.end()) return {};
+  const JobInput& input = job.inputs[static_cast<size_t>(found - program.inputs.begin())];
+  if (!input.spec.has_partial()) return {};
+  return part_sizes(split(input.data, input.spec, PartialFill::exact, job.seed), input.spec);
+}
+
+bool stands_still(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Verdict::mismatch || finding.verdict == Verdict::deadlock ||
+           finding.verdict == Verdict::missing_rank || finding.verdict == Verdict::not_a_member;
+  });
+}
+
+}  // namespace shardproof

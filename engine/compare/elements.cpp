@@ -1,0 +1,328 @@
+// Implements elements.h.
+//
+// A value cut by rows, or not at all, is one run (ShardRuns) and is compared in one piece by
+// memcmp; only runs whose bytes differ are looked at element by element.
+#include "shardproof/engine/compare/elements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/owned_elements.h"
+#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double apart(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double distance = std::fabs(a - b);
+  return std::isnan(distance) ? kInfinity : distance;
+}
+
+DType part_dtype(DType dtype) { return dtype == DType::c64 ? DType::f32 : DType::f64; }
+
+// Deviations of one run; `a` and `b` point at its first elements.
+void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t length,
+                    double share, Deviation at, std::vector<Deviation>& found) {
+  const int64_t size = size_of(dtype);
+  for (int64_t i = 0; i < length; ++i, a += size, b += size, ++at.global, ++at.local) {
+    at.distance = distance(a, b, dtype);
+    if (at.distance == 0) continue;
+    const double expected = magnitude(b, dtype);
+    if (share > 0 && std::isfinite(expected) && at.distance <= share * expected) continue;
+    at.got = load_f64(a, dtype);
+    found.push_back(at);
+  }
+}
+
+// The same for f64, which nearly all elements of a lifted run are.
+void add_f64_deviations(const double* a, const double* b, int64_t length, double share,
+                        const Deviation& at, std::vector<Deviation>& found) {
+  for (int64_t i = 0; i < length; ++i) {
+    const double size = std::fabs(b[i]);
+    if (std::fabs(a[i] - b[i]) <= share * size && size < kInfinity) continue;
+    Deviation one = at;
+    one.global += i;
+    one.local += i;
+    one.distance = apart(a[i], b[i]);
+    if (one.distance == 0) continue;
+    one.got = a[i];
+    found.push_back(one);
+  }
+}
+
+// Axes whose partials are reduced by one reduction, in mesh order.
+std::vector<std::pair<Reduction, std::vector<int>>> partial_reductions(const Spec& spec) {
+  std::vector<std::pair<Reduction, std::vector<int>>> result;
+  for (const int axis : spec.partial_axes()) {
+    const Reduction& reduction = spec.placement(axis).partial().reduction;
+    if (result.empty() || !(result.back().first == reduction)) result.push_back({reduction, {}});
+    result.back().second.push_back(axis);
+  }
+  return result;
+}
+
+LocalTensor all_reduced(const LocalTensor& value, Collective call) {
+  std::map<Dims, Lanes> by_shape;
+  for (const Block& block : value.blocks()) {
+    Lanes& lanes = by_shape[block.tensor.shape];
+    lanes = lanes.unite(block.lanes);
+  }
+  std::vector<Block> reduced;
+  for (const auto& [shape, lanes] : by_shape) {
+    LocalTensor flat(promise_block(call.dtype, Dims{element_count(shape)}, lanes));
+    adopt(flat, value.restrict_to(lanes));
+    call.count = element_count(shape);
+    LocalTensor one = reference(call, flat);
+    for (Block& block : one.blocks()) {
+      block.tensor.shape = shape;
+      block.tensor.strides = contiguous_strides(shape);
+      reduced.push_back(block);
+    }
+  }
+  return LocalTensor(std::move(reduced));
+}
+
+}  // namespace
+
+std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec) {
+  std::vector<StoredCopy> copies;
+  const bool cut = std::any_of(spec.placements().begin(), spec.placements().end(),
+                               [](const Placement& p) { return p.is_shard(); });
+  for (const Block& block : value.blocks()) {
+    // Ranks that read one copy may hold different shards of equal contents.
+    const bool places = cut && !block.tensor.buffer->slots.is_each();
+    std::map<std::pair<int64_t, Dims>, size_t> known;
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      const int64_t slot = block.slot(i);
+      const Dims place = places ? place_of_shard(spec, block.lanes[i]) : Dims();
+      const auto [entry, fresh] = known.emplace(std::pair(slot, place), copies.size());
+      if (fresh) copies.push_back({&block, slot, {}});
+      copies[entry->second].ranks.push_back(block.lanes[i]);
+    }
+  }
+  return copies;
+}
+
+ShardRuns::ShardRuns(const Spec& spec, int64_t rank) {
+  const Dims& shape = spec.shape();
+  const Dims strides = contiguous_strides(shape);
+  for (int d = 0; d < shape.size(); ++d) {
+    Dim& dim = dims_.emplace_back();
+    dim.stride = strides[d];
+    for (const Run& run : spec.owned(rank, d)) {
+      dim.runs.push_back({dim.length, run.start, run.length});
+      dim.length += run.length;
+    }
+  }
+  while (!dims_.empty()) {
+    const Dim& last = dims_.back();
+    const int64_t size = shape[static_cast<int>(dims_.size()) - 1];
+    if (last.runs.size() != 1 || last.length != size) break;
+    inner_ *= size;
+    dims_.pop_back();
+  }
+}
+
+double distance(const std::byte* a, const std::byte* b, DType dtype) {
+  if (is_floating(dtype)) return apart(load_f64(a, dtype), load_f64(b, dtype));
+  if (is_complex(dtype)) {
+    const DType part = part_dtype(dtype);
+    const int64_t half = size_of(part);
+    return std::max(apart(load_f64(a, part), load_f64(b, part)),
+                    apart(load_f64(a + half, part), load_f64(b + half, part)));
+  }
+  if (std::memcmp(a, b, static_cast<size_t>(size_of(dtype))) == 0) return 0;
+  return std::max(1.0, std::fabs(load_f64(a, dtype) - load_f64(b, dtype)));
+}
+
+double magnitude(const std::byte* element, DType dtype) {
+  if (!is_complex(dtype)) return std::fabs(load_f64(element, dtype));
+  const DType part = part_dtype(dtype);
+  return std::max(std::fabs(load_f64(element, part)),
+                  std::fabs(load_f64(element + size_of(part), part)));
+}
+
+double distance_at(const Tensor& a, const Tensor& b, int64_t i) {
+  const int64_t at = i * size_of(a.dtype);
+  return distance(a.data() + at, b.data() + at, a.dtype);
+}
+
+double magnitude_at(const Tensor& tensor, int64_t i) {
+  return magnitude(tensor.data() + i * size_of(tensor.dtype), tensor.dtype);
+}
+
+std::vector<double> distances(const Tensor& a, const Tensor& b) {
+  std::vector<double> all(static_cast<size_t>(a.elements()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = distance_at(a, b, static_cast<int64_t>(i));
+  return all;
+}
+
+double largest_element(const Tensor& tensor) {
+  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  double largest = 0;
+  for (int64_t i = 0; i < dense.elements(); ++i) {
+    const double size = magnitude_at(dense, i);
+    if (std::isfinite(size)) largest = std::max(largest, size);
+  }
+  return largest;
+}
+
+const std::byte* element_at(const StoredCopy& copy, int64_t local) {
+  const Tensor& tensor = copy.block->tensor;
+  const Dims index = unravel(local, tensor.shape);
+  int64_t at = 0;
+  for (int d = 0; d < index.size(); ++d) at += index[d] * tensor.strides[d];
+  return tensor.data(copy.slot) + at * size_of(tensor.dtype);
+}
+
+namespace {
+
+// Calls visit(copy, a, b, local, global, length) for each run of each copy whose bytes differ from
+// those of `expected`, until it returns false.
+template <typename Visit>
+void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& spec,
+                            const Tensor& expected, const Visit& visit) {
+  const int64_t size = size_of(expected.dtype);
+  if (expected.elements() == 0) return;
+  std::map<const Block*, Tensor> dense;  // of blocks that are views
+  bool goes_on = true;
+  for (size_t c = 0; c < copies.size() && goes_on; ++c) {
+    const Block& block = *copies[c].block;
+    const Tensor* tensor = &block.tensor;
+    if (!tensor->contiguous())
+      tensor = &dense.try_emplace(&block, contiguous_copy(*tensor)).first->second;
+    const std::byte* a = tensor->data(copies[c].slot);
+    ShardRuns(spec, copies[c].ranks[0])
+        .for_each([&](int64_t local, int64_t global, int64_t length) {
+          const std::byte *from = a + local * size, *to = expected.data() + global * size;
+          if (!goes_on || std::memcmp(from, to, static_cast<size_t>(length * size)) == 0) return;
+          goes_on = visit(c, from, to, local, global, length);
+        });
+  }
+}
+
+}  // namespace
+
+bool are_identical(const std::vector<StoredCopy>& copies, const Spec& spec,
+                   const Tensor& expected) {
+  bool identical = true;
+  for_each_differing_run(copies, spec, expected, [&](auto&&...) { return identical = false; });
+  return identical;
+}
+
+std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const Spec& spec,
+                                  const Tensor& expected, double share) {
+  std::vector<Deviation> found;
+  for_each_differing_run(copies, spec, expected,
+                         [&](size_t copy, const std::byte* from, const std::byte* to, int64_t local,
+                             int64_t global, int64_t length) {
+                           const Deviation at{copy, local, global, 0, 0};
+                           if (expected.dtype == DType::f64)
+                             add_f64_deviations(reinterpret_cast<const double*>(from),
+                                                reinterpret_cast<const double*>(to), length, share,
+                                                at, found);
+                           else
+                             add_deviations(from, to, expected.dtype, length, share, at, found);
+                           return true;
+                         });
+  return found;
+}
+
+LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype) {
+  std::vector<Block> blocks;
+  for (const Block& block : value.blocks()) {
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
+  }
+  LocalTensor now(std::move(blocks));
+  for (const auto& [reduction, axes] : partial_reductions(spec)) {
+    Collective call;
+    call.kind = CollectiveKind::all_reduce;
+    call.reduction = reduction;
+    call.dtype = dtype;
+    call.group = Group::of_axes(spec.mesh(), axes);
+    now = all_reduced(now, std::move(call));
+  }
+  return now;
+}
+
+Tensor assembled(const LocalTensor& reduced, const Spec& spec) {
+  Spec whole = spec.with_dtype(reduced.dtype());
+  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
+  return as_dtype(assemble(reduced, whole), spec.dtype());
+}
+
+Tensor whole_value(const LocalTensor& value, const Spec& spec) {
+  if (!spec.has_partial()) return assemble(value, spec);
+  const DType wide = is_floating(spec.dtype())  ? DType::f64
+                     : is_complex(spec.dtype()) ? DType::c128
+                                                : spec.dtype();
+  return assembled(reduced_over_partials(value, spec, wide), spec);
+}
+
+namespace {
+
+// How much each part of a value counts in it; nothing where its partial axes do not add.
+std::optional<double> weight_of_parts(const Spec& spec) {
+  double weight = 1;
+  for (const int axis : spec.partial_axes()) {
+    const ReduceOp op = spec.placement(axis).partial().reduction.op;
+    if (op != ReduceOp::sum && op != ReduceOp::avg) return std::nullopt;
+    if (op == ReduceOp::avg) weight /= static_cast<double>(spec.mesh().axis_size(axis));
+  }
+  return weight;
+}
+
+// True of one rank among those that hold the same part of the same shard.
+bool is_first_replica(const Spec& spec, int32_t rank) {
+  const Dims place = *spec.mesh().coordinate_of(rank);
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate() && place[axis] != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
+                               const std::vector<int64_t>& elements) {
+  std::vector<double> sizes(elements.size(), 0);
+  const std::optional<double> weight = weight_of_parts(spec);
+  if (!spec.has_partial() || !weight) {
+    const Tensor whole = whole_value(value, spec);
+    for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = magnitude_at(whole, elements[i]);
+    return sizes;
+  }
+  for (const Block& block : value.blocks()) {
+    const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
+    const int64_t size = size_of(dense.dtype);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      if (!is_first_replica(spec, block.lanes[i])) continue;
+      const std::byte* data = dense.data(block.slot(i));
+      ShardRuns(spec, block.lanes[i]).for_each([&](int64_t local, int64_t global, int64_t length) {
+        auto at = std::lower_bound(elements.begin(), elements.end(), global);
+        for (; at != elements.end() && *at < global + length; ++at)
+          sizes[static_cast<size_t>(at - elements.begin())] +=
+              *weight * magnitude(data + (local + *at - global) * size, dense.dtype);
+      });
+    }
+  }
+  return sizes;
+}
+
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec) {
+  std::vector<int64_t> all(static_cast<size_t>(element_count(spec.shape())));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return part_sizes(value, spec, all);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,116 @@
+// Elements of a value as the ranks hold it beside the whole value of one device.
+//
+// Every stored copy is looked at once: equal data on many ranks is one copy (LocalTensor), so a
+// value that is replicated on 256 ranks costs as much as on one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/spec.h"
+
+namespace shardproof {
+
+// A copy of one shard, and the ranks that read it.
+struct StoredCopy {
+  const Block* block = nullptr;
+  int64_t slot = 0;
+  std::vector<int32_t> ranks;  // ascending
+};
+std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec);
+
+// Where the elements of a rank's shard lie in the whole value, as runs of elements that are
+// contiguous in both, row-major. Dims that the rank holds whole are joined with the dim before.
+class ShardRuns {
+ public:
+  ShardRuns(const Spec& spec, int64_t rank);
+
+  // Calls visit(local, global, length) for each run, in the order of the shard.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    if (dims_.empty()) {
+      if (inner_ > 0) visit(int64_t{0}, int64_t{0}, inner_);
+    } else {
+      walk(visit, 0, 0, 0);
+    }
+  }
+
+ private:
+  struct DimRun {
+    int64_t local = 0, global = 0, length = 0;
+  };
+  struct Dim {
+    std::vector<DimRun> runs;
+    int64_t length = 0;  // of the shard
+    int64_t stride = 0;  // of the whole value, elements
+  };
+
+  template <typename Visit>
+  void walk(const Visit& visit, size_t d, int64_t local, int64_t global) const {
+    const Dim& dim = dims_[d];
+    for (const DimRun& run : dim.runs) {
+      if (d + 1 == dims_.size()) {
+        if (run.length * inner_ > 0)
+          visit((local * dim.length + run.local) * inner_, global + run.global * dim.stride,
+                run.length * inner_);
+        continue;
+      }
+      for (int64_t i = 0; i < run.length; ++i)
+        walk(visit, d + 1, local * dim.length + run.local + i,
+             global + (run.global + i) * dim.stride);
+    }
+  }
+
+  std::vector<Dim> dims_;  // up to the last one that is cut
+  int64_t inner_ = 1;      // elements of the dims behind them
+};
+
+// How far two elements are apart: 0 for equal numbers, -0 and +0, and two NaN; infinity where only
+// one is finite, or a NaN meets a number; of complex numbers the larger distance of a part; of
+// integers and bool at least 1.
+double distance(const std::byte* a, const std::byte* b, DType dtype);
+// |element|; of a complex number the larger of its parts.
+double magnitude(const std::byte* element, DType dtype);
+// The same of element `i` of two dense one-lane tensors of one dtype.
+double distance_at(const Tensor& a, const Tensor& b, int64_t i);
+double magnitude_at(const Tensor& tensor, int64_t i);
+// Element by element; both dense, of one shape and dtype.
+std::vector<double> distances(const Tensor& a, const Tensor& b);
+// Of the finite elements; 0 without any.
+double largest_element(const Tensor& tensor);
+
+// An element of a copy that is not the one-device value.
+struct Deviation {
+  size_t copy = 0;     // index into stored_copies
+  int64_t local = 0;   // row-major index in the shard
+  int64_t global = 0;  // row-major index in the whole value
+  double distance = 0;
+  double got = 0;  // as a double; the real part of a complex number
+};
+// The element of a copy at a row-major index of its shard.
+const std::byte* element_at(const StoredCopy& copy, int64_t local);
+// True if all copies have the bits of `expected`.
+bool are_identical(const std::vector<StoredCopy>& copies, const Spec& spec, const Tensor& expected);
+// All elements farther from `expected` than `share` of the expected element (0: all that are not
+// equal); where the expected element is not finite, all that are not the same. `expected` is dense;
+// the copies have its dtype and their partial axes are reduced.
+std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const Spec& spec,
+                                  const Tensor& expected, double share);
+
+// The value with its partial axes reduced over the ranks in `dtype`, all other axes as they are.
+// Buffers that were never written are filled with NaN (floats) first.
+LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype);
+// The whole value of the ranks in the dtype of the spec, parts of floats added in f64.
+Tensor whole_value(const LocalTensor& value, const Spec& spec);
+// The same of a value whose partial axes are reduced already.
+Tensor assembled(const LocalTensor& reduced, const Spec& spec);
+// For some elements of the whole value (ascending), or for all, the sum of the absolute values of
+// its parts, weighted as the reduction weighs them; partial axes of sum and avg only, else the
+// absolute values of the reduced elements.
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
+                               const std::vector<int64_t>& elements);
+std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);
+
+}  // namespace shardproof

@@ -1,0 +1,276 @@
+// Implements f64_judge.h.
+//
+// Example, a line y = x @ w of f32 whose element y[3] is 1.5, while the ranks hold 1.5 + 1e-9:
+//   step 1   2^-40 * 1.5 is 1.4e-12: not enough
+//   step 2   one device in f32 is off by 4e-8 there, an eighth is 5e-9: the element agrees
+// and if the ranks hold 1.5 + 1e-6 instead:
+//   step 3   other roundings in f64 move y[3] by 3e-16; 1e-6 is more than 64 times that: wrong
+#include "shardproof/engine/compare/f64_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double apart(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double distance = std::fabs(a - b);
+  return std::isnan(distance) ? kInfinity : distance;
+}
+
+Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
+  if (dtype != DType::c128 && dtype != DType::c64)
+    return {load_f64(got, dtype) - load_f64(expected, dtype), 0};
+  const DType part = dtype == DType::c64 ? DType::f32 : DType::f64;
+  const int64_t half = size_of(part);
+  return {load_f64(got, part) - load_f64(expected, part),
+          load_f64(got + half, part) - load_f64(expected + half, part)};
+}
+
+// The ranks' value in the dtype of the reference, partial axes reduced.
+LocalTensor comparable(const ComparedValue& value, DType dtype) {
+  if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
+  return reduced_over_partials(value.value, value.spec, dtype);
+}
+
+// Offsets of one rank's shard at some elements, by global index.
+std::map<int64_t, Offset> offsets_of(const LocalTensor& value, const Spec& spec, int32_t rank,
+                                     const std::vector<int64_t>& wanted, const Tensor& expected) {
+  std::map<int64_t, Offset> offsets;
+  const Block* block = value.find(rank);
+  if (block == nullptr || !(block->tensor.shape == spec.local_shape(rank))) return offsets;
+  const Tensor dense = block->tensor.contiguous() ? block->tensor : contiguous_copy(block->tensor);
+  const std::byte* data = dense.data(block->slot(block->lanes.index_of(rank)));
+  const int64_t size = size_of(expected.dtype);
+  ShardRuns(spec, rank).for_each([&](int64_t local, int64_t global, int64_t length) {
+    const auto first = std::lower_bound(wanted.begin(), wanted.end(), global);
+    for (auto at = first; at != wanted.end() && *at < global + length; ++at)
+      offsets[*at] = offset_of(data + (local + *at - global) * size, expected.data() + *at * size,
+                               expected.dtype);
+  });
+  return offsets;
+}
+
+std::vector<int64_t> elements_of_rank(const std::vector<OpenElement>& open, int32_t rank) {
+  std::vector<int64_t> elements;
+  for (const OpenElement& one : open)
+    if (one.rank == rank) elements.push_back(one.deviation.global);
+  std::sort(elements.begin(), elements.end());
+  return elements;
+}
+
+std::set<int32_t> ranks_of(const std::vector<OpenElement>& open) {
+  std::set<int32_t> ranks;
+  for (const OpenElement& one : open) ranks.insert(one.rank);
+  return ranks;
+}
+
+Tensor dense(const Tensor& tensor) {
+  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
+}
+
+}  // namespace
+
+double distance(const Offset& a, const Offset& b) {
+  return std::max(apart(a.real, b.real), apart(a.imaginary, b.imaginary));
+}
+
+double RoundingLoss::at(size_t element, double size) const {
+  const double own = std::isfinite(size) ? size * share : 0;
+  return std::min(most, std::max(errors.empty() ? 0 : errors[element], own));
+}
+
+Tensor Judge::held(const ComparedValue& value, const ReferenceRun&) {
+  return whole_value(value.value, value.spec);
+}
+
+// --- steps 1 and 2
+
+std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const LocalTensor& ready,
+                                          const Tensor& expected) const {
+  const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
+  const bool rounds = is_floating(expected.dtype) || is_complex(expected.dtype);
+  std::vector<OpenElement> open;
+  for (const Deviation& one : deviations(copies, value.spec, expected, rounds ? kAgreement : 0))
+    open.push_back({copies[one.copy].ranks[0], one, {}, 0});
+  if (open.empty()) return open;
+  drop_within_parts(value, open);
+  for (const int32_t rank : ranks_of(open)) {
+    const std::map<int64_t, Offset> offsets =
+        offsets_of(ready, value.spec, rank, elements_of_rank(open, rank), expected);
+    for (OpenElement& one : open)
+      if (one.rank == rank) one.offset = offsets.at(one.deviation.global);
+  }
+  return open;
+}
+
+void F64Judge::drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const {
+  if (!value.spec.has_partial()) return;
+  std::vector<int64_t> elements;
+  for (const OpenElement& one : open) elements.push_back(one.deviation.global);
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  const std::vector<double> sizes = part_sizes(value.value, value.spec, elements);
+  std::erase_if(open, [&](const OpenElement& one) {
+    const auto at = std::lower_bound(elements.begin(), elements.end(), one.deviation.global);
+    const double size = sizes[static_cast<size_t>(at - elements.begin())];
+    return std::isfinite(size) && one.deviation.distance <= kAgreement * size;
+  });
+}
+
+// The same line on the same inputs, which are values of the program's own dtypes, in these dtypes
+// and in f64. Elements that are no numbers in either tell nothing.
+RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& reference) const {
+  RoundingLoss loss;
+  const EvaluationPlan& own = *options_.own;
+  const auto rounded = [&](ValueId id, const Tensor& tensor) {
+    return as_dtype(as_dtype(tensor, own.info(id).dtype), tensor.dtype);
+  };
+  const Tensor exact = dense(reference.again(value.global, reference.plan(), rounded));
+  const DType dtype = own.info(value.global).dtype;
+  if (!is_floating(dtype) && !is_complex(dtype)) return loss;
+  const Tensor lossy = dense(as_dtype(reference.again(value.global, own), exact.dtype));
+  loss.errors = distances(lossy, exact);
+  for (double& error : loss.errors) {
+    if (!std::isfinite(error)) error = 0;
+    loss.largest = std::max(loss.largest, error);
+  }
+  const double size = largest_element(exact);
+  loss.share = unit_roundoff(dtype);
+  loss.most = kMostUnits * loss.share * size;
+  if (size > 0) loss.share = std::max(loss.share, loss.largest / size);
+  return loss;
+}
+
+// --- step 3
+
+std::vector<double> F64Judge::sizes_of_parts(ValueId id) const {
+  if (const auto found = in_parts_.find(id); found != in_parts_.end())
+    return part_sizes(found->second.value, found->second.spec);
+  return options_.input_part_sizes ? options_.input_part_sizes(id) : std::vector<double>();
+}
+
+void F64Judge::add_movements(const ComparedValue& value, const ReferenceRun& reference,
+                             std::vector<OpenElement>& open) const {
+  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  std::map<ValueId, std::vector<double>> sizes;
+  for (const ValueId id : reference.line_inputs())
+    if (std::vector<double> own = sizes_of_parts(id); !own.empty()) sizes.emplace(id, own);
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const InputChange change = [&](ValueId id, const Tensor& tensor) {
+      const auto found = sizes.find(id);
+      return found == sizes.end() ? tensor : moved(tensor, found->second, direction, id);
+    };
+    std::optional<Tensor> other;
+    {
+      const ScopedRoundingMode rounding(direction);
+      other = dense(reference.again(value.global, reference.plan(), change));
+    }
+    for (OpenElement& one : open)
+      one.movement = std::max(one.movement, distance_at(*other, still, one.deviation.global));
+  }
+}
+
+Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
+  judged_.insert(value.key);
+  if (value.spec.has_partial()) in_parts_[value.global] = value;
+  std::erase_if(in_parts_, [&](const auto& entry) {
+    return entry.first != value.global && reference.find(entry.first) == nullptr;
+  });
+  const Tensor expected = dense(reference.value(value.global));
+  ready_ = comparable(value, expected.dtype);
+  std::vector<OpenElement> elements = opened(value, ready_, expected);
+  if (elements.empty()) return Judgement::right;
+  const RoundingLoss loss = loss_of(value, reference);
+  std::erase_if(elements, [&](const OpenElement& one) {
+    const double size = magnitude_at(expected, one.deviation.global);
+    return one.deviation.distance <=
+           kLossShare * loss.at(static_cast<size_t>(one.deviation.global), size);
+  });
+  if (elements.empty()) return Judgement::right;
+  add_movements(value, reference, elements);
+  OpenValue open{value, std::move(elements), expected.elements(), largest_element(expected),
+                 loss.largest};
+  open.about.value = {};
+  for (const ValueId id : reference.line_inputs())
+    open.scale = std::max(open.scale, largest_element(*reference.find(id)));
+  if (!options_.ranks_move) return decide(open);
+  open_.insert_or_assign(value.key, std::move(open));
+  return Judgement::undecided;
+}
+
+Judgement F64Judge::decide(const OpenValue& value) {
+  const DType dtype = value.about.spec.dtype();
+  const bool rounds = is_floating(dtype) || is_complex(dtype);
+  const bool equal_in_own =
+      options_.equal_in_own != nullptr && options_.equal_in_own->contains(value.about.key);
+  JudgedValue wrong{
+      value.about.global, value.about.key, value.about.label, Judgement::wrong, {}, value.of, 0, 0};
+  JudgedValue undecided = wrong;
+  undecided.judgement = Judgement::undecided;
+  const auto add = [](JudgedValue& to, const OpenElement& one) {
+    to.elements.push_back(one.deviation.global);
+    if (to.elements.size() > 1 && one.deviation.distance <= to.distance) return;
+    to.distance = one.deviation.distance;
+    to.movement = one.movement;
+  };
+  for (const OpenElement& one : value.elements) {
+    const double reach = kSpreadFactor * one.movement;
+    if (one.movement == 0 || (rounds && one.deviation.distance > reach))
+      add(wrong, one);
+    else if (!equal_in_own && !(rounds && reach <= std::max(kNegligible * value.scale, value.loss)))
+      add(undecided, one);
+  }
+  JudgedValue& told = wrong.elements.empty() ? undecided : wrong;
+  if (told.elements.empty()) return Judgement::right;
+  std::sort(told.elements.begin(), told.elements.end());
+  told.elements.erase(std::unique(told.elements.begin(), told.elements.end()), told.elements.end());
+  found_.push_back(told);
+  return told.judgement;
+}
+
+void F64Judge::settle() {
+  std::vector<const OpenValue*> values;
+  for (const auto& [key, value] : open_) values.push_back(&value);
+  for (const OpenValue* value : values) decide(*value);
+  open_.clear();
+}
+
+Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun&) {
+  if (options_.integers != nullptr)
+    if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
+      return own->second;
+  return assembled(ready_, value.spec);
+}
+
+// --- other rounding directions of the ranks
+
+Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
+  const auto found = open_.find(value.key);
+  if (found == open_.end()) return Judgement::right;
+  const Tensor expected = dense(reference.value(value.global));
+  const LocalTensor ready = comparable(value, expected.dtype);
+  std::vector<OpenElement>& elements = found->second.elements;
+  for (const int32_t rank : ranks_of(elements)) {
+    const std::map<int64_t, Offset> offsets =
+        offsets_of(ready, value.spec, rank, elements_of_rank(elements, rank), expected);
+    for (OpenElement& one : elements) {
+      if (one.rank != rank) continue;
+      const auto offset = offsets.find(one.deviation.global);
+      const double movement =
+          offset == offsets.end() ? kInfinity : distance(offset->second, one.offset);
+      one.movement = std::max(one.movement, movement);
+    }
+  }
+  return Judgement::right;
+}
+
+}  // namespace shardproof

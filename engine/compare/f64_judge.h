@@ -1,0 +1,137 @@
+// F64Judge: whether the ranks compute the same mathematics as one device, in a run with all floats
+// lifted to f64 (docs/judging.md). There rounding is 1e-16, and a wrong program is off by far more.
+//
+// Element by element, from the cheapest question to the dearest:
+//   1. It agrees when it is within 2^-40 of the element (of the sizes of its parts, where the value
+//      lies as partial sums).
+//   2. It agrees within an eighth of what one device loses to rounding on this line in the
+//      program's own dtypes: the program cannot resolve a finer difference.
+//   3. The line is computed again in three other rounding directions. What no rounding moves is
+//      exact, so any difference is wrong. More than 64 movements away is wrong. Within, it is right
+//      where 64 movements are below 2^-20 of the line's values or below its own rounding loss;
+//      else it is not decided.
+// In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
+// other rounding directions too (MovementJudge, settle).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/judge.h"
+
+namespace shardproof {
+
+inline constexpr double kAgreement = 0x1p-40;  // of an element
+inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
+// Units of the largest element: a line that loses more (a running sum that stands still) resolves
+// a difference no worse for that.
+inline constexpr double kMostUnits = 4;
+inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
+inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
+
+// What one device loses to rounding on a line.
+struct RoundingLoss {
+  std::vector<double> errors;  // by element
+  double largest = 0;          // of the errors
+  double share = 0;            // largest error, or one unit, as a share of the largest element
+  double most = 0;             // kMostUnits of the largest element
+
+  // The loss that an element of this size may have, whichever way its own rounding happened to go.
+  double at(size_t element, double size) const;
+};
+
+// The parts of the difference between ranks and reference at one element: one number, or the real
+// and imaginary part.
+struct Offset {
+  double real = 0, imaginary = 0;
+};
+double distance(const Offset& a, const Offset& b);
+
+// An element of one copy about which steps 1 and 2 say nothing.
+struct OpenElement {
+  int32_t rank = 0;  // the first that reads the copy
+  Deviation deviation;
+  Offset offset;
+  double movement = 0;  // the largest seen so far
+};
+
+struct OpenValue {
+  ComparedValue about;  // without its value
+  std::vector<OpenElement> elements;
+  int64_t of = 0;    // elements of the whole value
+  double scale = 0;  // the largest of the line's values and inputs
+  double loss = 0;   // RoundingLoss::largest
+};
+
+// A value that is not right.
+struct JudgedValue {
+  ValueId global = kNoValue;
+  std::string key;
+  ValueLabel label;
+  Judgement judgement = Judgement::wrong;
+  std::vector<int64_t> elements;  // wrong, or not decided; ascending, each once
+  int64_t of = 0;
+  double distance = 0, movement = 0;  // of the element that decided
+};
+
+class F64Judge : public Judge {
+ public:
+  struct Options {
+    // The reference program in the program's own dtypes; ids as in the lifted one.
+    const EvaluationPlan* own = nullptr;
+    // Whole numbers and bools of the run in the program's own dtypes: they replace the lifted ones.
+    const std::map<ValueId, Tensor>* integers = nullptr;
+    // Values that the run in the program's own dtypes had right to the bit.
+    const std::set<std::string>* equal_in_own = nullptr;
+    // Step 3 waits for settle().
+    bool ranks_move = false;
+    // Inputs of the scenario that lie as partial sums: the ranks' parts, in f64, by id.
+    std::function<std::vector<double>(ValueId)> input_part_sizes;
+  };
+  explicit F64Judge(Options options) : options_(std::move(options)) {}
+
+  void restart() override { *this = F64Judge(options_); }
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
+  Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
+
+  // Values that wait for other rounding directions, by key.
+  std::map<std::string, OpenValue>& open() { return open_; }
+  // Decides what is still open.
+  void settle();
+  // Wrong and undecided values, in the order in which they were judged.
+  const std::vector<JudgedValue>& found() const { return found_; }
+  bool has_judged(const std::string& key) const { return judged_.contains(key); }
+
+ private:
+  std::vector<OpenElement> opened(const ComparedValue& value, const LocalTensor& ready,
+                                  const Tensor& expected) const;
+  void drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const;
+  RoundingLoss loss_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  void add_movements(const ComparedValue& value, const ReferenceRun& reference,
+                     std::vector<OpenElement>& open) const;
+  std::vector<double> sizes_of_parts(ValueId id) const;
+  Judgement decide(const OpenValue& value);
+
+  Options options_;
+  LocalTensor ready_;  // the value judged last, partial axes reduced
+  std::map<std::string, OpenValue> open_;
+  std::map<ValueId, ComparedValue> in_parts_;  // held values that lie as partial sums
+  std::vector<JudgedValue> found_;
+  std::set<std::string> judged_;
+};
+
+// Watches a run in another rounding direction: how far the difference between ranks and reference
+// is from the one that `open` holds.
+class MovementJudge : public Judge {
+ public:
+  explicit MovementJudge(std::map<std::string, OpenValue>& open) : open_(open) {}
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
+
+ private:
+  std::map<std::string, OpenValue>& open_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,216 @@
+// Implements own_dtype_judge.h.
+//
+// Precision of a value: E is what the line gives in f64 from the inputs that the ranks hold, R what
+// one device gives in the program's own dtypes, N what the ranks hold.
+//
+//   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
+//
+// u is the unit roundoff of the dtype, T the size of the terms that the value is a sum of: of its
+// parts, where it lies as partial sums; else 2^45 times how far E moves when the line's inputs move
+// by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32 gradients
+// that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one below 10.
+#include "shardproof/engine/compare/own_dtype_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/explain.h"
+#include "shardproof/localtensor/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A value that differs by no more units than this cannot reach kPrecisionNote.
+constexpr double kHarmlessUnits = kPrecisionNote - 1;
+
+Tensor dense(const Tensor& tensor) {
+  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
+}
+
+bool has_precision(DType dtype) {
+  return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
+}
+
+// Partial axes reduced: sums of floats narrower than f32 in f64 and rounded once, others in their
+// own dtype.
+LocalTensor comparable(const ComparedValue& value, DType dtype) {
+  if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
+  const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
+  const LocalTensor reduced =
+      reduced_over_partials(value.value, value.spec, narrow ? DType::f64 : dtype);
+  if (!narrow) return reduced;
+  std::vector<Block> blocks;
+  for (const Block& block : reduced.blocks())
+    blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
+  return LocalTensor(std::move(blocks));
+}
+
+// `expected` with the element of each deviation that is farthest from it, and the ranks of the
+// farthest of all.
+struct Worst {
+  Tensor held;
+  double distance = 0;
+  Lanes ranks;
+};
+
+Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Tensor& expected) {
+  Worst worst{contiguous_copy(expected), 0, {}};
+  std::map<int64_t, double> known;
+  const int64_t size = size_of(expected.dtype);
+  std::byte* data = worst.held.mutate();
+  for (const Deviation& one : found) {
+    double& farthest = known[one.global];
+    if (one.distance <= farthest) continue;
+    farthest = one.distance;
+    std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
+                static_cast<size_t>(size));
+    if (one.distance <= worst.distance) continue;
+    worst.distance = one.distance;
+    worst.ranks = Lanes::of(copies[one.copy].ranks);
+  }
+  return worst;
+}
+
+// The largest error over elements that are numbers on one device and in f64; infinity where the
+// ranks hold no number there.
+double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact) {
+  double error = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i)
+    if (std::isfinite(magnitude_at(device, i)) && std::isfinite(magnitude_at(exact, i)))
+      error = std::max(error, distance_at(held, exact, i));
+  return error;
+}
+
+}  // namespace
+
+void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
+
+void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
+                                const Tensor& expected) {
+  UnequalValue unequal{
+      {value.global, value.key, value.label, Judgement::wrong, {}, expected.elements(), 0, 0}};
+  const double allowed = kOwnSpread * unit_roundoff(expected.dtype) * largest_element(expected);
+  for (const Deviation& one : found)
+    if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
+  std::vector<int64_t>& elements = unequal.judged.elements;
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  unequal_.push_back(std::move(unequal));
+  if (replicas_ || !options_.compares_replicas) return;
+  if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
+    replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
+}
+
+Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
+  ++compared_;
+  if (options_.on_value) options_.on_value(value);
+  const Tensor expected = dense(reference.value(value.global));
+  const DType dtype = expected.dtype;
+  ready_ = comparable(value, dtype);
+  const std::vector<StoredCopy> copies = stored_copies(ready_, value.spec);
+  identical_ = are_identical(copies, value.spec, expected);
+  const bool rounds = is_floating(dtype) || is_complex(dtype);
+  if (options_.keeps_integers && !rounds)
+    integers_[value.global] = whole_value(value.value, value.spec);
+  if (value.spec.has_partial() && rounds) {
+    in_parts_[value.global] = value;
+    std::erase_if(in_parts_, [&](const auto& entry) {
+      return entry.first != value.global && reference.find(entry.first) == nullptr;
+    });
+  }
+  if (identical_) {
+    equal_.insert(value.key);
+    return Judgement::equal;
+  }
+  const std::vector<Deviation> found = deviations(copies, value.spec, expected, 0);
+  if (found.empty()) {
+    equal_.insert(value.key);
+    return Judgement::equal;
+  }
+  all_equal_ = false;
+  add_unequal(value, found, expected);
+  if (!has_precision(dtype)) return Judgement::undecided;
+  const Worst worst = worst_of(found, copies, expected);
+  const double unit = unit_roundoff(dtype) * largest_element(expected);
+  if (options_.measures_all || !(worst.distance <= kHarmlessUnits * unit))
+    measure(value, reference, expected, worst.held, worst.ranks);
+  return Judgement::undecided;
+}
+
+Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
+  return identical_ ? *reference.find(value.global) : assembled(ready_, value.spec);
+}
+
+// --- precision
+
+namespace {
+
+std::vector<double> magnitudes(const Tensor& tensor) {
+  std::vector<double> all(static_cast<size_t>(tensor.elements()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = magnitude_at(tensor, static_cast<int64_t>(i));
+  return all;
+}
+
+}  // namespace
+
+double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
+                                    const ReferenceRun& reference) const {
+  double size = 0;
+  if (value.spec.has_partial())
+    for (const double own : part_sizes(value.value, value.spec))
+      if (std::isfinite(own)) size = std::max(size, own);
+  std::map<ValueId, std::vector<double>> sizes;
+  for (const ValueId id : reference.line_inputs()) {
+    const auto parts = in_parts_.find(id);
+    std::vector<double> own;
+    if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
+    if (own.empty() && options_.input_part_sizes) own = options_.input_part_sizes(id);
+    if (own.empty()) own = magnitudes(dense(*reference.find(id)));
+    sizes.emplace(id, std::move(own));
+  }
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          return moved(tensor, sizes.at(id), direction, id);
+        }));
+    for (const double movement : distances(other, still))
+      if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
+  }
+  return size;
+}
+
+void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
+                            const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
+  const Tensor exact = dense(reference.again(value.global, options_.lifted()));
+  const Tensor device = as_dtype(expected, exact.dtype);
+  MeasuredPrecision measured{value.key, value.global, {}, expected.dtype, value.spec, ranks};
+  const double error = largest_error(as_dtype(held, exact.dtype), device, exact);
+  const double lost = largest_error(device, device, exact);
+  const double largest = largest_element(exact), unit = unit_roundoff(expected.dtype);
+  double base = std::max(lost, unit * largest);
+  if (error >= kPrecisionNote * base && std::isfinite(error))
+    base = std::max(base, unit * size_of_terms(value, reference));
+  ValuePrecision& told = measured.precision;
+  told.name = value.label.name;
+  told.line = value.label.line;
+  told.instance = value.label.instance;
+  told.ratio = error == 0 ? 0 : base == 0 ? kInfinity : error / base;
+  told.error = largest > 0 ? error / largest : error;
+  told.device_error = largest > 0 ? lost / largest : lost;
+  if (told.ratio >= kPrecisionNote || options_.measures_all)
+    precision_.push_back(std::move(measured));
+} catch (const Error& error) {
+  unmeasured_ = error.message();
+}
+
+}  // namespace shardproof

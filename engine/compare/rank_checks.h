@@ -1,0 +1,82 @@
+// RankChecks: collects what ranks hold at their lines check(x, 'name', ...), and says when all
+// parts of one value are there. Internal to the engine.
+//
+// Entries of one name, placed in the same way on the same ranks, make up one series, whatever
+// listing, line or pass of a loop they come from. The k-th time that each rank reaches the series
+// makes up its k-th value. A series that its ranks do not reach equally often has no values: it is
+// undecided. This is known before the run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/job.h"
+#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/program/global_program.h"
+
+namespace shardproof {
+
+// One value of a series, with what makes it up: each entry of the ranks' checks, and its ranks.
+struct CheckedValue {
+  size_t number = 0;                                        // the same in each run of the program
+  std::vector<std::pair<const RankCheck*, Lanes>> entries;  // at least one
+  Spec spec;
+  Lanes owners;       // ranks that have to hold it
+  LocalTensor parts;  // of all owners once it is complete
+};
+
+class RankChecks {
+ public:
+  using Complete = std::function<void(const CheckedValue&)>;
+  // Calls `complete` for each value, in the order of their last parts. `ranks` must outlive it.
+  RankChecks(const Job& job, const RankProgram& ranks, Complete complete);
+
+  // True if the value is a copy that some check has made.
+  bool wants(ValueId id) const { return routes_.contains(id); }
+  // Adds what some ranks hold; ignores values that it does not want. Parts of a value are dropped
+  // after `complete` has returned.
+  void add(ValueId id, const LocalTensor& part);
+  // Returns one entry for each series that is not reached equally often, and for each value of
+  // which some part did not come, in the order of RankProgram::checks. `elements` are those of the
+  // truth's value.
+  std::vector<UndecidedValue> undecided(const GlobalProgram& truth) const;
+
+ private:
+  // How often each rank reaches the series, and its values.
+  struct Series {
+    const RankCheck* first = nullptr;
+    Lanes owners;
+    std::map<int32_t, int64_t> times;
+    std::vector<size_t> values;  // of values_
+    std::string uneven;          // why it is undecided; empty: all owners reach it equally often
+  };
+  // The value that a copy is part of, and on which ranks.
+  struct Route {
+    size_t value = 0;
+    Lanes lanes;
+  };
+  enum class State : uint8_t { open, complete, undecided };
+
+  Series& series_of(const Job& job, const RankCheck& check);
+  void enter(Series& series, const RankCheck& check, const RankProgram& ranks);
+
+  Complete complete_;
+  std::vector<Series> series_;          // in the order of their first checks
+  std::map<std::string, size_t> keys_;  // of series_
+  std::vector<CheckedValue> values_;
+  std::vector<State> states_;  // of values_
+  std::map<ValueId, std::vector<Route>> routes_;
+};
+
+// What messages call a checked value of which `ranks` hold something wrong: the line of the first
+// entry that one of them reached.
+ValueLabel label_of(const CheckedValue& value, const SpmdProgram& program, const Lanes& ranks);
+
+}  // namespace shardproof

@@ -1,0 +1,35 @@
+// The first element in which replicas of a value differ, for the finding `replicas differ`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/spec.h"
+
+namespace shardproof {
+
+// Two ranks that should hold the same elements.
+struct ReplicaPair {
+  const Block* a = nullptr;
+  const Block* b = nullptr;
+  int64_t lane_a = 0, lane_b = 0;  // in the lanes of the blocks
+};
+
+struct DifferingElement {
+  int64_t first = 0;  // row-major global index
+  int64_t count = 0;  // differing elements, each counted once
+  // What replicas hold at `first`, in order of their first ranks, with all digits of the dtype.
+  std::vector<std::pair<std::string, Lanes>> held;
+};
+
+// Equal are equal bits and two NaNs, as in bit_equal. nullopt: no pair differs, or a shape is not
+// the one that `spec` gives to its rank. Linear in the elements of the pairs that are not the same
+// two copies.
+std::optional<DifferingElement> find_differing_element(const std::vector<ReplicaPair>& pairs,
+                                                       const LocalTensor& value, const Spec& spec);
+
+}  // namespace shardproof

@@ -1,0 +1,255 @@
+// Implements reference_run.h.
+//
+// value(x): the instructions that x needs are found by a walk from x back to values that are there
+// (an explicit stack: a loop of a program may be a chain of many thousand instructions), sorted
+// into program order, and run. Each read lowers the count of uses of its input; what has no uses
+// left is freed when the next line begins, because `again` may read it until then.
+#include "shardproof/engine/reference/reference_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "shardproof/engine/adopt.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/rng.h"
+#include "shardproof/ops/run_once.h"
+
+namespace shardproof {
+namespace {
+
+Tensor number_tensor(const GlobalValue& value) {
+  Tensor number = Tensor::empty(value.dtype, Dims{});
+  if (value.dtype != DType::f64)
+    store_i64(number.mutate(), value.dtype,
+              value.number.is_bool() ? value.number.truth() : value.number.integer());
+  else
+    store_f64(number.mutate(), value.dtype, value.number.real());
+  return number;
+}
+
+// Whether an instruction gives back its input, found by running it on random elements.
+bool is_identity(const EvaluationPlan& plan, const GlobalInstr& instr, ValueId from, ValueId to) {
+  const GlobalValue &source = plan.info(from), &result = plan.info(to);
+  if (source.dtype != result.dtype || !(source.shape == result.shape)) return false;
+  const Rng random(1, 0x6964656e74697479);
+  std::vector<double> values(static_cast<size_t>(element_count(source.shape)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::floor((random.uniform(i) - 0.5) * 64);
+  const Tensor probe = tensor_of(source.dtype, source.shape, values);
+  std::optional<Tensor> given;
+  plan.run(
+      plan.maker(instr.outputs[0]), [&](ValueId) { return &probe; },
+      [&](ValueId id, Tensor value) {
+        if (id == to) given = std::move(value);
+      });
+  return given && bit_equal(*given, 0, probe, 0);
+}
+
+}  // namespace
+
+// --- EvaluationPlan
+
+EvaluationPlan::EvaluationPlan(const GlobalProgram& program, const OpRegistry& ops)
+    : program_(program),
+      ops_(ops),
+      makers_(program.values.size(), -1),
+      numbers_(program.values.size()) {
+  for (size_t i = 0; i < program.instrs.size(); ++i)
+    for (const ValueId id : program.instrs[i].outputs)
+      makers_[static_cast<size_t>(id)] = static_cast<int>(i);
+  std::vector<bool> given(program.values.size(), false);
+  for (const ValueId id : program.inputs) given[static_cast<size_t>(id)] = true;
+  // A number too may be made by an instruction, on numbers only.
+  for (size_t id = 0; id < program.values.size(); ++id) {
+    const GlobalValue& value = program.values[id];
+    if (value.weak && value.shape.empty() && makers_[id] < 0 && !given[id])
+      numbers_[id] = number_tensor(value);
+  }
+}
+
+const Tensor* EvaluationPlan::number(ValueId id) const {
+  const std::optional<Tensor>& known = numbers_[static_cast<size_t>(id)];
+  return known ? &*known : nullptr;
+}
+
+std::vector<int> EvaluationPlan::needed(const std::vector<ValueId>& targets,
+                                        const std::function<bool(ValueId)>& is_there) const {
+  std::vector<int> found;
+  std::vector<bool> seen(program_.instrs.size(), false);
+  std::vector<ValueId> open = targets;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (id == kNoValue || number(id) != nullptr || is_there(id)) continue;
+    const int instr = maker(id);
+    SP_CHECK(instr >= 0, "value {} is never made", id);
+    if (seen[static_cast<size_t>(instr)]) continue;
+    seen[static_cast<size_t>(instr)] = true;
+    found.push_back(instr);
+    const std::vector<ValueId>& inputs = program_.instrs[static_cast<size_t>(instr)].inputs;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void EvaluationPlan::run(int index, const Lookup& held, const Store& store) const {
+  const GlobalInstr& instr = program_.instrs[static_cast<size_t>(index)];
+  const auto input = [&](ValueId id) { return number(id) != nullptr ? number(id) : held(id); };
+  if (instr.kind != GlobalKind::op) return store(instr.outputs[0], *input(instr.inputs[0]));
+  OpCall call{&instr.attrs, {}};
+  std::vector<const Tensor*> inputs;
+  for (const ValueId id : instr.inputs) {
+    TensorMeta& meta = call.inputs.emplace_back();
+    meta.absent = id == kNoValue;
+    if (!meta.absent) meta = {info(id).dtype, info(id).shape, info(id).weak, false};
+    inputs.push_back(meta.absent ? nullptr : input(id));
+  }
+  try {
+    std::vector<Tensor> outputs = run_once(ops_.at(instr.op), call, inputs);
+    for (size_t o = 0; o < outputs.size(); ++o) store(instr.outputs[o], std::move(outputs[o]));
+  } catch (const Error& error) {
+    throw error.inside({"", "", instr.origin.line, instr.origin.column});
+  }
+}
+
+Tensor EvaluationPlan::compute(ValueId target, const Lookup& held) const {
+  std::map<ValueId, Tensor> made;
+  const Lookup any = [&](ValueId id) -> const Tensor* {
+    const auto found = made.find(id);
+    return found == made.end() ? held(id) : &found->second;
+  };
+  const std::vector<int> instrs = needed({target}, [&](ValueId id) { return held(id) != nullptr; });
+  for (const int instr : instrs)
+    run(instr, any, [&](ValueId id, Tensor value) { made[id] = std::move(value); });
+  const auto found = made.find(target);
+  if (found != made.end()) return found->second;
+  return number(target) != nullptr ? *number(target) : *held(target);
+}
+
+// --- ReferenceRun
+
+ReferenceRun::ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> inputs,
+                           const std::vector<bool>& wanted, bool keeps_all)
+    : plan_(plan),
+      keeps_all_(keeps_all),
+      entries_(plan.program().values.size()),
+      uses_(entries_.size(), 0),
+      wanted_(wanted),
+      held_(entries_.size(), false) {
+  const GlobalProgram& program = plan.program();
+  SP_CHECK(inputs.size() == program.inputs.size(), "{} inputs for {}", inputs.size(),
+           program.inputs.size());
+  wanted_.resize(entries_.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i) entry(program.inputs[i]) = std::move(inputs[i]);
+  std::vector<ValueId> targets;
+  for (size_t id = 0; id < wanted_.size(); ++id)
+    if (wanted_[id]) targets.push_back(static_cast<ValueId>(id));
+  for (const int instr : plan.needed(targets, [&](ValueId id) { return entry(id).has_value(); }))
+    for (const ValueId id : program.instrs[static_cast<size_t>(instr)].inputs)
+      if (id != kNoValue) ++uses_[static_cast<size_t>(id)];
+}
+
+const Tensor* ReferenceRun::find(ValueId id) const {
+  const std::optional<Tensor>& known = entries_[static_cast<size_t>(id)];
+  return known ? &*known : plan_.number(id);
+}
+
+const Tensor& ReferenceRun::value(ValueId id) {
+  if (!entry(id)) {
+    compute_line(id);
+  } else if (held_[static_cast<size_t>(id)] || plan_.maker(id) < 0) {
+    // Judged once more, under another name: it is its own line.
+    const bool wanted = wanted_[static_cast<size_t>(id)];
+    wanted_[static_cast<size_t>(id)] = true;
+    release_line();
+    wanted_[static_cast<size_t>(id)] = wanted;
+    line_inputs_ = {id};
+  }
+  const Tensor* known = find(id);
+  SP_CHECK(known != nullptr, "value {} was freed before it was judged", id);
+  return *known;
+}
+
+void ReferenceRun::compute_line(ValueId id) {
+  release_line();
+  line_ = plan_.needed({id}, [&](ValueId other) { return entry(other).has_value(); });
+  line_inputs_.clear();
+  std::vector<bool> made(entries_.size(), false);
+  for (const int instr : line_) {
+    const GlobalInstr& action = plan_.program().instrs[static_cast<size_t>(instr)];
+    for (const ValueId input : action.inputs)
+      if (input != kNoValue && !made[static_cast<size_t>(input)] && !plan_.number(input))
+        line_inputs_.push_back(input);
+    for (const ValueId output : action.outputs) made[static_cast<size_t>(output)] = true;
+    plan_.run(
+        instr, [&](ValueId other) { return find(other); },
+        // Another result of the same instruction may be held already.
+        [&](ValueId other, Tensor value) {
+          if (!entry(other)) entry(other) = std::move(value);
+        });
+  }
+  std::sort(line_inputs_.begin(), line_inputs_.end());
+  line_inputs_.erase(std::unique(line_inputs_.begin(), line_inputs_.end()), line_inputs_.end());
+}
+
+void ReferenceRun::release_line() {
+  for (const int instr : line_) {
+    const GlobalInstr& action = plan_.program().instrs[static_cast<size_t>(instr)];
+    for (const ValueId input : action.inputs)
+      if (input != kNoValue) --uses_[static_cast<size_t>(input)];
+    if (keeps_all_) continue;
+    for (const std::vector<ValueId>* ids : {&action.inputs, &action.outputs})
+      for (const ValueId id : *ids)
+        if (id != kNoValue && uses_[static_cast<size_t>(id)] <= 0 &&
+            !wanted_[static_cast<size_t>(id)])
+          entry(id).reset();
+  }
+  line_.clear();
+}
+
+std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
+  const int maker = plan_.maker(id);
+  if (maker < 0) return std::nullopt;
+  const GlobalInstr& instr = plan_.program().instrs[static_cast<size_t>(maker)];
+  if (instr.outputs.size() != 1) return std::nullopt;
+  ValueId source = kNoValue;
+  for (const ValueId input : instr.inputs) {
+    if (input == kNoValue || plan_.number(input) != nullptr) continue;
+    if (source != kNoValue) return std::nullopt;
+    source = input;
+  }
+  // An input of the program is what the scenario gives, whatever a copy of it holds.
+  if (source == kNoValue || held_[static_cast<size_t>(source)] || plan_.maker(source) < 0)
+    return std::nullopt;
+  if (instr.kind != GlobalKind::op || is_identity(plan_, instr, source, id)) return source;
+  return std::nullopt;
+}
+
+void ReferenceRun::hold(ValueId id, const Tensor& value) {
+  entry(id) = value;
+  held_[static_cast<size_t>(id)] = true;
+  wanted_[static_cast<size_t>(id)] = false;
+  for (std::optional<ValueId> source = copied_by(id); source; source = copied_by(*source)) {
+    if (!entry(*source)) return;  // nothing reads it any more
+    entry(*source) = value;
+    held_[static_cast<size_t>(*source)] = true;
+  }
+}
+
+Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan,
+                           const InputChange& change) const {
+  std::map<ValueId, Tensor> inputs;
+  for (const ValueId input : line_inputs_) {
+    const Tensor* known = find(input);
+    SP_CHECK(known != nullptr, "input {} of the line was freed", input);
+    Tensor own = as_dtype(*known, plan.info(input).dtype);
+    inputs.emplace(input, change ? change(input, own) : std::move(own));
+  }
+  return plan.compute(id, [&](ValueId other) -> const Tensor* {
+    const auto found = inputs.find(other);
+    return found == inputs.end() ? nullptr : &found->second;
+  });
+}
+
+}  // namespace shardproof

@@ -1,0 +1,20 @@
+// Rank selectors: `all`, `3`, `0-3`, `0 2 5`, `pp=1`, `pp=1 dp=0`, `pp=0-2`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shardproof/localtensor/lanes.h"
+#include "shardproof/localtensor/mesh.h"
+
+namespace shardproof {
+
+using NamedMeshes = std::vector<std::pair<std::string, Mesh>>;
+
+// Returns the ranks of one selector. An axis that stands on several meshes selects on each of them.
+// Throws Error(bad_input): no rank, a rank outside the world, an unknown axis.
+Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t world);
+
+}  // namespace shardproof

@@ -1,0 +1,38 @@
+#include "shardproof/engine/precision_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace shardproof {
+namespace {
+
+ValuePrecision precision_of(double ratio, double error, double device_error) {
+  ValuePrecision precision;
+  precision.name = "g";
+  precision.ratio = ratio;
+  precision.error = error;
+  precision.device_error = device_error;
+  return precision;
+}
+
+TEST(PrecisionText, RatioToOneDevice_NamesBothErrors) {
+  EXPECT_EQ(precision_text(precision_of(52314, 3.1e-3, 5.9e-8)),
+            "g: error 3.1e-3 of its largest element, one device 5.9e-8: 52,000 times");
+}
+
+TEST(PrecisionText, RatioToAUnitOfRounding_IsToldApart) {
+  EXPECT_EQ(precision_text(precision_of(8000, 9.5e-4, 0)),
+            "g: error 9.5e-4 of its largest element, one device 0: 8,000 times one unit of "
+            "rounding");
+}
+
+TEST(PrecisionText, InfiniteError_IsInWords) {
+  ValuePrecision precision = precision_of(INFINITY, INFINITY, 5.9e-8);
+  precision.name.clear();
+  EXPECT_EQ(precision_text(precision),
+            "a value inside the line: not finite on a rank where one device holds a number");
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,66 @@
+// Runs that are recorded in memory, and what a comparison of two of them reports, for tests.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/run.h"
+#include "shardproof/scenarios/run_comparison.h"
+
+namespace shardproof {
+
+inline const Registries& registries() {
+  static const Registries kRegistries{builtin_ops(), builtin_backends()};
+  return kRegistries;
+}
+
+inline std::vector<RecordedRun> runs_of(const Scenario& scenario,
+                                        const std::string& order = "rank") {
+  RunOptions options;
+  options.sees = true;
+  options.order = parse_reduction_schedule(order);
+  const RunResult result = run_scenarios({scenario}, {""}, options, registries());
+  std::vector<RecordedRun> runs;
+  for (const CaseResult& one : result.scenarios[0].cases)
+    for (const RecordedRun& run : one.runs) runs.push_back(run);
+  return runs;
+}
+
+// Values that are no whole numbers, so that the order of a sum shows.
+inline Scenario mlp() {
+  return load_text(R"json({"version": 1, "mesh": "dp=2, tp=4",
+    "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {
+      "x": {"shape": [16, 8], "placements": "dp:S(0)", "fill": "normal(0, 1)"},
+      "w1": {"shape": [8, 32], "placements": "tp:S(1)", "fill": "normal(0, 1)"},
+      "w2": {"shape": [32, 8], "placements": "tp:S(0)", "fill": "normal(0, 1)"}},
+    "program": ["h = gelu(x @ w1)", "p = h @ w2", "y = redistribute(p, tp:R)", "z = y * 2"]})json",
+                   "mlp.json");
+}
+
+inline const ValueDifference& worst(const RunComparison& comparison, int line) {
+  for (const ListingComparison& listing : comparison.listings)
+    for (const LineComparison& own : listing.lines)
+      if (own.line == line && !own.differences.empty()) return own.differences.front();
+  throw std::out_of_range("nothing differs in line " + std::to_string(line));
+}
+
+inline SeenValue& value_of(RecordedRun& run, const std::string& name) {
+  for (SeenValue& value : run.values)
+    if (value.id == name) return value;
+  throw std::out_of_range(name);
+}
+
+inline void set_element(SeenValue& value, int64_t at, double to) {
+  Tensor& tensor = value.parts.at(0).tensor;
+  store_f64(tensor.mutate() + at * size_of(tensor.dtype), tensor.dtype, to);
+}
+
+inline double element(const SeenValue& value, int64_t at) {
+  return values_of(value.parts.at(0).tensor).at(static_cast<size_t>(at));
+}
+
+}  // namespace shardproof
