@@ -159,11 +159,15 @@ std::string file_name(const JudgingFailure& failure) {
   return fmt::format("{}{}_{}.json", what, dtype, failure.seed);
 }
 
-void save(const std::string& folder, const std::vector<JudgingFailure>& failures) {
+// Before the counts, which may take hours.
+void create_folder(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
     throw Error(ErrorKind::io, "cannot be created: " + failed.message(), {folder, "", 0, 0});
+}
+
+void save(const std::string& folder, const std::vector<JudgingFailure>& failures) {
   for (const JudgingFailure& failure : failures)
     write_whole_file(folder + "/" + file_name(failure), scenario_text(failure.text));
 }
@@ -173,6 +177,7 @@ void save(const std::string& folder, const std::vector<JudgingFailure>& failures
 int check_judging_command(const Words& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, check_judging_options(), "word");
   const JudgingOptions options = read_options(given);
+  if (given.count("save")) create_folder(given["save"].as<std::string>());
   const JudgingCounts counts = count_judging(options, registries);
   if (given.count("save")) save(given["save"].as<std::string>(), counts.failures);
   std::string out;

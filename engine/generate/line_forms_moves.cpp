@@ -87,13 +87,12 @@ Lines write_shift(LineWriter& writer) {
   }
 }
 
-Lines write_in_place(LineWriter& writer) {
+Lines write_into_slice(LineWriter& writer) {
   const DraftValue* x = writer.any_float(1);
   if (x == nullptr || x->shape[0] < 2) return {};
   const int64_t low = writer.draw().below(x->shape[0] - 1);
-  const std::string name = writer.fresh();
-  return {fmt::format("{} = {} * 1", name, x->name),
-          fmt::format("{}[{}:{}] = {}[{}:{}] * 2", name, low, low + 1, x->name, low + 1, low + 2)};
+  return {fmt::format("$0 = slice_scatter({0}, {0}[{1}:{2}] * 2, 0, {3}, {1})", x->name, low + 1,
+                      low + 2, low)};
 }
 
 Lines write_repeat(LineWriter& writer) {
@@ -114,7 +113,7 @@ void add_move_forms(std::vector<LineForm>& forms) {
   forms.push_back({"split", true, 1, write_split});
   forms.push_back({"slice", true, 2, write_slice});
   forms.push_back({"shift", true, 1, write_shift});
-  forms.push_back({"in_place", true, 0.5, write_in_place});
+  forms.push_back({"into_slice", true, 0.5, write_into_slice});
   forms.push_back({"repeat", true, 0.5, write_repeat});
 }
 

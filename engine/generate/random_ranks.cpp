@@ -13,25 +13,13 @@ std::string draw_rank_mesh(Draw& draw) {
                     "dp=2, tp=3", "dp=3, tp=2", "dp=2, tp=4", "dp=1, tp=3", "dp=2, cp=2, tp=2"});
 }
 
-const std::vector<RankForm>& rank_forms() {
-  static const std::vector<RankForm> kForms = [] {
-    std::vector<RankForm> forms;
-    add_rank_move_forms(forms);
-    add_rank_product_forms(forms);
-    add_rank_norm_forms(forms);
-    add_rank_training_forms(forms);
-    return forms;
-  }();
-  return kForms;
-}
-
 const RankForm& draw_form(Draw& draw) {
   double sum = 0;
-  for (const RankForm& form : rank_forms()) sum += form.weight;
+  for (const RankForm& form : all_rank_forms()) sum += form.weight;
   double at = draw.uniform() * sum;
-  for (const RankForm& form : rank_forms())
+  for (const RankForm& form : all_rank_forms())
     if ((at -= form.weight) < 0) return form;
-  return rank_forms().back();
+  return all_rank_forms().back();
 }
 
 // Matrices whose dims every axis can cut evenly, under placements where no two axes cut one dim.
@@ -57,7 +45,7 @@ void draw_rank_program(RandomProgram& program, int64_t max_lines, const OpRegist
   RankDraft draft(draw, draw_rank_mesh(draw), program.text.dtype, program.conditioning, ops);
   add_inputs(draft, draw);
   const double share = draw.uniform();
-  const int64_t limit = share < 0.6 ? 6 : share < 0.9 ? 20 : 80;
+  const int64_t limit = share < 0.5 ? 6 : share < 0.85 ? 25 : 120;
   const int64_t lines = draw.between(1, std::min(limit, max_lines));
   for (int64_t tries = 20 * lines; draft.line_count() < lines; --tries) {
     SP_CHECK(tries > -10000, "seed {} gives no rank program", program.seed);

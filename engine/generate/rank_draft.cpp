@@ -94,4 +94,16 @@ void RankDraft::finish(RandomProgram& program) {
   program.text = std::move(text);
 }
 
+const std::vector<RankForm>& all_rank_forms() {
+  static const std::vector<RankForm> kForms = [] {
+    std::vector<RankForm> forms;
+    add_rank_move_forms(forms);
+    add_rank_product_forms(forms);
+    add_rank_norm_forms(forms);
+    add_rank_training_forms(forms);
+    return forms;
+  }();
+  return kForms;
+}
+
 }  // namespace shardproof

@@ -91,5 +91,6 @@ void add_rank_move_forms(std::vector<RankForm>& forms);
 void add_rank_product_forms(std::vector<RankForm>& forms);
 void add_rank_norm_forms(std::vector<RankForm>& forms);
 void add_rank_training_forms(std::vector<RankForm>& forms);
+const std::vector<RankForm>& all_rank_forms();
 
 }  // namespace shardproof
