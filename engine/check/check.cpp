@@ -31,7 +31,9 @@ class Check {
   Outcome run() {
     outcome_ = program_->run(own_, {.reports = true});
     outcome_.values_compared = own_.compared();
-    if (program_->reference() != nullptr && !outcome_.world.broken) {
+    // A process that runs ranks for a coordinator compares nothing itself.
+    if (own_.compared() > 0 && !outcome_.world.broken) {
+      if (is_real()) judge_backend();
       if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
       add_findings();
     }
@@ -44,6 +46,8 @@ class Check {
     OwnDtypeJudge::Options options;
     options.lifted = [this]() -> const EvaluationPlan& { return *lifted().reference(); };
     options.input_part_sizes = part_sizes_of_inputs(*program_);
+    options.matmul = job_.matmul;
+    options.explains = is_real();
     options.measures_all = !job_.precision_limits.empty();
     options.compares_replicas = !program_->ranks_move();
     options.keeps_integers = !program_->ranks_move() && program_->has_floats();
@@ -63,6 +67,9 @@ class Check {
     return own_.integers().empty() ? nullptr : &own_.integers();
   }
 
+  // Whether other arithmetic than that of simulated ranks may have made the values.
+  bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
+  void judge_backend();
   void judge_in_f64();
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
@@ -76,8 +83,26 @@ class Check {
   Outcome outcome_;
   // Wrong values, found in f64 and, where that run did not come, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
+  std::vector<const UnequalValue*> wrong_on_backend_;
   std::set<std::string> undecided_;  // keys
 };
+
+// Values of a real backend that are far off while those of simulated ranks are not: a library, a
+// driver or a device is at fault, not the program.
+void Check::judge_backend() {
+  const auto is_suspect = [](const UnequalValue& value) { return value.finding.has_value(); };
+  if (std::none_of(own_.unequal().begin(), own_.unequal().end(), is_suspect)) return;
+  const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
+  OwnDtypeJudge::Options options = own_options();
+  options.explains = false;
+  OwnDtypeJudge judge(options);
+  simulated->run(judge, {});
+  std::set<std::string> far;
+  for (const UnequalValue& value : judge.unequal())
+    if (value.is_wrong()) far.insert(value.judged.key);
+  for (const UnequalValue& value : own_.unequal())
+    if (is_suspect(value) && !far.contains(value.judged.key)) wrong_on_backend_.push_back(&value);
+}
 
 void Check::judge_in_f64() {
   F64Judge::Options options;
@@ -172,9 +197,15 @@ void Check::add_findings() {
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
-  std::vector<Finding> findings =
-      program_->ranks_move() ? group_by_dependence(std::move(explained), *program_->reference())
-                             : group_by_line(std::move(explained));
+  std::vector<Finding> findings = list_findings(
+      std::move(explained), *program_->reference(),
+      program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values);
+  for (const UnequalValue* value : wrong_on_backend_) {
+    settled.insert(value->judged.key);
+    findings.push_back(*value->finding);
+    findings.back().details.push_back(
+        fmt::format("the simulated ranks are right: it is wrong on {} alone", job_.backend));
+  }
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());

@@ -42,8 +42,10 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
   if (own != nullptr && denies(*own, difference)) return Judgement::right;
   difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
   const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
-  ExplainedValue explained{value.global, explain_difference({label, value.spec, value.global},
-                                                            difference, own, reference)};
+  ExplainedValue explained{
+      value.global,
+      explain_difference({label, value.spec, value.global}, difference, own, reference),
+      compare_replicas(value.value, value.spec).has_value()};
   program_.explain(value, explained.finding);
   explained_.push_back(std::move(explained));
   return Judgement::wrong;

@@ -15,6 +15,9 @@ namespace shardproof {
 struct ExplainedValue {
   ValueId global = kNoValue;
   Finding finding;
+  // Its replicas do not hold the same, so that no single value can be the reference of what
+  // follows: what is computed from it is wrong on some ranks in any case.
+  bool torn = false;
 };
 
 // Collects the differences of some values, by key: of the run in the program's own dtypes, whose

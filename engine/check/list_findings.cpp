@@ -77,62 +77,94 @@ UndecidedValue undecided_value(const JudgedValue& value) {
               : "roundings alone decide whether it is a number"};
 }
 
-std::vector<Finding> group_by_line(std::vector<ExplainedValue> values) {
-  std::vector<Finding> findings;
-  std::vector<std::vector<std::string>> others;
-  for (ExplainedValue& value : values) {
-    const auto same = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
-      return finding.line == value.finding.line && finding.name == value.finding.name &&
-             !(finding.instance == value.finding.instance);
-    });
-    if (same == findings.end()) {
-      findings.push_back(std::move(value.finding));
-      others.emplace_back();
-    } else {
-      others[static_cast<size_t>(same - findings.begin())].push_back(value.finding.instance);
-    }
-  }
-  for (size_t i = 0; i < findings.size(); ++i)
-    list_under(findings[i], "also wrong in the passes", others[i]);
-  return findings;
-}
+namespace {
 
-std::vector<Finding> group_by_dependence(std::vector<ExplainedValue> values,
-                                         const EvaluationPlan& plan) {
-  constexpr int kNone = -1;
-  std::vector<int> source(plan.program().values.size(), kNone);  // finding it depends on
-  std::vector<Finding> findings;
-  std::vector<std::vector<std::string>> others;
-  size_t next = 0;
-  const auto reach = [&](ValueId global) {
-    for (; next < values.size() && values[next].global == global; ++next) {
-      int& own = source[static_cast<size_t>(global)];
-      if (own == kNone) {
-        own = static_cast<int>(findings.size());
-        findings.push_back(std::move(values[next].finding));
-        others.emplace_back();
-      } else {
-        others[static_cast<size_t>(own)].push_back(also_text(values[next].finding));
-      }
+struct ListedFinding {
+  Finding finding;
+  std::vector<std::string> consequences, passes;
+};
+
+// Walks the program in order. `source` of a value: the finding that it is computed from.
+class FindingList {
+ public:
+  FindingList(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
+              Consequences consequences)
+      : values_(std::move(values)),
+        consequences_(consequences),
+        source_(plan.program().values.size(), kNone) {
+    for (const ValueId input : plan.program().inputs) reach(input);
+    for (const GlobalInstr& instr : plan.program().instrs) {
+      for (const ValueId output : instr.outputs) inherit(instr, output);
+      for (const ValueId output : instr.outputs) reach(output);
     }
-  };
-  for (const ValueId input : plan.program().inputs) reach(input);
-  for (const GlobalInstr& instr : plan.program().instrs) {
+    while (next_ < values_.size()) add(values_[next_++]);
+  }
+
+  std::vector<Finding> take() {
+    std::vector<Finding> findings;
+    for (ListedFinding& one : findings_) {
+      list_under(one.finding, "also wrong, computed from it:", one.consequences);
+      list_under(one.finding, "also wrong in the passes", one.passes);
+      findings.push_back(std::move(one.finding));
+    }
+    return findings;
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  int& source(ValueId id) { return source_[static_cast<size_t>(id)]; }
+
+  void inherit(const GlobalInstr& instr, ValueId output) {
     int from = kNone;
     for (const ValueId input : instr.inputs)
-      if (input != kNoValue && source[static_cast<size_t>(input)] != kNone)
-        from = from == kNone ? source[static_cast<size_t>(input)]
-                             : std::min(from, source[static_cast<size_t>(input)]);
-    for (const ValueId output : instr.outputs) source[static_cast<size_t>(output)] = from;
-    for (const ValueId output : instr.outputs) reach(output);
+      if (input != kNoValue && source(input) != kNone)
+        from = from == kNone ? source(input) : std::min(from, source(input));
+    source(output) = from;
   }
-  // Values that the walk did not meet in order are findings of their own.
-  for (; next < values.size(); ++next) {
-    findings.push_back(std::move(values[next].finding));
-    others.emplace_back();
+
+  void reach(ValueId id) {
+    for (; next_ < values_.size() && values_[next_].global == id; ++next_) {
+      ExplainedValue& value = values_[next_];
+      const bool spreads = consequences_ == Consequences::of_all_values || value.torn;
+      if (source(id) != kNone) {
+        findings_[static_cast<size_t>(source(id))].consequences.push_back(also_text(value.finding));
+        continue;
+      }
+      const int own = add(value);
+      if (spreads) source(id) = own;
+    }
   }
-  for (size_t i = 0; i < findings.size(); ++i)
-    list_under(findings[i], "also wrong, computed from it:", others[i]);
+
+  // Returns the finding that the value is listed as, or under.
+  int add(ExplainedValue& value) {
+    const auto same = std::find_if(findings_.begin(), findings_.end(), [&](const auto& listed) {
+      return listed.finding.line == value.finding.line &&
+             listed.finding.name == value.finding.name &&
+             listed.finding.instance != value.finding.instance;
+    });
+    if (same != findings_.end()) {
+      same->passes.push_back(value.finding.instance);
+      return static_cast<int>(same - findings_.begin());
+    }
+    findings_.push_back({std::move(value.finding), {}, {}});
+    return static_cast<int>(findings_.size()) - 1;
+  }
+
+  std::vector<ExplainedValue> values_;
+  Consequences consequences_;
+  std::vector<int> source_;
+  std::vector<ListedFinding> findings_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<Finding> list_findings(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
+                                   Consequences consequences) {
+  std::vector<Finding> findings = FindingList(std::move(values), plan, consequences).take();
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
   return findings;
 }
 

@@ -10,13 +10,17 @@ namespace shardproof {
 
 UndecidedValue undecided_value(const JudgedValue& value);
 
-// Of a global program: each wrong line is a finding; the same line in other passes of a loop is
-// listed under its first.
-std::vector<Finding> group_by_line(std::vector<ExplainedValue> values);
-// Of rank programs, whose outputs lie many lines apart: a wrong output that the truth computes from
-// an earlier wrong one is listed under that one.
-std::vector<Finding> group_by_dependence(std::vector<ExplainedValue> values,
-                                         const EvaluationPlan& plan);
+// Which wrong values are listed under an earlier one that they are computed from.
+enum class Consequences : uint8_t {
+  // Of a global program, whose every line is judged on its own inputs: those of torn values.
+  of_torn_values,
+  // Of rank programs, whose outputs lie many lines apart: all.
+  of_all_values,
+};
+// One finding for each wrong value that is no consequence of another; the same line in other passes
+// of a loop is listed under its first. `values` are in the order of the program.
+std::vector<Finding> list_findings(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
+                                   Consequences consequences);
 
 // Values that are far less precise than one device: notes in the outcome, and findings where the
 // ratio is over its limit and there is no other finding. `settled`: keys of values that are wrong

@@ -96,16 +96,29 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
 
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
+// One rounding of a value. Products in TF32 keep 10 bits behind the point of each factor, and what
+// follows may be cut off.
+double OwnDtypeJudge::unit_of(DType dtype) const {
+  const bool tf32 = options_.matmul == MatmulPrecision::high && dtype == DType::f32;
+  return tf32 ? 0x1p-10 : unit_roundoff(dtype);
+}
+
 void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
-                                const Tensor& expected) {
-  UnequalValue unequal{
-      {value.global, value.key, value.label, Judgement::wrong, {}, expected.elements(), 0, 0}};
-  const double allowed = kOwnSpread * unit_roundoff(expected.dtype) * largest_element(expected);
+                                const Tensor& expected, ReferenceRun& reference) {
+  UnequalValue unequal;
+  unequal.judged = {value.global, value.key,           value.label, Judgement::wrong,
+                    {},           expected.elements(), 0,           0};
+  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
   for (const Deviation& one : found)
     if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
   std::vector<int64_t>& elements = unequal.judged.elements;
   std::sort(elements.begin(), elements.end());
   elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  if (options_.explains && unequal.is_wrong())
+    unequal.finding =
+        explain_difference({value.label_for ? value.label_for(value.value.lanes()) : value.label,
+                            value.spec, value.global},
+                           difference_of(value, expected, elements), nullptr, reference);
   unequal_.push_back(std::move(unequal));
   if (replicas_ || !options_.compares_replicas) return;
   if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
@@ -139,10 +152,10 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
     return Judgement::equal;
   }
   all_equal_ = false;
-  add_unequal(value, found, expected);
+  add_unequal(value, found, expected, reference);
   if (!has_precision(dtype)) return Judgement::undecided;
   const Worst worst = worst_of(found, copies, expected);
-  const double unit = unit_roundoff(dtype) * largest_element(expected);
+  const double unit = unit_of(dtype) * largest_element(expected);
   if (options_.measures_all || !(worst.distance <= kHarmlessUnits * unit))
     measure(value, reference, expected, worst.held, worst.ranks);
   return Judgement::undecided;
@@ -212,7 +225,7 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   MeasuredPrecision measured{value.key, value.global, {}, expected.dtype, value.spec, ranks};
   const double error = largest_error(as_dtype(held, exact.dtype), device, exact);
   const double lost = largest_error(device, device, exact);
-  const double largest = largest_element(exact), unit = unit_roundoff(expected.dtype);
+  const double largest = largest_element(exact), unit = unit_of(expected.dtype);
   double base = std::max(lost, unit * largest);
   if (error >= kPrecisionNote * base && std::isfinite(error))
     base = std::max(base, unit * size_of_terms(value, reference));

@@ -29,7 +29,8 @@ struct MeasuredPrecision {
 // A value whose numbers are not those of one device. Where no run in f64 can be had it is judged by
 // its distance alone.
 struct UnequalValue {
-  JudgedValue judged;  // with the elements that are farther off than kOwnSpread units
+  JudgedValue judged;              // with the elements that are farther off than kOwnSpread units
+  std::optional<Finding> finding;  // of these elements, when asked for
   bool is_wrong() const { return !judged.elements.empty(); }
 };
 // Units of the largest element (or what one device loses) that two honest runs in narrow dtypes
@@ -44,7 +45,10 @@ class OwnDtypeJudge : public Judge {
     std::function<const EvaluationPlan&()> lifted;
     // The ranks' parts of an input that lies as partial sums; see F64Judge::Options.
     std::function<std::vector<double>(ValueId)> input_part_sizes;
-    bool measures_all = false;       // not only values that differ by more than a few units
+    bool measures_all = false;  // not only values that differ by more than a few units
+    // With which precision a device may multiply.
+    MatmulPrecision matmul = MatmulPrecision::highest;
+    bool explains = false;           // fills UnequalValue::finding
     bool keeps_integers = false;     // integers and bools, for the run in f64
     bool compares_replicas = false;  // of values that a truth covers
     // Called for each value, before it is judged.
@@ -71,7 +75,8 @@ class OwnDtypeJudge : public Judge {
  private:
   // `held`: of each element the ranks' copy that is farthest from `expected`.
   void add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
-                   const Tensor& expected);
+                   const Tensor& expected, ReferenceRun& reference);
+  double unit_of(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;

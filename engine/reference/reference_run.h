@@ -81,6 +81,7 @@ class ReferenceRun {
   Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {}) const;
 
   const EvaluationPlan& plan() const { return plan_; }
+  bool keeps_all() const { return keeps_all_; }
 
  private:
   void compute_line(ValueId id);

@@ -7,8 +7,8 @@
 namespace shardproof::tidy {
 namespace {
 
-constexpr std::size_t kHeaderLines = 120;
-constexpr std::size_t kSourceLines = 500;
+constexpr std::size_t kHeaderLines = 250;
+constexpr std::size_t kSourceLines = 700;
 constexpr std::size_t kFunctionLines = 70;
 
 enum class Brace { kScope, kFunction, kInitializer };

@@ -88,10 +88,10 @@ TEST(Includes, AreWrittenFromTheRoot) {
 }
 
 TEST(Sizes, OfFiles) {
-  EXPECT_EQ(size_verdict(lines(500, "int a;")), "");
-  EXPECT_EQ(size_verdict(lines(501, "int a;")), "501: 501 lines; the limit of a source is 500");
-  EXPECT_EQ(check_sizes(make_source("sim/a.h", lines(120, "int a;"))).size(), 0U);
-  EXPECT_EQ(check_sizes(make_source("sim/a.h", lines(121, "int a;"))).size(), 1U);
+  EXPECT_EQ(size_verdict(lines(700, "int a;")), "");
+  EXPECT_EQ(size_verdict(lines(701, "int a;")), "701: 701 lines; the limit of a source is 700");
+  EXPECT_EQ(check_sizes(make_source("sim/a.h", lines(250, "int a;"))).size(), 0U);
+  EXPECT_EQ(check_sizes(make_source("sim/a.h", lines(251, "int a;"))).size(), 1U);
 }
 
 TEST(Sizes, OfFunctions) {
