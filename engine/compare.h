@@ -39,7 +39,8 @@ bool denies(const Difference& own, const Difference& in_f64);
 
 // A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
 // that are parts of a sum or an average, or partials that are already reduced. Tells what was left
-// out. `share`: of the largest element, that two right values may lie apart.
+// out; nothing where several axes explain it. `share`: of the largest element, that two right
+// values may lie apart.
 std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
                              double share);
 

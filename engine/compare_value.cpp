@@ -135,25 +135,29 @@ std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, con
     return std::all_of(found.begin(), found.end(),
                        [&](const Deviation& one) { return one.distance <= allowed; });
   };
+  // Two axes of one size may explain one number: then neither is named.
+  std::vector<Spec> found;
   for (int axis : declared.partial_axes()) {
-    if (const Spec one = declared.with_placement(axis, R()); holds(one)) return one;
+    if (Spec one = declared.with_placement(axis, R()); holds(one)) found.push_back(std::move(one));
     const ReduceOp known = declared.placement(axis).partial().reduction.op;
     if (known != ReduceOp::sum && known != ReduceOp::avg) return std::nullopt;
   }
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
-    if (op == ReduceOp::avg && !is_floating(truth.dtype)) continue;
+    if (!found.empty() || (op == ReduceOp::avg && !is_floating(truth.dtype))) continue;
     Spec summed = declared;
     int changed = 0;
     for (int axis = 0; axis < declared.mesh().axis_count(); ++axis) {
       const bool copies = declared.placement(axis).is_replicate();
       if (!copies || declared.mesh().axes()[static_cast<size_t>(axis)].size == 1) continue;
-      if (const Spec one = declared.with_placement(axis, P(op)); holds(one)) return one;
+      if (Spec one = declared.with_placement(axis, P(op)); holds(one))
+        found.push_back(std::move(one));
       summed = summed.with_placement(axis, P(op));
       ++changed;
     }
-    if (changed > 1 && holds(summed)) return summed;
+    if (found.empty() && changed > 1 && holds(summed)) found.push_back(summed);
   }
-  return std::nullopt;
+  if (found.size() != 1) return std::nullopt;
+  return found.front();
 }
 
 bool is_made(const LocalTensor& value) {

@@ -60,19 +60,18 @@ std::string got_text(const Difference& difference) {
   return values.size() > kShown ? text + ", ..." : text;
 }
 
-// Sizes of mesh axes, alone and together, that a ratio may be.
-std::string ratio_cause(double ratio, const Spec& spec) {
+// Sizes of mesh axes that a ratio may be. A number alone tells no cause: a hint.
+std::string ratio_hint(double ratio, const Spec& spec) {
+  std::string sizes, parts;
   for (const MeshAxis& axis : spec.mesh().axes()) {
     if (axis.size <= 1) continue;
-    if (std::abs(ratio - static_cast<double>(axis.size)) < 1e-6 * ratio)
-      return fmt::format(
-          "the ratio is the size of {}: a sum over {} counts each rank, or happens twice",
-          axis.name, axis.name);
-    if (std::abs(ratio * static_cast<double>(axis.size) - 1) < 1e-6)
-      return fmt::format(
-          "the ratio is 1 / size of {}: a sum over {} is missing, or an average is taken twice",
-          axis.name, axis.name);
+    const auto size = static_cast<double>(axis.size);
+    if (std::abs(ratio - size) < 1e-6 * ratio)
+      sizes += (sizes.empty() ? "" : " and of ") + axis.name;
+    if (std::abs(ratio * size - 1) < 1e-6) parts += (parts.empty() ? "" : " and of ") + axis.name;
   }
+  if (!sizes.empty()) return fmt::format("the ratio is the size of {}", sizes);
+  if (!parts.empty()) return fmt::format("the ratio is 1 / the size of {}", parts);
   return "";
 }
 
@@ -113,9 +112,8 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
   }
   if (axes.empty()) return;
   finding.details.push_back(
-      fmt::format("cause   {} is in it {} times, as if each rank of {} had added it before a sum",
+      fmt::format("hint    {} is in it {} times, as if each rank of {} had added it before a sum",
                   off.of, number_text(off.factor + 1), axes));
-  finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off.of, axes);
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
@@ -132,12 +130,15 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
   if (!off) return;
   finding.details.push_back(
       fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
-  for (int axis : wrong.spec.partial_axes()) {
-    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
-    if (!is_others_of(*off, a)) continue;
+  std::vector<int> axes;
+  for (const int axis : wrong.spec.partial_axes())
+    if (is_others_of(*off, wrong.spec.mesh().axes()[static_cast<size_t>(axis)]))
+      axes.push_back(axis);
+  if (axes.size() == 1) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axes.front())];
     finding.details.push_back(
         fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", off->of, a.size,
-                    a.name, to_string(wrong.spec.placement(axis))));
+                    a.name, to_string(wrong.spec.placement(axes.front()))));
     finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off->of, a.name);
     return;
   }
@@ -244,21 +245,20 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   if (numbers.in_f64)
     finding.details.push_back(fmt::format(
         "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
-  std::string cause;
   if (finding.ratio) {
-    cause = ratio_cause(*finding.ratio, wrong.spec);
+    const std::string hint = ratio_hint(*finding.ratio, wrong.spec);
     // One number is a multiple of any other, and copies that differ have no ratio.
     const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
     if (*finding.ratio == 0)
       finding.details.push_back("every element is 0");
-    else if (tells || !cause.empty())
+    else if (tells || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
-    if (!cause.empty()) finding.details.push_back("cause   " + cause);
+    if (!hint.empty() && !difference.right_as) finding.details.push_back("hint    " + hint);
   } else {
     explain_multiple(wrong, difference, reference, finding);
   }
-  if (difference.right_as && cause.empty() && finding.fix.empty())
+  if (difference.right_as && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);
   return finding;
 }

@@ -117,4 +117,26 @@ std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& o
   return written;
 }
 
+std::vector<bool> written_through_others(const SpmdProgram& program, const OpRegistry& ops) {
+  Kin kin(program, ops);
+  std::vector<bool> heads(program.values.size()), written(program.values.size());
+  std::vector<int> kin_of(program.values.size(), 0);
+  for (size_t id = 0; id < written.size(); ++id)
+    ++kin_of[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
+  const auto mark = [&](ValueId id) { heads[static_cast<size_t>(kin.head(id))] = true; };
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      if (const auto* compute = std::get_if<Compute>(&instr.action))
+        if (compute->into != kNoValue) mark(compute->into);
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (item.in_place && item.output != kNoValue) mark(item.output);
+    }
+  for (size_t id = 0; id < written.size(); ++id) {
+    const auto head = static_cast<size_t>(kin.head(static_cast<ValueId>(id)));
+    written[id] = heads[head] && kin_of[head] > 1;
+  }
+  return written;
+}
+
 }  // namespace shardproof

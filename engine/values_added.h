@@ -16,4 +16,8 @@ std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops
 // counts. By value id.
 std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& ops);
 
+// Whether a line writes in place into memory that another value may see too (a view, a merge), so
+// that the value may change without being named. By value id.
+std::vector<bool> written_through_others(const SpmdProgram& program, const OpRegistry& ops);
+
 }  // namespace shardproof

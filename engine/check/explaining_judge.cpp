@@ -46,7 +46,9 @@ Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& refer
       value.global,
       explain_difference({label, value.spec, value.global}, difference, own, reference),
       compare_replicas(value.value, value.spec).has_value()};
-  program_.explain(value, explained.finding);
+  std::vector<ValueId> earlier;
+  for (const ExplainedValue& one : explained_) earlier.push_back(one.global);
+  program_.explain(value, earlier, explained.finding);
   explained_.push_back(std::move(explained));
   return Judgement::wrong;
 }

@@ -79,7 +79,8 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, Finding& finding) const override;
+  void explain(const ComparedValue& value, const std::vector<ValueId>&,
+               Finding& finding) const override;
 
  private:
   std::vector<ValueId> compared_values() const;
@@ -182,7 +183,8 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   return outcome;
 }
 
-void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
+void JudgedGlobal::explain(const ComparedValue& value, const std::vector<ValueId>&,
+                           Finding& finding) const {
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
 }

@@ -43,8 +43,10 @@ class JudgedProgram {
   virtual bool has_floats() const = 0;
   // The ranks run in other rounding directions too, because they run other ops than one device.
   virtual bool ranks_move() const = 0;
-  // Adds what is known of the cause from the program.
-  virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
+  // Adds what is known of the cause from the program, and takes back what a second run does not
+  // confirm. `earlier`: values that were found wrong before this one.
+  virtual void explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
+                       Finding& finding) const = 0;
   const Job& job() const { return job_; }
 
  protected:

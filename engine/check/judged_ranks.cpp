@@ -7,6 +7,7 @@
 #include "shardproof/engine/compare/observe_values.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
+#include "shardproof/engine/explain/causes.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
 #include "shardproof/engine/run_program.h"
@@ -67,7 +68,8 @@ class JudgedRanks : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue&, Finding&) const override {}
+  void explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
+               Finding& finding) const override;
 
  private:
   template <typename Predicate>
@@ -217,6 +219,29 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
     if (const auto found = ranks_.names.find(name); found != ranks_.names.end())
       for (const NamedPart& part : found->second) ids.push_back(part.value);
   return ids;
+}
+
+// Whether the truth computes a value from one of these.
+bool is_computed_from(const GlobalProgram& truth, ValueId value, const std::vector<ValueId>& from) {
+  std::vector<bool> reached(truth.values.size(), false);
+  for (const ValueId id : from) reached[static_cast<size_t>(id)] = true;
+  for (const GlobalInstr& instr : truth.instrs)
+    if (std::any_of(instr.inputs.begin(), instr.inputs.end(),
+                    [&](ValueId id) { return id != kNoValue && reached[static_cast<size_t>(id)]; }))
+      for (const ValueId id : instr.outputs) reached[static_cast<size_t>(id)] = true;
+  return reached[static_cast<size_t>(value)];
+}
+
+// A value that is listed under another one needs no cause of its own. In the program's own dtypes
+// rounding hides whether an edit makes a value right.
+void JudgedRanks::explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
+                          Finding& finding) const {
+  const bool own_dtypes = any_dtype([](DType dtype) {
+    return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
+  });
+  if (own_dtypes || !job_.functions.empty() || is_computed_from(*truth_, value.global, earlier))
+    return causes_to_hints(finding);
+  explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

@@ -1,0 +1,213 @@
+// Implements edit_ranks.h: copies the listing instruction by instruction; puts new ones before or
+// behind those at the site; later readers of a value read what was made of it.
+#include "shardproof/engine/explain/edit_ranks.h"
+
+#include <algorithm>
+#include <map>
+
+namespace shardproof {
+
+std::vector<Site> sites_of(const SpmdProgram& program, size_t listing) {
+  std::vector<Site> sites;
+  std::map<std::pair<int, std::string>, int> next;
+  for (const Instr& instr : program.listings[listing].instrs)
+    sites.push_back(
+        {listing, instr.origin.line, next[{instr.origin.line, instr.origin.instance}]++});
+  return sites;
+}
+
+ValueId made_by(const Instr& instr, size_t slot) {
+  if (const auto* compute = std::get_if<Compute>(&instr.action)) {
+    if (slot >= compute->outputs.size()) return kNoValue;
+    return compute->into != kNoValue ? compute->into : compute->outputs[slot];
+  }
+  const auto* call = std::get_if<Communicate>(&instr.action);
+  if (call == nullptr || slot > 0 || call->items.empty()) return kNoValue;
+  const CallItem& item = call->items.front();
+  return is_point_to_point(item.collective.kind) ? kNoValue : item.output;
+}
+
+namespace {
+
+class Editing {
+ public:
+  Editing(RankProgram& ranks, const Edit& edit, const std::string& target)
+      : ranks_(ranks), edit_(edit), target_(target) {}
+
+  bool run() {
+    const std::vector<Site> sites = sites_of(ranks_.program, edit_.site.listing);
+    std::vector<Instr> instrs = std::move(listing().instrs);
+    listing().instrs.clear();
+    find_last_writers(instrs, sites);
+    for (size_t i = 0; i < instrs.size(); ++i) {
+      Instr& instr = instrs[i];
+      redirect_reads(instr);
+      if (sites[i] == edit_.site && !change(instr)) return false;
+      listing().instrs.push_back(std::move(instr));
+      const auto [first, last] = made_here_.equal_range(i);
+      for (auto at = first; at != last; ++at) replace_later(at->second, listing().instrs.back());
+    }
+    redirect_names();
+    return changed_;
+  }
+
+ private:
+  SpmdListing& listing() { return ranks_.program.listings[edit_.site.listing]; }
+  SpmdValue& value(ValueId id) { return ranks_.program.values[static_cast<size_t>(id)]; }
+  bool makes_new() const {
+    return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output;
+  }
+
+  // A value that is written in place is complete when it was written last.
+  void find_last_writers(const std::vector<Instr>& instrs, const std::vector<Site>& sites) {
+    if (!makes_new()) return;
+    std::map<ValueId, size_t> last;
+    for (size_t i = 0; i < instrs.size(); ++i)
+      if (sites[i] == edit_.site)
+        if (const ValueId id = made_by(instrs[i], edit_.slot); id != kNoValue) last.emplace(id, i);
+    for (size_t i = 0; i < instrs.size(); ++i)
+      for (const ValueId id : effects_of(instrs[i]).writes)
+        if (const auto found = last.find(id); found != last.end())
+          found->second = std::max(found->second, i);
+    for (const auto& [id, at] : last) made_here_.emplace(at, id);
+  }
+
+  ValueId add_like(ValueId like, const Lanes& lanes) {
+    SpmdValue made = value(like);
+    made.name = fmt::format("_edit{}", ranks_.program.values.size());
+    made.bound.clear();
+    made.spec.reset();
+    made.shapes.clear();
+    for (const LocalShape& shape : value(like).shapes)
+      if (Lanes cut = shape.lanes.intersect(lanes); !cut.empty())
+        made.shapes.push_back({std::move(cut), shape.shape});
+    ranks_.program.values.push_back(std::move(made));
+    return static_cast<ValueId>(ranks_.program.values.size()) - 1;
+  }
+
+  void add(Action action, const Instr& beside) {
+    Instr instr;
+    instr.lanes = beside.lanes;
+    instr.stream = beside.stream;
+    instr.origin = beside.origin;
+    instr.action = std::move(action);
+    listing().instrs.push_back(std::move(instr));
+  }
+
+  ValueId add_number(double number, DType dtype, const Instr& beside) {
+    SpmdValue made;
+    made.name = fmt::format("_edit{}", ranks_.program.values.size());
+    made.dtype = dtype;
+    made.weak = true;
+    made.shapes = {{beside.lanes, Dims{}}};
+    ranks_.program.values.push_back(std::move(made));
+    const auto id = static_cast<ValueId>(ranks_.program.values.size()) - 1;
+    NumberValue value{id, {}, {}};
+    if (is_integral(dtype))
+      value.integers = {static_cast<int64_t>(number)};
+    else
+      value.values = {number};
+    add(std::move(value), beside);
+    return id;
+  }
+
+  ValueId add_product(ValueId of, double factor, const Instr& beside) {
+    const ValueId number = add_number(factor, DType::f64, beside);
+    const ValueId product = add_like(of, beside.lanes);
+    Compute compute;
+    compute.op = "mul";
+    compute.attrs = {{beside.lanes, {}}};
+    compute.inputs = {of, number};
+    compute.outputs = {product};
+    add(std::move(compute), beside);
+    return product;
+  }
+
+  void replace_later(ValueId id, const Instr& made_by) {
+    const Instr beside = made_by;  // the listing grows
+    ValueId now = kNoValue;
+    if (edit_.kind == Edit::Kind::scale_output) {
+      now = add_product(id, edit_.factor, beside);
+    } else {
+      now = add_like(id, beside.lanes);
+      Communicate call;
+      for (const LocalShape& shape : value(now).shapes) {
+        CallItem& item = call.items.emplace_back();
+        item.lanes = shape.lanes;
+        item.collective.kind = CollectiveKind::all_reduce;
+        item.collective.reduction = edit_.reduction;
+        item.collective.dtype = value(id).dtype;
+        item.collective.group = edit_.group;
+        item.collective.count = element_count(shape.shape);
+        item.input = id;
+        item.output = now;
+        item.origin = beside.origin;
+      }
+      add(std::move(call), beside);
+    }
+    instead_[id] = now;
+    changed_ = true;
+  }
+
+  void redirect(ValueId& id) const {
+    if (const auto found = instead_.find(id); found != instead_.end()) id = found->second;
+  }
+  void redirect_reads(Instr& instr) const {
+    if (auto* compute = std::get_if<Compute>(&instr.action))
+      for (ValueId& id : compute->inputs) redirect(id);
+    if (auto* call = std::get_if<Communicate>(&instr.action))
+      for (CallItem& item : call->items)
+        if (!item.in_place) redirect(item.input);
+    if (auto* merge = std::get_if<Merge>(&instr.action))
+      for (auto& [lanes, id] : merge->parts) redirect(id);
+    if (auto* copy = std::get_if<Snapshot>(&instr.action))
+      if (copy->name == target_) redirect(copy->input);
+  }
+  void redirect_names() {
+    if (const auto found = ranks_.names.find(target_); found != ranks_.names.end())
+      for (NamedPart& part : found->second) redirect(part.value);
+  }
+
+  // False where the instruction is of another kind than the edit is for.
+  bool change(Instr& instr) {
+    if (makes_new()) return true;
+    if (edit_.kind == Edit::Kind::regroup || edit_.kind == Edit::Kind::change_op) {
+      auto* call = std::get_if<Communicate>(&instr.action);
+      if (call == nullptr) return false;
+      for (CallItem& item : call->items) {
+        if (item.collective.kind != CollectiveKind::all_reduce) return false;
+        if (edit_.kind == Edit::Kind::regroup)
+          item.collective.group = edit_.group;
+        else
+          item.collective.reduction = edit_.reduction;
+      }
+      return changed_ = true;
+    }
+    auto* compute = std::get_if<Compute>(&instr.action);
+    if (compute == nullptr || edit_.slot >= compute->inputs.size()) return false;
+    ValueId& input = compute->inputs[edit_.slot];
+    if (edit_.kind == Edit::Kind::drop_factor)
+      input = add_number(1, value(input).dtype, instr);
+    else
+      input = add_product(input, edit_.factor, instr);
+    return changed_ = true;
+  }
+
+  RankProgram& ranks_;
+  const Edit& edit_;
+  const std::string& target_;
+  std::multimap<size_t, ValueId> made_here_;  // by instruction: values to replace from there on
+  std::map<ValueId, ValueId> instead_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+std::optional<RankProgram> edited(const RankProgram& ranks, const Edit& edit,
+                                  const std::string& target) {
+  RankProgram result = ranks;
+  if (!Editing(result, edit, target).run()) return std::nullopt;
+  return result;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,43 @@
+// Edits of a lowered rank program: small changes that make it right if a suspected cause is the
+// cause. They are applied to every pass of a loop through a line.
+#pragma once
+
+#include "shardproof/engine/rank_lowering.h"
+
+namespace shardproof {
+
+// An instruction of the program text: in a listing, the instruction number `ordinal` of a line.
+struct Site {
+  size_t listing = 0;
+  int line = 0, ordinal = 0;
+  bool operator==(const Site&) const = default;
+};
+// By instruction of a listing.
+std::vector<Site> sites_of(const SpmdProgram& program, size_t listing);
+
+// The value that an instruction makes, or writes in place: output `slot` of a Compute, or what a
+// collective call gives (slot 0). kNoValue: there is none.
+ValueId made_by(const Instr& instr, size_t slot);
+
+struct Edit {
+  enum class Kind : uint8_t {
+    reduce,        // made_by(slot) is reduced over `group` for all who read it later
+    regroup,       // an all_reduce goes over `group`
+    change_op,     // an all_reduce takes `reduction`
+    drop_factor,   // input `slot` of a mul or div becomes 1
+    scale_input,   // input `slot` of a Compute is multiplied by `factor`
+    scale_output,  // made_by(slot) is multiplied by `factor` for all later readers
+  } kind = Kind::reduce;
+  Site site;
+  size_t slot = 0;
+  Group group;
+  Reduction reduction;
+  double factor = 1;
+};
+
+// The program with the edit. Names of `target` (a value of the truth, or an output) mean the edited
+// value too; other names keep what they have. Nothing where the edit does not apply.
+std::optional<RankProgram> edited(const RankProgram& ranks, const Edit& edit,
+                                  const std::string& target);
+
+}  // namespace shardproof

@@ -1,0 +1,365 @@
+// Implements provenance.h: one pass over each listing in program order. An op takes its states
+// from its sharding rule (ops/rule.h), asked with the local shapes; a call takes them from its
+// group.
+#include "shardproof/engine/explain/provenance.h"
+
+#include <algorithm>
+#include <map>
+
+#include "shardproof/engine/bind_arguments.h"
+#include "shardproof/engine/values_added.h"
+
+namespace shardproof {
+namespace {
+
+AxisState same() { return {AxisKind::replicated, R(), {}}; }
+
+AxisState of_placement(const Placement& placement) {
+  if (placement.is_replicate()) return same();
+  return {placement.is_shard() ? AxisKind::cut : AxisKind::partial, placement, {}};
+}
+
+std::optional<Placement> placement_of(const AxisState& state) {
+  if (state.kind == AxisKind::varying || state.kind == AxisKind::unknown) return std::nullopt;
+  return state.placement;
+}
+
+// Rules name the dim of a cut alone; so do states.
+bool fits(const Placement& wanted, const Placement& given) {
+  if (wanted.is_shard() && given.is_shard()) return wanted.shard().dim == given.shard().dim;
+  return wanted == given;
+}
+
+OpCall call_on(const Compute& compute, const LaneAttrs& entry, int32_t rank,
+               const std::vector<SpmdValue>& values) {
+  OpCall call{&entry.attrs, {}};
+  for (const ValueId id : compute.inputs) {
+    TensorMeta& meta = call.inputs.emplace_back();
+    meta.absent = id == kNoValue;
+    if (meta.absent) continue;
+    const SpmdValue& value = values[static_cast<size_t>(id)];
+    meta = {value.dtype, {}, value.weak, false};
+    for (const LocalShape& shape : value.shapes)
+      if (shape.lanes.contains(rank)) meta.shape = shape.shape;
+  }
+  call.wanted = compute.outputs.size();
+  return call;
+}
+
+bool has_even_inputs(const Compute& compute, const std::vector<SpmdValue>& values) {
+  return std::all_of(compute.inputs.begin(), compute.inputs.end(), [&](ValueId id) {
+    return id == kNoValue || values[static_cast<size_t>(id)].shapes.size() <= 1;
+  });
+}
+
+// What the rule of an op makes of inputs that lie as `given` over one axis; empty: nothing known.
+std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axis_size, bool even,
+                             const std::vector<Placement>& given) {
+  if (!op.rule.strategies) return {};
+  const bool cut =
+      std::any_of(given.begin(), given.end(), [](const Placement& p) { return p.is_shard(); });
+  if (cut && op.rule.joint) return {};
+  for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), axis_size)) {
+    if (strategy.form != LocalForm::same || strategy.blocks != 0) continue;
+    if (strategy.cut == Cut::chunks || (strategy.cut == Cut::even && !even)) continue;
+    bool all = strategy.inputs.size() == given.size();
+    for (size_t i = 0; all && i < given.size(); ++i)
+      all = call.inputs[i].absent || fits(strategy.inputs[i], given[i]);
+    if (all) return strategy.outputs;
+  }
+  return {};
+}
+
+std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+bool is_linear(const Collective& c) {
+  return c.kind == CollectiveKind::all_reduce &&
+         (c.reduction.op == ReduceOp::sum || c.reduction.op == ReduceOp::avg);
+}
+
+bool gives_all_the_same(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::broadcast;
+}
+
+}  // namespace
+
+bool is_over_axis(const Group& group, const Mesh& mesh, int axis, const Lanes& lanes) {
+  const Group own = Group::of_axes(mesh, {axis});
+  std::map<int64_t, int64_t> sibling;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t of = own.sibling_of(lanes[i]), in = group.sibling_of(lanes[i]);
+    if (of < 0 || in < 0) return false;
+    if (sibling.emplace(of, in).first->second != in) return false;
+    for (int64_t k = 0; k < own.size(); ++k)
+      if (group.sibling_of(own.member(of, k)) != in) return false;
+  }
+  return true;
+}
+
+Provenance::Provenance(const SpmdProgram& program, const Mesh& mesh, const OpRegistry& ops)
+    : program_(program),
+      mesh_(mesh),
+      ops_(ops),
+      is_shared_(written_through_others(program, ops)),
+      states_(program.values.size(), States(static_cast<size_t>(mesh.axis_count()))) {
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    groups_.push_back(Group::of_axes(mesh, {axis}));
+  follow_inputs();
+  for (size_t listing = 0; listing < program.listings.size(); ++listing) {
+    const std::vector<Instr>& instrs = program.listings[listing].instrs;
+    reads_.emplace_back(instrs.size());
+    for (size_t i = 0; i < instrs.size(); ++i) follow(listing, i, instrs[i]);
+  }
+}
+
+const AxisState& Provenance::state_read(size_t listing, size_t instr, size_t slot, int axis) const {
+  return reads_[listing][instr].at(slot)[static_cast<size_t>(axis)];
+}
+
+void Provenance::follow_inputs() {
+  for (const ValueId id : program_.inputs)
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      AxisState state = input_state(program_.values[static_cast<size_t>(id)], axis);
+      if (is_shared_[static_cast<size_t>(id)]) state.kind = AxisKind::unknown;
+      if (state.kind != AxisKind::replicated) state.sources.insert(id);
+      of(id)[static_cast<size_t>(axis)] = std::move(state);
+    }
+}
+
+AxisState Provenance::input_state(const SpmdValue& value, int axis) const {
+  if (!value.spec) return {};
+  Lanes lanes;
+  for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
+  if (value.spec->is_replicated()) return same();
+  if (!(value.spec->mesh() == mesh_)) return {};
+  const Placement& placement = value.spec->placement(axis);
+  if (placement.is_replicate() || mesh_.axis_size(axis) == 1) return same();
+  if (!is_covered(lanes, axis)) return {AxisKind::varying, {}, {}};
+  return of_placement(placement.is_shard() ? S(placement.shard().dim) : placement);
+}
+
+// Whole groups of the axis.
+bool Provenance::is_covered(const Lanes& lanes, int axis) const {
+  const Group& group = groups_[static_cast<size_t>(axis)];
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t sibling = group.sibling_of(lanes[i]);
+    if (sibling < 0) return false;
+    for (int64_t k = 0; k < group.size(); ++k)
+      if (!lanes.contains(group.member(sibling, k))) return false;
+  }
+  return true;
+}
+
+// True if a group of the axis has ranks of `lanes` in more than one class, or outside the mesh.
+bool Provenance::splits(const std::vector<Lanes>& classes, const Lanes& lanes, int axis) const {
+  const Group& group = groups_[static_cast<size_t>(axis)];
+  std::map<int64_t, size_t> known;
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t sibling = group.sibling_of(lanes[i]);
+    size_t at = 0;
+    while (at < classes.size() && !classes[at].contains(lanes[i])) ++at;
+    if (sibling < 0 || known.emplace(sibling, at).first->second != at) return true;
+  }
+  return false;
+}
+
+void Provenance::write(ValueId id, const Lanes& lanes, States states, bool in_place) {
+  const SpmdValue& value = program_.values[static_cast<size_t>(id)];
+  Lanes all;
+  for (const LocalShape& shape : value.shapes) all = all.unite(shape.lanes);
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    AxisState& state = states[static_cast<size_t>(axis)];
+    AxisState& known = of(id)[static_cast<size_t>(axis)];
+    const bool shared = is_shared_[static_cast<size_t>(id)];
+    if (in_place && (!lanes.contains(all) || shared))
+      state.sources = united(known.sources, state.sources);
+    if (shared || (in_place && !lanes.contains(all))) state.kind = AxisKind::unknown;
+    const bool whole = state.kind != AxisKind::cut && state.kind != AxisKind::partial;
+    if (!whole && !is_covered(lanes, axis)) state.kind = AxisKind::varying;
+    if (state.kind == AxisKind::replicated || state.kind == AxisKind::varying ||
+        state.kind == AxisKind::unknown)
+      state.placement = R();
+    known = std::move(state);
+  }
+}
+
+// What is broadcast into a value does not lie in it as it lies by itself.
+void Provenance::write_in_place(const Compute& compute, const Lanes& lanes, States states) {
+  const auto& values = program_.values;
+  const bool broadcast = !(values[static_cast<size_t>(compute.into)].shapes ==
+                           values[static_cast<size_t>(compute.outputs.at(0))].shapes);
+  for (AxisState& state : states)
+    if (broadcast && state.kind != AxisKind::replicated) state.kind = AxisKind::varying;
+  write(compute.into, lanes, std::move(states), true);
+}
+
+void Provenance::follow(size_t listing, size_t index, const Instr& instr) {
+  const auto axes = [&](const auto& make) {
+    States states;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      states.push_back(mesh_.axis_size(axis) == 1 ? same() : make(axis));
+    return states;
+  };
+  std::vector<States>& reads = reads_[listing][index];
+  if (const auto* compute = std::get_if<Compute>(&instr.action)) {
+    for (const ValueId id : compute->inputs)
+      reads.push_back(id == kNoValue ? axes([](int) { return same(); }) : of(id));
+    std::vector<States> made;
+    for (size_t k = 0; k < compute->outputs.size(); ++k)
+      made.push_back(axes([&](int axis) { return compute_state(instr, *compute, k, axis); }));
+    if (compute->into != kNoValue) write_in_place(*compute, instr.lanes, made.at(0));
+    for (size_t k = 0; k < made.size(); ++k)
+      write(compute->outputs[k], instr.lanes, std::move(made[k]), false);
+  } else if (const auto* number = std::get_if<NumberValue>(&instr.action)) {
+    of(number->output) = axes([&](int axis) { return number_state(instr, *number, axis); });
+  } else if (const auto* merge = std::get_if<Merge>(&instr.action)) {
+    write(merge->output, instr.lanes, axes([&](int axis) { return merged_state(*merge, axis); }),
+          false);
+  } else if (const auto* copy = std::get_if<Snapshot>(&instr.action)) {
+    of(copy->output) = of(copy->input);
+  } else if (const auto* call = std::get_if<Communicate>(&instr.action)) {
+    std::vector<States> made;
+    for (const CallItem& item : call->items) {
+      reads.push_back(item.input == kNoValue ? axes([](int) { return same(); }) : of(item.input));
+      made.push_back(axes([&](int axis) { return called_state(*call, item, axis); }));
+    }
+    for (size_t i = 0; i < made.size(); ++i)
+      if (call->items[i].output != kNoValue)
+        write(call->items[i].output, instr.lanes, std::move(made[i]), call->items[i].in_place);
+  }
+}
+
+AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, size_t output,
+                                    int axis) const {
+  std::set<ValueId> sources;
+  std::vector<Placement> given;
+  bool known = true, all_same = true;
+  for (const ValueId id : compute.inputs) {
+    const AxisState state = id == kNoValue ? same() : this->state(id, axis);
+    sources = united(std::move(sources), state.sources);
+    all_same = all_same && state.kind == AxisKind::replicated;
+    const std::optional<Placement> placement = placement_of(state);
+    known = known && placement;
+    given.push_back(placement.value_or(R()));
+  }
+  std::vector<Lanes> by_attrs;
+  std::vector<const Attrs*> seen;
+  for (const LaneAttrs& entry : compute.attrs) {
+    const auto found = std::find_if(seen.begin(), seen.end(),
+                                    [&](const Attrs* attrs) { return *attrs == entry.attrs; });
+    if (found != seen.end()) {
+      Lanes& lanes = by_attrs[static_cast<size_t>(found - seen.begin())];
+      lanes = lanes.unite(entry.lanes);
+      continue;
+    }
+    seen.push_back(&entry.attrs);
+    by_attrs.push_back(entry.lanes);
+  }
+  if (by_attrs.size() > 1 && splits(by_attrs, instr.lanes, axis))
+    return {AxisKind::varying, {}, sources};
+  if (all_same) return {AxisKind::replicated, R(), sources};
+  if (!known || !compute.input_specs.empty()) return {AxisKind::varying, {}, sources};
+  const OpRecord& op = ops_.at(compute.op);
+  const bool even = has_even_inputs(compute, program_.values);
+  std::optional<Placement> result;
+  for (const LaneAttrs& entry : compute.attrs) {
+    LaneClasses classes(entry.lanes.intersect(instr.lanes));
+    for (const ValueId id : compute.inputs)
+      if (id != kNoValue) classes.refine(program_.values[static_cast<size_t>(id)].shapes);
+    for (const Lanes& lanes : classes.lanes()) {
+      const OpCall call = call_on(compute, entry, lanes[0], program_.values);
+      const std::vector<Placement> made = ruled(op, call, mesh_.axis_size(axis), even, given);
+      if (output >= made.size() || (result && !fits(*result, made[output])))
+        return {AxisKind::varying, {}, sources};
+      result = made[output];
+    }
+  }
+  if (!result) return {AxisKind::varying, {}, sources};
+  AxisState state = of_placement(*result);
+  state.sources = std::move(sources);
+  return state;
+}
+
+AxisState Provenance::number_state(const Instr& instr, const NumberValue& number, int axis) const {
+  const size_t count = std::max(number.values.size(), number.integers.size());
+  if (count <= 1) return same();
+  std::map<std::pair<double, int64_t>, std::vector<int32_t>> by_number;
+  for (int64_t i = 0; i < instr.lanes.size(); ++i) {
+    const size_t at = static_cast<size_t>(i);
+    by_number[{at < number.values.size() ? number.values[at] : 0,
+               at < number.integers.size() ? number.integers[at] : 0}]
+        .push_back(instr.lanes[i]);
+  }
+  std::vector<Lanes> classes;
+  for (auto& [value, ranks] : by_number) classes.push_back(Lanes::of(std::move(ranks)));
+  return splits(classes, instr.lanes, axis) ? AxisState{AxisKind::varying, {}, {}} : same();
+}
+
+AxisState Provenance::merged_state(const Merge& merge, int axis) const {
+  std::vector<Lanes> classes;
+  Lanes all;
+  AxisState state;
+  for (size_t i = 0; i < merge.parts.size(); ++i) {
+    const auto& [lanes, id] = merge.parts[i];
+    const AxisState& part = this->state(id, axis);
+    classes.push_back(lanes);
+    all = all.unite(lanes);
+    if (i == 0) {
+      state = part;
+      continue;
+    }
+    if (!state.is_same_kind(part)) state.kind = AxisKind::varying;
+    state.sources = united(std::move(state.sources), part.sources);
+  }
+  if (classes.size() > 1 && splits(classes, all, axis)) state.kind = AxisKind::varying;
+  return state;
+}
+
+AxisState Provenance::called_state(const Communicate& call, const CallItem& item, int axis) const {
+  const Collective& c = item.collective;
+  if (is_point_to_point(c.kind) || item.input == kNoValue) return {};
+  const AxisState& before = state(item.input, axis);
+  std::vector<Lanes> classes;
+  Lanes all;
+  for (const CallItem& one : call.items)
+    if (one.output == item.output) {
+      classes.push_back(one.lanes);
+      all = all.unite(one.lanes);
+    }
+  if (classes.size() > 1 && splits(classes, all, axis)) return {};
+  if (!is_over_axis(c.group, mesh_, axis, all)) return after_call_elsewhere(item, before, axis);
+  if (gives_all_the_same(c.kind)) return same();
+  const bool scatters = c.kind == CollectiveKind::reduce_scatter &&
+                        before.kind == AxisKind::partial && c.group.size() == mesh_.axis_size(axis);
+  if (scatters && before.placement.partial().reduction == c.reduction)
+    return of_placement(S(item.dim));
+  return {};
+}
+
+// Of a call over other axes than this one.
+AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState& before,
+                                           int axis) const {
+  const Collective& c = item.collective;
+  const std::vector<int>& axes = c.group.axes();
+  const bool other = !axes.empty() && c.group.mesh() == mesh_ &&
+                     std::find(axes.begin(), axes.end(), axis) == axes.end();
+  AxisState state = before;
+  if (!other || !item.send_counts.empty()) {
+    state.kind = AxisKind::unknown;
+    // A group that mixes ranks of the axis in another way: no statement about what lies between.
+    if (!other) state.sources.clear();
+    return state;
+  }
+  if (before.kind == AxisKind::replicated || before.kind == AxisKind::varying) return state;
+  const bool keeps = is_linear(c) && (before.kind == AxisKind::cut ||
+                                      (before.kind == AxisKind::partial &&
+                                       before.placement.partial().reduction.op == ReduceOp::sum));
+  if (!keeps) state.kind = AxisKind::varying;
+  return state;
+}
+
+}  // namespace shardproof

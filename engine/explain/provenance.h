@@ -1,0 +1,84 @@
+// Provenance: how each value of an SPMD program lies over each axis of a mesh, followed from the
+// placements of the inputs through ops and calls. A pure function of the program: nothing runs.
+//
+// A stated state is always true of the values of a run; `unknown` is always allowed. Let the group
+// be the ranks that differ in one coordinate of the axis:
+//
+//   replicated   all ranks of the group hold the same bits
+//   cut          S(d): the shards of the group, one behind the other along dim d, are a value on
+//                which the line computes what each rank computes on its shard
+//   partial      P(op): the same of the elementwise reduction of what the group holds
+//   varying      computed from what is not replicated, and none of the above is known
+//   unknown      nothing is known
+//
+// The line by line law of cut and partial: an op applied to the whole values of the group is the
+// whole value of the op's result. Example: h is S(1) and w is S(0) over tp; h @ w is P(sum).
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shardproof/ops/op.h"
+#include "shardproof/program/spmd_program.h"
+
+namespace shardproof {
+
+enum class AxisKind : uint8_t { replicated, cut, partial, varying, unknown };
+
+struct AxisState {
+  AxisKind kind = AxisKind::unknown;
+  Placement placement;  // of cut and partial
+  // Inputs of the program that are not the same over the axis, from which the value is computed
+  // with no call over the axis between.
+  std::set<ValueId> sources;
+  bool is_same_kind(const AxisState& other) const {
+    return kind == other.kind && placement == other.placement;
+  }
+};
+
+class Provenance {
+ public:
+  // Follows the listings in order. A value that is written in place has the state that it has at
+  // the end of the listings.
+  Provenance(const SpmdProgram& program, const Mesh& mesh, const OpRegistry& ops);
+
+  const AxisState& state(ValueId id, int axis) const {
+    return states_[static_cast<size_t>(id)][static_cast<size_t>(axis)];
+  }
+  // The state that input `slot` of an instruction has when the instruction runs; the slots are
+  // those of Compute::inputs, or the items of a Communicate.
+  const AxisState& state_read(size_t listing, size_t instr, size_t slot, int axis) const;
+  const Mesh& mesh() const { return mesh_; }
+
+ private:
+  using States = std::vector<AxisState>;  // by axis
+  void follow(size_t listing, size_t index, const Instr& instr);
+  void follow_inputs();
+  States& of(ValueId id) { return states_[static_cast<size_t>(id)]; }
+  void write(ValueId id, const Lanes& lanes, States states, bool in_place);
+  void write_in_place(const Compute& compute, const Lanes& lanes, States states);
+  bool is_covered(const Lanes& lanes, int axis) const;
+  bool splits(const std::vector<Lanes>& classes, const Lanes& lanes, int axis) const;
+  AxisState input_state(const SpmdValue& value, int axis) const;
+  AxisState compute_state(const Instr& instr, const Compute& compute, size_t output,
+                          int axis) const;
+  AxisState merged_state(const Merge& merge, int axis) const;
+  AxisState number_state(const Instr& instr, const NumberValue& number, int axis) const;
+  AxisState called_state(const Communicate& call, const CallItem& item, int axis) const;
+  AxisState after_call_elsewhere(const CallItem& item, const AxisState& before, int axis) const;
+
+  const SpmdProgram& program_;
+  Mesh mesh_;
+  const OpRegistry& ops_;
+  std::vector<Group> groups_;    // by axis
+  std::vector<bool> is_shared_;  // memory that several values see, and that is written in place
+  std::vector<States> states_;   // by value
+  std::vector<std::vector<std::vector<States>>> reads_;  // by listing, instruction, slot
+};
+
+// True if every group of `group` holds whole groups of the axis: a call over it is one over the
+// axis. Only ranks of `lanes` count.
+bool is_over_axis(const Group& group, const Mesh& mesh, int axis, const Lanes& lanes);
+
+}  // namespace shardproof

@@ -1,0 +1,124 @@
+// Implements way_to_value.h: walks each listing backwards from what makes up the value.
+#include "shardproof/engine/explain/way_to_value.h"
+
+#include <algorithm>
+#include <set>
+
+namespace shardproof {
+namespace {
+
+// Ids by listing.
+std::vector<std::set<ValueId>> ends_of(const RankProgram& ranks, const ComparedValue& value) {
+  std::vector<std::set<ValueId>> ends(ranks.program.listings.size());
+  const bool checked = value.key.starts_with("check ");
+  for (size_t l = 0; l < ends.size(); ++l) {
+    const SpmdListing& listing = ranks.program.listings[l];
+    if (!checked) {
+      if (const auto parts = ranks.names.find(value.label.name); parts != ranks.names.end())
+        for (const NamedPart& part : parts->second)
+          if (!part.lanes.intersect(listing.lanes).intersect(value.spec.mesh().ranks()).empty())
+            ends[l].insert(part.value);
+      continue;
+    }
+    for (const Instr& instr : listing.instrs)
+      if (const auto* copy = std::get_if<Snapshot>(&instr.action))
+        if (copy->name == value.label.name && instr.origin.line == value.label.line &&
+            instr.origin.instance == value.label.instance)
+          ends[l].insert(copy->output);
+  }
+  return ends;
+}
+
+std::vector<ValueId> reads_of(const Instr& instr) {
+  std::vector<ValueId> reads = effects_of(instr).reads;
+  if (const auto* merge = std::get_if<Merge>(&instr.action))
+    for (const auto& [lanes, id] : merge->parts) reads.push_back(id);
+  return reads;
+}
+
+std::vector<ValueId> writes_of(const Instr& instr) {
+  if (const auto* merge = std::get_if<Merge>(&instr.action)) return {merge->output};
+  return effects_of(instr).writes;
+}
+
+}  // namespace
+
+WayToValue way_to(const RankProgram& ranks, const ComparedValue& value) {
+  WayToValue way;
+  std::vector<std::set<ValueId>> needed = ends_of(ranks, value);
+  for (size_t l = 0; l < needed.size(); ++l) {
+    way.ends.insert(way.ends.end(), needed[l].begin(), needed[l].end());
+    const std::vector<Instr>& instrs = ranks.program.listings[l].instrs;
+    const std::vector<Site> sites = sites_of(ranks.program, l);
+    std::vector<Step> steps;
+    for (size_t i = instrs.size(); i-- > 0;) {
+      const std::vector<ValueId> writes = writes_of(instrs[i]);
+      if (std::none_of(writes.begin(), writes.end(),
+                       [&](ValueId id) { return needed[l].contains(id); }))
+        continue;
+      for (const ValueId id : reads_of(instrs[i])) needed[l].insert(id);
+      steps.push_back({l, i, sites[i], &instrs[i]});
+    }
+    std::reverse(steps.begin(), steps.end());
+    for (const Step& step : steps)
+      if (std::none_of(way.steps.begin(), way.steps.end(),
+                       [&](const Step& known) { return known.site == step.site; }))
+        way.steps.push_back(step);
+  }
+  return way;
+}
+
+AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis) {
+  AxisState state;
+  for (size_t i = 0; i < way.ends.size(); ++i) {
+    const AxisState& part = provenance.state(way.ends[i], axis);
+    if (i == 0) {
+      state = part;
+      continue;
+    }
+    // Parts of several values: other ranks hold other ones.
+    if (!state.is_same_kind(part) || part.kind == AxisKind::replicated)
+      state.kind = AxisKind::unknown;
+    state.sources.insert(part.sources.begin(), part.sources.end());
+  }
+  return state;
+}
+
+const CallItem* all_reduce_of(const Step& step) {
+  const auto* call = std::get_if<Communicate>(&step.instr->action);
+  if (call == nullptr || call->items.empty()) return nullptr;
+  const CallItem& first = call->items.front();
+  for (const CallItem& item : call->items)
+    if (item.collective.kind != CollectiveKind::all_reduce || item.input != first.input ||
+        !(item.collective.group == first.collective.group) ||
+        !(item.collective.reduction == first.collective.reduction))
+      return nullptr;
+  return &first;
+}
+
+std::optional<std::vector<int>> axes_of(const Group& group, const Mesh& mesh, const Lanes& lanes) {
+  std::vector<int> axes;
+  int64_t size = 1;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.axis_size(axis) == 1 || !is_over_axis(group, mesh, axis, lanes)) continue;
+    axes.push_back(axis);
+    size *= mesh.axis_size(axis);
+  }
+  if (size != group.size()) return std::nullopt;
+  return axes;
+}
+
+std::optional<double> number_of(const RankProgram& ranks, ValueId id) {
+  if (id == kNoValue || !ranks.program.values[static_cast<size_t>(id)].weak) return std::nullopt;
+  for (const SpmdListing& listing : ranks.program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* number = std::get_if<NumberValue>(&instr.action))
+        if (number->output == id) {
+          if (number->values.size() == 1) return number->values[0];
+          if (number->integers.size() == 1) return static_cast<double>(number->integers[0]);
+          return std::nullopt;
+        }
+  return std::nullopt;
+}
+
+}  // namespace shardproof
