@@ -84,13 +84,13 @@ struct Multiple {
 
 std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
                                               const std::vector<double>& elements,
-                                              ReferenceRun& reference) {
+                                              const ReferenceRun& reference) {
   if (elements.size() > 1 << 20) return std::nullopt;
   const Dims& shape = reference.plan().info(wrong.global).shape;
   for (ValueId other = 0; other < wrong.global; ++other) {
     const GlobalValue& value = reference.plan().info(other);
     if (value.weak || value.name.empty()) continue;
-    const Tensor* held = reference.keeps_all() ? &reference.value(other) : reference.find(other);
+    const Tensor* held = reference.find(other);
     if (held == nullptr) continue;
     const std::optional<double> k = multiple_of(elements, shape, *held);
     if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
@@ -119,7 +119,7 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
-                      ReferenceRun& reference, Finding& finding) {
+                      const ReferenceRun& reference, Finding& finding) {
   if (const std::optional<Multiple> held =
           multiple_among_values(wrong, difference.got_all, reference)) {
     const std::string times =
@@ -220,7 +220,7 @@ std::string replicas_text(const std::string& name, const DifferingElement& eleme
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
-                           const Difference* own, ReferenceRun& reference) {
+                           const Difference* own, const ReferenceRun& reference) {
   const Tensor& expected = difference.truth;
   Finding finding;
   finding.verdict = Verdict::wrong_values;

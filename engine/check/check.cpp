@@ -69,6 +69,9 @@ class Check {
 
   // Whether other arithmetic than that of simulated ranks may have made the values.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
+  Consequences consequences() const {
+    return program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values;
+  }
   void judge_backend();
   void judge_in_f64();
   void run_in_other_directions(F64Judge& judge);
@@ -169,7 +172,8 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
   } catch (const Error&) {
     // The numbers of the f64 run are shown then.
   }
-  ExplainingJudge explaining(wrong, lifted(), {.integers = integers(), .own = &own});
+  ExplainingJudge explaining(wrong, lifted(),
+                             {.integers = integers(), .own = &own, .consequences = consequences()});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers()});
   } catch (const Error&) {
@@ -181,15 +185,12 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
 std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<JudgedValue>& wrong) {
   if (wrong.empty()) return {};
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
-  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5});
+  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5, .consequences = consequences()});
   simulated->run(explaining, {.keeps_all = true});
   return std::move(explaining.explained());
 }
 
 void Check::add_findings() {
-  std::vector<ExplainedValue> explained = explain(wrong_);
-  for (ExplainedValue& value : explain_in_own_dtypes(wrong_in_own_))
-    explained.push_back(std::move(value));
   std::set<std::string> settled = undecided_;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
     for (const JudgedValue& value : *values) settled.insert(value.key);
@@ -197,9 +198,9 @@ void Check::add_findings() {
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
-  std::vector<Finding> findings = list_findings(
-      std::move(explained), *program_->reference(),
-      program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values);
+  std::vector<Finding> findings = list_findings(explain(wrong_));
+  for (Finding& finding : list_findings(explain_in_own_dtypes(wrong_in_own_)))
+    findings.push_back(std::move(finding));
   for (const UnequalValue* value : wrong_on_backend_) {
     settled.insert(value->judged.key);
     findings.push_back(*value->finding);

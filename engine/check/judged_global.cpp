@@ -36,6 +36,7 @@ class RecordingJudge : public Judge {
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
     return judge_.held(value, reference);
   }
+  void was_held(const std::vector<ValueId>& ids) override { judge_.was_held(ids); }
   const std::map<ValueId, SeenValue>& seen() const { return seen_; }
 
  private:

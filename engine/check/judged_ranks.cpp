@@ -153,7 +153,7 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, boo
   for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
-      reference.hold(value.global, judge.held(value, reference));
+      judge.was_held(reference.hold(value.global, judge.held(value, reference)));
     } catch (const Error& error) {
       rethrow(error, "/truth");
     }

@@ -47,6 +47,8 @@ class Judge {
   virtual Judgement judge(const ComparedValue& value, ReferenceRun& reference) = 0;
   // What becomes the reference of what follows.
   virtual Tensor held(const ComparedValue& value, const ReferenceRun& reference);
+  // These values of the reference, the judged one first, are now what the ranks hold.
+  virtual void was_held(const std::vector<ValueId>&) {}
 };
 
 }  // namespace shardproof

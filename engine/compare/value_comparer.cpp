@@ -72,7 +72,7 @@ void ValueComparer::judge_one(ValueId id) {
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
       ValueLabel{info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   judge_.judge(value, reference_);
-  reference_.hold(info.global, judge_.held(value, reference_));
+  judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);
 }
 

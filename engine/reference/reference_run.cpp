@@ -226,15 +226,18 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
   return std::nullopt;
 }
 
-void ReferenceRun::hold(ValueId id, const Tensor& value) {
+std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
+  std::vector<ValueId> held{id};
   entry(id) = value;
   held_[static_cast<size_t>(id)] = true;
   wanted_[static_cast<size_t>(id)] = false;
   for (std::optional<ValueId> source = copied_by(id); source; source = copied_by(*source)) {
-    if (!entry(*source)) return;  // nothing reads it any more
+    if (!entry(*source)) break;  // nothing reads it any more
     entry(*source) = value;
     held_[static_cast<size_t>(*source)] = true;
+    held.push_back(*source);
   }
+  return held;
 }
 
 Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan,
