@@ -99,7 +99,11 @@ void Check::judge_backend() {
   OwnDtypeJudge::Options options = own_options();
   options.explains = false;
   OwnDtypeJudge judge(options);
-  simulated->run(judge, {});
+  try {
+    simulated->run(judge, {});
+  } catch (const Error&) {
+    return;  // nothing to lay beside the backend's values
+  }
   std::set<std::string> far;
   for (const UnequalValue& value : judge.unequal())
     if (value.is_wrong()) far.insert(value.judged.key);
@@ -211,6 +215,9 @@ void Check::add_findings() {
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
   add_precision(own_.precision(), settled, job_, outcome_);
+  if (!own_.unmeasured().empty())
+    outcome_.notes.push_back(
+        fmt::format("the precision of some values was not measured: {}", own_.unmeasured()));
 }
 
 }  // namespace
