@@ -1,8 +1,8 @@
 // The engine's service `check` (job.h): a ladder of runs, each dearer than the one before and made
 // only when it is needed.
 //
-//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal and no
-//      dtype narrower than f32: clean.
+//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal, none
+//      that may have been rounded to f32 and no dtype narrower than f32: clean.
 //   2. both with all floats lifted to f64, on simulated ranks (F64Judge).
 //   3. of rank programs with values still open: the same in three other rounding directions
 //      (MovementJudge).
@@ -34,7 +34,8 @@ class Check {
     // A process that runs ranks for a coordinator compares nothing itself.
     if (own_.compared() > 0 && !outcome_.world.broken) {
       if (is_real()) judge_backend();
-      if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
+      if (!own_.all_equal() || own_.may_be_rounded() || program_->has_narrow_floats())
+        judge_in_f64();
       add_findings();
     }
     if (job_.sees) measure_rounding(job_, registries_, outcome_.seen);

@@ -2,6 +2,7 @@
 #include "shardproof/engine/check/explaining_judge.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shardproof/engine/explain.h"
 
@@ -12,6 +13,15 @@ std::map<std::string, const JudgedValue*> by_key(const std::vector<JudgedValue>&
   std::map<std::string, const JudgedValue*> result;
   for (const JudgedValue& value : values) result.emplace(value.key, &value);
   return result;
+}
+
+// The largest error as a share of the largest element.
+double share_of_difference(const Difference& difference) {
+  const double largest = largest_element(difference.truth);
+  double error = 0;
+  for (const double each : errors_of(difference))
+    if (std::isfinite(each)) error = std::max(error, std::fabs(each));
+  return largest > 0 ? error / largest : error;
 }
 
 }  // namespace
@@ -65,8 +75,9 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
                                                        const ReferenceRun& reference) const {
   Difference difference = difference_of(value, truth, judged.elements);
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
-  if (own != nullptr && denies(*own, difference)) return std::nullopt;
-  difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
+  if (own != nullptr && denies(*own, difference, judged)) return std::nullopt;
+  const double alike = std::min(options_.alike, share_of_difference(difference) / 8);
+  difference.right_as = right_as(value.value, value.spec, difference.truth, alike);
   const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
   ExplainedValue explained;
   explained.finding =

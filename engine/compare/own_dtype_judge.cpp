@@ -52,6 +52,20 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
+// Whether some number of f32 has one of its last bits set, as 15 of 16 rounded numbers have.
+bool uses_last_bits(const Tensor& tensor) {
+  constexpr uint32_t kLastBits = 0xf;
+  if (tensor.dtype != DType::f32 && tensor.dtype != DType::c64) return false;
+  const int64_t count = tensor.elements() * (tensor.dtype == DType::c64 ? 2 : 1);
+  const std::byte* data = tensor.data();
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, data + i * 4, 4);
+    if ((bits & kLastBits) != 0) return true;
+  }
+  return false;
+}
+
 // `expected` with the element of each deviation that is farthest from it, and the ranks that hold
 // an element half as far off as the farthest of all, or more.
 struct Worst {
@@ -106,8 +120,10 @@ double OwnDtypeJudge::unit_of(DType dtype) const {
 void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                                 const Tensor& expected, ReferenceRun& reference) {
   UnequalValue unequal;
-  unequal.judged = {value.global, value.key,           value.label, Judgement::wrong,
-                    {},           expected.elements(), 0,           0};
+  unequal.judged.global = value.global;
+  unequal.judged.key = value.key;
+  unequal.judged.label = value.label;
+  unequal.judged.of = expected.elements();
   const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
   for (const Deviation& one : found)
     if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
@@ -142,6 +158,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
       return entry.first != value.global && reference.find(entry.first) == nullptr;
     });
   }
+  may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
   if (identical_) {
     equal_.insert(value.key);
     return Judgement::equal;

@@ -62,6 +62,9 @@ class OwnDtypeJudge : public Judge {
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
 
   bool all_equal() const { return all_equal_; }
+  // Some value of f32 or c64 may have been rounded: of a small error equal bits tell nothing then.
+  // Numbers of fewer bits, as whole numbers are, have not been.
+  bool may_be_rounded() const { return may_be_rounded_; }
   int64_t compared() const { return compared_; }
   const std::set<std::string>& equal() const { return equal_; }
   const std::map<ValueId, Tensor>& integers() const { return integers_; }
@@ -83,8 +86,9 @@ class OwnDtypeJudge : public Judge {
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
 
   Options options_;
-  bool all_equal_ = true, identical_ = false;  // the value judged last has the very bits
-  LocalTensor ready_;                          // the value judged last, partial axes reduced
+  bool all_equal_ = true, may_be_rounded_ = false;
+  bool identical_ = false;  // the value judged last has the very bits
+  LocalTensor ready_;       // the value judged last, partial axes reduced
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;

@@ -82,12 +82,17 @@ void ValueComparer::replace_integers(ValueId id, const LocalTensor& value) const
   if (!info.spec || info.spec->has_partial()) return;
   const auto own = options_.integers->find(info.global);
   if (own == options_.integers->end()) return;
-  std::vector<Block> blocks;
-  for (const Block& block : value.blocks())
-    if (owns_buffer(block)) blocks.push_back(block);
-  if (blocks.empty()) return;
-  LocalTensor target(std::move(blocks));
-  adopt(target, split(own->second, *info.spec));
+  const LocalTensor integers = split(own->second, *info.spec);
+  std::vector<Block> owners, views;
+  for (const Block& block : value.blocks()) (owns_buffer(block) ? owners : views).push_back(block);
+  if (!owners.empty()) {
+    LocalTensor target(std::move(owners));
+    adopt(target, integers);
+  }
+  if (!views.empty()) {
+    LocalTensor target(std::move(views));
+    write_through(target, integers);
+  }
 }
 
 LocalTensor ValueComparer::kept(ValueId id) const {
