@@ -79,7 +79,7 @@ void ValueComparer::judge_one(ValueId id) {
 void ValueComparer::replace_integers(ValueId id, const LocalTensor& value) const {
   if (options_.integers == nullptr) return;
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
-  if (!info.spec || info.spec->has_partial()) return;
+  if (!info.spec) return;
   const auto own = options_.integers->find(info.global);
   if (own == options_.integers->end()) return;
   const LocalTensor integers = split(own->second, *info.spec);
