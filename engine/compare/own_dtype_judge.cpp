@@ -6,9 +6,11 @@
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
 // u is the unit roundoff of the dtype, T the size of the terms that the value is a sum of: of its
-// parts, where it lies as partial sums; else 2^45 times how far E moves when the line's inputs move
-// by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32 gradients
-// that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one below 10.
+// parts, where it lies as partial sums; of a line that reads partial sums, or of a value of fewer
+// than 16 elements, whose R may be exact by luck, 2^45 times how far E moves when the line's inputs
+// move by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32
+// gradients that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one
+// below 10.
 #include "shardproof/engine/compare/own_dtype_judge.h"
 
 #include <algorithm>
@@ -29,6 +31,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A value that differs by no more units than this cannot reach kPrecisionNote.
 constexpr double kHarmlessUnits = kPrecisionNote - 1;
+constexpr int64_t kFewElements = 16;
 
 Tensor dense(const Tensor& tensor) {
   return tensor.contiguous() ? tensor : contiguous_copy(tensor);
@@ -200,15 +203,19 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   if (value.spec.has_partial())
     for (const double own : part_sizes(value.value, value.spec))
       if (std::isfinite(own)) size = std::max(size, own);
+  // The largest loss over many elements is not small by luck.
+  bool moves = element_count(value.spec.shape()) < kFewElements;
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
     const auto parts = in_parts_.find(id);
     std::vector<double> own;
     if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
     if (own.empty() && options_.input_part_sizes) own = options_.input_part_sizes(id);
+    moves = moves || !own.empty();
     if (own.empty()) own = magnitudes(dense(*reference.find(id)));
     sizes.emplace(id, std::move(own));
   }
+  if (!moves) return size;
   const EvaluationPlan& lifted = options_.lifted();
   const Tensor still = dense(reference.again(value.global, lifted));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
