@@ -99,12 +99,16 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
   const bool cut = std::any_of(spec.placements().begin(), spec.placements().end(),
                                [](const Placement& p) { return p.is_shard(); });
   for (const Block& block : value.blocks()) {
+    if (block.tensor.buffer->slots.is_each()) {
+      for (int64_t i = 0; i < block.lanes.size(); ++i)
+        copies.push_back({&block, block.slot(i), {block.lanes[i]}});
+      continue;
+    }
     // Ranks that read one copy may hold different shards of equal contents.
-    const bool places = cut && !block.tensor.buffer->slots.is_each();
     std::map<std::pair<int64_t, Dims>, size_t> known;
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = block.slot(i);
-      const Dims place = places ? place_of_shard(spec, block.lanes[i]) : Dims();
+      const Dims place = cut ? place_of_shard(spec, block.lanes[i]) : Dims();
       const auto [entry, fresh] = known.emplace(std::pair(slot, place), copies.size());
       if (fresh) copies.push_back({&block, slot, {}});
       copies[entry->second].ranks.push_back(block.lanes[i]);
