@@ -32,6 +32,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A value that differs by no more units than this cannot reach kPrecisionNote.
 constexpr double kHarmlessUnits = kPrecisionNote - 1;
 constexpr int64_t kFewElements = 16;
+constexpr double kReachRoundings = 16;
+constexpr int kReachDraws = 8;
 
 Tensor dense(const Tensor& tensor) {
   return tensor.contiguous() ? tensor : contiguous_copy(tensor);
@@ -100,13 +102,17 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
 }
 
 // The largest error over elements that are numbers on one device and in f64; infinity where the
-// ranks hold no number there.
-double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact) {
-  double error = 0;
-  for (int64_t i = 0; i < exact.elements(); ++i)
-    if (std::isfinite(magnitude_at(device, i)) && std::isfinite(magnitude_at(exact, i)))
-      error = std::max(error, distance_at(held, exact, i));
-  return error;
+// ranks hold no number there. Elements whose error is within twice their `reach` do not count.
+double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact,
+                     const std::vector<double>& reach = {}) {
+  double largest = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i) {
+    if (!std::isfinite(magnitude_at(device, i)) || !std::isfinite(magnitude_at(exact, i))) continue;
+    const double error = distance_at(held, exact, i);
+    const double reached = reach.empty() ? 0 : 2 * reach[static_cast<size_t>(i)];
+    if (!(error <= reached)) largest = std::max(largest, error);
+  }
+  return largest;
 }
 
 }  // namespace
@@ -229,6 +235,30 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   return size;
 }
 
+// How far each element moves when the inputs of its line move by some roundings of their own
+// dtypes: a number that is rounded to whole ones may step to the next, which is no loss of
+// precision.
+std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
+                                            const ReferenceRun& reference) const {
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  std::vector<double> reach(static_cast<size_t>(still.elements()), 0);
+  for (int draw = 0; draw < kReachDraws; ++draw) {
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          const double roundings = kReachRoundings * unit_roundoff(reference.plan().info(id).dtype);
+          std::vector<double> sizes = magnitudes(dense(tensor));
+          for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
+          return moved(tensor, sizes, draw, id);
+        }));
+    for (size_t i = 0; i < reach.size(); ++i) {
+      const double movement = distance_at(other, still, static_cast<int64_t>(i));
+      if (std::isfinite(movement)) reach[i] = std::max(reach[i], movement);
+    }
+  }
+  return reach;
+}
+
 // The line in f64. An input that lies as partial sums is the sum of its parts, before any rounding
 // to its dtype: a cast to a wider dtype keeps what the reference has rounded away.
 Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& reference) const {
@@ -247,12 +277,14 @@ void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& refe
   const Tensor exact = exact_of(value, reference);
   const Tensor device = as_dtype(expected, exact.dtype);
   MeasuredPrecision measured{value.key, value.global, {}, expected.dtype, value.spec, ranks};
-  const double error = largest_error(as_dtype(held, exact.dtype), device, exact);
+  double error = largest_error(as_dtype(held, exact.dtype), device, exact);
   const double lost = largest_error(device, device, exact);
   const double largest = largest_element(exact), unit = unit_of(expected.dtype);
   double base = std::max(lost, unit * largest);
-  if (error >= kPrecisionNote * base && std::isfinite(error))
-    base = std::max(base, unit * size_of_terms(value, reference));
+  if (error >= kPrecisionNote * base) {
+    error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
+    if (std::isfinite(error)) base = std::max(base, unit * size_of_terms(value, reference));
+  }
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
   told.line = value.label.line;

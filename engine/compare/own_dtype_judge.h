@@ -82,6 +82,7 @@ class OwnDtypeJudge : public Judge {
   double unit_of(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
+  std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
 
