@@ -165,6 +165,23 @@ double magnitude_at(const Tensor& tensor, int64_t i) {
   return magnitude(tensor.data() + i * size_of(tensor.dtype), tensor.dtype);
 }
 
+bool uses_last_bits(const Tensor& tensor) {
+  constexpr uint32_t kLastBits = 0xf;
+  constexpr int64_t kBlock = 256;  // numbers looked at together
+  if (tensor.dtype != DType::f32 && tensor.dtype != DType::c64) return false;
+  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  const int64_t count = dense.elements() * (dense.dtype == DType::c64 ? 2 : 1);
+  const std::byte* data = dense.data();
+  for (int64_t at = 0; at < count; at += kBlock) {
+    uint32_t bits[kBlock] = {}, any = 0;
+    const auto numbers = static_cast<size_t>(std::min(kBlock, count - at));
+    std::memcpy(bits, data + at * 4, numbers * 4);
+    for (const uint32_t each : bits) any |= each;
+    if ((any & kLastBits) != 0) return true;
+  }
+  return false;
+}
+
 std::vector<double> distances(const Tensor& a, const Tensor& b) {
   std::vector<double> all(static_cast<size_t>(a.elements()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = distance_at(a, b, static_cast<int64_t>(i));

@@ -81,6 +81,10 @@ std::vector<double> distances(const Tensor& a, const Tensor& b);
 // Of the finite elements; 0 without any.
 double largest_element(const Tensor& tensor);
 
+// Whether some number of f32 or c64 has one of its last four bits set, as 15 of 16 rounded numbers
+// have. Numbers of fewer bits, as whole numbers below 2^20 are, have not.
+bool uses_last_bits(const Tensor& tensor);
+
 // An element of a copy that is not the one-device value.
 struct Deviation {
   size_t copy = 0;     // index into stored_copies

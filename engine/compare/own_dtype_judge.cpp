@@ -57,20 +57,6 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
-// Whether some number of f32 has one of its last bits set, as 15 of 16 rounded numbers have.
-bool uses_last_bits(const Tensor& tensor) {
-  constexpr uint32_t kLastBits = 0xf;
-  if (tensor.dtype != DType::f32 && tensor.dtype != DType::c64) return false;
-  const int64_t count = tensor.elements() * (tensor.dtype == DType::c64 ? 2 : 1);
-  const std::byte* data = tensor.data();
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, data + i * 4, 4);
-    if ((bits & kLastBits) != 0) return true;
-  }
-  return false;
-}
-
 // `expected` with the element of each deviation that is farthest from it, and the ranks that hold
 // an element half as far off as the farthest of all, or more.
 struct Worst {
