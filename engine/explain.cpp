@@ -264,6 +264,11 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   } else {
     explain_multiple(wrong, difference, reference, finding);
   }
+  if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
+    finding.details.push_back(
+        "cause   the product is not finite there, and parts of a sum cannot pass that");
+    finding.fix = "reduce before";
+  }
   if (difference.right_as && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);
   if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
