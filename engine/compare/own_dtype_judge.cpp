@@ -174,7 +174,8 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
 }
 
 Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
-  return identical_ ? *reference.find(value.global) : assembled(ready_, value.spec);
+  const Tensor* known = reference.find(value.global);
+  return identical_ ? *known : assembled(ready_, value.spec, known);
 }
 
 // --- precision
