@@ -1,7 +1,7 @@
-// What judging costs: every compared value of a program beside the same program unjudged, in one
-// process (docs/judging.md). Of the MLP two times are told: of its runs alone, lowered and its
-// inputs split beforehand as for the unjudged run, and of a whole call of `check`, which does all
-// of that. Of the Adam steps it is the whole call.
+// Measures what judging costs: every compared value of a program beside the same program unjudged,
+// in one process (docs/judging.md). Of the MLP two times are told: of its runs alone, lowered and
+// its inputs split beforehand as for the unjudged run, and of a whole call of `check`, which does
+// all of that. Of the Adam steps it is the whole call.
 #include "shardproof/backends/local.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check/judged_program.h"

@@ -1,4 +1,4 @@
-// What is told of a value that is wrong: its elements, who holds them, and what would make it
+// Facts about a value that is wrong: its elements, the ranks that hold them, what would make it
 // right; and replicas beside each other.
 #pragma once
 
@@ -26,12 +26,12 @@ struct Difference {
   std::optional<Spec> right_as;                         // see right_as()
 };
 
-// Of a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy counts
-// as wrong where it is off by a 64th or more of the copy that is farthest off.
+// Describes a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy
+// counts as wrong where it is off by a 64th or more of the copy that is farthest off.
 Difference difference_of(const ComparedValue& value, const Tensor& truth,
                          const std::vector<int64_t>& wrong);
 
-// Whether the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
+// True if the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
 // enough to show such a difference, and there is none (a number that is the largest of its dtype,
 // an overflow that is asked for, a sum that rounds on purpose: lifted to f64 these mean something
 // else). Where ranks and one device are both farther from their own values in f64 than that

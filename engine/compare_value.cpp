@@ -91,7 +91,7 @@ struct Element {
   double own_expected, own_got, expected, got;
   double own_distance() const { return apart(own_got, own_expected); }
   double distance() const { return apart(got, expected); }
-  // What the own dtypes changed, on the side that they changed less.
+  // The change by the own dtypes, on the side that they changed less.
   double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
 };
 
@@ -99,7 +99,7 @@ struct Element {
 
 bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
   const DType dtype = own.truth.dtype;
-  // Of what is no float, as a label, distances say nothing.
+  // Distances of labels and other integers mean nothing.
   if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
   size_t shown = 0, not_shown = 0;

@@ -69,8 +69,8 @@ std::string axes_of_size(const Mesh& mesh, double size) {
   return axes;
 }
 
-// What a ratio may come from. It is a hint and no cause: another number may be the size of an axis
-// by coincidence.
+// A possible origin of a ratio. It is a hint and no cause: another number may be the size of an
+// axis by coincidence.
 std::string ratio_hint(double ratio, const Spec& spec) {
   if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
     return fmt::format(

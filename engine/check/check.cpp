@@ -67,14 +67,14 @@ class Check {
     return own_.integers().empty() ? nullptr : &own_.integers();
   }
 
-  // Whether equal numbers may hide a small error. Inputs count too: what is lost beside a whole
+  // True if equal numbers may hide a small error. Inputs count too: what is lost beside a whole
   // number leaves no trace in it.
   bool may_be_rounded() const {
     return own_.may_be_rounded() || program_->has_narrow_floats() ||
            std::any_of(job_.inputs.begin(), job_.inputs.end(),
                        [](const JobInput& input) { return uses_last_bits(input.data); });
   }
-  // Whether other arithmetic than that of simulated ranks may have made the values.
+  // True if other arithmetic than that of simulated ranks may have made the values.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
   Consequences consequences() const {
     return program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values;

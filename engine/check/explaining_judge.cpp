@@ -55,7 +55,7 @@ int ExplainingJudge::source(ValueId id) const {
   return found == source_.end() ? kNone : found->second;
 }
 
-// What the line has computed comes from what its inputs come from; of several, from the earliest.
+// The results of the line come from what its inputs come from; of several, from the earliest.
 void ExplainingJudge::follow(const ReferenceRun& reference) {
   for (const int index : reference.line()) {
     const GlobalInstr& instr = reference.plan().program().instrs[static_cast<size_t>(index)];

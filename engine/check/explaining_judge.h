@@ -13,10 +13,10 @@ namespace shardproof {
 
 // Which wrong values count as consequences of an earlier one that they are computed from.
 enum class Consequences : uint8_t {
-  // Of a global program, whose every line is judged on its own inputs: those of torn values, whose
+  // In a global program, whose every line is judged on its own inputs: those of torn values, whose
   // replicas do not hold the same, so that no single value can be the reference of what follows.
   of_torn_values,
-  // Of rank programs, whose outputs lie many lines apart: all.
+  // In rank programs, whose outputs lie many lines apart: all.
   of_all_values,
 };
 
@@ -61,7 +61,7 @@ class ExplainingJudge : public Judge {
   const JudgedProgram& program_;
   Options options_;
   std::vector<ExplainedValue> explained_;
-  // Of each value of the reference: the wrong value that it is computed from, kNone: none.
+  // The wrong value that each value of the reference is computed from; kNone: none.
   static constexpr int kNone = -1;
   std::map<ValueId, int> source_;
   int source(ValueId id) const;

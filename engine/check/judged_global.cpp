@@ -98,7 +98,7 @@ class JudgedGlobal : public JudgedProgram {
   Partitioned parts_;
 };
 
-// What the names mean at the end, where it is placed at all.
+// The values that the names mean at the end, where they are placed at all.
 std::set<ValueId> JudgedGlobal::named_values() const {
   std::set<ValueId> ids;
   for (const auto& [name, id] : global_.names)
@@ -144,7 +144,7 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     ValueInfo info{value.dtype, value.shapes, value.spec, {}};
     const LocalTensor kept = comparer.kept(id);
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
-    // What nothing has made is as the scenario gives it.
+    // A value that nothing has made is as the scenario gives it.
     const std::vector<ValueId>& inputs = parts_.program.inputs;
     const auto input = std::find(inputs.begin(), inputs.end(), id);
     if (input != inputs.end() && keeps(job_, name))

@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// What one run is for.
+// The purpose of one run.
 struct JudgedRun {
   // The outcome holds what the job asks for: values, records of what was compared, the program.
   bool reports = false;
@@ -39,7 +39,7 @@ class JudgedProgram {
   virtual Outcome run(Judge& judge, const JudgedRun& options) const = 0;
   // Null when there is nothing to compare with.
   virtual const EvaluationPlan* reference() const = 0;
-  // Whether some value of the ranks or of the reference is narrower than f32.
+  // True if some value of the ranks or of the reference is narrower than f32.
   virtual bool has_narrow_floats() const = 0;
   virtual bool has_floats() const = 0;
   // The ranks run in other rounding directions too, because they run other ops than one device.
@@ -54,7 +54,7 @@ class JudgedProgram {
   // `inputs`: what the ranks hold of the job's inputs.
   JudgedProgram(Job job, std::vector<LocalTensor> inputs, const Registries& registries)
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
-  // What the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
+  // The parts that the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
   Job job_;
   std::vector<LocalTensor> inputs_;
@@ -75,7 +75,7 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTenso
 PartitionOptions partition_options(const Job& job);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
-// Whether the caller wants the value of this name.
+// True if the caller wants the value of this name.
 bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Errors of kernels and of the reference are bad input found while running.

@@ -141,8 +141,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
           }};
 }
 
-// What the truth makes earlier comes first, so that each value is judged on what the ranks hold of
-// those before it.
+// Values that the truth makes earlier come first, so that each value is judged on what the ranks
+// hold of those before it.
 void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const {
   std::stable_sort(values.begin(), values.end(),
                    [&](const ComparedValue& a, const ComparedValue& b) {

@@ -20,12 +20,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double apart(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double distance = std::fabs(a - b);
-  return std::isnan(distance) ? kInfinity : distance;
-}
-
 Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
   if (dtype != DType::c128 && dtype != DType::c64)
     return {load_f64(got, dtype) - load_f64(expected, dtype), 0};
@@ -73,14 +67,10 @@ std::set<int32_t> ranks_of(const std::vector<OpenElement>& open) {
   return ranks;
 }
 
-Tensor dense(const Tensor& tensor) {
-  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
-}
-
 }  // namespace
 
 double distance(const Offset& a, const Offset& b) {
-  return std::max(apart(a.real, b.real), apart(a.imaginary, b.imaginary));
+  return std::max(distance(a.real, b.real), distance(a.imaginary, b.imaginary));
 }
 
 double RoundingLoss::at(size_t element, double size) const {

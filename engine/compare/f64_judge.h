@@ -32,7 +32,7 @@ inline constexpr double kMostUnits = 2;
 inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 
-// What one device loses to rounding on a line.
+// The error that one device makes by rounding on a line.
 struct RoundingLoss {
   std::vector<double> errors;  // by element
   double largest = 0;          // of the errors

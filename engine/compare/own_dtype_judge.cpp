@@ -35,10 +35,6 @@ constexpr int64_t kFewElements = 16;
 constexpr double kReachRoundings = 16;
 constexpr int kReachDraws = 8;
 
-Tensor dense(const Tensor& tensor) {
-  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
-}
-
 bool has_precision(DType dtype) {
   return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
 }

@@ -1,3 +1,4 @@
+// Implements draw_values.h.
 #include "shardproof/engine/generate/draw_values.h"
 
 #include <algorithm>

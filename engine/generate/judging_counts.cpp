@@ -1,3 +1,5 @@
+// Implements judging_counts.h: programs run on threads, and their counts are added in order of
+// seeds.
 #include "shardproof/engine/generate/judging_counts.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostSkipped = 20;  // programs for each one that an error can be planted in
 
-// What came out of one seed.
+// The result of one seed.
 struct Trial {
   bool ran = false;
   HonestCounts honest;

@@ -1,3 +1,4 @@
+// Implements one_device.h.
 #include "shardproof/engine/generate/one_device.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Implements plant_error.h.
 #include "shardproof/engine/generate/plant_error.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Implements random_program.h.
 #include "shardproof/engine/generate/random_program.h"
 
 #include "shardproof/engine/generate/random_global.h"

@@ -1,3 +1,4 @@
+// Implements rank_draft.h.
 #include "shardproof/engine/generate/rank_draft.h"
 
 #include <algorithm>

@@ -150,7 +150,7 @@ RankStep write_reduction(RankDraft& draft) {
           {{y, with(x->placements, axis, R())}}};
 }
 
-// Of all elements, over all axes that cut the value.
+// Reduces over all elements and all axes that cut the value.
 RankStep write_total(RankDraft& draft) {
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() > 0 && !draft.cutting_axes(v).empty() &&

@@ -55,7 +55,7 @@ std::optional<Tensor> result_of(const EvaluationPlan& plan, ValueId result, cons
   return given;
 }
 
-// Whether an instruction gives back its input, found by running it on some 64 elements or more.
+// True if an instruction gives back its input, found by running it on some 64 elements or more.
 bool is_identity(const EvaluationPlan& plan, ValueId from, ValueId to) {
   constexpr int64_t kElements = 64;
   const GlobalValue &source = plan.info(from), &result = plan.info(to);
