@@ -60,19 +60,26 @@ std::string got_text(const Difference& difference) {
   return values.size() > kShown ? text + ", ..." : text;
 }
 
-// Sizes of mesh axes, alone and together, that a ratio may be.
-std::string ratio_cause(double ratio, const Spec& spec) {
-  for (const MeshAxis& axis : spec.mesh().axes()) {
-    if (axis.size <= 1) continue;
-    if (std::abs(ratio - static_cast<double>(axis.size)) < 1e-6 * ratio)
-      return fmt::format(
-          "the ratio is the size of {}: a sum over {} counts each rank, or happens twice",
-          axis.name, axis.name);
-    if (std::abs(ratio * static_cast<double>(axis.size) - 1) < 1e-6)
-      return fmt::format(
-          "the ratio is 1 / size of {}: a sum over {} is missing, or an average is taken twice",
-          axis.name, axis.name);
-  }
+// Axes, joined by "and", whose size is this number.
+std::string axes_of_size(const Mesh& mesh, double size) {
+  std::string axes;
+  for (const MeshAxis& axis : mesh.axes())
+    if (axis.size > 1 && std::abs(size - static_cast<double>(axis.size)) < 1e-6 * size)
+      axes += (axes.empty() ? "" : " and of ") + axis.name;
+  return axes;
+}
+
+// What a ratio may come from. It is a hint and no cause: another number may be the size of an axis
+// by coincidence.
+std::string ratio_hint(double ratio, const Spec& spec) {
+  if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is the size of {}: a sum over it may count each rank, or happen twice", axes);
+  if (const std::string axes = axes_of_size(spec.mesh(), 1 / ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is 1 / the size of {}: a sum over it may be missing, or an average be taken "
+        "twice",
+        axes);
   return "";
 }
 
@@ -244,22 +251,27 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   if (numbers.in_f64)
     finding.details.push_back(fmt::format(
         "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
-  std::string cause;
+  std::string hint;
   if (finding.ratio) {
-    cause = ratio_cause(*finding.ratio, wrong.spec);
+    if (*finding.ratio != 0) hint = ratio_hint(*finding.ratio, wrong.spec);
     // One number is a multiple of any other, and copies that differ have no ratio.
     const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
     if (*finding.ratio == 0)
       finding.details.push_back("every element is 0");
-    else if (tells || !cause.empty())
+    else if (tells || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
-    if (!cause.empty()) finding.details.push_back("cause   " + cause);
   } else {
     explain_multiple(wrong, difference, reference, finding);
   }
-  if (difference.right_as && cause.empty() && finding.fix.empty())
+  if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
+    finding.details.push_back(
+        "cause   the product is not finite there, and parts of a sum cannot pass that");
+    finding.fix = "reduce before";
+  }
+  if (difference.right_as && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);
+  if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
   return finding;
 }
 

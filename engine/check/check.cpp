@@ -221,8 +221,8 @@ void Check::add_findings() {
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
-  add_precision(own_.precision(), settled, job_, outcome_);
-  if (!own_.unmeasured().empty())
+  add_precision(own_.precision(), settled, *program_, outcome_);
+  if (!own_.unmeasured().empty() && outcome_.notes.empty())
     outcome_.notes.push_back(
         fmt::format("the precision of some values was not measured: {}", own_.unmeasured()));
 }

@@ -5,6 +5,7 @@
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/explain.h"
+#include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/seen_value.h"
@@ -81,6 +82,10 @@ class JudgedGlobal : public JudgedProgram {
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
   void explain(const ComparedValue& value, Finding& finding) const override;
+  std::string cause_of(const MeasuredPrecision& measured) const override {
+    const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
+    return precision_cause(measured, narrow_step(parts_.program, {id}, measured.narrowest));
+  }
 
  private:
   std::vector<ValueId> compared_values() const;

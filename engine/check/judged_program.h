@@ -7,6 +7,7 @@
 
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/partition.h"
@@ -45,6 +46,8 @@ class JudgedProgram {
   virtual bool ranks_move() const = 0;
   // Adds what is known of the cause from the program.
   virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
+  // The cause of an imprecise value, or "".
+  virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   const Job& job() const { return job_; }
 
  protected:
@@ -77,6 +80,8 @@ bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Errors of kernels and of the reference are bad input found while running.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
+// "it is f32, but line 2 reduces over dp in bf16"; "" where there is no such step.
+std::string precision_cause(const MeasuredPrecision& measured, const std::string& step);
 bool is_narrow_float(DType dtype);
 // For each element of an input that lies as partial sums, the sum of the sizes of its parts in f64;
 // empty for all other values.

@@ -7,6 +7,7 @@
 #include "shardproof/engine/compare/observe_values.h"
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
+#include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
 #include "shardproof/engine/run_program.h"
@@ -68,6 +69,7 @@ class JudgedRanks : public JudgedProgram {
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
   void explain(const ComparedValue&, Finding&) const override {}
+  std::string cause_of(const MeasuredPrecision& measured) const override;
 
  private:
   template <typename Predicate>
@@ -217,6 +219,14 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
     if (const auto found = ranks_.names.find(name); found != ranks_.names.end())
       for (const NamedPart& part : found->second) ids.push_back(part.value);
   return ids;
+}
+
+std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
+  const auto found = ranks_.names.find(measured.key);
+  if (found == ranks_.names.end()) return "";  // of a check
+  std::vector<ValueId> targets;
+  for (const NamedPart& part : found->second) targets.push_back(part.value);
+  return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

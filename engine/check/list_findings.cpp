@@ -121,11 +121,13 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
 }
 
 void add_precision(const std::vector<MeasuredPrecision>& measured,
-                   const std::set<std::string>& settled, const Job& job, Outcome& outcome) {
+                   const std::set<std::string>& settled, const JudgedProgram& program,
+                   Outcome& outcome) {
   const bool clean = outcome.findings.empty();
-  for (const MeasuredPrecision& one : measured) {
+  for (MeasuredPrecision one : measured) {
     if (settled.contains(one.key)) continue;
-    const PrecisionLimit* limit = limit_of(one.precision.name, job);
+    const PrecisionLimit* limit = limit_of(one.precision.name, program.job());
+    if (one.precision.ratio >= kPrecisionNote) one.precision.cause = program.cause_of(one);
     if (one.precision.ratio >= kPrecisionNote || limit != nullptr)
       outcome.precision.push_back(one.precision);
     if (clean && is_over(one.precision, limit))

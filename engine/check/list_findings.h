@@ -18,6 +18,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 // ratio is over its limit and there is no other finding. `settled`: keys of values that are wrong
 // or not decided, of which precision says nothing.
 void add_precision(const std::vector<MeasuredPrecision>& measured,
-                   const std::set<std::string>& settled, const Job& job, Outcome& outcome);
+                   const std::set<std::string>& settled, const JudgedProgram& program,
+                   Outcome& outcome);
 
 }  // namespace shardproof

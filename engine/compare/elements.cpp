@@ -277,18 +277,47 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
   return now;
 }
 
-Tensor assembled(const LocalTensor& reduced, const Spec& spec) {
-  Spec whole = spec.with_dtype(reduced.dtype());
-  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
-  return as_dtype(assemble(reduced, whole), spec.dtype());
+namespace {
+
+// `base` with the elements that ranks hold, each from the first rank that has it.
+Tensor overlaid(const Tensor& base, const LocalTensor& reduced, const Spec& spec) {
+  Tensor whole = contiguous_copy(base);
+  const int64_t size = size_of(whole.dtype);
+  std::byte* to = whole.mutate();
+  const std::vector<StoredCopy> copies = stored_copies(reduced, spec);
+  for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+    const Tensor& tensor = copy->block->tensor;
+    const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+    const std::byte* from = dense.data(copy->slot);
+    ShardRuns(spec, copy->ranks[0]).for_each([&](int64_t local, int64_t global, int64_t length) {
+      std::memcpy(to + global * size, from + local * size, static_cast<size_t>(length * size));
+    });
+  }
+  return whole;
 }
 
-Tensor whole_value(const LocalTensor& value, const Spec& spec) {
-  if (!spec.has_partial()) return assemble(value, spec);
+Tensor zeros(DType dtype, const Dims& shape) {
+  return tensor_of(dtype, shape, std::vector<double>(static_cast<size_t>(element_count(shape)), 0));
+}
+
+}  // namespace
+
+Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base) {
+  Spec whole = spec.with_dtype(reduced.dtype());
+  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
+  if (reduced.lanes().contains(spec.mesh().ranks()))
+    return as_dtype(assemble(reduced, whole), spec.dtype());
+  const Tensor under =
+      base != nullptr ? as_dtype(*base, reduced.dtype()) : zeros(reduced.dtype(), spec.shape());
+  return as_dtype(overlaid(under, reduced, whole), spec.dtype());
+}
+
+Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base) {
+  if (!spec.has_partial()) return assembled(value, spec, base);
   const DType wide = is_floating(spec.dtype())  ? DType::f64
                      : is_complex(spec.dtype()) ? DType::c128
                                                 : spec.dtype();
-  return assembled(reduced_over_partials(value, spec, wide), spec);
+  return assembled(reduced_over_partials(value, spec, wide), spec, base);
 }
 
 namespace {

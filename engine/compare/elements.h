@@ -106,10 +106,11 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
 // The value with its partial axes reduced over the ranks in `dtype`, all other axes as they are.
 // Buffers that were never written are filled with NaN (floats) first.
 LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype);
-// The whole value of the ranks in the dtype of the spec, parts of floats added in f64.
-Tensor whole_value(const LocalTensor& value, const Spec& spec);
+// The whole value of the ranks in the dtype of the spec, parts of floats added in f64. Elements
+// that no rank of `value` holds (an output "on pp=0") are those of `base`, or 0 without one.
+Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base = nullptr);
 // The same of a value whose partial axes are reduced already.
-Tensor assembled(const LocalTensor& reduced, const Spec& spec);
+Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base = nullptr);
 // For some elements of the whole value (ascending), or for all, the sum of the absolute values of
 // its parts, weighted as the reduction weighs them; partial axes of sum and avg only, else the
 // absolute values of the reduced elements.

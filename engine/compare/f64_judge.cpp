@@ -88,8 +88,8 @@ double RoundingLoss::at(size_t element, double size) const {
   return std::min(most, std::max(errors.empty() ? 0 : errors[element], own));
 }
 
-Tensor Judge::held(const ComparedValue& value, const ReferenceRun&) {
-  return whole_value(value.value, value.spec);
+Tensor Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
+  return whole_value(value.value, value.spec, reference.find(value.global));
 }
 
 // --- steps 1 and 2
@@ -296,11 +296,11 @@ void F64Judge::settle() {
   open_.clear();
 }
 
-Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun&) {
+Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
   if (options_.integers != nullptr)
     if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
       return own->second;
-  return assembled(ready_, value.spec);
+  return assembled(ready_, value.spec, reference.find(value.global));
 }
 
 // --- other rounding directions of the ranks

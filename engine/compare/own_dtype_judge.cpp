@@ -174,7 +174,8 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
 }
 
 Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
-  return identical_ ? *reference.find(value.global) : assembled(ready_, value.spec);
+  const Tensor* known = reference.find(value.global);
+  return identical_ ? *known : assembled(ready_, value.spec, known);
 }
 
 // --- precision
@@ -258,11 +259,35 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
       }));
 }
 
+// The narrowest float dtype that one device rounds to on a line, its inputs included.
+DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
+  DType narrowest = reference.plan().info(id).dtype;
+  const auto look_at = [&](ValueId other) {
+    const DType dtype = reference.plan().info(other).dtype;
+    if (is_floating(dtype) && !reference.plan().info(other).weak &&
+        (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
+      narrowest = dtype;
+  };
+  for (const ValueId input : reference.line_inputs()) look_at(input);
+  for (const int index : reference.line())
+    for (const ValueId output :
+         reference.plan().program().instrs[static_cast<size_t>(index)].outputs)
+      look_at(output);
+  return narrowest;
+}
+
 void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
                             const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
   const Tensor exact = exact_of(value, reference);
   const Tensor device = as_dtype(expected, exact.dtype);
-  MeasuredPrecision measured{value.key, value.global, {}, expected.dtype, value.spec, ranks};
+  MeasuredPrecision measured;
+  measured.key = value.key;
+  measured.global = value.global;
+  measured.dtype = expected.dtype;
+  measured.spec = value.spec;
+  measured.ranks = ranks;
+  measured.nothing_left = largest_element(held) == 0;
+  measured.narrowest = narrowest_of(value.global, reference);
   double error = largest_error(as_dtype(held, exact.dtype), device, exact);
   const double lost = largest_error(device, device, exact);
   const double largest = largest_element(exact), unit = unit_of(expected.dtype);

@@ -23,7 +23,9 @@ struct MeasuredPrecision {
   ValuePrecision precision;
   DType dtype = DType::f32;
   Spec spec;
-  Lanes ranks;  // that hold an element with the largest error
+  Lanes ranks;                   // that hold an element with the largest error
+  bool nothing_left = false;     // the ranks hold nothing but zeros
+  DType narrowest = DType::f64;  // float dtype on the way of one device, results and inputs
 };
 
 // A value whose numbers are not those of one device. Where no run in f64 can be had it is judged by
@@ -84,6 +86,7 @@ class OwnDtypeJudge : public Judge {
                const Tensor& held, const Lanes& ranks);
   std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  static DType narrowest_of(ValueId id, const ReferenceRun& reference);
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
 
   Options options_;
