@@ -117,7 +117,7 @@ Trial try_planted(uint64_t seed, DType dtype, const JudgingOptions& options,
   std::optional<PlantedProgram> planted;
   try {
     program = random_program(seed, programs, registries.ops);
-    planted = plant_error(program, draw_size(seed, options, dtype), registries.ops);
+    planted = plant_error(program, draw_size(seed, options, dtype), registries);
     if (!planted) {
       trial.planted.skipped = 1;
       return trial;
