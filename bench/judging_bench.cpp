@@ -1,8 +1,12 @@
-// What judging costs: every compared value of a program beside the same program unjudged, in one
-// process. Judged runs are whole calls of `check`: lowering, partition, ranks, one device, and, for
-// values whose bits differ, the runs in f64 (docs/judging.md).
+// Measures what judging costs: every compared value of a program beside the same program unjudged,
+// in one process (docs/judging.md). Of the MLP two times are told: of its runs alone, lowered and
+// its inputs split beforehand as for the unjudged run, and of a whole call of `check`, which does
+// all of that. Of the Adam steps it is the whole call.
 #include "shardproof/backends/local.h"
 #include "shardproof/bench/measure.h"
+#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/localtensor/rng.h"
@@ -110,6 +114,19 @@ class Case {
     SP_CHECK(executor.run(), "the program blocks");
     world->close();
   }
+  // Ranks and one device in the program's own dtypes; and in f64, where that is needed.
+  void run_prepared() const {
+    OwnDtypeJudge::Options options;
+    options.lifted = [this]() -> const EvaluationPlan& { return *lifted_->reference(); };
+    OwnDtypeJudge own(options);
+    prepared_->run(own, {});
+    if (own.all_equal() && !own.may_be_rounded()) return;
+    F64Judge::Options in_f64;
+    in_f64.own = prepared_->reference();
+    F64Judge judge(in_f64);
+    lifted_->run(judge, {});
+    SP_CHECK(judge.found().empty(), "{} is wrong", judge.found().front().label.name);
+  }
   void run_judged() const {
     const Outcome outcome = check(job_, registries_);
     SP_CHECK(outcome.findings.empty(), "{}", outcome.findings.front().headline);
@@ -120,20 +137,22 @@ class Case {
   Registries registries_{builtin_ops(), builtin_backends()};
   Job job_;
   Lowered lowered_;
+  std::unique_ptr<JudgedProgram> prepared_ = JudgedProgram::make(job_, registries_);
+  std::unique_ptr<JudgedProgram> lifted_ = prepared_->lifted();
   std::vector<LocalTensor> inputs_;
 };
 
-void print_mlp() {
-  const Case exact(mlp(256, Fill::ints)), inexact(mlp(256, Fill::normal));
-  const std::vector<double> s = race({{[&] { exact.run_unjudged(); }, 5},
-                                      {[&] { exact.run_judged(); }, 5},
-                                      {[&] { inexact.run_unjudged(); }, 5},
-                                      {[&] { inexact.run_judged(); }, 5}},
+void print_mlp(const char* name, Fill fill, const char* target) {
+  const Case one(mlp(256, fill));
+  const std::vector<double> s = race({{[&] { one.run_unjudged(); }, 5},
+                                      {[&] { one.run_prepared(); }, 5},
+                                      {[&] { one.run_judged(); }, 5}},
                                      21);
-  print({"MLP forward, 256 ranks, every value equal", milliseconds(s[1]),
-         "unjudged: " + milliseconds(s[0]), fmt::format("{:.1f}", s[1] / s[0]), "2.5"});
-  print({"MLP forward, 256 ranks, judged in f64", milliseconds(s[3]),
-         "unjudged: " + milliseconds(s[2]), fmt::format("{:.1f}", s[3] / s[2]), "7"});
+  const std::string unjudged = "unjudged: " + milliseconds(s[0]);
+  print({fmt::format("MLP forward, 256 ranks, {}: its runs", name), milliseconds(s[1]), unjudged,
+         fmt::format("{:.1f}", s[1] / s[0]), target});
+  print({fmt::format("MLP forward, 256 ranks, {}: `check`", name), milliseconds(s[2]), unjudged,
+         fmt::format("{:.1f}", s[2] / s[0]), target});
 }
 
 void print_adam(int64_t ranks, const char* target) {
@@ -150,7 +169,8 @@ void print_adam(int64_t ranks, const char* target) {
 
 int main() {
   print_head();
-  print_mlp();
+  print_mlp("all values equal", Fill::ints, "2.5");
+  print_mlp("judged in f64", Fill::normal, "7");
   print_adam(4, "0.3 s");
   print_adam(64, "0.6 s");
 }

@@ -1,10 +1,11 @@
-// What is told of a value that is wrong: its elements, who holds them, and what would make it
+// Facts about a value that is wrong: its elements, the ranks that hold them, what would make it
 // right; and replicas beside each other.
 #pragma once
 
 #include <optional>
 
 #include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/differing_element.h"
 #include "shardproof/localtensor/finding.h"
@@ -20,22 +21,23 @@ struct Difference {
   Lanes first_owners;           // ranks that hold a wrong element there
   Lanes ranks;                  // ranks that hold any wrong element
   int64_t elements = 0;         // wrong elements, each counted once
-  std::vector<double> got_all;  // the value as the ranks hold it, row-major (wrong copies win)
+  std::vector<double> got_all;  // as the ranks hold it, row-major: of copies the farthest off
   std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`: each owner of a wrong one
   std::optional<Spec> right_as;                         // see right_as()
 };
 
-// Of a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy counts
-// as wrong where it is off by a 64th or more of the copy that is farthest off.
+// Describes a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy
+// counts as wrong where it is off by a 64th or more of the copy that is farthest off.
 Difference difference_of(const ComparedValue& value, const Tensor& truth,
                          const std::vector<int64_t>& wrong);
 
-// Whether the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
+// True if the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
 // enough to show such a difference, and there is none (a number that is the largest of its dtype,
 // an overflow that is asked for, a sum that rounds on purpose: lifted to f64 these mean something
 // else). Where ranks and one device are both farther from their own values in f64 than that
 // difference (a running sum that stands still), their dtypes show nothing.
-bool denies(const Difference& own, const Difference& in_f64);
+// Only elements that were judged wrong are asked.
+bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged);
 
 // A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
 // that are parts of a sum or an average, or partials that are already reduced. Tells what was left

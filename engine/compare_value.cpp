@@ -35,13 +35,13 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
   const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
   std::map<int64_t, Deviation> farthest;
   std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
-  std::erase_if(found, [&](const Deviation& one) {
-    return !std::binary_search(wrong.begin(), wrong.end(), one.global);
-  });
   for (const Deviation& one : found) {
     Deviation& known = farthest.emplace(one.global, one).first->second;
     if (one.distance > known.distance) known = one;
   }
+  std::erase_if(found, [&](const Deviation& one) {
+    return !std::binary_search(wrong.begin(), wrong.end(), one.global);
+  });
   difference.first = wrong.front();
   difference.elements = std::ssize(wrong);
   difference.got_all = values_of(difference.truth);
@@ -68,7 +68,7 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
 
 namespace {
 
-constexpr double kUnitsShown = 8;  // of its own dtype, that an element may be off by anyway
+constexpr double kUnitsShown = 8;  // losses that an element may be off by anyway
 
 double apart(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
@@ -91,31 +91,33 @@ struct Element {
   double own_expected, own_got, expected, got;
   double own_distance() const { return apart(own_got, own_expected); }
   double distance() const { return apart(got, expected); }
-  // What the own dtypes changed, on the side that they changed less.
+  // The change by the own dtypes, on the side that they changed less.
   double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
 };
 
 }  // namespace
 
-bool denies(const Difference& own, const Difference& in_f64) {
+bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
   const DType dtype = own.truth.dtype;
-  // Of what is no float, as a label, distances say nothing.
+  // Distances of labels and other integers mean nothing.
   if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
-  const double units = kUnitsShown * unit_roundoff(dtype);
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
   size_t shown = 0, not_shown = 0;
   double farthest = 0, farthest_shown = 0;
   bool torn = false, agrees = true;  // no numbers in f64 alone
-  for (size_t i = 0; i < truth.size(); ++i) {
+  for (size_t k = 0; k < judged.elements.size(); ++k) {
+    const auto i = static_cast<size_t>(judged.elements[k]);
     const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
     if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
     if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
       torn = true;
-      agrees = agrees && e.own_distance() <= units * std::fabs(e.own_expected);
+      agrees = agrees &&
+               e.own_distance() <= kUnitsShown * unit_roundoff(dtype) * std::fabs(e.own_expected);
     }
-    if (!(e.distance() > units * std::fabs(e.expected)) || std::isinf(e.distance())) continue;
-    if (e.distance() < kUnitsShown * least_normal(dtype) || e.changed() > e.distance() / 2)
-      continue;
+    const double lost = std::max(
+        {unit_roundoff(dtype) * std::fabs(e.expected), judged.losses[k], least_normal(dtype)});
+    if (!(e.distance() > kUnitsShown * lost) || std::isinf(e.distance())) continue;
+    if (e.changed() > e.distance() / 2) continue;
     ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
     farthest = std::max(farthest, e.distance());
     farthest_shown = std::max(farthest_shown, e.own_distance());
@@ -267,23 +269,26 @@ std::optional<double> multiple_of(const std::vector<double>& elements, const Dim
     if (other.shape[d] != 1 && other.shape[d] != shape[d + pad]) return std::nullopt;
     strides[d + pad] = other.shape[d] == 1 ? 0 : own[d];
   }
-  std::optional<double> factor;
-  int64_t used = 0;
+  std::vector<double> units(elements.size());
+  size_t at_largest = 0;
   for (size_t i = 0; i < elements.size(); ++i) {
     const Dims index = unravel(static_cast<int64_t>(i), shape);
     int64_t at = 0;
     for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-    const double unit = values[static_cast<size_t>(at)];
-    if (unit == 0) {
-      if (elements[i] != 0) return std::nullopt;
-      continue;
-    }
-    const double here = elements[i] / unit;
-    if (!factor) factor = here;
-    if (!(std::abs(here - *factor) <= 1e-6 * std::abs(*factor))) return std::nullopt;
-    ++used;
+    units[i] = values[static_cast<size_t>(at)];
+    if (std::fabs(units[i]) > std::fabs(units[at_largest])) at_largest = i;
   }
-  if (used < 2 || *factor == 0) return std::nullopt;
+  if (elements.empty() || units[at_largest] == 0) return std::nullopt;
+  // Rounding of either side is far below this share of the largest.
+  constexpr double kShare = 1e-6;
+  const double factor = elements[at_largest] / units[at_largest];
+  const double allowed = kShare * std::fabs(elements[at_largest]);
+  int64_t used = 0;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (!(std::fabs(elements[i] - factor * units[i]) <= allowed)) return std::nullopt;
+    if (std::fabs(units[i]) > kShare * std::fabs(units[at_largest])) ++used;
+  }
+  if (used < 2 || factor == 0) return std::nullopt;
   return factor;
 }
 

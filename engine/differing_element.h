@@ -22,7 +22,8 @@ struct ReplicaPair {
 struct DifferingElement {
   int64_t first = 0;  // row-major global index
   int64_t count = 0;  // differing elements, each counted once
-  // What replicas hold at `first`, in order of their first ranks, with all digits of the dtype.
+  // The values that replicas hold at `first`, in order of their first ranks, with all digits of the
+  // dtype.
   std::vector<std::pair<std::string, Lanes>> held;
 };
 

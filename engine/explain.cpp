@@ -60,18 +60,26 @@ std::string got_text(const Difference& difference) {
   return values.size() > kShown ? text + ", ..." : text;
 }
 
-// Sizes of mesh axes that a ratio may be. A number alone tells no cause: a hint.
+// Axes, joined by "and", whose size is this number.
+std::string axes_of_size(const Mesh& mesh, double size) {
+  std::string axes;
+  for (const MeshAxis& axis : mesh.axes())
+    if (axis.size > 1 && std::abs(size - static_cast<double>(axis.size)) < 1e-6 * size)
+      axes += (axes.empty() ? "" : " and of ") + axis.name;
+  return axes;
+}
+
+// A possible origin of a ratio. It is a hint and no cause: another number may be the size of an
+// axis by coincidence.
 std::string ratio_hint(double ratio, const Spec& spec) {
-  std::string sizes, parts;
-  for (const MeshAxis& axis : spec.mesh().axes()) {
-    if (axis.size <= 1) continue;
-    const auto size = static_cast<double>(axis.size);
-    if (std::abs(ratio - size) < 1e-6 * ratio)
-      sizes += (sizes.empty() ? "" : " and of ") + axis.name;
-    if (std::abs(ratio * size - 1) < 1e-6) parts += (parts.empty() ? "" : " and of ") + axis.name;
-  }
-  if (!sizes.empty()) return fmt::format("the ratio is the size of {}", sizes);
-  if (!parts.empty()) return fmt::format("the ratio is 1 / the size of {}", parts);
+  if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is the size of {}: a sum over it may count each rank, or happen twice", axes);
+  if (const std::string axes = axes_of_size(spec.mesh(), 1 / ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is 1 / the size of {}: a sum over it may be missing, or an average be taken "
+        "twice",
+        axes);
   return "";
 }
 
@@ -83,13 +91,13 @@ struct Multiple {
 
 std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
                                               const std::vector<double>& elements,
-                                              ReferenceRun& reference) {
+                                              const ReferenceRun& reference) {
   if (elements.size() > 1 << 20) return std::nullopt;
   const Dims& shape = reference.plan().info(wrong.global).shape;
   for (ValueId other = 0; other < wrong.global; ++other) {
     const GlobalValue& value = reference.plan().info(other);
     if (value.weak || value.name.empty()) continue;
-    const Tensor* held = reference.keeps_all() ? &reference.value(other) : reference.find(other);
+    const Tensor* held = reference.find(other);
     if (held == nullptr) continue;
     const std::optional<double> k = multiple_of(elements, shape, *held);
     if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
@@ -117,7 +125,7 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
-                      ReferenceRun& reference, Finding& finding) {
+                      const ReferenceRun& reference, Finding& finding) {
   if (const std::optional<Multiple> held =
           multiple_among_values(wrong, difference.got_all, reference)) {
     const std::string times =
@@ -221,7 +229,7 @@ std::string replicas_text(const std::string& name, const DifferingElement& eleme
 }  // namespace
 
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
-                           const Difference* own, ReferenceRun& reference) {
+                           const Difference* own, const ReferenceRun& reference) {
   const Tensor& expected = difference.truth;
   Finding finding;
   finding.verdict = Verdict::wrong_values;
@@ -245,8 +253,9 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   if (numbers.in_f64)
     finding.details.push_back(fmt::format(
         "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
+  std::string hint;
   if (finding.ratio) {
-    const std::string hint = ratio_hint(*finding.ratio, wrong.spec);
+    if (*finding.ratio != 0) hint = ratio_hint(*finding.ratio, wrong.spec);
     // One number is a multiple of any other, and copies that differ have no ratio.
     const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
     if (*finding.ratio == 0)
@@ -254,12 +263,17 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
     else if (tells || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
-    if (!hint.empty() && !difference.right_as) finding.details.push_back("hint    " + hint);
   } else {
     explain_multiple(wrong, difference, reference, finding);
   }
+  if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
+    finding.details.push_back(
+        "cause   the product is not finite there, and parts of a sum cannot pass that");
+    finding.fix = "reduce before";
+  }
   if (difference.right_as && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);
+  if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
   return finding;
 }
 

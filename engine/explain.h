@@ -15,10 +15,9 @@ struct WrongValue {
 
 // `difference` was found in f64. `own`: the same elements in the program's own dtypes, whose
 // numbers are shown where they differ there too; null where `difference` is in these dtypes
-// already. Named values of the program are computed from what `reference` holds when they are not
-// there and it frees nothing.
+// already. `reference` should have freed nothing: named values of it may explain this one.
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
-                           const Difference* own, ReferenceRun& reference);
+                           const Difference* own, const ReferenceRun& reference);
 // Of a line with `as`: what its ops would have needed, or what the rules say of its result. Nothing
 // is added to a finding that has a cause already.
 void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,

@@ -63,6 +63,17 @@ bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
   return false;
 }
 
+// An argument that the rule of an op takes from the whole value, as the count of a mean; "" when it
+// takes none.
+std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
+  for (const auto& [name, value] : by_rule.values()) {
+    const auto known = written.values().find(name);
+    if (known == written.values().end() || !(known->second == value))
+      return fmt::format("{}={}", name, to_string(value));
+  }
+  return "";
+}
+
 // What the op that was added last needs beyond a kernel on each shard; "" when nothing.
 std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
                        const GlobalInstr& last) {
@@ -75,6 +86,10 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
     const auto* compute = std::get_if<Compute>(&instr.action);
     if (compute == nullptr || compute->op != last.op) continue;
     if (compute->attrs.size() > 1) return "takes arguments of its own on each rank";
+    if (const std::string of_whole = argument_of_whole(compute->attrs.at(0).attrs, last.attrs);
+        !of_whole.empty())
+      return fmt::format("takes {} of the whole, and inside `as` each rank takes its own",
+                         of_whole);
     if (!compute->input_specs.empty() && ran_as_whole(parts, last))
       return "counts from where a shard begins in the whole, and `as` lets each begin at 0";
   }

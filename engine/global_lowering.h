@@ -15,7 +15,7 @@ struct GlobalContext {
   std::vector<std::pair<std::string, Mesh>> meshes;        // for size(axis)
 };
 
-// What a job gives to its global program, or to its truth.
+// The inputs, numbers and meshes that a job gives to its global program or its truth.
 GlobalContext context_of(const Job& job, const OpRegistry& ops);
 
 // `path` is the JSON pointer of the array ("/program"), for errors.

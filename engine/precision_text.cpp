@@ -1,3 +1,4 @@
+// Implements precision_text.h.
 #include "shardproof/engine/precision_text.h"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 namespace shardproof {
 
 // "g: error 3.1e-3 of its largest element, one device 5.9e-8: 52,000 times", without the cause.
-// Where one device is more precise than one unit of rounding, which then is what the ratio is to:
+// If one device is more precise than one unit of rounding, the ratio is to that unit:
 // "g: error 3.1e-3 of its largest element, one device 0: 52,000 times one unit of rounding". Of an
 // infinite error: "g: not finite on a rank where one device holds a number". A value without a name
 // is "a value inside the line".

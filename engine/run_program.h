@@ -29,7 +29,7 @@ struct ProgramRun {
   LocalTensor value(ValueId id) const;
 };
 
-// What the ranks hold of the job's inputs, in their order.
+// The parts that the ranks hold of the job's inputs, in their order.
 std::vector<LocalTensor> split_inputs(const Job& job);
 
 // `inputs`: as split_inputs gives them, where the caller runs the job more than once; null: they

@@ -17,7 +17,7 @@ namespace shardproof {
 struct SeenPart {
   Lanes lanes;
   Tensor tensor;
-  // As SeenValue::rounding, of a part of a value that is not whole.
+  // Like SeenValue::rounding, of a part of a value that is not whole.
   std::vector<double> rounding = {};
 };
 // Of the shard that each of these ranks holds: a sum over its elements of a mix of global index and

@@ -9,6 +9,7 @@ namespace shardproof {
 Job on_simulated_ranks(const Job& job) {
   Job simulated = job;
   simulated.backend = "local";
+  simulated.device = nullptr;
   simulated.cost = nullptr;
   simulated.order = {};
   simulated.keep.clear();
@@ -21,7 +22,6 @@ Job on_simulated_ranks(const Job& job) {
 
 Job with_wider_floats(const Job& job) {
   Job wide = on_simulated_ranks(job);
-  wide.device = nullptr;  // it rounds in one direction
   for (JobInput& input : wide.inputs) {
     const DType dtype = wider(input.spec.dtype());
     if (dtype == input.spec.dtype()) continue;

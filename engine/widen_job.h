@@ -5,9 +5,10 @@
 
 namespace shardproof {
 
-// On simulated ranks of this process, without times, with nothing kept, every line compared.
+// On simulated ranks of this process that compute on the host, without times, with nothing kept,
+// every line compared.
 Job on_simulated_ranks(const Job& job);
-// The same on the host, with inputs in f64 and c128; what lines make is lifted when they are
+// The same, with inputs in f64 and c128; what lines make is lifted when they are
 // lowered (widen_program.h).
 Job with_wider_floats(const Job& job);
 

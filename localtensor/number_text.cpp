@@ -1,3 +1,4 @@
+// Implements number_text.h.
 #include "shardproof/localtensor/number_text.h"
 
 #include <fmt/format.h>

@@ -56,7 +56,7 @@ void check_count(const char* what, const std::optional<Condition>& wanted, size_
   if (wanted && !wanted->holds(got)) out.push_back({what, to_string(*wanted), std::to_string(got)});
 }
 
-// Where the finding is that gives the verdict.
+// The place of the finding that gives the verdict.
 void check_place(const Expect& expect, const std::vector<Finding>& findings, Misses& out) {
   const Finding* leading = leading_finding(findings);
   if (leading == nullptr) return;

@@ -62,7 +62,7 @@ bool binds(const Listing& listing, const std::string& name) {
                      [&](const NameTemplate& one) { return can_be(one, name); });
 }
 
-// Of rank programs one device computes what the truth names.
+// For rank programs one device computes what the truth names.
 void check_has_truth(const std::string& name, const Job& job, const JsonReader& reader) {
   if (job.program) return;
   if (!job.truth)

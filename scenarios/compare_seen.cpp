@@ -317,7 +317,7 @@ struct WorstElement {
   double factor = 0;
   std::tuple<int64_t, int32_t, int64_t> place;
 
-  // Of two that are as bad as each other the first.
+  // Takes the first of two that are equally bad.
   void add(const Spot& spot, const Judge& judge) {
     const ValueMatch own = judge.match(spot);
     const double factor_here = judge.factor(spot);

@@ -1,3 +1,4 @@
+// Implements detail/remarks.h: the lines of reports beside findings.
 #include "shardproof/scenarios/detail/remarks.h"
 
 #include <fmt/format.h>

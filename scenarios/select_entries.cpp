@@ -1,3 +1,4 @@
+// Implements detail/select_entries.h.
 #include "shardproof/scenarios/detail/select_entries.h"
 
 namespace shardproof {

@@ -1,3 +1,4 @@
+// Implements detail/shared_findings.h: findings that cases of a sweep have in common.
 #include "shardproof/scenarios/detail/shared_findings.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ Json rank_times(const LineTime& line) {
   return out;
 }
 
-// What is infinite or unknown is null.
+// Infinite and unknown numbers are null.
 void add_distance(const ValueDifference& difference, Json& out) {
   const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
   out["rounding"] = difference.rounding ? number(*difference.rounding) : Json();

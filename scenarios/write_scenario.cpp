@@ -1,3 +1,4 @@
+// Implements write_scenario.h.
 #include "shardproof/scenarios/write_scenario.h"
 
 #include <fmt/format.h>

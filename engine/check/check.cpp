@@ -1,8 +1,8 @@
 // The engine's service `check` (job.h): a ladder of runs, each dearer than the one before and made
 // only when it is needed.
 //
-//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal and no
-//      dtype narrower than f32: clean.
+//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal, none
+//      that may have been rounded to f32 and no dtype narrower than f32: clean.
 //   2. both with all floats lifted to f64, on simulated ranks (F64Judge).
 //   3. of rank programs with values still open: the same in three other rounding directions
 //      (MovementJudge).
@@ -34,7 +34,7 @@ class Check {
     // A process that runs ranks for a coordinator compares nothing itself.
     if (own_.compared() > 0 && !outcome_.world.broken) {
       if (is_real()) judge_backend();
-      if (!own_.all_equal() || program_->has_narrow_floats()) judge_in_f64();
+      if (!own_.all_equal() || may_be_rounded()) judge_in_f64();
       add_findings();
     }
     if (job_.sees) measure_rounding(job_, registries_, outcome_.seen);
@@ -67,8 +67,18 @@ class Check {
     return own_.integers().empty() ? nullptr : &own_.integers();
   }
 
-  // Whether other arithmetic than that of simulated ranks may have made the values.
+  // True if equal numbers may hide a small error. Inputs count too: what is lost beside a whole
+  // number leaves no trace in it.
+  bool may_be_rounded() const {
+    return own_.may_be_rounded() || program_->has_narrow_floats() ||
+           std::any_of(job_.inputs.begin(), job_.inputs.end(),
+                       [](const JobInput& input) { return uses_last_bits(input.data); });
+  }
+  // True if other arithmetic than that of simulated ranks may have made the values.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
+  Consequences consequences() const {
+    return program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values;
+  }
   void judge_backend();
   void judge_in_f64();
   void run_in_other_directions(F64Judge& judge);
@@ -96,7 +106,11 @@ void Check::judge_backend() {
   OwnDtypeJudge::Options options = own_options();
   options.explains = false;
   OwnDtypeJudge judge(options);
-  simulated->run(judge, {});
+  try {
+    simulated->run(judge, {});
+  } catch (const Error&) {
+    return;  // nothing to lay beside the backend's values
+  }
   std::set<std::string> far;
   for (const UnequalValue& value : judge.unequal())
     if (value.is_wrong()) far.insert(value.judged.key);
@@ -169,7 +183,8 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
   } catch (const Error&) {
     // The numbers of the f64 run are shown then.
   }
-  ExplainingJudge explaining(wrong, lifted(), {.integers = integers(), .own = &own});
+  ExplainingJudge explaining(wrong, lifted(),
+                             {.integers = integers(), .own = &own, .consequences = consequences()});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers()});
   } catch (const Error&) {
@@ -181,15 +196,12 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
 std::vector<ExplainedValue> Check::explain_in_own_dtypes(const std::vector<JudgedValue>& wrong) {
   if (wrong.empty()) return {};
   const std::unique_ptr<JudgedProgram> simulated = program_->simulated();
-  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5});
+  ExplainingJudge explaining(wrong, *simulated, {.alike = 0x1p-5, .consequences = consequences()});
   simulated->run(explaining, {.keeps_all = true});
   return std::move(explaining.explained());
 }
 
 void Check::add_findings() {
-  std::vector<ExplainedValue> explained = explain(wrong_);
-  for (ExplainedValue& value : explain_in_own_dtypes(wrong_in_own_))
-    explained.push_back(std::move(value));
   std::set<std::string> settled = undecided_;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
     for (const JudgedValue& value : *values) settled.insert(value.key);
@@ -197,9 +209,9 @@ void Check::add_findings() {
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
-  std::vector<Finding> findings = list_findings(
-      std::move(explained), *program_->reference(),
-      program_->ranks_move() ? Consequences::of_all_values : Consequences::of_torn_values);
+  std::vector<Finding> findings = list_findings(explain(wrong_));
+  for (Finding& finding : list_findings(explain_in_own_dtypes(wrong_in_own_)))
+    findings.push_back(std::move(finding));
   for (const UnequalValue* value : wrong_on_backend_) {
     settled.insert(value->judged.key);
     findings.push_back(*value->finding);
@@ -209,7 +221,10 @@ void Check::add_findings() {
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
-  add_precision(own_.precision(), settled, job_, outcome_);
+  add_precision(own_.precision(), settled, *program_, outcome_);
+  if (!own_.unmeasured().empty() && outcome_.notes.empty())
+    outcome_.notes.push_back(
+        fmt::format("the precision of some values was not measured: {}", own_.unmeasured()));
 }
 
 }  // namespace

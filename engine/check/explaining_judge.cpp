@@ -1,6 +1,9 @@
 // Implements explaining_judge.h.
 #include "shardproof/engine/check/explaining_judge.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "shardproof/engine/explain.h"
 
 namespace shardproof {
@@ -10,6 +13,15 @@ std::map<std::string, const JudgedValue*> by_key(const std::vector<JudgedValue>&
   std::map<std::string, const JudgedValue*> result;
   for (const JudgedValue& value : values) result.emplace(value.key, &value);
   return result;
+}
+
+// The largest error as a share of the largest element.
+double share_of_difference(const Difference& difference) {
+  const double largest = largest_element(difference.truth);
+  double error = 0;
+  for (const double each : errors_of(difference))
+    if (std::isfinite(each)) error = std::max(error, std::fabs(each));
+  return largest > 0 ? error / largest : error;
 }
 
 }  // namespace
@@ -33,24 +45,71 @@ ExplainingJudge::ExplainingJudge(const std::vector<JudgedValue>& wrong,
                                  const JudgedProgram& program, Options options)
     : wanted_(by_key(wrong)), program_(program), options_(options) {}
 
-Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
-  const auto found = wanted_.find(value.key);
-  if (found == wanted_.end()) return Judgement::right;
-  const Tensor truth = reference.value(value.global);
-  Difference difference = difference_of(value, truth, found->second->elements);
+void ExplainingJudge::restart() {
+  explained_.clear();
+  source_.clear();
+}
+
+int ExplainingJudge::source(ValueId id) const {
+  const auto found = source_.find(id);
+  return found == source_.end() ? kNone : found->second;
+}
+
+// The results of the line come from what its inputs come from; of several, from the earliest.
+void ExplainingJudge::follow(const ReferenceRun& reference) {
+  for (const int index : reference.line()) {
+    const GlobalInstr& instr = reference.plan().program().instrs[static_cast<size_t>(index)];
+    int from = kNone;
+    for (const ValueId input : instr.inputs)
+      if (input != kNoValue && source(input) != kNone)
+        from = from == kNone ? source(input) : std::min(from, source(input));
+    if (from == kNone) continue;
+    for (const ValueId output : instr.outputs) source_.emplace(output, from);
+  }
+}
+
+// Nothing where the program's own dtypes deny that the value is wrong.
+std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& value,
+                                                       const JudgedValue& judged,
+                                                       const Tensor& truth,
+                                                       const ReferenceRun& reference) const {
+  Difference difference = difference_of(value, truth, judged.elements);
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
-  if (own != nullptr && denies(*own, difference)) return Judgement::right;
-  difference.right_as = right_as(value.value, value.spec, difference.truth, options_.alike);
+  if (own != nullptr && denies(*own, difference, judged)) return std::nullopt;
+  const double alike = std::min(options_.alike, share_of_difference(difference) / 8);
+  difference.right_as = right_as(value.value, value.spec, difference.truth, alike);
   const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
-  ExplainedValue explained{
-      value.global,
-      explain_difference({label, value.spec, value.global}, difference, own, reference),
-      compare_replicas(value.value, value.spec).has_value()};
-  std::vector<ValueId> earlier;
-  for (const ExplainedValue& one : explained_) earlier.push_back(one.global);
-  program_.explain(value, earlier, explained.finding);
-  explained_.push_back(std::move(explained));
+  ExplainedValue explained;
+  explained.finding =
+      explain_difference({label, value.spec, value.global}, difference, own, reference);
+  // A consequence is listed under its cause, and needs none of its own.
+  if (source(value.global) == kNone) program_.explain(value, explained.finding);
+  return explained;
+}
+
+Judgement ExplainingJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
+  const Tensor truth = reference.value(value.global);
+  follow(reference);
+  const auto found = wanted_.find(value.key);
+  std::optional<ExplainedValue> explained;
+  if (found != wanted_.end()) explained = explain(value, *found->second, truth, reference);
+  const bool all = options_.consequences == Consequences::of_all_values;
+  if (!explained) {
+    if (!all) source_.erase(value.global);
+    return Judgement::right;
+  }
+  explained->consequence_of = source(value.global);
+  const bool spreads = all || compare_replicas(value.value, value.spec).has_value();
+  if (explained->consequence_of == kNone && spreads)
+    source_[value.global] = static_cast<int>(explained_.size());
+  explained_.push_back(std::move(*explained));
   return Judgement::wrong;
+}
+
+void ExplainingJudge::was_held(const std::vector<ValueId>& ids) {
+  const int from = source(ids.front());
+  for (const ValueId id : ids)
+    if (from != kNone) source_[id] = from;
 }
 
 Tensor ExplainingJudge::held(const ComparedValue& value, const ReferenceRun& reference) {

@@ -11,13 +11,18 @@
 
 namespace shardproof {
 
-// A finding, and what it takes to lay others beside it.
+// Which wrong values count as consequences of an earlier one that they are computed from.
+enum class Consequences : uint8_t {
+  // In a global program, whose every line is judged on its own inputs: those of torn values, whose
+  // replicas do not hold the same, so that no single value can be the reference of what follows.
+  of_torn_values,
+  // In rank programs, whose outputs lie many lines apart: all.
+  of_all_values,
+};
+
 struct ExplainedValue {
-  ValueId global = kNoValue;
   Finding finding;
-  // Its replicas do not hold the same, so that no single value can be the reference of what
-  // follows: what is computed from it is wrong on some ranks in any case.
-  bool torn = false;
+  int consequence_of = -1;  // index of the value that it is a consequence of; -1: of none
 };
 
 // Collects the differences of some values, by key: of the run in the program's own dtypes, whose
@@ -40,12 +45,14 @@ class ExplainingJudge : public Judge {
     const std::map<ValueId, Tensor>* integers = nullptr;  // as F64Judge::Options
     const DifferenceJudge* own = nullptr;                 // null: this run is in the own dtypes
     double alike = 0x1p-20;  // of the largest element: how far two right values lie apart
+    Consequences consequences = Consequences::of_all_values;
   };
   ExplainingJudge(const std::vector<JudgedValue>& wrong, const JudgedProgram& program,
                   Options options);
-  void restart() override { explained_.clear(); }
+  void restart() override;
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
+  void was_held(const std::vector<ValueId>& ids) override;
   // In the order of the reference program; without values that the own dtypes deny (compare.h).
   std::vector<ExplainedValue>& explained() { return explained_; }
 
@@ -54,6 +61,13 @@ class ExplainingJudge : public Judge {
   const JudgedProgram& program_;
   Options options_;
   std::vector<ExplainedValue> explained_;
+  // The wrong value that each value of the reference is computed from; kNone: none.
+  static constexpr int kNone = -1;
+  std::map<ValueId, int> source_;
+  int source(ValueId id) const;
+  void follow(const ReferenceRun& reference);
+  std::optional<ExplainedValue> explain(const ComparedValue& value, const JudgedValue& judged,
+                                        const Tensor& truth, const ReferenceRun& reference) const;
 };
 
 }  // namespace shardproof

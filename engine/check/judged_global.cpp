@@ -5,6 +5,7 @@
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/explain.h"
+#include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/seen_value.h"
@@ -36,6 +37,7 @@ class RecordingJudge : public Judge {
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
     return judge_.held(value, reference);
   }
+  void was_held(const std::vector<ValueId>& ids) override { judge_.was_held(ids); }
   const std::map<ValueId, SeenValue>& seen() const { return seen_; }
 
  private:
@@ -79,8 +81,11 @@ class JudgedGlobal : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, const std::vector<ValueId>&,
-               Finding& finding) const override;
+  void explain(const ComparedValue& value, Finding& finding) const override;
+  std::string cause_of(const MeasuredPrecision& measured) const override {
+    const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
+    return precision_cause(measured, narrow_step(parts_.program, {id}, measured.narrowest));
+  }
 
  private:
   std::vector<ValueId> compared_values() const;
@@ -93,7 +98,7 @@ class JudgedGlobal : public JudgedProgram {
   Partitioned parts_;
 };
 
-// What the names mean at the end, where it is placed at all.
+// The values that the names mean at the end, where they are placed at all.
 std::set<ValueId> JudgedGlobal::named_values() const {
   std::set<ValueId> ids;
   for (const auto& [name, id] : global_.names)
@@ -139,7 +144,7 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     ValueInfo info{value.dtype, value.shapes, value.spec, {}};
     const LocalTensor kept = comparer.kept(id);
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
-    // What nothing has made is as the scenario gives it.
+    // A value that nothing has made is as the scenario gives it.
     const std::vector<ValueId>& inputs = parts_.program.inputs;
     const auto input = std::find(inputs.begin(), inputs.end(), id);
     if (input != inputs.end() && keeps(job_, name))
@@ -183,8 +188,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   return outcome;
 }
 
-void JudgedGlobal::explain(const ComparedValue& value, const std::vector<ValueId>&,
-                           Finding& finding) const {
+void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
   explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
                 finding);
 }

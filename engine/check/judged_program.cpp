@@ -41,6 +41,14 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   return inputs;
 }
 
+std::string precision_cause(const MeasuredPrecision& measured, const std::string& step) {
+  if (step.empty()) return "";
+  const std::string what = measured.nothing_left
+                               ? "nothing is left of it:"
+                               : fmt::format("it is {}, but", name(measured.dtype));
+  return fmt::format("{} {}", what, step);
+}
+
 PartitionOptions partition_options(const Job& job) {
   PartitionOptions options;
   options.explicit_only = job.explicit_only;

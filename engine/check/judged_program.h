@@ -7,6 +7,7 @@
 
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/compare/judge.h"
+#include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/partition.h"
@@ -14,7 +15,7 @@
 
 namespace shardproof {
 
-// What one run is for.
+// The purpose of one run.
 struct JudgedRun {
   // The outcome holds what the job asks for: values, records of what was compared, the program.
   bool reports = false;
@@ -38,22 +39,23 @@ class JudgedProgram {
   virtual Outcome run(Judge& judge, const JudgedRun& options) const = 0;
   // Null when there is nothing to compare with.
   virtual const EvaluationPlan* reference() const = 0;
-  // Whether some value of the ranks or of the reference is narrower than f32.
+  // True if some value of the ranks or of the reference is narrower than f32.
   virtual bool has_narrow_floats() const = 0;
   virtual bool has_floats() const = 0;
   // The ranks run in other rounding directions too, because they run other ops than one device.
   virtual bool ranks_move() const = 0;
-  // Adds what is known of the cause from the program, and takes back what a second run does not
-  // confirm. `earlier`: values that were found wrong before this one.
-  virtual void explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
-                       Finding& finding) const = 0;
+  // Adds what is known of the cause from the program. In rank programs a second run has to confirm
+  // a cause; else it becomes a hint.
+  virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
+  // The cause of an imprecise value, or "".
+  virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
   const Job& job() const { return job_; }
 
  protected:
   // `inputs`: what the ranks hold of the job's inputs.
   JudgedProgram(Job job, std::vector<LocalTensor> inputs, const Registries& registries)
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
-  // What the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
+  // The parts that the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
   Job job_;
   std::vector<LocalTensor> inputs_;
@@ -74,11 +76,13 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTenso
 PartitionOptions partition_options(const Job& job);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
-// Whether the caller wants the value of this name.
+// True if the caller wants the value of this name.
 bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
 // Errors of kernels and of the reference are bad input found while running.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
+// "it is f32, but line 2 reduces over dp in bf16"; "" where there is no such step.
+std::string precision_cause(const MeasuredPrecision& measured, const std::string& step);
 bool is_narrow_float(DType dtype);
 // For each element of an input that lies as partial sums, the sum of the sizes of its parts in f64;
 // empty for all other values.

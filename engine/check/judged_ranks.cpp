@@ -8,6 +8,7 @@
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/explain/causes.h"
+#include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
 #include "shardproof/engine/run_program.h"
@@ -68,8 +69,8 @@ class JudgedRanks : public JudgedProgram {
   }
 
   Outcome run(Judge& judge, const JudgedRun& options) const override;
-  void explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
-               Finding& finding) const override;
+  void explain(const ComparedValue& value, Finding& finding) const override;
+  std::string cause_of(const MeasuredPrecision& measured) const override;
 
  private:
   template <typename Predicate>
@@ -141,8 +142,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
           }};
 }
 
-// What the truth makes earlier comes first, so that each value is judged on what the ranks hold of
-// those before it.
+// Values that the truth makes earlier come first, so that each value is judged on what the ranks
+// hold of those before it.
 void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const {
   std::stable_sort(values.begin(), values.end(),
                    [&](const ComparedValue& a, const ComparedValue& b) {
@@ -155,7 +156,7 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, boo
   for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
-      reference.hold(value.global, judge.held(value, reference));
+      judge.was_held(reference.hold(value.global, judge.held(value, reference)));
     } catch (const Error& error) {
       rethrow(error, "/truth");
     }
@@ -221,27 +222,21 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
   return ids;
 }
 
-// Whether the truth computes a value from one of these.
-bool is_computed_from(const GlobalProgram& truth, ValueId value, const std::vector<ValueId>& from) {
-  std::vector<bool> reached(truth.values.size(), false);
-  for (const ValueId id : from) reached[static_cast<size_t>(id)] = true;
-  for (const GlobalInstr& instr : truth.instrs)
-    if (std::any_of(instr.inputs.begin(), instr.inputs.end(),
-                    [&](ValueId id) { return id != kNoValue && reached[static_cast<size_t>(id)]; }))
-      for (const ValueId id : instr.outputs) reached[static_cast<size_t>(id)] = true;
-  return reached[static_cast<size_t>(value)];
-}
-
-// A value that is listed under another one needs no cause of its own. In the program's own dtypes
-// rounding hides whether an edit makes a value right.
-void JudgedRanks::explain(const ComparedValue& value, const std::vector<ValueId>& earlier,
-                          Finding& finding) const {
+// In the program's own dtypes rounding hides whether an edit makes a value right.
+void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
   const bool own_dtypes = any_dtype([](DType dtype) {
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
   });
-  if (own_dtypes || !job_.functions.empty() || is_computed_from(*truth_, value.global, earlier))
-    return causes_to_hints(finding);
+  if (own_dtypes || !job_.functions.empty()) return causes_to_hints(finding);
   explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
+}
+
+std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
+  const auto found = ranks_.names.find(measured.key);
+  if (found == ranks_.names.end()) return "";  // of a check
+  std::vector<ValueId> targets;
+  for (const NamedPart& part : found->second) targets.push_back(part.value);
+  return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
 }
 
 Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {

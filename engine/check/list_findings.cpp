@@ -84,96 +84,50 @@ struct ListedFinding {
   std::vector<std::string> consequences, passes;
 };
 
-// Walks the program in order. `source` of a value: the finding that it is computed from.
-class FindingList {
- public:
-  FindingList(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
-              Consequences consequences)
-      : values_(std::move(values)),
-        consequences_(consequences),
-        source_(plan.program().values.size(), kNone) {
-    for (const ValueId input : plan.program().inputs) reach(input);
-    for (const GlobalInstr& instr : plan.program().instrs) {
-      for (const ValueId output : instr.outputs) inherit(instr, output);
-      for (const ValueId output : instr.outputs) reach(output);
-    }
-    while (next_ < values_.size()) add(values_[next_++]);
-  }
-
-  std::vector<Finding> take() {
-    std::vector<Finding> findings;
-    for (ListedFinding& one : findings_) {
-      list_under(one.finding, "also wrong, computed from it:", one.consequences);
-      list_under(one.finding, "also wrong in the passes", one.passes);
-      findings.push_back(std::move(one.finding));
-    }
-    return findings;
-  }
-
- private:
-  static constexpr int kNone = -1;
-
-  int& source(ValueId id) { return source_[static_cast<size_t>(id)]; }
-
-  void inherit(const GlobalInstr& instr, ValueId output) {
-    int from = kNone;
-    for (const ValueId input : instr.inputs)
-      if (input != kNoValue && source(input) != kNone)
-        from = from == kNone ? source(input) : std::min(from, source(input));
-    source(output) = from;
-  }
-
-  void reach(ValueId id) {
-    for (; next_ < values_.size() && values_[next_].global == id; ++next_) {
-      ExplainedValue& value = values_[next_];
-      const bool spreads = consequences_ == Consequences::of_all_values || value.torn;
-      if (source(id) != kNone) {
-        findings_[static_cast<size_t>(source(id))].consequences.push_back(also_text(value.finding));
-        continue;
-      }
-      const int own = add(value);
-      if (spreads) source(id) = own;
-    }
-  }
-
-  // Returns the finding that the value is listed as, or under.
-  int add(ExplainedValue& value) {
-    const auto same = std::find_if(findings_.begin(), findings_.end(), [&](const auto& listed) {
-      return listed.finding.line == value.finding.line &&
-             listed.finding.name == value.finding.name &&
-             listed.finding.instance != value.finding.instance;
-    });
-    if (same != findings_.end()) {
-      same->passes.push_back(value.finding.instance);
-      return static_cast<int>(same - findings_.begin());
-    }
-    findings_.push_back({std::move(value.finding), {}, {}});
-    return static_cast<int>(findings_.size()) - 1;
-  }
-
-  std::vector<ExplainedValue> values_;
-  Consequences consequences_;
-  std::vector<int> source_;
-  std::vector<ListedFinding> findings_;
-  size_t next_ = 0;
-};
+bool is_another_pass(const Finding& a, const Finding& b) {
+  return a.line == b.line && a.name == b.name && a.instance != b.instance;
+}
 
 }  // namespace
 
-std::vector<Finding> list_findings(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
-                                   Consequences consequences) {
-  std::vector<Finding> findings = FindingList(std::move(values), plan, consequences).take();
+std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
+  std::vector<ListedFinding> listed;
+  std::vector<size_t> place(values.size(), 0);  // in `listed`, of each value
+  for (size_t i = 0; i < values.size(); ++i) {
+    ExplainedValue& value = values[i];
+    if (value.consequence_of >= 0) {
+      place[i] = place[static_cast<size_t>(value.consequence_of)];
+      listed[place[i]].consequences.push_back(also_text(value.finding));
+      continue;
+    }
+    const auto same = std::find_if(listed.begin(), listed.end(), [&](const ListedFinding& one) {
+      return is_another_pass(one.finding, value.finding);
+    });
+    place[i] = static_cast<size_t>(same - listed.begin());
+    if (same != listed.end())
+      same->passes.push_back(value.finding.instance);
+    else
+      listed.push_back({std::move(value.finding), {}, {}});
+  }
+  std::vector<Finding> findings;
+  for (ListedFinding& one : listed) {
+    list_under(one.finding, "also wrong, computed from it:", one.consequences);
+    list_under(one.finding, "also wrong in the passes", one.passes);
+    findings.push_back(std::move(one.finding));
+  }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });
   return findings;
 }
 
 void add_precision(const std::vector<MeasuredPrecision>& measured,
-                   const std::set<std::string>& settled, const Job& job, Outcome& outcome) {
+                   const std::set<std::string>& settled, const JudgedProgram& program,
+                   Outcome& outcome) {
   const bool clean = outcome.findings.empty();
-  for (const MeasuredPrecision& one : measured) {
+  for (MeasuredPrecision one : measured) {
     if (settled.contains(one.key)) continue;
-    const PrecisionLimit* limit = limit_of(one.precision.name, job);
+    const PrecisionLimit* limit = limit_of(one.precision.name, program.job());
+    if (one.precision.ratio >= kPrecisionNote) one.precision.cause = program.cause_of(one);
     if (one.precision.ratio >= kPrecisionNote || limit != nullptr)
       outcome.precision.push_back(one.precision);
     if (clean && is_over(one.precision, limit))

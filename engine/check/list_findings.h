@@ -10,22 +10,15 @@ namespace shardproof {
 
 UndecidedValue undecided_value(const JudgedValue& value);
 
-// Which wrong values are listed under an earlier one that they are computed from.
-enum class Consequences : uint8_t {
-  // Of a global program, whose every line is judged on its own inputs: those of torn values.
-  of_torn_values,
-  // Of rank programs, whose outputs lie many lines apart: all.
-  of_all_values,
-};
 // One finding for each wrong value that is no consequence of another; the same line in other passes
 // of a loop is listed under its first. `values` are in the order of the program.
-std::vector<Finding> list_findings(std::vector<ExplainedValue> values, const EvaluationPlan& plan,
-                                   Consequences consequences);
+std::vector<Finding> list_findings(std::vector<ExplainedValue> values);
 
 // Values that are far less precise than one device: notes in the outcome, and findings where the
 // ratio is over its limit and there is no other finding. `settled`: keys of values that are wrong
 // or not decided, of which precision says nothing.
 void add_precision(const std::vector<MeasuredPrecision>& measured,
-                   const std::set<std::string>& settled, const Job& job, Outcome& outcome);
+                   const std::set<std::string>& settled, const JudgedProgram& program,
+                   Outcome& outcome);
 
 }  // namespace shardproof

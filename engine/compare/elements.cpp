@@ -22,12 +22,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double apart(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double distance = std::fabs(a - b);
-  return std::isnan(distance) ? kInfinity : distance;
-}
-
 DType part_dtype(DType dtype) { return dtype == DType::c64 ? DType::f32 : DType::f64; }
 
 // Deviations of one run; `a` and `b` point at its first elements.
@@ -53,7 +47,7 @@ void add_f64_deviations(const double* a, const double* b, int64_t length, double
     Deviation one = at;
     one.global += i;
     one.local += i;
-    one.distance = apart(a[i], b[i]);
+    one.distance = distance(a[i], b[i]);
     if (one.distance == 0) continue;
     one.got = a[i];
     found.push_back(one);
@@ -99,12 +93,16 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
   const bool cut = std::any_of(spec.placements().begin(), spec.placements().end(),
                                [](const Placement& p) { return p.is_shard(); });
   for (const Block& block : value.blocks()) {
+    if (block.tensor.buffer->slots.is_each()) {
+      for (int64_t i = 0; i < block.lanes.size(); ++i)
+        copies.push_back({&block, block.slot(i), {block.lanes[i]}});
+      continue;
+    }
     // Ranks that read one copy may hold different shards of equal contents.
-    const bool places = cut && !block.tensor.buffer->slots.is_each();
     std::map<std::pair<int64_t, Dims>, size_t> known;
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = block.slot(i);
-      const Dims place = places ? place_of_shard(spec, block.lanes[i]) : Dims();
+      const Dims place = cut ? place_of_shard(spec, block.lanes[i]) : Dims();
       const auto [entry, fresh] = known.emplace(std::pair(slot, place), copies.size());
       if (fresh) copies.push_back({&block, slot, {}});
       copies[entry->second].ranks.push_back(block.lanes[i]);
@@ -133,13 +131,23 @@ ShardRuns::ShardRuns(const Spec& spec, int64_t rank) {
   }
 }
 
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double apart = std::fabs(a - b);
+  return std::isnan(apart) ? kInfinity : apart;
+}
+
+Tensor dense(const Tensor& tensor) {
+  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
+}
+
 double distance(const std::byte* a, const std::byte* b, DType dtype) {
-  if (is_floating(dtype)) return apart(load_f64(a, dtype), load_f64(b, dtype));
+  if (is_floating(dtype)) return distance(load_f64(a, dtype), load_f64(b, dtype));
   if (is_complex(dtype)) {
     const DType part = part_dtype(dtype);
     const int64_t half = size_of(part);
-    return std::max(apart(load_f64(a, part), load_f64(b, part)),
-                    apart(load_f64(a + half, part), load_f64(b + half, part)));
+    return std::max(distance(load_f64(a, part), load_f64(b, part)),
+                    distance(load_f64(a + half, part), load_f64(b + half, part)));
   }
   if (std::memcmp(a, b, static_cast<size_t>(size_of(dtype))) == 0) return 0;
   return std::max(1.0, std::fabs(load_f64(a, dtype) - load_f64(b, dtype)));
@@ -161,6 +169,23 @@ double magnitude_at(const Tensor& tensor, int64_t i) {
   return magnitude(tensor.data() + i * size_of(tensor.dtype), tensor.dtype);
 }
 
+bool uses_last_bits(const Tensor& tensor) {
+  constexpr uint32_t kLastBits = 0xf;
+  constexpr int64_t kBlock = 256;  // numbers looked at together
+  if (tensor.dtype != DType::f32 && tensor.dtype != DType::c64) return false;
+  const Tensor own = dense(tensor);
+  const int64_t count = own.elements() * (own.dtype == DType::c64 ? 2 : 1);
+  const std::byte* data = own.data();
+  for (int64_t at = 0; at < count; at += kBlock) {
+    uint32_t bits[kBlock] = {}, any = 0;
+    const auto numbers = static_cast<size_t>(std::min(kBlock, count - at));
+    std::memcpy(bits, data + at * 4, numbers * 4);
+    for (const uint32_t each : bits) any |= each;
+    if ((any & kLastBits) != 0) return true;
+  }
+  return false;
+}
+
 std::vector<double> distances(const Tensor& a, const Tensor& b) {
   std::vector<double> all(static_cast<size_t>(a.elements()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = distance_at(a, b, static_cast<int64_t>(i));
@@ -168,10 +193,10 @@ std::vector<double> distances(const Tensor& a, const Tensor& b) {
 }
 
 double largest_element(const Tensor& tensor) {
-  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  const Tensor own = dense(tensor);
   double largest = 0;
-  for (int64_t i = 0; i < dense.elements(); ++i) {
-    const double size = magnitude_at(dense, i);
+  for (int64_t i = 0; i < own.elements(); ++i) {
+    const double size = magnitude_at(own, i);
     if (std::isfinite(size)) largest = std::max(largest, size);
   }
   return largest;
@@ -194,13 +219,13 @@ void for_each_differing_run(const std::vector<StoredCopy>& copies, const Spec& s
                             const Tensor& expected, const Visit& visit) {
   const int64_t size = size_of(expected.dtype);
   if (expected.elements() == 0) return;
-  std::map<const Block*, Tensor> dense;  // of blocks that are views
+  std::map<const Block*, Tensor> of_views;
   bool goes_on = true;
   for (size_t c = 0; c < copies.size() && goes_on; ++c) {
     const Block& block = *copies[c].block;
     const Tensor* tensor = &block.tensor;
     if (!tensor->contiguous())
-      tensor = &dense.try_emplace(&block, contiguous_copy(*tensor)).first->second;
+      tensor = &of_views.try_emplace(&block, contiguous_copy(*tensor)).first->second;
     const std::byte* a = tensor->data(copies[c].slot);
     ShardRuns(spec, copies[c].ranks[0])
         .for_each([&](int64_t local, int64_t global, int64_t length) {
@@ -256,18 +281,47 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
   return now;
 }
 
-Tensor assembled(const LocalTensor& reduced, const Spec& spec) {
-  Spec whole = spec.with_dtype(reduced.dtype());
-  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
-  return as_dtype(assemble(reduced, whole), spec.dtype());
+namespace {
+
+// `base` with the elements that ranks hold, each from the first rank that has it.
+Tensor overlaid(const Tensor& base, const LocalTensor& reduced, const Spec& spec) {
+  Tensor whole = contiguous_copy(base);
+  const int64_t size = size_of(whole.dtype);
+  std::byte* to = whole.mutate();
+  const std::vector<StoredCopy> copies = stored_copies(reduced, spec);
+  for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+    const Tensor& tensor = copy->block->tensor;
+    const Tensor own = dense(tensor);
+    const std::byte* from = own.data(copy->slot);
+    ShardRuns(spec, copy->ranks[0]).for_each([&](int64_t local, int64_t global, int64_t length) {
+      std::memcpy(to + global * size, from + local * size, static_cast<size_t>(length * size));
+    });
+  }
+  return whole;
 }
 
-Tensor whole_value(const LocalTensor& value, const Spec& spec) {
-  if (!spec.has_partial()) return assemble(value, spec);
+Tensor zeros(DType dtype, const Dims& shape) {
+  return tensor_of(dtype, shape, std::vector<double>(static_cast<size_t>(element_count(shape)), 0));
+}
+
+}  // namespace
+
+Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base) {
+  Spec whole = spec.with_dtype(reduced.dtype());
+  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
+  if (reduced.lanes().contains(spec.mesh().ranks()))
+    return as_dtype(assemble(reduced, whole), spec.dtype());
+  const Tensor under =
+      base != nullptr ? as_dtype(*base, reduced.dtype()) : zeros(reduced.dtype(), spec.shape());
+  return as_dtype(overlaid(under, reduced, whole), spec.dtype());
+}
+
+Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base) {
+  if (!spec.has_partial()) return assembled(value, spec, base);
   const DType wide = is_floating(spec.dtype())  ? DType::f64
                      : is_complex(spec.dtype()) ? DType::c128
                                                 : spec.dtype();
-  return assembled(reduced_over_partials(value, spec, wide), spec);
+  return assembled(reduced_over_partials(value, spec, wide), spec, base);
 }
 
 namespace {
@@ -303,16 +357,16 @@ std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
     return sizes;
   }
   for (const Block& block : value.blocks()) {
-    const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
-    const int64_t size = size_of(dense.dtype);
+    const Tensor own = dense(block.tensor);
+    const int64_t size = size_of(own.dtype);
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       if (!is_first_replica(spec, block.lanes[i])) continue;
-      const std::byte* data = dense.data(block.slot(i));
+      const std::byte* data = own.data(block.slot(i));
       ShardRuns(spec, block.lanes[i]).for_each([&](int64_t local, int64_t global, int64_t length) {
         auto at = std::lower_bound(elements.begin(), elements.end(), global);
         for (; at != elements.end() && *at < global + length; ++at)
           sizes[static_cast<size_t>(at - elements.begin())] +=
-              *weight * magnitude(data + (local + *at - global) * size, dense.dtype);
+              *weight * magnitude(data + (local + *at - global) * size, own.dtype);
       });
     }
   }

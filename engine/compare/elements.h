@@ -21,7 +21,7 @@ struct StoredCopy {
 };
 std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec);
 
-// Where the elements of a rank's shard lie in the whole value, as runs of elements that are
+// The places of a rank's shard in the whole value, as runs of elements that are
 // contiguous in both, row-major. Dims that the rank holds whole are joined with the dim before.
 class ShardRuns {
  public:
@@ -70,16 +70,23 @@ class ShardRuns {
 // How far two elements are apart: 0 for equal numbers, -0 and +0, and two NaN; infinity where only
 // one is finite, or a NaN meets a number; of complex numbers the larger distance of a part; of
 // integers and bool at least 1.
+double distance(double a, double b);
 double distance(const std::byte* a, const std::byte* b, DType dtype);
 // |element|; of a complex number the larger of its parts.
 double magnitude(const std::byte* element, DType dtype);
+// The tensor itself when it is dense, else a dense copy.
+Tensor dense(const Tensor& tensor);
 // The same of element `i` of two dense one-lane tensors of one dtype.
 double distance_at(const Tensor& a, const Tensor& b, int64_t i);
 double magnitude_at(const Tensor& tensor, int64_t i);
 // Element by element; both dense, of one shape and dtype.
 std::vector<double> distances(const Tensor& a, const Tensor& b);
-// Of the finite elements; 0 without any.
+// The largest magnitude of the finite elements; 0 without any.
 double largest_element(const Tensor& tensor);
+
+// True if some number of f32 or c64 has one of its last four bits set, as 15 of 16 rounded numbers
+// have. Numbers of fewer bits, as whole numbers below 2^20 are, have not.
+bool uses_last_bits(const Tensor& tensor);
 
 // An element of a copy that is not the one-device value.
 struct Deviation {
@@ -102,10 +109,11 @@ std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const S
 // The value with its partial axes reduced over the ranks in `dtype`, all other axes as they are.
 // Buffers that were never written are filled with NaN (floats) first.
 LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype);
-// The whole value of the ranks in the dtype of the spec, parts of floats added in f64.
-Tensor whole_value(const LocalTensor& value, const Spec& spec);
+// The whole value of the ranks in the dtype of the spec, parts of floats added in f64. Elements
+// that no rank of `value` holds (an output "on pp=0") are those of `base`, or 0 without one.
+Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base = nullptr);
 // The same of a value whose partial axes are reduced already.
-Tensor assembled(const LocalTensor& reduced, const Spec& spec);
+Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base = nullptr);
 // For some elements of the whole value (ascending), or for all, the sum of the absolute values of
 // its parts, weighted as the reduction weighs them; partial axes of sum and avg only, else the
 // absolute values of the reduced elements.

@@ -20,12 +20,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double apart(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double distance = std::fabs(a - b);
-  return std::isnan(distance) ? kInfinity : distance;
-}
-
 Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
   if (dtype != DType::c128 && dtype != DType::c64)
     return {load_f64(got, dtype) - load_f64(expected, dtype), 0};
@@ -73,14 +67,10 @@ std::set<int32_t> ranks_of(const std::vector<OpenElement>& open) {
   return ranks;
 }
 
-Tensor dense(const Tensor& tensor) {
-  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
-}
-
 }  // namespace
 
 double distance(const Offset& a, const Offset& b) {
-  return std::max(apart(a.real, b.real), apart(a.imaginary, b.imaginary));
+  return std::max(distance(a.real, b.real), distance(a.imaginary, b.imaginary));
 }
 
 double RoundingLoss::at(size_t element, double size) const {
@@ -88,8 +78,8 @@ double RoundingLoss::at(size_t element, double size) const {
   return std::min(most, std::max(errors.empty() ? 0 : errors[element], own));
 }
 
-Tensor Judge::held(const ComparedValue& value, const ReferenceRun&) {
-  return whole_value(value.value, value.spec);
+Tensor Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
+  return whole_value(value.value, value.spec, reference.find(value.global));
 }
 
 // --- steps 1 and 2
@@ -100,7 +90,7 @@ std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const Loca
   const bool rounds = is_floating(expected.dtype) || is_complex(expected.dtype);
   std::vector<OpenElement> open;
   for (const Deviation& one : deviations(copies, value.spec, expected, rounds ? kAgreement : 0))
-    open.push_back({copies[one.copy].ranks[0], one, {}, 0});
+    open.push_back({copies[one.copy].ranks[0], one, {}, 0, 0});
   if (open.empty()) return open;
   drop_within_parts(value, open);
   for (const int32_t rank : ranks_of(open)) {
@@ -150,6 +140,39 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
   return loss;
 }
 
+// An element may lose nothing by luck, as one of 50 does that is the small difference of large
+// terms. So its loss is at least how far it moves when the line's inputs move by one rounding of
+// their own dtypes.
+void F64Judge::add_sensitivity(const ComparedValue& value, const ReferenceRun& reference,
+                               RoundingLoss& loss) const {
+  if (loss.errors.empty()) return;
+  const Tensor still = dense(reference.again(value.global, reference.plan()));
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const InputChange change = [&](ValueId id, const Tensor& tensor) {
+      const double unit = std::ldexp(unit_roundoff(options_.own->info(id).dtype), kMovedBits);
+      std::vector<double> sizes(static_cast<size_t>(tensor.elements()));
+      const Tensor input = dense(tensor);
+      for (size_t i = 0; i < sizes.size(); ++i)
+        sizes[i] = unit * magnitude_at(input, static_cast<int64_t>(i));
+      return moved(input, sizes, direction, id);
+    };
+    const Tensor other = dense(reference.again(value.global, reference.plan(), change));
+    for (size_t i = 0; i < loss.errors.size(); ++i) {
+      const double movement = distance_at(other, still, static_cast<int64_t>(i));
+      if (std::isfinite(movement)) loss.errors[i] = std::max(loss.errors[i], movement);
+    }
+  }
+}
+
+void F64Judge::drop_within_loss(const RoundingLoss& loss, const Tensor& expected,
+                                std::vector<OpenElement>& open) const {
+  std::erase_if(open, [&](const OpenElement& one) {
+    const double size = magnitude_at(expected, one.deviation.global);
+    return one.deviation.distance <=
+           kLossShare * loss.at(static_cast<size_t>(one.deviation.global), size);
+  });
+}
+
 // --- step 3
 
 std::vector<double> F64Judge::sizes_of_parts(ValueId id) const {
@@ -189,13 +212,15 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   ready_ = comparable(value, expected.dtype);
   std::vector<OpenElement> elements = opened(value, ready_, expected);
   if (elements.empty()) return Judgement::right;
-  const RoundingLoss loss = loss_of(value, reference);
-  std::erase_if(elements, [&](const OpenElement& one) {
-    const double size = magnitude_at(expected, one.deviation.global);
-    return one.deviation.distance <=
-           kLossShare * loss.at(static_cast<size_t>(one.deviation.global), size);
-  });
+  RoundingLoss loss = loss_of(value, reference);
+  drop_within_loss(loss, expected, elements);
   if (elements.empty()) return Judgement::right;
+  add_sensitivity(value, reference, loss);
+  drop_within_loss(loss, expected, elements);
+  if (elements.empty()) return Judgement::right;
+  for (OpenElement& one : elements)
+    if (!loss.errors.empty())
+      one.loss = std::min(loss.most, loss.errors[static_cast<size_t>(one.deviation.global)]);
   add_movements(value, reference, elements);
   OpenValue open{value, std::move(elements), expected.elements(), largest_element(expected),
                  loss.largest};
@@ -207,32 +232,49 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   return Judgement::undecided;
 }
 
+namespace {
+
+JudgedValue judged_as(Judgement judgement, const OpenValue& value) {
+  JudgedValue judged;
+  judged.global = value.about.global;
+  judged.key = value.about.key;
+  judged.label = value.about.label;
+  judged.judgement = judgement;
+  judged.of = value.of;
+  return judged;
+}
+
+// An element may be open on several copies; elements come in the order of copies.
+void add_element(const OpenElement& one, JudgedValue& to) {
+  const auto at = std::lower_bound(to.elements.begin(), to.elements.end(), one.deviation.global);
+  const auto place = at - to.elements.begin();
+  if (at == to.elements.end() || *at != one.deviation.global) {
+    to.elements.insert(at, one.deviation.global);
+    to.losses.insert(to.losses.begin() + place, one.loss);
+  }
+  if (to.elements.size() > 1 && one.deviation.distance <= to.distance) return;
+  to.distance = one.deviation.distance;
+  to.movement = one.movement;
+}
+
+}  // namespace
+
 Judgement F64Judge::decide(const OpenValue& value) {
   const DType dtype = value.about.spec.dtype();
   const bool rounds = is_floating(dtype) || is_complex(dtype);
   const bool equal_in_own =
       options_.equal_in_own != nullptr && options_.equal_in_own->contains(value.about.key);
-  JudgedValue wrong{
-      value.about.global, value.about.key, value.about.label, Judgement::wrong, {}, value.of, 0, 0};
-  JudgedValue undecided = wrong;
+  JudgedValue wrong = judged_as(Judgement::wrong, value), undecided = wrong;
   undecided.judgement = Judgement::undecided;
-  const auto add = [](JudgedValue& to, const OpenElement& one) {
-    to.elements.push_back(one.deviation.global);
-    if (to.elements.size() > 1 && one.deviation.distance <= to.distance) return;
-    to.distance = one.deviation.distance;
-    to.movement = one.movement;
-  };
   for (const OpenElement& one : value.elements) {
     const double reach = kSpreadFactor * one.movement;
     if (one.movement == 0 || (rounds && one.deviation.distance > reach))
-      add(wrong, one);
+      add_element(one, wrong);
     else if (!equal_in_own && !(rounds && reach <= std::max(kNegligible * value.scale, value.loss)))
-      add(undecided, one);
+      add_element(one, undecided);
   }
   JudgedValue& told = wrong.elements.empty() ? undecided : wrong;
   if (told.elements.empty()) return Judgement::right;
-  std::sort(told.elements.begin(), told.elements.end());
-  told.elements.erase(std::unique(told.elements.begin(), told.elements.end()), told.elements.end());
   found_.push_back(told);
   return told.judgement;
 }
@@ -244,11 +286,11 @@ void F64Judge::settle() {
   open_.clear();
 }
 
-Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun&) {
+Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
   if (options_.integers != nullptr)
     if (const auto own = options_.integers->find(value.global); own != options_.integers->end())
       return own->second;
-  return assembled(ready_, value.spec);
+  return assembled(ready_, value.spec, reference.find(value.global));
 }
 
 // --- other rounding directions of the ranks

@@ -28,11 +28,11 @@ inline constexpr double kAgreement = 0x1p-40;  // of an element
 inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
 // Units of the largest element: a line that loses more (a running sum that stands still) resolves
 // a difference no worse for that.
-inline constexpr double kMostUnits = 4;
+inline constexpr double kMostUnits = 2;
 inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
 
-// What one device loses to rounding on a line.
+// The error that one device makes by rounding on a line.
 struct RoundingLoss {
   std::vector<double> errors;  // by element
   double largest = 0;          // of the errors
@@ -56,6 +56,7 @@ struct OpenElement {
   Deviation deviation;
   Offset offset;
   double movement = 0;  // the largest seen so far
+  double loss = 0;      // what the program's own dtypes may lose there
 };
 
 struct OpenValue {
@@ -73,6 +74,7 @@ struct JudgedValue {
   ValueLabel label;
   Judgement judgement = Judgement::wrong;
   std::vector<int64_t> elements;  // wrong, or not decided; ascending, each once
+  std::vector<double> losses;     // of these elements, see OpenElement
   int64_t of = 0;
   double distance = 0, movement = 0;  // of the element that decided
 };
@@ -110,6 +112,10 @@ class F64Judge : public Judge {
                                   const Tensor& expected) const;
   void drop_within_parts(const ComparedValue& value, std::vector<OpenElement>& open) const;
   RoundingLoss loss_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  void add_sensitivity(const ComparedValue& value, const ReferenceRun& reference,
+                       RoundingLoss& loss) const;
+  void drop_within_loss(const RoundingLoss& loss, const Tensor& expected,
+                        std::vector<OpenElement>& open) const;
   void add_movements(const ComparedValue& value, const ReferenceRun& reference,
                      std::vector<OpenElement>& open) const;
   std::vector<double> sizes_of_parts(ValueId id) const;

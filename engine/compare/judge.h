@@ -20,7 +20,7 @@ enum class Judgement : uint8_t {
   wrong,
 };
 
-// What messages call a compared value.
+// The words that messages use for a compared value.
 struct ValueLabel {
   std::string name;  // the author's; "" for a value inside a line
   int line = 0;
@@ -45,8 +45,10 @@ class Judge {
   // A run begins, or begins again with each rank by itself: forgets what it has seen.
   virtual void restart() {}
   virtual Judgement judge(const ComparedValue& value, ReferenceRun& reference) = 0;
-  // What becomes the reference of what follows.
+  // Returns what becomes the reference of the lines that follow.
   virtual Tensor held(const ComparedValue& value, const ReferenceRun& reference);
+  // These values of the reference, the judged one first, are now what the ranks hold.
+  virtual void was_held(const std::vector<ValueId>&) {}
 };
 
 }  // namespace shardproof

@@ -92,7 +92,7 @@ Samples samples_of(const Job& job, const Registries& registries, const std::set<
 
 bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
-// Whether elements of both can be compared.
+// True if elements of both can be compared.
 bool fits(const Tensor& sample, const Tensor& layout) {
   return sample.shape == layout.shape && is_complex(sample.dtype) == is_complex(layout.dtype) &&
          (sample.dtype == layout.dtype || !(is_exact(sample.dtype) || is_exact(layout.dtype)));
@@ -190,7 +190,7 @@ struct MeasuredPart {
   }
 };
 
-// Of the finite distances.
+// The median of the finite distances.
 double median_of(const std::vector<MeasuredPart>& parts) {
   std::vector<double> all;
   for (const MeasuredPart& part : parts)

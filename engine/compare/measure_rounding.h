@@ -23,7 +23,7 @@ namespace shardproof {
 // integer or bool that they do not agree on. A value on which all of them agree to the bit is
 // exact.
 //
-// Where the program cannot run in f64 (an index beyond its range, ranks that run C++ functions),
+// If the program cannot run in f64 (an index beyond its range, ranks that run C++ functions),
 // the run in its own dtypes as it is becomes the reference. Values that fewer than two of these
 // runs made, and values without contents (inside a line), are not measured.
 void measure_rounding(const Job& job, const Registries& registries, std::vector<SeenValue>& seen);

@@ -6,9 +6,11 @@
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
 // u is the unit roundoff of the dtype, T the size of the terms that the value is a sum of: of its
-// parts, where it lies as partial sums; else 2^45 times how far E moves when the line's inputs move
-// by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32 gradients
-// that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one below 10.
+// parts, where it lies as partial sums; of a line that reads partial sums, or of a value of fewer
+// than 16 elements, whose R may be exact by luck, 2^45 times how far E moves when the line's inputs
+// move by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32
+// gradients that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one
+// below 10.
 #include "shardproof/engine/compare/own_dtype_judge.h"
 
 #include <algorithm>
@@ -29,10 +31,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A value that differs by no more units than this cannot reach kPrecisionNote.
 constexpr double kHarmlessUnits = kPrecisionNote - 1;
-
-Tensor dense(const Tensor& tensor) {
-  return tensor.contiguous() ? tensor : contiguous_copy(tensor);
-}
+constexpr int64_t kFewElements = 16;
+constexpr double kReachRoundings = 16;
+constexpr int kReachDraws = 8;
 
 bool has_precision(DType dtype) {
   return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
@@ -83,13 +84,17 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
 }
 
 // The largest error over elements that are numbers on one device and in f64; infinity where the
-// ranks hold no number there.
-double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact) {
-  double error = 0;
-  for (int64_t i = 0; i < exact.elements(); ++i)
-    if (std::isfinite(magnitude_at(device, i)) && std::isfinite(magnitude_at(exact, i)))
-      error = std::max(error, distance_at(held, exact, i));
-  return error;
+// ranks hold no number there. Elements whose error is within twice their `reach` do not count.
+double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact,
+                     const std::vector<double>& reach = {}) {
+  double largest = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i) {
+    if (!std::isfinite(magnitude_at(device, i)) || !std::isfinite(magnitude_at(exact, i))) continue;
+    const double error = distance_at(held, exact, i);
+    const double reached = reach.empty() ? 0 : 2 * reach[static_cast<size_t>(i)];
+    if (!(error <= reached)) largest = std::max(largest, error);
+  }
+  return largest;
 }
 
 }  // namespace
@@ -106,8 +111,10 @@ double OwnDtypeJudge::unit_of(DType dtype) const {
 void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                                 const Tensor& expected, ReferenceRun& reference) {
   UnequalValue unequal;
-  unequal.judged = {value.global, value.key,           value.label, Judgement::wrong,
-                    {},           expected.elements(), 0,           0};
+  unequal.judged.global = value.global;
+  unequal.judged.key = value.key;
+  unequal.judged.label = value.label;
+  unequal.judged.of = expected.elements();
   const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
   for (const Deviation& one : found)
     if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
@@ -142,6 +149,7 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
       return entry.first != value.global && reference.find(entry.first) == nullptr;
     });
   }
+  may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
   if (identical_) {
     equal_.insert(value.key);
     return Judgement::equal;
@@ -162,7 +170,8 @@ Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& referen
 }
 
 Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
-  return identical_ ? *reference.find(value.global) : assembled(ready_, value.spec);
+  const Tensor* known = reference.find(value.global);
+  return identical_ ? *known : assembled(ready_, value.spec, known);
 }
 
 // --- precision
@@ -183,15 +192,19 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   if (value.spec.has_partial())
     for (const double own : part_sizes(value.value, value.spec))
       if (std::isfinite(own)) size = std::max(size, own);
+  // The largest loss over many elements is not small by luck.
+  bool moves = element_count(value.spec.shape()) < kFewElements;
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
     const auto parts = in_parts_.find(id);
     std::vector<double> own;
     if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
     if (own.empty() && options_.input_part_sizes) own = options_.input_part_sizes(id);
+    moves = moves || !own.empty();
     if (own.empty()) own = magnitudes(dense(*reference.find(id)));
     sizes.emplace(id, std::move(own));
   }
+  if (!moves) return size;
   const EvaluationPlan& lifted = options_.lifted();
   const Tensor still = dense(reference.again(value.global, lifted));
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
@@ -203,6 +216,30 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
       if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
   }
   return size;
+}
+
+// How far each element moves when the inputs of its line move by some roundings of their own
+// dtypes: a number that is rounded to whole ones may step to the next, which is no loss of
+// precision.
+std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
+                                            const ReferenceRun& reference) const {
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  std::vector<double> reach(static_cast<size_t>(still.elements()), 0);
+  for (int draw = 0; draw < kReachDraws; ++draw) {
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          const double roundings = kReachRoundings * unit_roundoff(reference.plan().info(id).dtype);
+          std::vector<double> sizes = magnitudes(dense(tensor));
+          for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
+          return moved(tensor, sizes, draw, id);
+        }));
+    for (size_t i = 0; i < reach.size(); ++i) {
+      const double movement = distance_at(other, still, static_cast<int64_t>(i));
+      if (std::isfinite(movement)) reach[i] = std::max(reach[i], movement);
+    }
+  }
+  return reach;
 }
 
 // The line in f64. An input that lies as partial sums is the sum of its parts, before any rounding
@@ -218,17 +255,43 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
       }));
 }
 
+// The narrowest float dtype that one device rounds to on a line, its inputs included.
+DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
+  DType narrowest = reference.plan().info(id).dtype;
+  const auto look_at = [&](ValueId other) {
+    const DType dtype = reference.plan().info(other).dtype;
+    if (is_floating(dtype) && !reference.plan().info(other).weak &&
+        (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
+      narrowest = dtype;
+  };
+  for (const ValueId input : reference.line_inputs()) look_at(input);
+  for (const int index : reference.line())
+    for (const ValueId output :
+         reference.plan().program().instrs[static_cast<size_t>(index)].outputs)
+      look_at(output);
+  return narrowest;
+}
+
 void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
                             const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
   const Tensor exact = exact_of(value, reference);
   const Tensor device = as_dtype(expected, exact.dtype);
-  MeasuredPrecision measured{value.key, value.global, {}, expected.dtype, value.spec, ranks};
-  const double error = largest_error(as_dtype(held, exact.dtype), device, exact);
+  MeasuredPrecision measured;
+  measured.key = value.key;
+  measured.global = value.global;
+  measured.dtype = expected.dtype;
+  measured.spec = value.spec;
+  measured.ranks = ranks;
+  measured.nothing_left = largest_element(held) == 0;
+  measured.narrowest = narrowest_of(value.global, reference);
+  double error = largest_error(as_dtype(held, exact.dtype), device, exact);
   const double lost = largest_error(device, device, exact);
   const double largest = largest_element(exact), unit = unit_of(expected.dtype);
   double base = std::max(lost, unit * largest);
-  if (error >= kPrecisionNote * base && std::isfinite(error))
-    base = std::max(base, unit * size_of_terms(value, reference));
+  if (error >= kPrecisionNote * base) {
+    error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
+    if (std::isfinite(error)) base = std::max(base, unit * size_of_terms(value, reference));
+  }
   ValuePrecision& told = measured.precision;
   told.name = value.label.name;
   told.line = value.label.line;

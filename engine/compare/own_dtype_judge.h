@@ -23,7 +23,9 @@ struct MeasuredPrecision {
   ValuePrecision precision;
   DType dtype = DType::f32;
   Spec spec;
-  Lanes ranks;  // that hold an element with the largest error
+  Lanes ranks;                   // that hold an element with the largest error
+  bool nothing_left = false;     // the ranks hold nothing but zeros
+  DType narrowest = DType::f64;  // float dtype on the way of one device, results and inputs
 };
 
 // A value whose numbers are not those of one device. Where no run in f64 can be had it is judged by
@@ -62,6 +64,9 @@ class OwnDtypeJudge : public Judge {
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
 
   bool all_equal() const { return all_equal_; }
+  // Some value of f32 or c64 may have been rounded: of a small error equal bits tell nothing then.
+  // Numbers of fewer bits, as whole numbers are, have not been.
+  bool may_be_rounded() const { return may_be_rounded_; }
   int64_t compared() const { return compared_; }
   const std::set<std::string>& equal() const { return equal_; }
   const std::map<ValueId, Tensor>& integers() const { return integers_; }
@@ -79,12 +84,15 @@ class OwnDtypeJudge : public Judge {
   double unit_of(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
+  std::vector<double> reach_of(const ComparedValue& value, const ReferenceRun& reference) const;
   Tensor exact_of(const ComparedValue& value, const ReferenceRun& reference) const;
+  static DType narrowest_of(ValueId id, const ReferenceRun& reference);
   double size_of_terms(const ComparedValue& value, const ReferenceRun& reference) const;
 
   Options options_;
-  bool all_equal_ = true, identical_ = false;  // the value judged last has the very bits
-  LocalTensor ready_;                          // the value judged last, partial axes reduced
+  bool all_equal_ = true, may_be_rounded_ = false;
+  bool identical_ = false;  // the value judged last has the very bits
+  LocalTensor ready_;       // the value judged last, partial axes reduced
   int64_t compared_ = 0;
   std::set<std::string> equal_;
   std::map<ValueId, Tensor> integers_;

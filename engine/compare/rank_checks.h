@@ -75,7 +75,7 @@ class RankChecks {
   std::map<ValueId, std::vector<Route>> routes_;
 };
 
-// What messages call a checked value of which `ranks` hold something wrong: the line of the first
+// The words for a checked value of which `ranks` hold something wrong: the line of the first
 // entry that one of them reached.
 ValueLabel label_of(const CheckedValue& value, const SpmdProgram& program, const Lanes& ranks);
 

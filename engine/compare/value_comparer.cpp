@@ -72,22 +72,27 @@ void ValueComparer::judge_one(ValueId id) {
       info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id),
       ValueLabel{info.bound, info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   judge_.judge(value, reference_);
-  reference_.hold(info.global, judge_.held(value, reference_));
+  judge_.was_held(reference_.hold(info.global, judge_.held(value, reference_)));
   parts_.erase(id);
 }
 
 void ValueComparer::replace_integers(ValueId id, const LocalTensor& value) const {
   if (options_.integers == nullptr) return;
   const SpmdValue& info = program_.values[static_cast<size_t>(id)];
-  if (!info.spec || info.spec->has_partial()) return;
+  if (!info.spec) return;
   const auto own = options_.integers->find(info.global);
   if (own == options_.integers->end()) return;
-  std::vector<Block> blocks;
-  for (const Block& block : value.blocks())
-    if (owns_buffer(block)) blocks.push_back(block);
-  if (blocks.empty()) return;
-  LocalTensor target(std::move(blocks));
-  adopt(target, split(own->second, *info.spec));
+  const LocalTensor integers = split(own->second, *info.spec);
+  std::vector<Block> owners, views;
+  for (const Block& block : value.blocks()) (owns_buffer(block) ? owners : views).push_back(block);
+  if (!owners.empty()) {
+    LocalTensor target(std::move(owners));
+    adopt(target, integers);
+  }
+  if (!views.empty()) {
+    LocalTensor target(std::move(views));
+    write_through(target, integers);
+  }
 }
 
 LocalTensor ValueComparer::kept(ValueId id) const {

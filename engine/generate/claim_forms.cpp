@@ -5,6 +5,7 @@
 //                    gives P(sum)
 //   sum over a dim   an axis that cuts the dim gives P(sum), other cuts stay
 //   rows             an op along the last dim, which no axis cuts
+//   batch            an op on matrices of a batch dim, which an axis may cut
 //   linear           an op that distributes over the parts of a P(sum)
 #include "shardproof/engine/generate/claim_forms.h"
 
@@ -27,13 +28,7 @@ class ClaimWriter {
     const DraftValue* x = writer_.any_float();
     const DraftValue* y = x == nullptr ? nullptr : writer_.like(*x);
     if (y == nullptr) return std::nullopt;
-    static const std::vector<std::string> kWhole = {"{} + {}", "{} - {}", "relu({}) + {}",
-                                                    "maximum({}, {})", "{} * {}"};
-    static const std::vector<std::string> kRounded = {
-        "gelu({})",         "tanh({}) * {}",        "{} * 0.37 + {}", "exp({} * 0.1)",
-        "sigmoid({}) - {}", "{} / (abs({}) + 0.5)", "silu({})",       "log(abs({}) + 0.3)"};
-    const std::string form =
-        draw_.from(writer_.is_whole() || draw_.chance(0.4) ? kWhole : kRounded);
+    const std::string form = draw_.from(forms_of_elements());
     const Placements placements = cut(*x);
     const std::string a = placed(*x, placements), b = placed(*y, placements);
     return claim(fmt::format(fmt::runtime(form), a, b), placements);
@@ -56,7 +51,12 @@ class ClaimWriter {
       of_y.push_back(role == 0 ? S(0) : role == 1 ? P() : role == 2 ? S(1) : R());
     }
     const std::string a = placed(*x, of_x), b = placed(*w, of_w);
-    return claim(fmt::format("{} @ {}", a, b), of_y);
+    const bool has_partial = std::count(of_y.begin(), of_y.end(), P()) > 0;
+    const std::string form =
+        draw_.from({"gelu({} @ {})", "tanh({} @ {}) - 0.2", "relu({} @ {}) / 3"});
+    if (writer_.is_whole() || has_partial || draw_.chance(0.5))
+      return claim(fmt::format("{} @ {}", a, b), of_y);
+    return claim(fmt::format(fmt::runtime(form), a, b), of_y);
   }
 
   std::optional<Claim> reduction() {
@@ -89,10 +89,22 @@ class ClaimWriter {
     const int last = static_cast<int>(x->shape.size()) - 1;
     for (Placement& placement : placements)
       if (placement.is_shard(last)) placement = draw_.chance(0.5) ? S(0) : R();
-    static const std::vector<std::string> kForms = {"softmax({}, dim=-1)",     "layer_norm({})",
-                                                    "rms_norm({}, eps=0.01)",  "cumsum({}, dim=-1)",
-                                                    "log_softmax({}, dim=-1)", "flip({}, [-1])"};
-    const std::string form = draw_.from(kForms);
+    const std::string form = draw_.from(forms_of_rows());
+    const std::string a = placed(*x, placements);
+    return claim(fmt::format(fmt::runtime(form), a), placements);
+  }
+
+  std::optional<Claim> batch() {
+    const DraftValue* x = writer_.any_of([&](const DraftValue& value) {
+      return value.dtype == writer_.draft().dtype() && value.shape.size() == 3;
+    });
+    if (x == nullptr || writer_.is_whole()) return std::nullopt;
+    Placements placements;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+      placements.push_back(draw_.chance(0.6) ? S(0) : R());
+    const std::string form =
+        draw_.from({"sdpa({0}, {0}, {0})", "softmax({0} @ {0}.T * 0.4, dim=-1) @ {0}",
+                    "einsum('bij,bkj->bik', {0}, {0})", "cumsum({0}, dim=1) * 0.5"});
     const std::string a = placed(*x, placements);
     return claim(fmt::format(fmt::runtime(form), a), placements);
   }
@@ -136,6 +148,38 @@ class ClaimWriter {
   }
 
  private:
+  std::vector<std::string> forms_of_elements() {
+    std::vector<std::string> forms = {"{} + {}", "{} - {}", "relu({}) + {}", "maximum({}, {})",
+                                      "{} * {}"};
+    if (writer_.is_whole()) return forms;
+    for (const char* form :
+         {"gelu({})", "tanh({}) * {}", "{} * 0.37 + {}", "exp({} * 0.1)", "sigmoid({}) - {}",
+          "{} / (abs({}) + 0.5)", "silu({})", "log(abs({}) + 0.3)", "sqrt(abs({})) * {}",
+          "hypot({}, {})", "where({0} > 0, {0}, {1} * 0.1)"})
+      forms.emplace_back(form);
+    if (writer_.is_tame()) return forms;
+    for (const char* form : {"({} + 1000) - 1000", "{0} * 1.0001 - {0}", "{0} * 1e-6 + {1}",
+                             "{0} * {0} - {1} * {1}", "1 / {}"})
+      forms.emplace_back(form);
+    return forms;
+  }
+
+  std::vector<std::string> forms_of_rows() {
+    std::vector<std::string> forms = {"softmax({}, dim=-1)",
+                                      "layer_norm({})",
+                                      "rms_norm({}, eps=0.01)",
+                                      "cumsum({}, dim=-1)",
+                                      "log_softmax({}, dim=-1)",
+                                      "flip({}, [-1])",
+                                      "{0} / (amax(abs({0}), dim=-1, keepdim=true) + 0.1)"};
+    if (writer_.is_tame()) return forms;
+    for (const char* form :
+         {"{0} - mean({0}, dim=-1, keepdim=true)", "{0} / sum({0}, dim=-1, keepdim=true)",
+          "softmax(where({0} > 0.1, {0}, -1e9), dim=-1)"})
+      forms.emplace_back(form);
+    return forms;
+  }
+
   Placements cut(const DraftValue& value) {
     return draw_placements(draw_, mesh_, value.shape, value.dtype, PlacementChoice::cut);
   }
@@ -171,7 +215,7 @@ class ClaimWriter {
 
 std::optional<Claim> draw_claim(LineWriter& writer) {
   ClaimWriter claims(writer);
-  switch (writer.draw().below(9)) {
+  switch (writer.draw().below(10)) {
     case 0:
     case 1: return claims.elementwise();
     case 2:
@@ -180,6 +224,7 @@ std::optional<Claim> draw_claim(LineWriter& writer) {
     case 5: return claims.reduction();
     case 6: return claims.rows();
     case 7: return claims.linear();
+    case 8: return claims.batch();
     default: return claims.lookup();
   }
 }

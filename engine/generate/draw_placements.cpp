@@ -1,3 +1,4 @@
+// Implements draw_placements.h.
 #include "shardproof/engine/generate/draw_placements.h"
 
 #include "shardproof/localtensor/error.h"

@@ -1,3 +1,4 @@
+// Implements draw_values.h.
 #include "shardproof/engine/generate/draw_values.h"
 
 #include <algorithm>
@@ -109,6 +110,7 @@ std::vector<double> draw_values(Draw& draw, DType dtype, int64_t count, Conditio
   if (dtype == DType::boolean) return whole_values(draw, size, 0, 1);
   if (is_integral(dtype) || conditioning == Conditioning::whole_numbers)
     return whole_values(draw, size, dtype == DType::u8 ? 0 : -3, 3);
+  if (is_complex(dtype)) return rounded_values(dtype, tame_values(draw, size));
   switch (conditioning) {
     case Conditioning::rough: {
       Values values = rough_values(draw, size);

@@ -1,3 +1,4 @@
+// Implements global_draft.h.
 #include "shardproof/engine/generate/global_draft.h"
 
 #include <algorithm>

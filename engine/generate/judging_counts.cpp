@@ -1,3 +1,5 @@
+// Implements judging_counts.h: programs run on threads, and their counts are added in order of
+// seeds.
 #include "shardproof/engine/generate/judging_counts.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostSkipped = 20;  // programs for each one that an error can be planted in
 
-// What came out of one seed.
+// The result of one seed.
 struct Trial {
   bool ran = false;
   HonestCounts honest;
@@ -115,7 +117,7 @@ Trial try_planted(uint64_t seed, DType dtype, const JudgingOptions& options,
   std::optional<PlantedProgram> planted;
   try {
     program = random_program(seed, programs, registries.ops);
-    planted = plant_error(program, draw_size(seed, options, dtype), registries.ops);
+    planted = plant_error(program, draw_size(seed, options, dtype), registries);
     if (!planted) {
       trial.planted.skipped = 1;
       return trial;

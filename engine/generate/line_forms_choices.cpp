@@ -106,8 +106,13 @@ Lines write_cast(LineWriter& writer) {
               fmt::format("$a = cast({}, {}) * 2", stored, own)};
     }
     case 2: return {fmt::format("$a = cast({}, {})", x->name, other)};
-    default: return {fmt::format("$a = cast({}, {})", x->name, own)};
+    default: break;
   }
+  const DraftValue* stored = writer.any_of([&](const DraftValue& value) {
+    return is_floating(value.dtype) && value.dtype != writer.draft().dtype();
+  });
+  if (stored == nullptr) return {};
+  return {fmt::format("$a = cast({}, {})", stored->name, own)};
 }
 
 Lines write_cast_to_integer(LineWriter& writer) {

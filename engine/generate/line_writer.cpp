@@ -1,3 +1,4 @@
+// Implements line_writer.h.
 #include "shardproof/engine/generate/line_writer.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ const DraftValue* LineWriter::any_of(const std::function<bool(const DraftValue&)
     if (fits(value)) fitting.push_back(&value);
   if (fitting.empty()) return nullptr;
   const int64_t count = std::ssize(fitting);
-  // Of long programs, half of the operands are among the last few values.
+  // In long programs, half of the operands are among the last few values.
   const int64_t from = draw_.chance(0.5) ? std::max<int64_t>(0, count - 6) : 0;
   return fitting[static_cast<size_t>(draw_.between(from, count - 1))];
 }

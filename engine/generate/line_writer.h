@@ -1,5 +1,5 @@
-// What forms of lines are written with: operands that fit each other, names, sizes. A form gives
-// candidate lines; GlobalDraft::add decides whether they are legal.
+// LineWriter gives the forms of lines what they are written with: operands that fit, names, sizes.
+// A form gives candidate lines; GlobalDraft::add decides whether they are legal.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,4 @@
+// Implements one_device.h.
 #include "shardproof/engine/generate/one_device.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/ops/run_once.h"
@@ -81,9 +83,13 @@ class OneDevice {
   std::vector<Tensor> values_;
 };
 
-std::set<ValueId> compared_values(const Job& job, const GlobalProgram& program) {
+std::set<ValueId> compared_values(const Job& job, const GlobalProgram& program,
+                                  const OpRegistry& ops) {
   std::set<ValueId> ids;
   for (const JobOutput& output : job.outputs) ids.insert(program.names.at(output.name));
+  if (!job.ranks.empty())
+    for (const RankCheck& check : lower_ranks(job, ops).checks)
+      ids.insert(program.names.at(check.name));
   if (job.program)
     for (const GlobalInstr& instr : program.instrs)
       for (const ValueId id : instr.outputs)
@@ -136,7 +142,7 @@ std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistr
 
 std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops) {
   const GlobalProgram program = lower_one_device(job, ops);
-  const std::set<ValueId> compared = compared_values(job, program);
+  const std::set<ValueId> compared = compared_values(job, program, ops);
   const std::vector<Tensor> own = run_one_device(program, ops, input_tensors(job));
   GlobalProgram widened = program;
   widen_floats(widened, ops);

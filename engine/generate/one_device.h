@@ -27,9 +27,10 @@ struct LineLoss {
   bool is_finite = false;
 };
 
-// Losses by value id, of the compared values: named values of a global program, outputs of a rank
-// program. Each line starts from the values that one device holds in the program's own dtypes at
-// that line, so losses do not add up over lines. Integers and bools are exact and have no entry.
+// Losses by value id, of the compared values: named values of a global program, outputs and checks
+// of a rank program. Each line starts from the values that one device holds in the program's own
+// dtypes at that line, so losses do not add up over lines. Integers and bools are exact and have no
+// entry.
 std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements plant_error.h.
 #include "shardproof/engine/generate/plant_error.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "shardproof/engine/generate/draw_placements.h"
 #include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/localtensor/error.h"
 
 namespace shardproof {
@@ -24,10 +26,11 @@ struct Addition {
 
 class Planter {
  public:
-  Planter(const RandomProgram& program, double size, const OpRegistry& ops)
+  Planter(const RandomProgram& program, double size, const Registries& registries)
       : program_(program),
         size_(size),
-        ops_(ops),
+        registries_(registries),
+        ops_(registries.ops),
         draw_(program.seed, "plant"),
         mesh_(Mesh::parse(program.text.mesh)) {}
 
@@ -66,8 +69,17 @@ class Planter {
     planted.error.size = error / line.largest;
     planted.error.loss = line.loss / line.largest;
     // The twin's own term may have moved the largest element.
-    if (planted.error.size < size_ * 0.999) return std::nullopt;
+    if (planted.error.size < size_ * 0.999 || !is_visible(planted)) return std::nullopt;
     return planted;
+  }
+
+  // Whether the ranks hold other bits than one device, where no narrow float hides it.
+  bool is_visible(const PlantedProgram& planted) const {
+    if (precision_bits(program_.text.dtype) < precision_bits(DType::f32)) return true;
+    for (const HeldValue& held : run_on_ranks(job_of(planted.text), registries_))
+      if (held.name == planted.error.name && held.line == planted.error.line)
+        return !bit_equal(held.ranks, 0, held.one_device, 0);
+    return false;
   }
 
   ValueId id_in_twin(const PlantedProgram& planted, const PlantingSite& site) const {
@@ -175,6 +187,7 @@ class Planter {
 
   const RandomProgram& program_;
   double size_;
+  const Registries& registries_;
   const OpRegistry& ops_;
   Draw draw_;
   Mesh mesh_;
@@ -195,8 +208,8 @@ std::string_view name(ErrorPattern pattern) {
 }
 
 std::optional<PlantedProgram> plant_error(const RandomProgram& program, double size,
-                                          const OpRegistry& ops) {
-  return Planter(program, size, ops).plant();
+                                          const Registries& registries) {
+  return Planter(program, size, registries).plant();
 }
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements program_text.h.
 #include "shardproof/engine/generate/program_text.h"
 
 namespace shardproof {

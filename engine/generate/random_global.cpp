@@ -46,7 +46,11 @@ std::vector<InputShape> input_shapes(Draw& draw, DType dtype) {
           {"c", Dims{2, rows, inner}, dtype, 0.3},
           {"t", Dims{}, dtype, 0.2},
           {"ids", Dims{rows}, DType::i64, 0.4},
-          {"keep", Dims{rows, inner}, DType::boolean, 0.3}};
+          {"keep", Dims{rows, inner}, DType::boolean, 0.3},
+          {"n", Dims{rows, inner}, DType::i32, 0.15},
+          {"z", Dims{rows, inner}, DType::c64, 0.15},
+          {"e4", Dims{rows, inner}, DType::f8e4m3, 0.12},
+          {"e5", Dims{inner, columns}, DType::f8e5m2, 0.12}};
 }
 
 class GlobalGenerator {

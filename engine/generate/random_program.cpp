@@ -1,3 +1,4 @@
+// Implements random_program.h.
 #include "shardproof/engine/generate/random_program.h"
 
 #include "shardproof/engine/generate/random_global.h"
@@ -39,13 +40,11 @@ RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const
   // Whole numbers of narrower floats are not exact.
   if (program.conditioning == Conditioning::whole_numbers && !options.dtype)
     program.text.dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
-  if (program.kind == ProgramKind::ranks) {
-    draw_rank_program(program, options.max_lines, ops);
-  } else {
-    int attempt = 0;
-    while (!draw_global_program(program, options.max_lines, attempt, ops))
-      SP_CHECK(++attempt < kAttempts, "seed {} gives no honest program", seed);
-  }
+  const auto draw_program =
+      program.kind == ProgramKind::ranks ? draw_rank_program : draw_global_program;
+  int attempt = 0;
+  while (!draw_program(program, options.max_lines, attempt, ops))
+    SP_CHECK(++attempt < kAttempts, "seed {} gives no honest program", seed);
   program.text.about = fmt::format("Generated: {} program, {}, {}, seed {}.", name(program.kind),
                                    name(program.text.dtype), name(program.conditioning), seed);
   return program;

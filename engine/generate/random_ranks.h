@@ -6,7 +6,8 @@
 namespace shardproof {
 
 // Fills in the text, the sites and the forms of a program whose seed, dtype and conditioning are
-// set.
-void draw_rank_program(RandomProgram& program, int64_t max_lines, const OpRegistry& ops);
+// set. Returns false if no step fits the values that this attempt drew; the next one draws anew.
+bool draw_rank_program(RandomProgram& program, int64_t max_lines, int attempt,
+                       const OpRegistry& ops);
 
 }  // namespace shardproof

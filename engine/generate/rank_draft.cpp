@@ -1,3 +1,4 @@
+// Implements rank_draft.h.
 #include "shardproof/engine/generate/rank_draft.h"
 
 #include <algorithm>
@@ -5,6 +6,11 @@
 #include "shardproof/engine/generate/draw_placements.h"
 
 namespace shardproof {
+namespace {
+
+constexpr double kCheckShare = 0.12;  // of values that are compared at their line too
+
+}  // namespace
 
 RankDraft::RankDraft(Draw& draw, std::string mesh, DType dtype, Conditioning conditioning,
                      const OpRegistry& ops)
@@ -35,8 +41,15 @@ bool RankDraft::add(const RankStep& step) {
     const DraftValue& value = *truth_.find(name);
     values_.push_back({name, value.dtype, value.shape, placements, value.is_finite});
     results_.push_back(name);
+    if (draw_.chance(kCheckShare)) add_check(values_.back());
   }
   return true;
+}
+
+void RankDraft::add_check(const RankValue& value) {
+  checked_.insert(value.name);
+  ranks_.push_back(
+      fmt::format("check({0}, '{0}', {1})", value.name, all_axes_text(mesh(), value.placements)));
 }
 
 const RankValue* RankDraft::any_of(const std::function<bool(const RankValue&)>& fits) {
@@ -71,6 +84,7 @@ std::string RankDraft::cutting_axes(const RankValue& value) const {
 }
 
 void RankDraft::add_site(RandomProgram& program, const RankValue& value) const {
+  if (checked_.contains(value.name)) return;
   const std::string start = value.name + " = ";
   for (size_t i = 0; i < ranks_.size(); ++i)
     if (ranks_[i].starts_with(start))

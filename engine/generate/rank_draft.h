@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct RankValue {
 };
 
 // Lines that make one or several values. A line of the ranks that begins with "name = " and makes
-// an output is a planting site.
+// an output without a check of its own is a planting site.
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;
@@ -50,10 +51,15 @@ class RankDraft {
   const Mesh& mesh() const { return truth_.mesh(); }
   std::string axis_name(int axis) const { return mesh().axes()[static_cast<size_t>(axis)].name; }
   int64_t axis_size(int axis) const { return mesh().axis_size(axis); }
-  // Whether no axis but `but` cuts the dim.
+  // True if no axis but `but` cuts the dim.
   bool is_uncut(const RankValue& value, int dim, int but = -1) const;
   bool is_even(const RankValue& value, int dim, int axis) const {
     return value.shape[static_cast<size_t>(dim)] % axis_size(axis) == 0;
+  }
+  // Whether the chunk rule leaves each rank of the axis a part of the dim.
+  bool has_no_empty_part(const RankValue& value, int dim, int axis) const {
+    const int64_t size = value.shape[static_cast<size_t>(dim)], ranks = axis_size(axis);
+    return (size + ranks - 1) / ranks * (ranks - 1) < size;
   }
   std::vector<Placement> replicated() const {
     return std::vector<Placement>(mesh().axes().size(), R());
@@ -70,6 +76,7 @@ class RankDraft {
  private:
   std::string add(const Dims& shape, DType dtype, const std::vector<Placement>& placements,
                   Conditioning elements);
+  void add_check(const RankValue& value);
   void add_site(RandomProgram& program, const RankValue& value) const;
 
   Draw& draw_;
@@ -77,6 +84,7 @@ class RankDraft {
   Lines ranks_;
   std::vector<RankValue> values_;
   std::vector<std::string> results_;
+  std::set<std::string> checked_;  // names with a check(..)
 };
 
 // One kind of step, as LineForm is of lines.

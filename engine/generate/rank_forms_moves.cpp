@@ -1,5 +1,7 @@
 // Steps that work element by element, or bring a value from one placement to another by one kind
 // of collective each. In the truth a move is `x * 1`.
+#include <fmt/ranges.h>
+
 #include "shardproof/engine/generate/rank_draft.h"
 #include "shardproof/localtensor/error.h"
 
@@ -96,6 +98,26 @@ RankStep write_exchange(RankDraft& draft) {
               with(x->placements, axis, S(to)));
 }
 
+// Rows by counts: each rank sends an equal share of its rows to each other one.
+RankStep write_exchange_of_rows(RankDraft& draft) {
+  const int axis = draft.draw_axis();
+  const int64_t ranks = draft.axis_size(axis);
+  const RankValue* x = draft.any_of([&](const RankValue& v) {
+    return is_plain_float(v.dtype) && v.shape.size() == 2 && draft.is_uncut(v, 0, axis) &&
+           v.placements[static_cast<size_t>(axis)].is_shard(0) && v.shape[0] % (ranks * ranks) == 0;
+  });
+  if (x == nullptr) return {};
+  const int64_t rows = x->shape[0], each = rows / ranks / ranks;
+  const std::vector<int64_t> counts(static_cast<size_t>(ranks), each);
+  const std::string y = draft.fresh();
+  return {
+      {fmt::format("{0} = reshape(transpose(reshape({1}, [{2}, {2}, {3}, {4}]), 0, 1), [{5}, {4}])",
+                   y, x->name, ranks, each, x->shape[1], rows)},
+      {fmt::format("{} = all_to_all_v({}, send=[{}], recv=[{}], group={})", y, x->name,
+                   fmt::join(counts, ", "), fmt::join(counts, ", "), draft.axis_name(axis))},
+      {{y, x->placements}}};
+}
+
 // Each rank has something else, and the root's is what counts.
 RankStep write_broadcast(RankDraft& draft) {
   const int axis = draft.draw_axis();
@@ -148,8 +170,10 @@ RankStep write_pipeline(RankDraft& draft) {
 
 RankStep write_sum_over_ring(RankDraft& draft) {
   const int axis = draft.draw_axis();
-  const RankValue* x = evenly_cut(draft, axis);
-  if (x == nullptr || x->dtype != draft.dtype() || draft.axis_size(axis) < 2) return {};
+  const RankValue* x = draft.any_of([&](const RankValue& v) {
+    return v.dtype == draft.dtype() && v.placements[static_cast<size_t>(axis)].is_shard();
+  });
+  if (x == nullptr || draft.axis_size(axis) < 2) return {};
   const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
   const std::string group = draft.axis_name(axis), held = draft.fresh(), next = draft.fresh(),
                     sum = draft.fresh(), y = draft.fresh();
@@ -171,6 +195,7 @@ void add_rank_move_forms(std::vector<RankForm>& forms) {
   forms.push_back({"gather", true, 2, write_gather});
   forms.push_back({"cut", true, 2.5, write_cut});
   forms.push_back({"exchange", true, 1, write_exchange});
+  forms.push_back({"exchange_of_rows", true, 0.6, write_exchange_of_rows});
   forms.push_back({"broadcast", true, 0.7, write_broadcast});
   forms.push_back({"reduce_to_root", true, 0.5, write_reduce_to_root});
   forms.push_back({"pipeline", true, 0.7, write_pipeline});

@@ -12,11 +12,12 @@ Placements with(Placements placements, int axis, const Placement& placement) {
   return placements;
 }
 
-// A matrix whose rows, its dim 1, this axis cuts and no other.
-const RankValue* with_cut_rows(RankDraft& draft, int axis) {
+// A finite matrix whose dim 1 this axis cuts. Cuts are even where lines need the size of a part.
+const RankValue* with_cut_rows(RankDraft& draft, int axis, bool even = false) {
   return draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() == 2 && v.is_finite &&
-           v.placements[static_cast<size_t>(axis)].is_shard(1) && draft.is_even(v, 1, axis);
+           v.placements[static_cast<size_t>(axis)].is_shard(1) &&
+           (even ? draft.is_even(v, 1, axis) : draft.has_no_empty_part(v, 1, axis));
   });
 }
 
@@ -56,7 +57,7 @@ RankStep write_softmax(RankDraft& draft) {
 
 RankStep write_cross_entropy(RankDraft& draft) {
   const int axis = draft.draw_axis();
-  const RankValue* z = with_cut_rows(draft, axis);
+  const RankValue* z = with_cut_rows(draft, axis, true);
   if (z == nullptr || !draft.is_uncut(*z, 0)) return {};
   const RankValue from = *z;
   const int64_t each = from.shape[1] / draft.axis_size(axis);
@@ -133,12 +134,13 @@ RankStep write_reduction(RankDraft& draft) {
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     const Placement& placement = v.placements[static_cast<size_t>(axis)];
     return v.dtype == draft.dtype() && placement.is_shard() &&
-           draft.is_even(v, placement.shard().dim, axis);
+           draft.has_no_empty_part(v, placement.shard().dim, axis);
   });
   if (x == nullptr) return {};
   const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
   std::string verb = draft.draw().from({"sum", "mean", "amax", "amin"});
-  if (draft.is_whole() && verb == "mean") verb = "sum";
+  // Ranks with parts of different sizes have no average of averages.
+  if (verb == "mean" && (draft.is_whole() || !draft.is_even(*x, dim, axis))) verb = "sum";
   const std::string how = verb == "sum"    ? "sum"
                           : verb == "mean" ? "avg"
                           : verb == "amax" ? "max"
@@ -150,7 +152,7 @@ RankStep write_reduction(RankDraft& draft) {
           {{y, with(x->placements, axis, R())}}};
 }
 
-// Of all elements, over all axes that cut the value.
+// Reduces over all elements and all axes that cut the value.
 RankStep write_total(RankDraft& draft) {
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() > 0 && !draft.cutting_axes(v).empty() &&

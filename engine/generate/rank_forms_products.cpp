@@ -35,7 +35,7 @@ RankStep write_column_parallel(RankDraft& draft) {
   return {{line}, {line}, {{y, with(from.placements, axis, S(1))}}};
 }
 
-// Whether rows are left to be scattered over the axis.
+// True if rows are left to be scattered over the axis.
 bool can_scatter(const RankDraft& draft, const RankValue& x, int axis) {
   return draft.is_uncut(x, 0) && x.shape[0] % draft.axis_size(axis) == 0;
 }

@@ -36,7 +36,8 @@ RankStep write_training(RankDraft& draft) {
   const std::string p = draft.fresh(), y = draft.fresh();
   const Lines& update = draft.draw().from(updates());
   const std::string before = fmt::format("w{}_{{i}}", p), after = fmt::format("w{}_{{i + 1}}", p);
-  const auto body = [&](const std::string& gradient) {
+  const bool checks = draft.draw().chance(0.3);
+  const auto body = [&](const std::string& gradient, bool on_ranks) {
     Lines lines = {fmt::format("w{}_0 = {} * 1", p, w),
                    fmt::format("m{} = {} * 0", p, w),
                    fmt::format("u{} = {} * 0", p, w),
@@ -45,13 +46,15 @@ RankStep write_training(RankDraft& draft) {
                    fmt::format("  g{} = {} / {}", p, gradient, rows)};
     for (const std::string& line : update)
       lines.push_back(fmt::format(fmt::runtime(line), p, before, after));
+    if (on_ranks && checks) lines.push_back(fmt::format("  check({0}, '{0}', R)", after));
     lines.push_back(fmt::format("{} = w{}_{} * 1", y, p, steps));
     return lines;
   };
   const std::string local = fmt::format("({}.T @ d{})", x, p);
-  RankStep step{body(local),
-                body(fmt::format("all_reduce({}, sum, group={})", local, draft.axis_name(axis))),
-                {}};
+  RankStep step{
+      body(local, false),
+      body(fmt::format("all_reduce({}, sum, group={})", local, draft.axis_name(axis)), true),
+      {}};
   for (int64_t i = 1; i <= steps; ++i)
     step.results.emplace_back(fmt::format("w{}_{}", p, i), whole);
   step.results.emplace_back(y, whole);

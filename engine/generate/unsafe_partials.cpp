@@ -1,3 +1,4 @@
+// Implements unsafe_partials.h.
 #include "shardproof/engine/generate/unsafe_partials.h"
 
 #include <algorithm>

@@ -28,21 +28,46 @@ Tensor number_tensor(const GlobalValue& value) {
   return number;
 }
 
-// Whether an instruction gives back its input, found by running it on random elements.
-bool is_identity(const EvaluationPlan& plan, const GlobalInstr& instr, ValueId from, ValueId to) {
+// Elements of all sizes and both signs, so that no op but a copy gives them back.
+Tensor probe_of(const GlobalValue& value, uint64_t draw) {
+  const Rng random(draw, 0x6964656e74697479);
+  std::vector<double> values(static_cast<size_t>(element_count(value.shape)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double size =
+        std::ldexp(1 + random.uniform(3 * i), static_cast<int>(random.integer(3 * i + 1, -40, 60)));
+    values[i] = random.bits(3 * i + 2) % 2 == 0 ? size : -size;
+  }
+  return tensor_of(value.dtype, value.shape, values);
+}
+
+// The result of an instruction whose every input is `probe`; nothing where the op refuses it.
+std::optional<Tensor> result_of(const EvaluationPlan& plan, ValueId result, const Tensor& probe) {
+  std::optional<Tensor> given;
+  try {
+    plan.run(
+        plan.maker(result), [&](ValueId) { return &probe; },
+        [&](ValueId id, Tensor value) {
+          if (id == result) given = std::move(value);
+        });
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return given;
+}
+
+// True if an instruction gives back its input, found by running it on some 64 elements or more.
+bool is_identity(const EvaluationPlan& plan, ValueId from, ValueId to) {
+  constexpr int64_t kElements = 64;
   const GlobalValue &source = plan.info(from), &result = plan.info(to);
   if (source.dtype != result.dtype || !(source.shape == result.shape)) return false;
-  const Rng random(1, 0x6964656e74697479);
-  std::vector<double> values(static_cast<size_t>(element_count(source.shape)));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = std::floor((random.uniform(i) - 0.5) * 64);
-  const Tensor probe = tensor_of(source.dtype, source.shape, values);
-  std::optional<Tensor> given;
-  plan.run(
-      plan.maker(instr.outputs[0]), [&](ValueId) { return &probe; },
-      [&](ValueId id, Tensor value) {
-        if (id == to) given = std::move(value);
-      });
-  return given && bit_equal(*given, 0, probe, 0);
+  const int64_t elements = element_count(source.shape);
+  if (elements == 0) return false;
+  for (int64_t draw = 0; draw * elements < kElements; ++draw) {
+    const Tensor probe = probe_of(source, static_cast<uint64_t>(draw));
+    const std::optional<Tensor> given = result_of(plan, to, probe);
+    if (!given || !bit_equal(*given, 0, probe, 0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -222,19 +247,22 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
   // An input of the program is what the scenario gives, whatever a copy of it holds.
   if (source == kNoValue || held_[static_cast<size_t>(source)] || plan_.maker(source) < 0)
     return std::nullopt;
-  if (instr.kind != GlobalKind::op || is_identity(plan_, instr, source, id)) return source;
+  if (instr.kind != GlobalKind::op || is_identity(plan_, source, id)) return source;
   return std::nullopt;
 }
 
-void ReferenceRun::hold(ValueId id, const Tensor& value) {
+std::vector<ValueId> ReferenceRun::hold(ValueId id, const Tensor& value) {
+  std::vector<ValueId> held{id};
   entry(id) = value;
   held_[static_cast<size_t>(id)] = true;
   wanted_[static_cast<size_t>(id)] = false;
   for (std::optional<ValueId> source = copied_by(id); source; source = copied_by(*source)) {
-    if (!entry(*source)) return;  // nothing reads it any more
+    if (!entry(*source)) break;  // nothing reads it any more
     entry(*source) = value;
     held_[static_cast<size_t>(*source)] = true;
+    held.push_back(*source);
   }
+  return held;
 }
 
 Tensor ReferenceRun::again(ValueId id, const EvaluationPlan& plan,

@@ -69,19 +69,20 @@ class ReferenceRun {
   // The value; computes its line first when it is not there.
   const Tensor& value(ValueId id);
   // From here on this is what the value is. Values that this one merely copies (`w * 1`, a second
-  // name) become the same.
-  void hold(ValueId id, const Tensor& value);
+  // name) become the same. Returns all of them.
+  std::vector<ValueId> hold(ValueId id, const Tensor& value);
   // The value as it is held or computed so far; null when it is not there.
   const Tensor* find(ValueId id) const;
   // Values that the line of the last value() read: held values, inputs of the program, and what an
   // earlier line computed on its way.
   const std::vector<ValueId>& line_inputs() const { return line_inputs_; }
+  // The instructions of that line, in program order; none where the value was there.
+  const std::vector<int>& line() const { return line_; }
   // The line of the last value(), computed again under `plan`, whose program has the same ids: the
   // same program, or its form in other dtypes. Inputs are converted to the dtypes of that program.
   Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {}) const;
 
   const EvaluationPlan& plan() const { return plan_; }
-  bool keeps_all() const { return keeps_all_; }
 
  private:
   void compute_line(ValueId id);

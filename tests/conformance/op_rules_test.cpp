@@ -245,6 +245,8 @@ const std::map<std::string, std::string>& deliberate() {
        "written as a product with a number, which may be negative and passes no maximum"},
       {"deg2rad",
        "written as a product with a number, which may be negative and passes no maximum"},
+      {"div", "a divisor that is a tensor may hold a 0, and parts of a sum are infinite there"},
+      {"avg_pool2d", "written as a quotient by a tensor of counts"},
       {"constant_pad_nd", "an average of fillings other than 0 is rounded"},
   };
   return kReasons;

@@ -202,7 +202,7 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(AllOps, PartitionLaw, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
-// What the author claims and is not so is found, as the same mistake of a rule would be.
+// A wrong claim of the author is found, as the same mistake of a rule would be.
 TEST(WrongClaim, IsFound) {
   for (const char* line : {"y0 = sum(x, dim=1) as tp:R", "y0 = sum(x, dim=1) as tp:P(avg)",
                            "y0 = (x @ w) as tp:R", "y0 = softmax(x, dim=1) as tp:S(1)"}) {

@@ -1,3 +1,4 @@
+// Tests the text of a ValuePrecision.
 #include "shardproof/engine/precision_text.h"
 
 #include <gtest/gtest.h>

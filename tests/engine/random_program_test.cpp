@@ -5,84 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/engine/generate/one_device.h"
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/generate/rank_draft.h"
-#include "shardproof/engine/partition.h"
-#include "shardproof/engine/rank_lowering.h"
-#include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/write_scenario.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {
 namespace {
-
-// A value as the ranks hold it, beside that of one device.
-struct Pair {
-  std::string name;
-  int line = 0;
-  Tensor ranks, one;
-};
-
-std::vector<Pair> run_global(const Job& job) {
-  const Registries& all = builtin_registries();
-  const GlobalProgram program = lower_one_device(job, all.ops);
-  const std::vector<Tensor> one = run_one_device(program, all.ops, input_tensors(job));
-  const Partitioned parts = partition(program, job, all.ops);
-  std::map<ValueId, Tensor> held;
-  const auto probe = [&]() -> ProbeFunction {
-    held.clear();
-    return [&](ValueId id, const LocalTensor& value) {
-      const std::optional<Spec>& spec = parts.program.values[static_cast<size_t>(id)].spec;
-      if (spec) held[id] = assemble(value, *spec);
-    };
-  };
-  const ProgramRun run =
-      run_program(parts.program, job, all, {[](ValueId) { return true; }, {}}, probe);
-  EXPECT_TRUE(run.outcome.findings.empty());
-  std::vector<Pair> pairs;
-  for (size_t id = 0; id < program.values.size(); ++id) {
-    const GlobalValue& value = program.values[id];
-    const ValueId placed = parts.placed[id];
-    if (value.name.empty() || !held.contains(placed)) continue;
-    pairs.push_back({value.name, value.origin.line, held.at(placed), one[id]});
-  }
-  return pairs;
-}
-
-std::vector<Pair> run_ranks(const Job& job) {
-  const Registries& all = builtin_registries();
-  const GlobalProgram program = lower_one_device(job, all.ops);
-  const std::vector<Tensor> one = run_one_device(program, all.ops, input_tensors(job));
-  const RankProgram ranks = lower_ranks(job, all.ops);
-  std::vector<ValueId> ids;
-  for (const JobOutput& output : job.outputs)
-    ids.push_back(ranks.names.at(output.name).front().value);
-  const ProgramRun run =
-      run_program(ranks.program, job, all, {{}, ids}, [] { return ProbeFunction{}; });
-  EXPECT_TRUE(run.outcome.findings.empty());
-  std::vector<Pair> pairs;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const JobOutput& output = job.outputs[i];
-    const Tensor& truth = one[static_cast<size_t>(program.names.at(output.name))];
-    const LocalTensor value = run.value(ids[i]);
-    const Spec spec =
-        Spec::parse(output.placements, job.meshes[0].second, truth.shape, truth.dtype);
-    pairs.push_back(
-        {output.name, ranks.names.at(output.name).front().line, assemble(value, spec), truth});
-  }
-  return pairs;
-}
-
-std::vector<Pair> run_both(const Job& job) {
-  return job.program ? run_global(job) : run_ranks(job);
-}
 
 // Largest difference over the largest element of `scale`; a NaN equals a NaN.
 double distance(const Tensor& a, const Tensor& b, const Tensor& scale) {
@@ -96,7 +30,13 @@ double distance(const Tensor& a, const Tensor& b, const Tensor& scale) {
   return most == 0 ? 0 : most / largest;
 }
 
-double distance(const Pair& pair) { return distance(pair.ranks, pair.one, pair.one); }
+double distance(const HeldValue& pair) {
+  return distance(pair.ranks, pair.one_device, pair.one_device);
+}
+
+std::vector<HeldValue> held_values(const Job& job) {
+  return run_on_ranks(job, builtin_registries());
+}
 
 const OpRegistry& ops() { return builtin_registries().ops; }
 
@@ -147,7 +87,7 @@ TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
   const auto options = options_of(GetParam(), DType::f32, Conditioning::whole_numbers);
   int64_t values = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed)
-    for (const Pair& pair : run_both(job_of(random_program(seed, options, ops()).text))) {
+    for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
       EXPECT_EQ(distance(pair), 0) << "seed " << seed << " line " << pair.line << " " << pair.name;
       ++values;
     }
@@ -160,7 +100,7 @@ TEST_P(RandomPrograms, TameInF64_AreCloseToOneDevice) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   int64_t values = 0, apart = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed)
-    for (const Pair& pair : run_both(job_of(random_program(seed, options, ops()).text))) {
+    for (const HeldValue& pair : held_values(job_of(random_program(seed, options, ops()).text))) {
       apart += distance(pair) > 1e-9 ? 1 : 0;
       ++values;
     }
@@ -184,8 +124,8 @@ TEST_P(RandomPrograms, OfManySeeds_UseEveryForm) {
   }
 }
 
-const Pair& pair_at(const std::vector<Pair>& pairs, const PlantedError& error) {
-  return *std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+const HeldValue& pair_at(const std::vector<HeldValue>& pairs, const PlantedError& error) {
+  return *std::find_if(pairs.begin(), pairs.end(), [&](const HeldValue& pair) {
     return pair.name == error.name && pair.line == error.line;
   });
 }
@@ -197,19 +137,20 @@ TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
   int64_t planted_errors = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const RandomProgram program = random_program(seed, options, ops());
-    const std::optional<PlantedProgram> planted = plant_error(program, kSize, ops());
+    const std::optional<PlantedProgram> planted = plant_error(program, kSize, builtin_registries());
     if (!planted) continue;
     ++planted_errors;
     EXPECT_GE(planted->error.size, kSize * 0.999);
     EXPECT_LE(planted->error.size, kSize * 1.1);
-    const std::vector<Pair> wrong = run_both(job_of(planted->text));
-    const std::vector<Pair> clean = run_both(job_of(planted->twin));
+    const std::vector<HeldValue> wrong = held_values(job_of(planted->text));
+    const std::vector<HeldValue> clean = held_values(job_of(planted->twin));
     EXPECT_LT(distance(pair_at(clean, planted->error)), kNoise) << "seed " << seed;
     EXPECT_NEAR(distance(pair_at(wrong, planted->error)), planted->error.size, kSize * 0.01)
         << "seed " << seed << " " << name(planted->error.pattern);
     if (GetParam() == ProgramKind::ranks) continue;
     for (size_t i = 0; i < wrong.size() && wrong[i].line < planted->error.line; ++i)
-      EXPECT_EQ(distance(wrong[i].ranks, clean[i].ranks, clean[i].one), 0) << "seed " << seed;
+      EXPECT_EQ(distance(wrong[i].ranks, clean[i].ranks, clean[i].one_device), 0)
+          << "seed " << seed;
   }
   EXPECT_GT(planted_errors, 30);
 }

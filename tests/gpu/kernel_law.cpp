@@ -289,7 +289,7 @@ class Sizes {
   double largest_ = 0;
 };
 
-// What the host computes in f64 from the same inputs; its own results where that is no other.
+// The host's results in f64 from the same inputs; its own results where these are f64 already.
 std::vector<Tensor> results_in_f64(const KernelResults& results) {
   const std::optional<OpInstance> wide = in_f64(results.exact);
   if (!wide) return results.host;
@@ -325,9 +325,9 @@ Tensor sizes_of_terms(const OpInstance& product) {
   return run_once(*sizes.record, sizes.call(), sizes.pointers()).front();
 }
 
-// What fewer bits may do to a sum of `terms` products, over the sum of their sizes. TF32 has 10
-// bits behind the point, and what follows may be cut off; sums of 8-bit floats keep 14 bits on
-// Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
+// The error that fewer bits may make in a sum of `terms` products, over the sum of their sizes.
+// TF32 has 10 bits behind the point, and what follows may be cut off; sums of 8-bit floats keep 14
+// bits on Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
 double share_of_few_bits(int64_t terms, DType dtype) {
   constexpr double kCutTo10Bits = 0x1p-10, kSumOf14Bits = 0x1p-13;
   if (dtype == DType::f32) return kCutTo10Bits * (2 + kCutTo10Bits);

@@ -1,3 +1,4 @@
+// Tests numbers as reports print them.
 #include "shardproof/localtensor/number_text.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Implements agreement.h.
 #include "shardproof/tests/ops/agreement.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Implements check_strategies.h.
 #include "shardproof/tests/ops/check_strategies.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ Placement with_cut(const Placement& placement, const CutChoice& cut, const Dims&
 
 bool rounds(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
-// Whether whole numbers of that size, one from each of some ranks, add up without a rounding.
+// True if whole numbers of that size, one from each of some ranks, add up without a rounding.
 bool adds_exactly(double largest, int64_t ranks, DType dtype) {
   return !rounds(dtype) ||
          largest * static_cast<double>(ranks) <= std::ldexp(1.0, precision_bits(dtype));

@@ -1,5 +1,5 @@
-// What `expect` asks of findings, of values not decided and of precision: how it is read, what is
-// refused, and what an outcome misses.
+// Tests what `expect` asks of findings, of values not decided and of precision: how it is read,
+// what is refused, and what an outcome misses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -158,7 +158,7 @@ Finding finding_of(Verdict verdict, int line, const std::string& name) {
   return finding;
 }
 
-// What the outcome misses of an `expect`, as "what: expected, got" lines.
+// The misses of an outcome against an `expect`, as "what: expected, got" lines.
 std::string missed_text(const std::string& expect, const Outcome& outcome) {
   const Phase phase = load_text(global_file(expect), "f.json").cases[0].phases[0];
   std::string out;

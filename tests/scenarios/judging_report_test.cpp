@@ -1,4 +1,4 @@
-// What reports show of how values were judged: imprecise values, values not decided, notes, several
+// Tests the reports of how values were judged: imprecise values, values not decided, notes, several
 // findings of one case, and findings that cases share. Outcomes are made by hand.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ PhaseResult phase_of(std::vector<Finding> findings) {
   return phase;
 }
 
-// As it ends when a clean run was expected.
+// The end of a report when a clean run was expected.
 CaseResult case_of(const std::string& name, PhaseResult phase) {
   CaseResult result;
   result.file = "step.json";
@@ -183,7 +183,7 @@ TEST(Report, ExpectedFindingThatCasesShare_IsToldOnceInText) {
   expect_approved("report/shared_expected", text_report(run_of(cases), {false, false, -1}));
 }
 
-// What was missed besides is news of each case.
+// Other misses are news of each case.
 TEST(Report, CasesThatMissedOtherThings_AreToldEach) {
   std::vector<CaseResult> cases = {case_of("tp=2", phase_of({bias_on(2)})),
                                    case_of("tp=4", phase_of({bias_on(4)}))};

@@ -1,0 +1,64 @@
+#include "shardproof/engine/generate/run_on_ranks.h"
+
+#include <map>
+
+#include "shardproof/engine/generate/one_device.h"
+#include "shardproof/engine/partition.h"
+#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/run_program.h"
+#include "shardproof/localtensor/split.h"
+
+namespace shardproof {
+namespace {
+
+std::vector<HeldValue> run_global(const Job& job, const Registries& registries) {
+  const GlobalProgram program = lower_one_device(job, registries.ops);
+  const std::vector<Tensor> one = run_one_device(program, registries.ops, input_tensors(job));
+  const Partitioned parts = partition(program, job, registries.ops);
+  std::map<ValueId, Tensor> held;
+  const auto make_probe = [&]() -> ProbeFunction {
+    held.clear();
+    return [&](ValueId id, const LocalTensor& value) {
+      const std::optional<Spec>& spec = parts.program.values[static_cast<size_t>(id)].spec;
+      if (spec) held[id] = assemble(value, *spec);
+    };
+  };
+  const Watched watched{[](ValueId) { return true; }, {}};
+  run_program(parts.program, job, registries, watched, make_probe);
+  std::vector<HeldValue> values;
+  for (size_t id = 0; id < program.values.size(); ++id) {
+    const GlobalValue& value = program.values[id];
+    const auto found = held.find(parts.placed[id]);
+    if (!value.name.empty() && found != held.end())
+      values.push_back({value.name, value.origin.line, found->second, one[id]});
+  }
+  return values;
+}
+
+std::vector<HeldValue> run_ranks(const Job& job, const Registries& registries) {
+  const GlobalProgram program = lower_one_device(job, registries.ops);
+  const std::vector<Tensor> one = run_one_device(program, registries.ops, input_tensors(job));
+  const RankProgram ranks = lower_ranks(job, registries.ops);
+  Watched watched;
+  for (const JobOutput& output : job.outputs)
+    watched.at_end.push_back(ranks.names.at(output.name).front().value);
+  const ProgramRun run =
+      run_program(ranks.program, job, registries, watched, [] { return ProbeFunction{}; });
+  std::vector<HeldValue> values;
+  for (const JobOutput& output : job.outputs) {
+    const NamedPart& part = ranks.names.at(output.name).front();
+    const Tensor& truth = one[static_cast<size_t>(program.names.at(output.name))];
+    const Spec spec =
+        Spec::parse(output.placements, job.meshes[0].second, truth.shape, truth.dtype);
+    values.push_back({output.name, part.line, assemble(run.value(part.value), spec), truth});
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<HeldValue> run_on_ranks(const Job& job, const Registries& registries) {
+  return job.program ? run_global(job, registries) : run_ranks(job, registries);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,106 @@
+// The reference run: values on demand, what ranks hold in their place, copies, and lines that are
+// computed again.
+#include "shardproof/engine/reference/reference_run.h"
+
+#include <gtest/gtest.h>
+
+#include "shardproof/engine/compare/f64_judge.h"
+#include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/widen_program.h"
+#include "shardproof/tests/engine/run_global.h"
+
+namespace shardproof::testing {
+namespace {
+
+// A program of one input x = [1, 2, 3] in f32.
+struct Program {
+  GlobalProgram program;
+  EvaluationPlan plan;
+
+  explicit Program(const std::vector<std::string>& lines, bool lifted = false)
+      : program(lowered(lines, lifted)), plan(program, builtin_registries().ops) {}
+
+  static GlobalProgram lowered(const std::vector<std::string>& lines, bool lifted) {
+    GlobalContext context;
+    context.ops = &builtin_registries().ops;
+    context.inputs = {{"x", {DType::f32, Dims{3}}}};
+    GlobalProgram program = lower_global(parse_listing(lines), context, "/program");
+    if (lifted) widen_floats(program, *context.ops);
+    return program;
+  }
+  ValueId id(const std::string& name) const { return program.names.at(name); }
+  ReferenceRun run(const std::vector<std::string>& wanted, bool keeps_all = false) const {
+    std::vector<bool> ids(program.values.size(), false);
+    for (const std::string& name : wanted) ids[static_cast<size_t>(id(name))] = true;
+    const DType dtype = program.values[static_cast<size_t>(program.inputs[0])].dtype;
+    return {plan, {tensor_of(dtype, Dims{3}, {1, 2, 3})}, ids, keeps_all};
+  }
+};
+
+using Values = std::vector<double>;
+
+TEST(ReferenceRun, HeldValue_IsWhatFollowsIsComputedFrom) {
+  const Program p({"a = x + 1", "b = a * 2", "c = b + a"});
+  ReferenceRun run = p.run({"a", "b", "c"});
+  EXPECT_EQ(values_of(run.value(p.id("a"))), (Values{2, 3, 4}));
+  run.hold(p.id("a"), tensor_of(DType::f32, Dims{3}, {10, 20, 30}));
+  EXPECT_EQ(values_of(run.value(p.id("b"))), (Values{20, 40, 60}));
+  run.hold(p.id("b"), tensor_of(DType::f32, Dims{3}, {1, 1, 1}));
+  EXPECT_EQ(values_of(run.value(p.id("c"))), (Values{11, 21, 31}));
+}
+
+TEST(ReferenceRun, CopyThatIsHeld_HoldsItsSourceToo) {
+  const Program p({"w = x + 1", "w_0 = w * 1", "y = w + 1"});
+  ReferenceRun run = p.run({"w_0", "y"});
+  run.value(p.id("w_0"));
+  const std::vector<ValueId> held =
+      run.hold(p.id("w_0"), tensor_of(DType::f32, Dims{3}, {5, 6, 7}));
+  EXPECT_EQ(held.size(), 2U);
+  EXPECT_EQ(values_of(run.value(p.id("y"))), (Values{6, 7, 8}));
+}
+
+TEST(ReferenceRun, InputsAndOpsThatAreNoCopies_AreNotHeldByWhatIsMadeOfThem) {
+  const Program p({"a = x * 1", "b = x + 1", "c = clamp(b, -100, 100)", "d = a + b"});
+  ReferenceRun run = p.run({"a", "c", "d"});
+  run.value(p.id("a"));
+  EXPECT_EQ(run.hold(p.id("a"), tensor_of(DType::f32, Dims{3}, {9, 9, 9})).size(), 1U);
+  run.value(p.id("c"));
+  EXPECT_EQ(run.hold(p.id("c"), tensor_of(DType::f32, Dims{3}, {8, 8, 8})).size(), 1U);
+  EXPECT_EQ(values_of(run.value(p.id("d"))), (Values{11, 12, 13}));
+}
+
+TEST(ReferenceRun, Value_IsFreedAfterItsLastUse_UnlessAllAreKept) {
+  const Program p({"a = x + 1", "b = a * 2", "c = b * 3", "d = c + 1"});
+  for (const bool keeps : {false, true}) {
+    ReferenceRun run = p.run({"a", "b", "c", "d"}, keeps);
+    for (const char* name : {"a", "b", "c", "d"}) {
+      const Tensor value = run.value(p.id(name));
+      run.hold(p.id(name), value);
+    }
+    EXPECT_EQ(run.find(p.id("a")) != nullptr, keeps);
+    EXPECT_NE(run.find(p.id("d")), nullptr);
+  }
+}
+
+TEST(ReferenceRun, LineAgain_InOtherDtypes_TakesTheHeldInputs) {
+  const std::vector<std::string> lines{"a = x + 1", "b = a / 3"};
+  const Program own(lines), lifted(lines, true);
+  ReferenceRun run = own.run({"a", "b"});
+  run.value(own.id("a"));
+  run.hold(own.id("a"), tensor_of(DType::f32, Dims{3}, {1, 1, 1}));
+  const Tensor value = run.value(own.id("b"));
+  EXPECT_EQ(run.line_inputs(), std::vector<ValueId>{own.id("a")});
+  const Tensor exact = run.again(own.id("b"), lifted.plan);
+  EXPECT_EQ(exact.dtype, DType::f64);
+  EXPECT_EQ(values_of(exact)[0], 1.0 / 3);
+  EXPECT_NE(values_of(value)[0], 1.0 / 3);
+}
+
+TEST(ReferenceRun, LongChain_IsComputedWithoutRecursion) {
+  const Program p({"a = x * 1", "for i in range(20000):", "  a = a + 1", "b = a - 20000"});
+  ReferenceRun run = p.run({"b"});
+  EXPECT_EQ(values_of(run.value(p.id("b"))), (Values{1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace shardproof::testing
