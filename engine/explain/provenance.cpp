@@ -8,6 +8,7 @@
 
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/values_added.h"
+#include "shardproof/localtensor/error.h"
 
 namespace shardproof {
 namespace {
@@ -30,17 +31,31 @@ bool fits(const Placement& wanted, const Placement& given) {
   return wanted == given;
 }
 
-OpCall call_on(const Compute& compute, const LaneAttrs& entry, int32_t rank,
-               const std::vector<SpmdValue>& values) {
+Dims shape_on(const SpmdValue& value, int32_t rank) {
+  for (const LocalShape& shape : value.shapes)
+    if (shape.lanes.contains(rank)) return shape.shape;
+  return {};
+}
+
+// The call on the whole values of a group: a rule that takes attributes for granted (slice up to
+// the end) has to see the sizes that they are about.
+OpCall whole_call(const Compute& compute, const LaneAttrs& entry,
+                  const std::vector<int32_t>& members, int32_t rank,
+                  const std::vector<Placement>& given, const std::vector<SpmdValue>& values) {
   OpCall call{&entry.attrs, {}};
-  for (const ValueId id : compute.inputs) {
+  for (size_t i = 0; i < compute.inputs.size(); ++i) {
     TensorMeta& meta = call.inputs.emplace_back();
-    meta.absent = id == kNoValue;
+    meta.absent = compute.inputs[i] == kNoValue;
     if (meta.absent) continue;
-    const SpmdValue& value = values[static_cast<size_t>(id)];
-    meta = {value.dtype, {}, value.weak, false};
-    for (const LocalShape& shape : value.shapes)
-      if (shape.lanes.contains(rank)) meta.shape = shape.shape;
+    const SpmdValue& value = values[static_cast<size_t>(compute.inputs[i])];
+    meta = {value.dtype, shape_on(value, rank), value.weak, false};
+    if (!given[i].is_shard()) continue;
+    int64_t& size = meta.shape[given[i].shard().dim];
+    size = 0;
+    for (const int32_t member : members) {
+      const Dims part = shape_on(value, member);
+      size += part.empty() ? 0 : part[given[i].shard().dim];
+    }
   }
   call.wanted = compute.outputs.size();
   return call;
@@ -54,7 +69,7 @@ bool has_even_inputs(const Compute& compute, const std::vector<SpmdValue>& value
 
 // What the rule of an op makes of inputs that lie as `given` over one axis; empty: nothing known.
 std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axis_size, bool even,
-                             const std::vector<Placement>& given) {
+                             const std::vector<Placement>& given) try {
   if (!op.rule.strategies) return {};
   const bool cut =
       std::any_of(given.begin(), given.end(), [](const Placement& p) { return p.is_shard(); });
@@ -68,6 +83,8 @@ std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axi
     if (all) return strategy.outputs;
   }
   return {};
+} catch (const Error&) {
+  return {};  // what fits on each shard is no call on the whole
 }
 
 std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
@@ -271,7 +288,10 @@ AxisState Provenance::compute_state(const Instr& instr, const Compute& compute, 
     for (const ValueId id : compute.inputs)
       if (id != kNoValue) classes.refine(program_.values[static_cast<size_t>(id)].shapes);
     for (const Lanes& lanes : classes.lanes()) {
-      const OpCall call = call_on(compute, entry, lanes[0], program_.values);
+      const Group& group = groups_[static_cast<size_t>(axis)];
+      if (group.sibling_of(lanes[0]) < 0) return {AxisKind::varying, {}, sources};
+      const OpCall call = whole_call(compute, entry, group.members(group.sibling_of(lanes[0])),
+                                     lanes[0], given, program_.values);
       const std::vector<Placement> made = ruled(op, call, mesh_.axis_size(axis), even, given);
       if (output >= made.size() || (result && !fits(*result, made[output])))
         return {AxisKind::varying, {}, sources};

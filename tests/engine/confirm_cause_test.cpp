@@ -1,0 +1,105 @@
+// Causes of wrong outputs of rank programs: an edit confirms a cause only where it makes the output
+// right and nothing else wrong; what several edits explain is a hint.
+#include <gtest/gtest.h>
+
+#include "shardproof/engine/outcome.h"
+#include "shardproof/program/ast.h"
+#include "shardproof/tests/engine/run_global.h"
+
+namespace shardproof::testing {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// x of [8, 6] and d of [8, 4] on dp and cp, w of [6, 4] on all ranks.
+Job step_job(const std::string& mesh, const std::string& rows, const Lines& ranks,
+             const Lines& truth, const Lines& outputs) {
+  Job job = job_of(mesh, {});
+  job.program.reset();
+  add_input(job, "x", Dims{8, 6}, rows);
+  add_input(job, "d", Dims{8, 4}, rows);
+  add_input(job, "w", Dims{6, 4});
+  add_ranks(job, "/ranks/all", job.meshes.at(0).second.ranks(), ranks);
+  job.truth = parse_listing(truth);
+  for (const std::string& output : outputs) {
+    const size_t colon = output.find('=');
+    job.outputs.push_back({output.substr(0, colon), output.substr(colon + 1), "", {}, "/outputs"});
+  }
+  return job;
+}
+
+// The lines of the first finding that begin with a word, without it.
+std::string line_of(const Job& job, const std::string& word) {
+  const Outcome outcome = check(job, builtin_registries());
+  if (outcome.findings.empty()) return "clean";
+  if (word == "fix") return outcome.findings[0].fix;
+  for (const std::string& detail : outcome.findings[0].details)
+    if (detail.starts_with(word + " "))
+      return detail.substr(detail.find_first_not_of(' ', word.size()));
+  return "";
+}
+
+const Lines kTruth = {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"};
+
+TEST(Causes, OfAGradientThatWasNeverReduced_NameTheAxisThatCutsTheRows) {
+  const Job job = step_job("dp=2, cp=2", "dp:S(0)",
+                           {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"}, kTruth, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "g is computed from x and d, which are cut over dp; no call over dp lies between line "
+            "1 and w");
+  EXPECT_EQ(line_of(job, "fix"), "all_reduce(g, sum, group=dp) behind line 1");
+}
+
+TEST(Causes, WhereAnotherOutputIsRightAsItIs_LeaveItAlone) {
+  // g is declared to be a part of a sum, and is: the fix must not change it.
+  const Job job = step_job("dp=2", "dp:S(0)", {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"},
+                           kTruth, {"g=dp:P(sum)", "w=R"});
+  EXPECT_EQ(line_of(job, "fix"), "all_reduce(g, sum, group=dp) behind line 1");
+}
+
+TEST(Causes, OfAFactorThatTwoSumsExplain_AreHints) {
+  const Job job = step_job("dp=2, cp=2", "dp:S(0) cp:S(0)",
+                           {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)",
+                            "w = w - 0.1 * all_reduce(g, sum, group=cp)"},
+                           {"g = transpose(x, 0, 1) @ d", "w = w - 0.05 * g"}, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"), "");
+  EXPECT_EQ(line_of(job, "hint"), "any one of these changes alone makes w right:");
+  EXPECT_EQ(line_of(job, "fix"), "");
+}
+
+TEST(Causes, OfACopyThatIsAddedUp_NameTheCall) {
+  const Job job = step_job("dp=2, cp=2", "dp:S(0)",
+                           {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)",
+                            "g = all_reduce(g, sum, group=cp)", "w = w - 0.1 * g"},
+                           kTruth, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"),
+            "g is the same on all ranks of cp, and line 2 adds it up over cp: it counts 2 times");
+}
+
+TEST(Causes, OfARatioThatIsTheSizeOfAnAxisByCoincidence_AreNotPrinted) {
+  // 2 is the size of dp and of cp, and neither is at fault: a number of the truth is another one.
+  const Job job =
+      step_job("dp=2, cp=2", "dp:S(0)",
+               {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)", "u = g * g", "w = w - u"},
+               {"g = transpose(x, 0, 1) @ d", "w = w - 0.5 * g * g"}, {"w=R"});
+  EXPECT_EQ(line_of(job, "cause"), "");
+  EXPECT_EQ(line_of(job, "fix"), "");
+}
+
+TEST(Causes, OfAMissingFactor_AreCausesWhereALetOfAnotherSizeMovesIt) {
+  const Lines ranks = {"g = zeros([6, 4])",
+                       "for i in range(m):", "  g = g + transpose(x, 0, 1) @ d",
+                       "g = all_reduce(g, sum, group=dp)", "w = w - 0.1 * g"};
+  const Lines by_m = {"w = w - 0.1 * (transpose(x, 0, 1) @ d)"};
+  Job job = step_job("dp=2", "dp:S(0)", ranks, by_m, {"w=R"});
+  job.numbers = {{"m", Number(3)}};
+  EXPECT_EQ(line_of(job, "cause"),
+            "g of line 4 is 3 times what it should be: 3 is m, and with m = 4 it is 4 times");
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+  // Another `let` of the same size that nothing hangs on.
+  job.numbers = {{"m", Number(3)}, {"layers", Number(3)}};
+  EXPECT_EQ(line_of(job, "fix"), "divide g by m");
+}
+
+}  // namespace
+}  // namespace shardproof::testing

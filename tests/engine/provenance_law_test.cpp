@@ -1,0 +1,228 @@
+// The laws of provenance (engine/explain/provenance.h), on random rank programs: values that are
+// stated to be replicated have the same bits, and an op applied to the whole values of its inputs
+// (shards one behind the other, parts added up) gives the whole value of its result.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/explain/provenance.h"
+#include "shardproof/engine/generate/random_program.h"
+#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/run_program.h"
+#include "shardproof/localtensor/error.h"
+#include "shardproof/tests/engine/run_global.h"
+#include "shardproof/tests/ops/run_op.h"
+
+namespace shardproof::testing {
+namespace {
+
+struct Counts {
+  int64_t replicated = 0, whole = 0, partial = 0, unknown = 0, wrong = 0;
+};
+
+class ProvenanceLaws {
+ public:
+  ProvenanceLaws(const Job& job, Counts& counts)
+      : job_(job),
+        ranks_(lower_ranks(job, builtin_registries().ops)),
+        mesh_(job.meshes.at(0).second),
+        provenance_(ranks_.program, mesh_, builtin_registries().ops),
+        counts_(counts) {}
+
+  void check() {
+    find_written();
+    run();
+    for (size_t id = 0; id < ranks_.program.values.size(); ++id)
+      for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+        check_copies(static_cast<ValueId>(id), axis);
+    for (const SpmdListing& listing : ranks_.program.listings)
+      for (const Instr& instr : listing.instrs)
+        if (const auto* compute = std::get_if<Compute>(&instr.action))
+          for (int axis = 0; axis < mesh_.axis_count(); ++axis) check_op(instr, *compute, axis);
+  }
+  std::string trouble;
+
+ private:
+  void find_written() {
+    for (const SpmdListing& listing : ranks_.program.listings)
+      for (const Instr& instr : listing.instrs) {
+        if (const auto* compute = std::get_if<Compute>(&instr.action))
+          if (compute->into != kNoValue) written_.insert(compute->into);
+        if (const auto* call = std::get_if<Communicate>(&instr.action))
+          for (const CallItem& item : call->items)
+            if (item.in_place) written_.insert(item.output);
+      }
+  }
+
+  void run() {
+    const std::vector<LocalTensor> inputs = split_inputs(job_);
+    for (size_t i = 0; i < inputs.size(); ++i) held_[ranks_.program.inputs[i]] = inputs[i];
+    const Watched watched{[](ValueId) { return true; }, {}};
+    const auto probe = [&]() -> ProbeFunction {
+      return [&](ValueId id, const LocalTensor& value) {
+        std::vector<Block> blocks = held_[id].blocks();
+        for (const Block& block : value.blocks()) {
+          std::erase_if(blocks, [&](const Block& known) {
+            return !known.lanes.intersect(block.lanes).empty();
+          });
+          blocks.push_back(block);
+        }
+        held_[id] = LocalTensor(std::move(blocks));
+      };
+    };
+    run_program(ranks_.program, job_, builtin_registries(), watched, probe, &inputs);
+  }
+
+  bool is_usable(ValueId id) const {
+    return id != kNoValue && !written_.contains(id) && held_.contains(id);
+  }
+
+  // The whole value of one group of the axis; nothing where a rank of it has none.
+  std::optional<Tensor> whole(ValueId id, const AxisState& state,
+                              const std::vector<int32_t>& members) const {
+    const LocalTensor value = held_.at(id).restrict_to(Lanes::of(members));
+    if (value.lanes().size() != std::ssize(members)) return std::nullopt;
+    const auto shape_on = [&](int32_t rank) -> Dims {
+      for (const Block& block : value.blocks())
+        if (block.lanes.contains(rank)) return block.tensor.shape;
+      return {};
+    };
+    Dims shape = shape_on(members[0]);
+    Placement placement = state.kind == AxisKind::replicated ? R() : state.placement;
+    if (placement.is_shard()) {
+      Shard shard = placement.shard();
+      shard.split = 1;
+      shape[shard.dim] = 0;
+      for (const int32_t rank : members) {
+        shard.sizes.push_back(shape_on(rank)[shard.dim]);
+        shape[shard.dim] += shard.sizes.back();
+      }
+      placement = shard;
+    }
+    const DType dtype = value.blocks()[0].tensor.dtype;
+    const Mesh axis = Mesh::make({{"a", std::ssize(members)}}, members);
+    return whole_value(value, Spec(axis, {placement}, shape, dtype));
+  }
+
+  void check_copies(ValueId id, int axis) {
+    const AxisState& state = provenance_.state(id, axis);
+    if (mesh_.axis_size(axis) == 1 || !is_usable(id)) return;
+    if (state.kind == AxisKind::unknown || state.kind == AxisKind::varying) ++counts_.unknown;
+    if (state.kind != AxisKind::replicated) return;
+    const Group group = Group::of_axes(mesh_, {axis});
+    const LocalTensor& value = held_.at(id);
+    std::map<int64_t, std::pair<const Block*, int64_t>> first;
+    for (const Block& block : value.blocks())
+      for (int64_t i = 0; i < block.lanes.size(); ++i) {
+        const auto [known, fresh] =
+            first.emplace(group.sibling_of(block.lanes[i]), std::pair(&block, i));
+        if (fresh) continue;
+        ++counts_.replicated;
+        const auto& [other, lane] = known->second;
+        if (other->tensor.shape == block.tensor.shape &&
+            bit_equal(other->tensor, other->slot(lane), block.tensor, block.slot(i)))
+          continue;
+        report(fmt::format("{} is not the same over {}", name_of(id), axis_name(axis)));
+      }
+  }
+
+  void check_op(const Instr& instr, const Compute& compute, int axis) {
+    if (mesh_.axis_size(axis) == 1 || compute.into != kNoValue || compute.attrs.size() != 1) return;
+    bool usable = is_usable(compute.outputs.at(0)), all_same = true;
+    for (const ValueId id : compute.inputs) {
+      usable = usable && is_usable(id);
+      if (!usable) return;
+      const AxisKind kind = provenance_.state(id, axis).kind;
+      usable = kind != AxisKind::varying && kind != AxisKind::unknown;
+      all_same = all_same && kind == AxisKind::replicated;
+    }
+    const AxisState& result = provenance_.state(compute.outputs[0], axis);
+    if (!usable || all_same || result.kind == AxisKind::varying || result.kind == AxisKind::unknown)
+      return;
+    const Group group = Group::of_axes(mesh_, {axis});
+    for (int64_t sibling = 0; sibling < group.count(); ++sibling)
+      if (const std::vector<int32_t> members = group.members(sibling);
+          instr.lanes.contains(Lanes::of(members)))
+        check_on(compute, axis, members);
+  }
+
+  void check_on(const Compute& compute, int axis, const std::vector<int32_t>& members) {
+    const Mesh one = Mesh::make({{"one", 1}});
+    LocalCall call;
+    call.record = &builtin_registries().ops.at(compute.op);
+    call.attrs = &compute.attrs[0].attrs;
+    std::vector<LocalTensor> inputs;
+    for (const ValueId id : compute.inputs) {
+      const std::optional<Tensor> input = whole(id, provenance_.state(id, axis), members);
+      if (!input) return;
+      call.metas.push_back(
+          {input->dtype, input->shape, ranks_.program.values[static_cast<size_t>(id)].weak, false});
+      call.input_specs.push_back(Spec::replicated(one, input->shape, input->dtype));
+      inputs.emplace_back(*input);
+    }
+    for (const LocalTensor& input : inputs) call.inputs.push_back(&input);
+    const std::optional<Tensor> held =
+        whole(compute.outputs[0], provenance_.state(compute.outputs[0], axis), members);
+    if (!held) return;
+    call.output_specs = {Spec::replicated(one, held->shape, held->dtype)};
+    const Tensor expected = run_local(call).at(0).blocks()[0].tensor;
+    ++counts_.whole;
+    counts_.partial += provenance_.state(compute.outputs[0], axis).kind == AxisKind::partial;
+    if (!(expected.shape == held->shape))
+      return report(fmt::format("{} of {} has another shape as a whole", compute.op,
+                                name_of(compute.outputs[0])));
+    const Tensor dense = contiguous_copy(expected), got = contiguous_copy(*held);
+    const double allowed = 1e-9 * std::max(1.0, largest_element(dense));
+    for (int64_t i = 0; i < dense.elements(); ++i)
+      if (std::isfinite(magnitude_at(dense, i)) && !(distance_at(dense, got, i) <= allowed))
+        return report(fmt::format(
+            "{} = {}(..) is not {} over {}", name_of(compute.outputs[0]), compute.op,
+            to_string(provenance_.state(compute.outputs[0], axis).placement), axis_name(axis)));
+  }
+
+  std::string name_of(ValueId id) const {
+    return ranks_.program.values[static_cast<size_t>(id)].name;
+  }
+  std::string axis_name(int axis) const { return mesh_.axes()[static_cast<size_t>(axis)].name; }
+  void report(const std::string& text) {
+    ++counts_.wrong;
+    if (trouble.size() < 2000) trouble += text + "\n";
+  }
+
+  const Job& job_;
+  RankProgram ranks_;
+  const Mesh mesh_;
+  Provenance provenance_;
+  Counts& counts_;
+  std::set<ValueId> written_;
+  std::map<ValueId, LocalTensor> held_;
+};
+
+TEST(Provenance, OfRandomRankPrograms_StatesOnlyWhatHolds) {
+  Counts counts;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    ProgramOptions options;
+    options.kind = ProgramKind::ranks;
+    options.dtype = DType::f64;
+    options.conditioning = Conditioning::tame;
+    options.max_lines = 40;
+    const RandomProgram program = random_program(seed, options, builtin_registries().ops);
+    const Job job = job_of(program.text);
+    ProvenanceLaws laws(job, counts);
+    laws.check();
+    std::string text;
+    for (const std::string& line : program.text.ranks) text += line + "\n";
+    ASSERT_EQ(laws.trouble, "") << "seed " << seed << ", mesh " << program.text.mesh << "\n"
+                                << text;
+  }
+  EXPECT_EQ(counts.wrong, 0);
+  EXPECT_GT(counts.replicated, 10000);
+  EXPECT_GT(counts.whole, 1000);
+  EXPECT_GT(counts.partial, 100);
+  fmt::print("{} copies, {} whole values, {} of them partial, {} unknown\n", counts.replicated,
+             counts.whole, counts.partial, counts.unknown);
+}
+
+}  // namespace
+}  // namespace shardproof::testing
