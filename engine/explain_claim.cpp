@@ -113,7 +113,11 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
       if (needs.empty()) continue;
       finding.details.push_back(
           fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
-      finding.fix = "leave out `as`: then the line gets what it needs";
+      finding.fix =
+          instr.op == "mean" && needs.starts_with("takes count=")
+              ? "take the sum inside `as` and divide by the count of the whole outside, or "
+                "leave out `as`"
+              : "leave out `as`: then the line gets what it needs";
       return;
     }
     const Partitioned ruled = partition(line->program, line->job, ops);

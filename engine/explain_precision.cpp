@@ -19,7 +19,18 @@ const SpmdValue& value_of(const SpmdProgram& program, ValueId id) {
   return program.values[static_cast<size_t>(id)];
 }
 
-// Instructions of a listing that lead to the targets, in program order.
+// "reduces over dp in bf16"; empty where the call is not narrower.
+std::string narrow_call(const Communicate& calls, DType floor) {
+  for (const CallItem& item : calls.items) {
+    const Collective& call = item.collective;
+    if (reduces(call.kind) && is_narrower(call.dtype, floor))
+      return fmt::format("reduces over {} in {}", call.group.name(), name(call.dtype));
+  }
+  return "";
+}
+
+}  // namespace
+
 std::vector<const Instr*> steps_to(const SpmdListing& listing,
                                    const std::vector<ValueId>& targets) {
   std::set<ValueId> wanted(targets.begin(), targets.end());
@@ -40,18 +51,6 @@ std::vector<const Instr*> steps_to(const SpmdListing& listing,
   std::reverse(steps.begin(), steps.end());
   return steps;
 }
-
-// "reduces over dp in bf16"; empty where the call is not narrower.
-std::string narrow_call(const Communicate& calls, DType floor) {
-  for (const CallItem& item : calls.items) {
-    const Collective& call = item.collective;
-    if (reduces(call.kind) && is_narrower(call.dtype, floor))
-      return fmt::format("reduces over {} in {}", call.group.name(), name(call.dtype));
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
                         DType floor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "shardproof/program/spmd_program.h"
 
@@ -13,5 +14,8 @@ namespace shardproof {
 // computes in on its way to the same value.
 std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& targets,
                         DType floor);
+
+// Instructions of a listing that lead to the targets, in program order.
+std::vector<const Instr*> steps_to(const SpmdListing& listing, const std::vector<ValueId>& targets);
 
 }  // namespace shardproof

@@ -1,6 +1,7 @@
 // The judged form of rank programs (judged_program.h): what lines check(..) have seen, and outputs,
 // are compared when the listings have ended, in the order in which the truth makes them.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "shardproof/engine/check/judged_program.h"
@@ -8,6 +9,7 @@
 #include "shardproof/engine/compare/rank_checks.h"
 #include "shardproof/engine/explain.h"
 #include "shardproof/engine/explain/causes.h"
+#include "shardproof/engine/explain/range_cause.h"
 #include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/held_value.h"
 #include "shardproof/engine/rank_outputs.h"
@@ -73,6 +75,7 @@ class JudgedRanks : public JudgedProgram {
   std::string cause_of(const MeasuredPrecision& measured) const override;
 
  private:
+  std::string range_cause_of(const std::vector<ValueId>& targets) const;
   template <typename Predicate>
   bool any_dtype(const Predicate& predicate) const {
     const auto matches = [&](const auto& value) { return predicate(value.dtype); };
@@ -231,11 +234,26 @@ void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
   explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
 }
 
+// Empty where the program does not run in f64 as it does in its own dtypes.
+std::string JudgedRanks::range_cause_of(const std::vector<ValueId>& targets) const try {
+  if (!job_.functions.empty()) return "";
+  const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
+  const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
+  SpmdProgram program = ranks_.program;
+  widen_floats(program, registries_.ops);
+  return range_cause({simulated, inputs_, ranks_.program}, {wider, wider_inputs, program}, targets,
+                     registries_);
+} catch (const Error&) {
+  return "";
+}
+
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
   const auto found = ranks_.names.find(measured.key);
   if (found == ranks_.names.end()) return "";  // of a check
   std::vector<ValueId> targets;
   for (const NamedPart& part : found->second) targets.push_back(part.value);
+  if (measured.nothing_left || !std::isfinite(measured.precision.error))
+    if (std::string cause = range_cause_of(targets); !cause.empty()) return cause;
   return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
 }
 

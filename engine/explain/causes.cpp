@@ -178,7 +178,8 @@ std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
   for (const Step& step : way_.steps) {
     for (size_t slot = 0; made_by(*step.instr, slot) != kNoValue; ++slot) {
       const ValueId id = made_by(*step.instr, slot);
-      bool fits = is_float(id) && !info(id).weak, partial = true;
+      const bool is_flag = info(id).dtype == DType::boolean;
+      bool fits = (is_float(id) || is_flag) && !info(id).weak, partial = true;
       for (const int axis : axes) {
         const AxisState& state = provenance_.state(id, axis);
         fits = fits && state.kind != AxisKind::replicated && state.kind != AxisKind::cut &&
@@ -202,6 +203,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   for (const auto& [step, slot] : places_to_reduce(axes)) {
     const ValueId id = made_by(*step->instr, slot);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+      if (op != ReduceOp::max && !is_float(id)) continue;
       Edit edit{Edit::Kind::reduce, step->site, slot, Group::of_axes(mesh_, axes), {op, 0}, 1};
       if (!confirmation_.confirms(edit)) continue;
       const std::string name = shown(id, step->site.line);
