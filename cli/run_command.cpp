@@ -398,7 +398,7 @@ Runs scenarios and compares what they find with what they expect. A folder means
                      visible. What has no kernel there runs on the host, and the report says so
   --matmul-precision P
                      of products of matrices on GPUs, in PyTorch's words: highest (default), or high:
-                     f32 as TF32, sums of f8e4m3 in fewer bits. Bounds of values allow for it
+                     f32 as TF32, sums of f8e4m3 in fewer bits. Precision is judged by that unit
   --processes N      of the mpi and nccl backends (default: one a rank, at most 8)
   --timeout TIME     ends a run in which nothing moves for so long (default 30s)
   --hosts FILE       hosts for the mpi backend, as mpirun reads them

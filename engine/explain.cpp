@@ -119,9 +119,9 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
       axes += (axes.empty() ? "" : " or ") + a.name;
   }
   if (axes.empty()) return;
-  finding.details.push_back(
-      fmt::format("hint    {} is in it {} times, as if each rank of {} had added it before a sum",
-                  off.of, number_text(off.factor + 1), axes));
+  finding.details.push_back(fmt::format(
+      "hint    {} is in the result {} times, as if each rank of {} had added it before the sum",
+      off.of, number_text(off.factor + 1), axes));
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
@@ -130,7 +130,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
           multiple_among_values(wrong, difference.got_all, reference)) {
     const std::string times =
         held->factor == 1 ? "" : fmt::format("{} x ", number_text(held->factor));
-    finding.details.push_back(fmt::format("what it holds is {}{}", times, held->of));
+    finding.details.push_back(fmt::format("the ranks hold {}{} instead", times, held->of));
     return;
   }
   const std::optional<Multiple> off =
@@ -166,18 +166,17 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
   if (first < 0) return;
   if (!right.placement(first).is_partial()) {
     finding.details.push_back(
-        fmt::format("cause   each rank of {} holds the whole, which {} counts {} times", axes,
-                    to_string(wrong.spec.placement(first)),
+        fmt::format("cause   each rank of {} holds the whole value, and {} counts it {} times",
+                    axes, to_string(wrong.spec.placement(first)),
                     right.mesh().axes()[static_cast<size_t>(first)].size));
-    finding.fix = fmt::format("say that it is {}:R", axes);
+    finding.fix = fmt::format("declare it as {}:R", axes);
     return;
   }
   const bool sum = right.placement(first).partial().reduction.op == ReduceOp::sum;
   finding.details.push_back(fmt::format(
-      "cause   the {} of what the ranks of {} hold is right: it was never reduced over {}",
+      "cause   the {} of the values on the ranks of {} is right: it was never reduced over {}",
       sum ? "sum" : "average", axes, axes));
-  finding.fix =
-      fmt::format("reduce it over {}, or say that it is {}", axes, placements_text(right));
+  finding.fix = fmt::format("reduce it over {}, or declare it as {}", axes, placements_text(right));
 }
 
 // The numbers that a finding shows: in the program's own dtypes where these show the difference.
@@ -247,12 +246,14 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.details.push_back(
       fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
   const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;
-  finding.details.push_back(fmt::format("{} of {} elements are wrong; {} is {} {}",
-                                        difference.elements, expected.elements(), shown,
-                                        name(dtype), placements_text(wrong.spec)));
+  finding.details.push_back(fmt::format(
+      "{} of {} element{} {} wrong; {} is {} {}", difference.elements, expected.elements(),
+      expected.elements() == 1 ? "" : "s", difference.elements == 1 ? "is" : "are", shown,
+      name(dtype), placements_text(wrong.spec)));
   if (numbers.in_f64)
     finding.details.push_back(fmt::format(
-        "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
+        "these are numbers of a run with all floats in f64; in {} both round to the same",
+        name(dtype)));
   std::string hint;
   if (finding.ratio) {
     if (*finding.ratio != 0) hint = ratio_hint(*finding.ratio, wrong.spec);
@@ -268,8 +269,8 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   }
   if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
     finding.details.push_back(
-        "cause   the product is not finite there, and parts of a sum cannot pass that");
-    finding.fix = "reduce before";
+        "cause   the product is not finite there, and the parts of a sum do not add up to it");
+    finding.fix = "reduce the sum before this line";
   }
   if (difference.right_as && finding.fix.empty())
     explain_placements(wrong, *difference.right_as, finding);

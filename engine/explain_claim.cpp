@@ -7,6 +7,8 @@
 namespace shardproof {
 namespace {
 
+constexpr const char* kRemove = "remove `as`: the partitioner then adds what the line needs";
+
 // The ops of one line with `as`, as a program over what they read, to be partitioned by the rules.
 struct LineProgram {
   GlobalProgram program;
@@ -80,18 +82,20 @@ std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
   for (const Instr& instr : ruled.program.listings.at(0).instrs) {
     if (const auto* call = std::get_if<Communicate>(&instr.action)) {
       const Collective& c = call->items.at(0).collective;
-      return fmt::format("takes a call ({} over {}), and `as` adds none", name(c.kind),
+      return fmt::format("needs a call ({} over {}), and `as` adds none", name(c.kind),
                          c.group.name());
     }
     const auto* compute = std::get_if<Compute>(&instr.action);
     if (compute == nullptr || compute->op != last.op) continue;
-    if (compute->attrs.size() > 1) return "takes arguments of its own on each rank";
+    if (compute->attrs.size() > 1)
+      return "needs other arguments on each rank, and `as` gives all ranks the same";
     if (const std::string of_whole = argument_of_whole(compute->attrs.at(0).attrs, last.attrs);
         !of_whole.empty())
-      return fmt::format("takes {} of the whole, and inside `as` each rank takes its own",
-                         of_whole);
+      return fmt::format(
+          "needs {} of the whole value, and inside `as` each rank uses that of its shard",
+          of_whole);
     if (!compute->input_specs.empty() && ran_as_whole(parts, last))
-      return "counts from where a shard begins in the whole, and `as` lets each begin at 0";
+      return "needs the place of each shard in the whole, and inside `as` each rank counts from 0";
   }
   return "";
 }
@@ -113,19 +117,20 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
       if (needs.empty()) continue;
       finding.details.push_back(
           fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
-      finding.fix =
-          instr.op == "mean" && needs.starts_with("takes count=")
-              ? "take the sum inside `as` and divide by the count of the whole outside, or "
-                "leave out `as`"
-              : "leave out `as`: then the line gets what it needs";
+      finding.fix = kRemove;
+      if (instr.op == "mean" && needs.starts_with("takes count="))
+        finding.fix = fmt::format(
+            "take the sum inside `as` and divide by the count of the whole outside; or {}",
+            kRemove);
       return;
     }
     const Partitioned ruled = partition(line->program, line->job, ops);
     const ValueId result = ruled.placed[static_cast<size_t>(line->chain.back().outputs.at(0))];
     const std::optional<Spec>& spec = ruled.program.values[static_cast<size_t>(result)].spec;
     if (!spec || *spec == wrong.spec) return;
-    finding.details.push_back(fmt::format("cause   by the rules of its ops it is {}, not {}",
-                                          placements_text(*spec), placements_text(wrong.spec)));
+    finding.details.push_back(
+        fmt::format("cause   by the rules of its ops the result is {}, not {}",
+                    placements_text(*spec), placements_text(wrong.spec)));
   } catch (const Error&) {
     // Ops that no rule takes as they lie: nothing to tell.
   }

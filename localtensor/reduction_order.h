@@ -17,8 +17,9 @@
 //
 // What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
 // reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
-// reduce_scatter on floats up to f32. `nvls` is the one whose bits nobody promises: it stands for a
-// sum in the switch's precision in some order, and a comparison with it is one within the bound.
+// reduce_scatter on floats up to f32. The bits of `nvls` are not
+// specified: it stands for a sum in the switch's precision in some order, and two runs with it are
+// compared by their measured rounding.
 #pragma once
 
 #include <vector>

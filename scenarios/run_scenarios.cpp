@@ -258,7 +258,7 @@ std::string outcome_text(const CaseResult& result) {
   return findings_text(all);
 }
 
-// Values that both backends may hold by the truth's bound, and yet they should be the same.
+// Adds findings for values that each backend alone may hold, but that two runs should share.
 void tell_bugs(const CaseResult& first, CaseResult& other) {
   for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
     const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);

@@ -156,7 +156,7 @@ void Check::judge_in_f64() {
   }
   if (any)
     outcome_.notes.push_back(fmt::format(
-        "values that the run in f64 did not reach are judged in their own dtypes: {}", reason));
+        "values that were not computed in f64 are judged in their own dtypes: {}", reason));
 }
 
 void Check::run_in_other_directions(F64Judge& judge) {
@@ -216,7 +216,7 @@ void Check::add_findings() {
     settled.insert(value->judged.key);
     findings.push_back(*value->finding);
     findings.back().details.push_back(
-        fmt::format("the simulated ranks are right: it is wrong on {} alone", job_.backend));
+        fmt::format("simulated ranks hold the right value: it is wrong on {} alone", job_.backend));
   }
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);

@@ -6,6 +6,7 @@
 
 #include "shardproof/engine/precision_text.h"
 #include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/number_text.h"
 
 namespace shardproof {
 namespace {
@@ -55,9 +56,9 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
   finding.ranks = measured.ranks;
   finding.headline = precision_text(precision);
   if (std::isfinite(precision.error))
-    finding.headline +=
-        fmt::format(" (limit {})", limit != nullptr ? to_string(limit->condition)
-                                                    : fmt::format("{:.0f}", kPrecisionLimit));
+    finding.headline += fmt::format(
+        " (limit {})", limit != nullptr ? to_string(limit->condition)
+                                        : grouped_number(static_cast<int64_t>(kPrecisionLimit)));
   if (!precision.cause.empty()) finding.details.push_back("cause   " + precision.cause);
   return finding;
 }
@@ -65,16 +66,17 @@ Finding imprecise_finding(const MeasuredPrecision& measured, const PrecisionLimi
 }  // namespace
 
 UndecidedValue undecided_value(const JudgedValue& value) {
-  return {value.label.name,
-          value.label.line,
-          value.label.instance,
-          std::ssize(value.elements),
-          value.of,
-          std::isfinite(value.movement)
-              ? fmt::format("ranks and one device are {:.2g} apart, and roundings alone move it by "
-                            "{:.2g}",
-                            value.distance, value.movement)
-              : "roundings alone decide whether it is a number"};
+  return {
+      value.label.name,
+      value.label.line,
+      value.label.instance,
+      std::ssize(value.elements),
+      value.of,
+      std::isfinite(value.movement)
+          ? fmt::format(
+                "ranks and one device differ by {:.2g}, and rounding alone changes it by {:.2g}",
+                value.distance, value.movement)
+          : "rounding alone decides whether it is finite"};
 }
 
 namespace {
@@ -112,7 +114,7 @@ std::vector<Finding> list_findings(std::vector<ExplainedValue> values) {
   std::vector<Finding> findings;
   for (ListedFinding& one : listed) {
     list_under(one.finding, "also wrong, computed from it:", one.consequences);
-    list_under(one.finding, "also wrong in the passes", one.passes);
+    list_under(one.finding, "also wrong in passes", one.passes);
     findings.push_back(std::move(one.finding));
   }
   std::stable_sort(findings.begin(), findings.end(),

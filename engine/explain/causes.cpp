@@ -122,7 +122,7 @@ std::string Explaining::shown(ValueId id, int line) const {
   const bool own =
       !info(id).bound.empty() || std::find(inputs.begin(), inputs.end(), id) != inputs.end();
   if (own) return info(id).bound.empty() ? info(id).name : info(id).bound;
-  return fmt::format("what line {} makes of {}", line, joined(names, "and"));
+  return fmt::format("the value that line {} computes from {}", line, joined(names, "and"));
 }
 
 // "x, which is cut over dp"
@@ -216,13 +216,13 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
           "{} is computed from {}; no call over {} {}", name, joined(origins, "and"), over,
           is_end ? fmt::format("follows line {}", step->site.line)
                  : fmt::format("lies between line {} and {}", step->site.line, target()));
-      cause.fix = fmt::format("all_reduce({}{}, group={}) behind line {}",
+      cause.fix = fmt::format("add all_reduce({}{}, group={}) after line {}",
                               info(id).bound.empty() ? "" : name + ", ", shardproof::name(op),
                               group_text(axes), step->site.line);
       if (is_end && op != ReduceOp::max) {
         Spec as = value_.spec;
         for (const int axis : axes) as = as.with_placement(axis, P(op));
-        cause.fix += fmt::format(", or say that it is {}", placements_text(as));
+        cause.fix += fmt::format(", or declare it as {}", placements_text(as));
       }
       settle(cause);
       return true;
@@ -256,11 +256,11 @@ bool Explaining::wrong_group() {
               {Edit::Kind::regroup, step.site, 0, group, item->collective.reduction, 1}))
         continue;
       const AxisState& state = provenance_.state_read(step.listing, step.index, 0, missing[0]);
-      settle({fmt::format("line {} reduces over {}; what it reduces is computed from {}",
-                          step.site.line, item->collective.group.name(),
-                          origin_text(state, missing[0])),
-              fmt::format("group={} on line {}", group.name(), step.site.line),
-              {}});
+      settle(
+          {fmt::format("line {} reduces over {}, but its input is computed from {}", step.site.line,
+                       item->collective.group.name(), origin_text(state, missing[0])),
+           fmt::format("group={} on line {}", group.name(), step.site.line),
+           {}});
       return true;
     }
   }
@@ -290,13 +290,12 @@ void Explaining::copies_added_up(std::vector<Cause>& found) {
     const std::string over = axes_text(copies);
     const std::string name = shown(item->input, step.site.line);
     found.push_back(
-        {fmt::format("{} is the same on all ranks of {}, and line {} adds it up over {}: it counts "
-                     "{} times",
-                     name, over, step.site.line, item->collective.group.name(),
-                     size_of_axes(copies)),
-         others.empty() ? fmt::format("leave out the sum over {} on line {}, or take avg", over,
-                                      step.site.line)
-                        : fmt::format("group={} on line {}", group_text(others), step.site.line),
+        {fmt::format(
+             "{} is the same on all ranks of {}, and line {} sums it over {}: it counts {} times",
+             name, over, step.site.line, item->collective.group.name(), size_of_axes(copies)),
+         others.empty()
+             ? fmt::format("remove the sum over {} on line {}, or take avg", over, step.site.line)
+             : fmt::format("group={} on line {}", group_text(others), step.site.line),
          edit});
   }
 }
@@ -330,9 +329,9 @@ void Explaining::superfluous_factors(std::vector<Cause>& found) {
       if (!confirmation_.confirms(edit)) continue;
       const char* verb = compute->op == "div" ? "divides" : "multiplies";
       found.push_back(
-          {fmt::format("line {} {} by {}, and {} is right without that", step.site.line, verb,
-                       number_text(*number), target()),
-           fmt::format("leave out the factor {} on line {}",
+          {fmt::format("line {} {} by {}, and {} is right without this factor", step.site.line,
+                       verb, number_text(*number), target()),
+           fmt::format("remove the factor {} on line {}",
                        compute->op == "div" ? "1 / " + number_text(*number) : number_text(*number),
                        step.site.line),
            edit});
@@ -373,8 +372,8 @@ void Explaining::terms_of_each_rank(std::vector<Cause>& found) {
         const ValueId id = compute->inputs[slot];
         const bool named = !info(id).bound.empty();
         found.push_back(
-            {fmt::format("{}{} is the same on all {} ranks of {}, and each adds it "
-                         "before a sum over {}: it counts {} times",
+            {fmt::format("{}{} is the same on all {} ranks of {}, and each adds it before a sum "
+                         "over {}: it counts {} times",
                          shown(id, step.site.line),
                          named ? fmt::format(", added on line {},", step.site.line) : "", size,
                          over, over, size),
@@ -404,11 +403,11 @@ std::optional<Cause> Explaining::applied_twice(const std::vector<Cause>& found) 
   const int other = std::max(found[0].edit.site.line, found[1].edit.site.line);
   const bool divides = std::abs(first) < 1;
   const std::string text =
-      fmt::format("{} by {} twice, on line{} {}", divides ? "divided" : "multiplied",
+      fmt::format("the value is {} by {} twice, on line{} {}", divides ? "divided" : "multiplied",
                   number_text(divides ? 1 / first : first), one == other ? "" : "s",
                   one == other ? std::to_string(one) : fmt::format("{} and {}", one, other));
-  return Cause{fmt::format("{}; {} is right with either of them alone", text, target()),
-               fmt::format("{}; or {}", found[0].fix, found[1].fix),
+  return Cause{fmt::format("{}; {} is right with either of the two alone", text, target()),
+               fmt::format("{}, or {}", found[0].fix, found[1].fix),
                {}};
 }
 

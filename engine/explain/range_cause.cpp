@@ -103,7 +103,7 @@ std::string overflow_text(const Made& made, const SpmdProgram& program, const La
   const std::string what = value.bound.empty() ? "a value inside it" : value.bound;
   if (largest > limit)
     return fmt::format("line {}: {} {} {}", made.instr->origin.line, what, past, on);
-  return fmt::format("line {}: {} is no number in {} {}, and is one in f64",
+  return fmt::format("line {}: {} is not finite in {} {}, but finite in f64",
                      made.instr->origin.line, what, name(value.dtype), on);
 }
 
@@ -112,8 +112,8 @@ std::string empty_text(const Made& made, const SpmdProgram& program, double larg
   const double smallest = std::ldexp(1, smallest_exponent(value.dtype));
   if (largest > smallest) return "";
   return fmt::format(
-      "nothing is left of it: line {} rounds to {}, whose smallest number is {}, "
-      "and the largest there is {}",
+      "nothing is left of it: line {} rounds to {}, whose smallest number is {}, and its largest "
+      "input is {}",
       made.instr->origin.line, name(value.dtype), rough_number(smallest), rough_number(largest));
 }
 

@@ -47,14 +47,14 @@ TEST(Causes, OfAGradientThatWasNeverReduced_NameTheAxisThatCutsTheRows) {
   EXPECT_EQ(line_of(job, "cause"),
             "g is computed from x and d, which are cut over dp; no call over dp lies between line "
             "1 and w");
-  EXPECT_EQ(line_of(job, "fix"), "all_reduce(g, sum, group=dp) behind line 1");
+  EXPECT_EQ(line_of(job, "fix"), "add all_reduce(g, sum, group=dp) after line 1");
 }
 
 TEST(Causes, WhereAnotherOutputIsRightAsItIs_LeaveItAlone) {
   // g is declared to be a part of a sum, and is: the fix must not change it.
   const Job job = step_job("dp=2", "dp:S(0)", {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"},
                            kTruth, {"g=dp:P(sum)", "w=R"});
-  EXPECT_EQ(line_of(job, "fix"), "all_reduce(g, sum, group=dp) behind line 1");
+  EXPECT_EQ(line_of(job, "fix"), "add all_reduce(g, sum, group=dp) after line 1");
 }
 
 TEST(Causes, OfAFactorThatTwoSumsExplain_AreHints) {
@@ -73,7 +73,7 @@ TEST(Causes, OfACopyThatIsAddedUp_NameTheCall) {
                             "g = all_reduce(g, sum, group=cp)", "w = w - 0.1 * g"},
                            kTruth, {"w=R"});
   EXPECT_EQ(line_of(job, "cause"),
-            "g is the same on all ranks of cp, and line 2 adds it up over cp: it counts 2 times");
+            "g is the same on all ranks of cp, and line 2 sums it over cp: it counts 2 times");
 }
 
 TEST(Causes, OfARatioThatIsTheSizeOfAnAxisByCoincidence_AreNotPrinted) {
