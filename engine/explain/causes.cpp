@@ -513,7 +513,14 @@ void causes_to_hints(Finding& finding) {
 
 void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding) {
   try {
-    Explaining explaining(about, value);
+    // Of a long program only what comes before the value is run again.
+    constexpr int kRunsWanted = 24;
+    const bool is_long = kRunsWanted * work_of(about.ranks) > kMostWork;
+    const RankProgram part =
+        is_long ? up_to(about.ranks, way_to(about.ranks, value).ends) : RankProgram();
+    const RankCase shorter{about.job, about.inputs, is_long ? part : about.ranks, about.truth,
+                           about.registries};
+    Explaining explaining(shorter, value);
     if (explaining.run()) {
       std::erase_if(finding.details, [](const std::string& text) {
         return is_cause(text) || text.starts_with(kHint);

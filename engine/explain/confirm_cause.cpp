@@ -2,6 +2,7 @@
 // value, how far the ranks are from one device.
 #include "shardproof/engine/explain/confirm_cause.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -16,8 +17,6 @@ namespace {
 
 constexpr double kRight = 0x1p-20;       // of the largest element
 constexpr double kCloser = 64;           // times, than before the edit
-constexpr int kMostRuns = 96;            // for one finding
-constexpr double kMostWork = 2e7;        // elements that all these runs may make
 constexpr int64_t kMostMoved = 1 << 18;  // input elements that are worth drawing again
 
 // How far each value is from one device.
@@ -41,17 +40,6 @@ class DistanceJudge : public Judge {
  private:
   std::map<std::string, double> found_;
 };
-
-double work_of(const RankProgram& ranks) {
-  double work = 0;
-  for (const SpmdValue& value : ranks.program.values)
-    for (const LocalShape& shape : value.shapes)
-      work += static_cast<double>(shape.lanes.size()) *
-              (1 + static_cast<double>(element_count(shape.shape)));
-  for (const SpmdListing& listing : ranks.program.listings)
-    work += 200 * static_cast<double>(listing.instrs.size());
-  return work;
-}
 
 // A number in (0.5, 1.5) for each element, the same on every platform.
 double factor_of(uint64_t element) {
@@ -83,6 +71,37 @@ std::optional<Job> with_other_inputs(const Job& job) {
 }
 
 }  // namespace
+
+double work_of(const RankProgram& ranks) {
+  double work = 0;
+  for (const SpmdListing& listing : ranks.program.listings)
+    for (const Instr& instr : listing.instrs) {
+      work += 200;
+      for (const ValueId id : effects_of(instr).writes)
+        for (const LocalShape& shape : ranks.program.values[static_cast<size_t>(id)].shapes)
+          work += static_cast<double>(shape.lanes.size()) *
+                  (1 + static_cast<double>(element_count(shape.shape)));
+    }
+  return work;
+}
+
+RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
+  RankProgram result = ranks;
+  if (result.program.listings.size() != 1) return result;
+  std::vector<Instr>& instrs = result.program.listings[0].instrs;
+  size_t last = instrs.size();
+  while (last > 0) {
+    const std::vector<ValueId> writes = effects_of(instrs[last - 1]).writes;
+    const bool is_end = std::any_of(writes.begin(), writes.end(), [&](ValueId id) {
+      return std::find(ends.begin(), ends.end(), id) != ends.end();
+    });
+    const bool is_name = std::holds_alternative<Merge>(instrs[last - 1].action);
+    if (is_end || is_name) break;
+    --last;
+  }
+  instrs.resize(last);
+  return result;
+}
 
 Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
     : about_(about), key_(value.key), target_(value.label.name) {

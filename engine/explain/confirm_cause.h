@@ -16,6 +16,15 @@ struct RankCase {
   const Registries& registries;
 };
 
+// The elements that a run makes, on all ranks, as far as they tell what it costs.
+double work_of(const RankProgram& ranks);
+inline constexpr double kMostWork = 6e7;  // of all runs for one finding
+inline constexpr int kMostRuns = 96;
+
+// The program up to the last instruction that writes one of `ends`. Only of a program whose ranks
+// all run one listing: of others the calls would no longer match.
+RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends);
+
 class Confirmation {
  public:
   // `value` is wrong in the case as it is.
