@@ -219,6 +219,15 @@ void Check::add_findings() {
         fmt::format("simulated ranks hold the right value: it is wrong on {} alone", job_.backend));
   }
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
+  // A flag of an overflow that one rank alone sees: in f64 nothing overflows. What else parts in
+  // the own dtypes alone hangs on roundings.
+  for (const auto& [key, torn] : own_.torn()) {
+    if (!findings.empty() || settled.contains(key)) continue;
+    const std::string cause = program_->range_cause_of(key);
+    if (cause.empty()) continue;
+    findings.push_back(torn);
+    findings.back().details.push_back("cause   " + cause);
+  }
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
   add_precision(own_.precision(), settled, *program_, outcome_);

@@ -49,6 +49,9 @@ class JudgedProgram {
   virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
   // The cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
+  // Of rank programs: the step on the way to a value at which ranks leave the range of a dtype
+  // (explain/range_cause.h), or "".
+  virtual std::string range_cause_of(const std::string&) const { return ""; }
   const Job& job() const { return job_; }
 
  protected:

@@ -73,9 +73,10 @@ class JudgedRanks : public JudgedProgram {
   Outcome run(Judge& judge, const JudgedRun& options) const override;
   void explain(const ComparedValue& value, Finding& finding) const override;
   std::string cause_of(const MeasuredPrecision& measured) const override;
+  std::string range_cause_of(const std::string& key) const override;
 
  private:
-  std::string range_cause_of(const std::vector<ValueId>& targets) const;
+  std::vector<ValueId> parts_of(const std::string& key) const;
   template <typename Predicate>
   bool any_dtype(const Predicate& predicate) const {
     const auto matches = [&](const auto& value) { return predicate(value.dtype); };
@@ -234,9 +235,18 @@ void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
   explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
 }
 
+// Values that make up an output; none of a check.
+std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
+  std::vector<ValueId> parts;
+  if (const auto found = ranks_.names.find(key); found != ranks_.names.end())
+    for (const NamedPart& part : found->second) parts.push_back(part.value);
+  return parts;
+}
+
 // Empty where the program does not run in f64 as it does in its own dtypes.
-std::string JudgedRanks::range_cause_of(const std::vector<ValueId>& targets) const try {
-  if (!job_.functions.empty()) return "";
+std::string JudgedRanks::range_cause_of(const std::string& key) const try {
+  const std::vector<ValueId> targets = parts_of(key);
+  if (targets.empty() || !job_.functions.empty()) return "";
   const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
   const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
   SpmdProgram program = ranks_.program;
@@ -248,12 +258,10 @@ std::string JudgedRanks::range_cause_of(const std::vector<ValueId>& targets) con
 }
 
 std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
-  const auto found = ranks_.names.find(measured.key);
-  if (found == ranks_.names.end()) return "";  // of a check
-  std::vector<ValueId> targets;
-  for (const NamedPart& part : found->second) targets.push_back(part.value);
   if (measured.nothing_left || !std::isfinite(measured.precision.error))
-    if (std::string cause = range_cause_of(targets); !cause.empty()) return cause;
+    if (std::string cause = range_cause_of(measured.key); !cause.empty()) return cause;
+  const std::vector<ValueId> targets = parts_of(measured.key);
+  if (targets.empty()) return "";
   return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
 }
 

@@ -99,6 +99,33 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
 
 }  // namespace
 
+namespace {
+
+// Whether copies of one element are farther apart than `allowed`. A copy that is not among `found`
+// holds what is expected.
+bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Spec& spec, const Tensor& expected, double allowed) {
+  std::map<Dims, size_t> copies_at;  // of the shard that begins there
+  for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
+  std::map<int64_t, std::vector<double>> held;
+  std::map<int64_t, size_t> owners;
+  for (const Deviation& one : found) {
+    held[one.global].push_back(one.got);
+    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
+  }
+  const std::vector<double> right = values_of(expected);
+  for (auto& [global, values] : held) {
+    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
+    for (const double value : values)
+      if (value != values[0] && !(std::isnan(value) && std::isnan(values[0])) &&
+          !(std::fabs(value - values[0]) <= allowed))
+        return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
 // One rounding of a value. Products in TF32 keep 10 bits behind the point of each factor, and what
@@ -127,9 +154,19 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
                             value.spec, value.global},
                            difference_of(value, expected, elements), nullptr, reference);
   unequal_.push_back(std::move(unequal));
+  if (!options_.compares_replicas && is_floating(expected.dtype)) add_torn(value, found, expected);
   if (replicas_ || !options_.compares_replicas) return;
   if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
     replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
+}
+
+void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
+                             const Tensor& expected) {
+  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  if (!are_apart(found, stored_copies(ready_, value.spec), value.spec, expected, allowed)) return;
+  if (const std::optional<ReplicaDifference> apart = compare_replicas(ready_, value.spec))
+    torn_.emplace_back(value.key,
+                       explain_replicas({value.label, value.spec, value.global}, *apart));
 }
 
 Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& reference) {

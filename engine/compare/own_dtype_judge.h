@@ -73,6 +73,9 @@ class OwnDtypeJudge : public Judge {
   const std::vector<UnequalValue>& unequal() const { return unequal_; }
   // The first value in program order whose replicas do not have the same bits.
   const std::optional<Finding>& replicas() const { return replicas_; }
+  // Of rank programs: values whose replicas are more than kOwnSpread units apart, by key. It may
+  // hang on a rounding.
+  const std::vector<std::pair<std::string, Finding>>& torn() const { return torn_; }
   const std::vector<MeasuredPrecision>& precision() const { return precision_; }
   // Why the precision of some values could not be measured; empty: of all it was.
   const std::string& unmeasured() const { return unmeasured_; }
@@ -81,6 +84,8 @@ class OwnDtypeJudge : public Judge {
   // `held`: of each element the ranks' copy that is farthest from `expected`.
   void add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                    const Tensor& expected, ReferenceRun& reference);
+  void add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
+                const Tensor& expected);
   double unit_of(DType dtype) const;
   void measure(const ComparedValue& value, const ReferenceRun& reference, const Tensor& expected,
                const Tensor& held, const Lanes& ranks);
@@ -99,6 +104,7 @@ class OwnDtypeJudge : public Judge {
   std::map<ValueId, ComparedValue> in_parts_;
   std::vector<UnequalValue> unequal_;
   std::optional<Finding> replicas_;
+  std::vector<std::pair<std::string, Finding>> torn_;
   std::vector<MeasuredPrecision> precision_;
   std::string unmeasured_;
 };
