@@ -143,8 +143,13 @@ void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<De
   unequal.judged.label = value.label;
   unequal.judged.of = expected.elements();
   const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  // Another order of reduction on real ranks may turn an overflow of one device back into a number.
+  const auto is_judged = [&](int64_t element) {
+    return !options_.explains || std::isfinite(magnitude_at(expected, element));
+  };
   for (const Deviation& one : found)
-    if (!(one.distance <= allowed)) unequal.judged.elements.push_back(one.global);
+    if (!(one.distance <= allowed) && is_judged(one.global))
+      unequal.judged.elements.push_back(one.global);
   std::vector<int64_t>& elements = unequal.judged.elements;
   std::sort(elements.begin(), elements.end());
   elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
