@@ -113,11 +113,13 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
     std::vector<int32_t> ranks;
   };
   std::vector<Row> rows;
-  std::map<std::tuple<int32_t, int, std::string_view>, size_t> row_of;
+  std::map<std::tuple<int32_t, int, std::string_view, std::string_view>, size_t> row_of;
   for (size_t index : calls) {
     const Blocked& call = s.blocked[index];
-    const auto [known, fresh] = row_of.emplace(
-        std::tuple(call.awaiting, call.line, std::string_view(call.text)), rows.size());
+    const auto [known, fresh] =
+        row_of.emplace(std::tuple(call.awaiting, call.line, std::string_view(call.instance),
+                                  std::string_view(call.text)),
+                       rows.size());
     if (fresh) rows.push_back({&call, {}});
     std::vector<int32_t>& ranks = rows[known->second].ranks;
     for (int64_t lane = 0; lane < call.ranks.size(); ++lane) ranks.push_back(call.ranks[lane]);
@@ -128,8 +130,8 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
   for (const Row& row : rows) {
     const Awaiting* awaiting = awaiting_of(s, *row.first);
     table.push_back({ranks_text(Lanes::of(row.ranks)),
-                     row.first->line == 0 ? "" : fmt::format("line {}", row.first->line),
-                     row.first->text, awaiting == nullptr ? "" : waits_text(*awaiting)});
+                     line_text(row.first->line, row.first->instance), row.first->text,
+                     awaiting == nullptr ? "" : waits_text(*awaiting)});
   }
   std::vector<std::string> lines = aligned(std::move(table));
   if (all > kShownRows) lines.push_back(fmt::format("and {} more", all - kShownRows));
@@ -379,9 +381,9 @@ std::string absence_text(const Standstill& s, int32_t rank, bool several, const 
   for (size_t i = 0; i < s.blocked.size(); ++i)
     if (s.blocked[i].ranks.contains(rank)) calls.push_back(i);
   const Blocked& call = earliest(s, calls);
-  const std::string place = call.line == 0 ? "" : fmt::format("line {}, ", call.line);
-  return fmt::format("{} no such call and {} at {}{}", several ? "make" : "makes",
-                     several ? "wait" : "waits", place, call.text);
+  const std::string place = line_text(call.line, call.instance);
+  return fmt::format("{} no such call and {} at {}{}{}", several ? "make" : "makes",
+                     several ? "wait" : "waits", place, place.empty() ? "" : ", ", call.text);
 }
 
 std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacking) {

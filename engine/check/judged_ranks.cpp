@@ -106,6 +106,7 @@ ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) co
   const NamedPart* first = outputs_.first_part(output.name, ranks);
   if (first == nullptr) return label;
   label.line = first->line;
+  label.instance = first->instance;
   for (const SpmdListing& listing : ranks_.program.listings)
     if (!listing.lanes.intersect(first->lanes).empty())
       label.text = line_text(listing.lines, first->line);
