@@ -244,6 +244,13 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   if (numbers.in_f64)
     finding.details.push_back(fmt::format(
         "computed with all floats in f64; in {} both sides round to the same number", name(dtype)));
+  const bool finite =
+      std::isfinite(numbers.difference.expected) && std::isfinite(numbers.difference.got);
+  if (wrong.spec.has_partial() && !finite) {
+    finding.details.push_back("cause   the product is not finite: parts of a sum cannot pass it");
+    finding.fix = "reduce before";
+    return finding;
+  }
   std::string cause;
   if (finding.ratio) {
     cause = ratio_cause(*finding.ratio, wrong.spec);

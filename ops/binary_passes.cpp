@@ -42,8 +42,10 @@ std::vector<Pass> mul_passes(const OpCall&) {
           {{none(), kAvg}, kAvg},
           {{kProd, kProd}, kProd}};
 }
+// A divisor that is a tensor may hold a 0: a sum over 0 is infinite where its parts add up to NaN.
 std::vector<Pass> div_passes(const OpCall& call) {
   if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
+  if (!call.inputs[1].weak) return {};
   return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
 }
 std::vector<Pass> sub_passes(const OpCall& call) {
