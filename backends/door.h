@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 #include "shardproof/localtensor/duration.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/sim/call.h"
+#include "shardproof/sim/planned_calls.h"
 #include "shardproof/sim/schedule.h"
 #include "shardproof/sim/ticket_times.h"
 
@@ -87,6 +89,9 @@ struct WorldOptions {
   std::shared_ptr<Device> device;         // ranks of one process compute there; null: on the host
   int64_t max_records = 1 << 20;          // ring buffer of the recorder
   bool measures = false;                  // real processes stamp what they carry out
+  // Computes what each rank calls in its whole program, when a standstill is explained; null where
+  // that is unknown. Its captures outlive the world's close().
+  std::function<PlannedCalls()> planned = {};
 };
 
 inline constexpr std::string_view kEstimateFact = "estimate";

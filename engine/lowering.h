@@ -86,7 +86,8 @@ class Lowering {
   struct Part {
     Lanes lanes;
     Binding binding;
-    int line = 0;  // that last bound or wrote it
+    int line = 0;               // that last bound or wrote it
+    std::string instance = {};  // in which pass
   };
   std::map<std::string, std::vector<Part>> names_;
   std::map<ValueId, LaneNumber> numbers_made_;  // values that are numbers of the program

@@ -30,7 +30,7 @@ void RankLowering::run(const Listing& listing) {
   for (const auto& [name, parts] : names_)
     for (const Part& part : parts)
       if (const ValueId* id = std::get_if<ValueId>(&part.binding))
-        into_.names[name].push_back({part.lanes, *id, part.line});
+        into_.names[name].push_back({part.lanes, *id, part.line, part.instance});
 }
 
 ValueId RankLowering::add_value(DType dtype, std::vector<LocalShape> shapes, Category category) {
@@ -350,7 +350,10 @@ void RankLowering::wrote(ValueId target) {
   for (auto& [name, parts] : names_)
     for (Part& part : parts)
       if (const ValueId* id = std::get_if<ValueId>(&part.binding))
-        if (shares(memory, *id, part.lanes.intersect(lanes_))) part.line = place_.line;
+        if (shares(memory, *id, part.lanes.intersect(lanes_))) {
+          part.line = place_.line;
+          part.instance = origin().instance;
+        }
 }
 
 void RankLowering::write_in_place(ValueId target, ValueId source) {

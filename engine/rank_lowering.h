@@ -11,7 +11,8 @@ namespace shardproof {
 struct NamedPart {
   Lanes lanes;
   ValueId value = kNoValue;
-  int line = 0;  // of the statement that last bound or wrote the name
+  int line = 0;               // of the statement that last bound or wrote the name
+  std::string instance = {};  // in which pass of a loop, "i=2"
 };
 
 // check(x, 'name', placements): what these ranks hold of x at that line, to be compared with the

@@ -5,6 +5,7 @@
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/rank_functions.h"
 #include "shardproof/engine/count_calls.h"
+#include "shardproof/engine/plan_calls.h"
 #include "shardproof/localtensor/error.h"
 #include "shardproof/localtensor/split.h"
 #include "shardproof/sim/cost_model.h"
@@ -90,13 +91,16 @@ struct Stage {
 };
 enum class Cohorts : uint8_t { coarse, single };
 
-WorldOptions world_options(const Job& job) {
+WorldOptions world_options(const SpmdProgram& program, const Job& job) {
   WorldOptions options;
   options.ranks = job.world;
   options.schedule = job.schedule;
   options.cost = job.cost;
   options.faults = job.faults;
   options.device = job.device;
+  // Rank functions call what they like.
+  if (job.functions.empty())
+    options.planned = [&program, &job] { return plan_calls(program, job.faults); };
   return options;
 }
 
@@ -146,7 +150,7 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& 
 void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   const Timing& timing = stage.job.timing;
   if (timing.iterations == 0 || run.world->assembly() == nullptr) return;
-  WorldOptions options = world_options(stage.job);
+  WorldOptions options = world_options(stage.program, stage.job);
   options.measures = true;
   for (int i = 0; i < timing.warmup + timing.iterations; ++i) {
     Attempt repetition = attempt(stage, options, {}, {}, Cohorts::single);
@@ -195,7 +199,7 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
                        const std::vector<LocalTensor>* inputs) {
   const Stage stage{program, job, registries, launcher_of(job, registries),
                     inputs != nullptr ? *inputs : split_inputs(job)};
-  const WorldOptions options = world_options(job);
+  const WorldOptions options = world_options(program, job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
   const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&

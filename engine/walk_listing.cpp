@@ -267,7 +267,7 @@ bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
 void Lowering::bind(const std::string& name, Binding binding) {
   if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
   const auto dropped = take_out(name);
-  names_[name].push_back({lanes_, std::move(binding), place_.line});
+  names_[name].push_back({lanes_, std::move(binding), place_.line, instance_});
   for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
 }
 

@@ -71,9 +71,11 @@ std::string finding_text(const PhaseResult& phase, const Finding& finding,
   source.erase(0, source.find_first_not_of(' '));
   std::string details;
   bool shown = source.empty();
+  const std::string pass = finding.instance.empty() ? "" : fmt::format("({})", finding.instance);
   for (std::string detail : finding.details) {
     if (!source.empty() && detail.ends_with(source) && quotes_line(detail)) continue;
-    shown = shown || detail.find(source) != std::string::npos;
+    shown = shown ||
+            (detail.find(source) != std::string::npos && detail.find(pass) != std::string::npos);
     if (!place.first && quotes_line(detail) && detail.starts_with("first ")) detail.erase(0, 6);
     details += "  " + detail + "\n";
   }

@@ -7,6 +7,17 @@
 // one which will never come: one `missing rank` finding; its ranks are the missing ones, its line
 // is the earliest call that waits directly for them. Ranks that only wait for such ranks in turn
 // are told in its details.
+//
+// A rank of a circle that leaves a call out and waits in a later one is missing too, not in a
+// deadlock. It leaves a call of a group out if it makes fewer calls on the group in its whole
+// program than each member that waits there (Awaiting::left_out); so its own later calls on the
+// group do not make up for it.
+//   rank 0: all_reduce(tp), barrier(world)   rank 1: barrier(world)
+//     Rank 0 waits in call 1 of tp for rank 1, rank 1 in the barrier for rank 0. Rank 1 makes no
+//     call on tp, rank 0 makes one: `missing rank`, rank 1, at rank 0's line.
+//   rank 0: all_reduce(tp), barrier(world)   rank 1: barrier(world), all_reduce(tp)
+//     The same two waits, but each rank makes one call on tp and one on world: `deadlock`.
+// Where it is unknown what ranks call later (rank functions in C++), a circle is a deadlock.
 #pragma once
 
 #include <map>
@@ -26,6 +37,8 @@ struct Awaiting {
   std::vector<int32_t> ranks;    // that have not come
   std::vector<int32_t> holders;  // indices of the blocked calls that keep them from coming
   std::vector<int32_t> missing;  // of `ranks`: those that will never come
+  std::vector<int32_t>
+      left_out;  // of `ranks`, waiting elsewhere: those with fewer such calls in all
 };
 
 // The call at the head of a stream.
@@ -45,6 +58,6 @@ struct Standstill {
   std::map<int32_t, std::string> gone;  // missing rank -> "has ended"
 };
 
-std::vector<Finding> explain(const Standstill& standstill);
+std::vector<Finding> explain(const Standstill& known);
 
 }  // namespace shardproof

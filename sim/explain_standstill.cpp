@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kShownRows = 16;
 constexpr size_t kShownCycles = 4;
-constexpr std::string_view kEnded = "has ended";     // in Standstill::gone
+// In Standstill::gone.
+constexpr std::string_view kEnded = "has ended", kLeavesOut = "leaves the call out";
 constexpr std::string_view kToSignal = "to signal";  // in Awaiting::what
 
 // Tarjan's strongly connected components without recursion. Nodes 0..n-1 are the blocked calls, n..
@@ -113,11 +114,13 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
     std::vector<int32_t> ranks;
   };
   std::vector<Row> rows;
-  std::map<std::tuple<int32_t, int, std::string_view>, size_t> row_of;
+  std::map<std::tuple<int32_t, int, std::string_view, std::string_view>, size_t> row_of;
   for (size_t index : calls) {
     const Blocked& call = s.blocked[index];
-    const auto [known, fresh] = row_of.emplace(
-        std::tuple(call.awaiting, call.line, std::string_view(call.text)), rows.size());
+    const auto [known, fresh] =
+        row_of.emplace(std::tuple(call.awaiting, call.line, std::string_view(call.instance),
+                                  std::string_view(call.text)),
+                       rows.size());
     if (fresh) rows.push_back({&call, {}});
     std::vector<int32_t>& ranks = rows[known->second].ranks;
     for (int64_t lane = 0; lane < call.ranks.size(); ++lane) ranks.push_back(call.ranks[lane]);
@@ -128,8 +131,8 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
   for (const Row& row : rows) {
     const Awaiting* awaiting = awaiting_of(s, *row.first);
     table.push_back({ranks_text(Lanes::of(row.ranks)),
-                     row.first->line == 0 ? "" : fmt::format("line {}", row.first->line),
-                     row.first->text, awaiting == nullptr ? "" : waits_text(*awaiting)});
+                     line_text(row.first->line, row.first->instance), row.first->text,
+                     awaiting == nullptr ? "" : waits_text(*awaiting)});
   }
   std::vector<std::string> lines = aligned(std::move(table));
   if (all > kShownRows) lines.push_back(fmt::format("and {} more", all - kShownRows));
@@ -238,9 +241,41 @@ std::string lacking_fix(const Awaiting& awaiting) {
                                     : "let every send have its receive, and every receive its send";
 }
 
-// Its listing is through, and yet something of it waits.
+// It has no such call left, by its own program and no fault.
+bool lacks_calls(const Standstill& s, int32_t rank) {
+  return s.gone.at(rank) == kEnded || s.gone.at(rank) == kLeavesOut;
+}
+
+// The same where something of it waits.
 bool is_stuck(const Standstill& s, int32_t rank, const Lanes& blocked) {
-  return s.gone.at(rank) == kEnded && blocked.contains(rank);
+  return lacks_calls(s, rank) && blocked.contains(rank);
+}
+
+// Ranks of circles that leave out what other calls of these wait for become missing there, and no
+// longer hold these calls.
+Standstill without_left_out(Standstill s) {
+  const std::vector<std::vector<size_t>> circles = Components(s).circles;
+  for (const std::vector<size_t>& circle : circles) {
+    for (const size_t call : circle) {
+      Awaiting& awaiting = s.awaiting[static_cast<size_t>(s.blocked[call].awaiting)];
+      std::vector<size_t> holding;
+      for (const int32_t holder : awaiting.holders)
+        if (std::binary_search(circle.begin(), circle.end(), static_cast<size_t>(holder)))
+          holding.push_back(static_cast<size_t>(holder));
+      const Lanes inside = ranks_of(s, holding);
+      std::vector<int32_t> moved;
+      for (const int32_t rank : std::exchange(awaiting.left_out, {}))
+        if (inside.contains(rank)) moved.push_back(rank);
+      if (moved.empty()) continue;
+      for (const int32_t rank : moved) s.gone.emplace(rank, kLeavesOut);
+      awaiting.missing.insert(awaiting.missing.end(), moved.begin(), moved.end());
+      const Lanes left = Lanes::of(awaiting.ranks).minus(Lanes::of(std::move(moved)));
+      std::erase_if(awaiting.holders, [&](int32_t holder) {
+        return s.blocked[static_cast<size_t>(holder)].ranks.intersect(left).empty();
+      });
+    }
+  }
+  return s;
 }
 
 // The same calls, each held by those of the ranks that it misses, where all of these wait
@@ -328,7 +363,7 @@ std::string missing_text(const Standstill& s, const Finding& finding,
 std::string missing_fix(const Standstill& s, const Finding& finding, const Awaiting& awaiting) {
   bool ended = false;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
-    ended = ended || s.gone.at(finding.ranks[i]) == kEnded;
+    ended = ended || lacks_calls(s, finding.ranks[i]);
   return ended ? lacking_fix(awaiting) : "";
 }
 
@@ -379,9 +414,9 @@ std::string absence_text(const Standstill& s, int32_t rank, bool several, const 
   for (size_t i = 0; i < s.blocked.size(); ++i)
     if (s.blocked[i].ranks.contains(rank)) calls.push_back(i);
   const Blocked& call = earliest(s, calls);
-  const std::string place = call.line == 0 ? "" : fmt::format("line {}, ", call.line);
-  return fmt::format("{} no such call and {} at {}{}", several ? "make" : "makes",
-                     several ? "wait" : "waits", place, call.text);
+  const std::string place = line_text(call.line, call.instance);
+  return fmt::format("{} no such call and {} at {}{}{}", several ? "make" : "makes",
+                     several ? "wait" : "waits", place, place.empty() ? "" : ", ", call.text);
 }
 
 std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacking) {
@@ -410,7 +445,8 @@ std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacki
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
                               absence_text(s, ranks[0], ranks.size() > 1, blocked));
-  if (const Lanes others = ranks_of(s, in_turn(s, waiters)).minus(ranks_of(s, waiters));
+  if (const Lanes others =
+          ranks_of(s, in_turn(s, waiters)).minus(ranks_of(s, waiters)).minus(finding.ranks);
       !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
@@ -420,8 +456,9 @@ std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacki
 
 }  // namespace
 
-std::vector<Finding> explain(const Standstill& standstill) {
+std::vector<Finding> explain(const Standstill& known) {
   std::vector<Finding> findings;
+  const Standstill standstill = without_left_out(known);
   const Standstill lacking = lacking_of(standstill);
   if (std::optional<Finding> circles = find_circles(standstill, lacking))
     findings.push_back(std::move(*circles));

@@ -54,7 +54,8 @@ std::string contents_of(const Record& record) {
 }
 
 std::string place_of(const Record& record) {
-  return record.line == 0 ? "" : fmt::format(" (line {})", record.line);
+  const std::string pass = record.instance.empty() ? "" : ", " + record.instance;
+  return record.line == 0 ? "" : fmt::format(" (line {}{})", record.line, pass);
 }
 
 std::string word(int32_t rank, const History& odd, int32_t other, const History& usual, size_t at) {

@@ -17,8 +17,9 @@ std::vector<Class> classes_of(const Meeting& meeting) {
   for (const Arrival& arrival : meeting.arrivals) {
     const Call& call = arrival.party->call;
     const auto same = std::find_if(classes.begin(), classes.end(), [&](const Class& c) {
-      return c.call->site.line == call.site.line && c.call->site.text == call.site.text &&
-             fits(c.call->collective, call.collective);
+      const CallSite &known = c.call->site, &site = call.site;
+      return known.line == site.line && known.text == site.text &&
+             known.instance == site.instance && fits(c.call->collective, call.collective);
     });
     if (same == classes.end()) {
       classes.push_back({&call, {arrival.rank()}});
@@ -66,9 +67,7 @@ std::string argument_text(const Collective& collective) {
   return out;
 }
 
-std::string line_text(const Call& call) {
-  return call.site.line == 0 ? "" : fmt::format("line {}", call.site.line);
-}
+std::string line_of(const Call& call) { return line_text(call.site.line, call.site.instance); }
 
 std::vector<std::string> describe(const std::vector<Class>& classes) {
   bool told_apart = true;
@@ -81,7 +80,7 @@ std::vector<std::string> describe(const std::vector<Class>& classes) {
     const Collective& collective = c.call->collective;
     rows.push_back({ranks_text(Lanes::of(c.ranks)), call_text(*c.call),
                     told_apart ? "" : argument_text(collective), amount_text(collective),
-                    line_text(*c.call)});
+                    line_of(*c.call)});
   }
   std::vector<std::string> lines = aligned(std::move(rows));
   if (classes.size() > kShown)
@@ -175,8 +174,7 @@ std::optional<Finding> find_uneven(const Meeting& meeting, const std::string& gr
   std::vector<std::vector<std::string>> rows;
   for (const UnevenPair& pair : pairs) {
     if (rows.size() == 8) break;
-    rows.push_back({fmt::format("rank {}", pair.sender->rank()),
-                    line_text(pair.sender->party->call),
+    rows.push_back({fmt::format("rank {}", pair.sender->rank()), line_of(pair.sender->party->call),
                     fmt::format("sends {} to rank {}", pair.sent, pair.receiver->rank()),
                     fmt::format("which awaits {}", pair.awaited)});
   }
@@ -242,7 +240,7 @@ std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::
   for (const Channel::End* end : {&sender, &receiver}) {
     const Call& call = end->party->call;
     rows.push_back({fmt::format("rank {}", end->rank()), call_text(call),
-                    amount_text(call.collective), line_text(call)});
+                    amount_text(call.collective), line_of(call)});
     if (finding.line != 0 && finding.line <= call.site.line) continue;
     finding.line = call.site.line;
     finding.instance = call.site.instance;
@@ -261,7 +259,7 @@ Finding not_a_member(const Call& call, const Lanes& outside, const std::string& 
   finding.instance = call.site.instance;
   finding.group = group;
   finding.headline = fmt::format("call on group {} by ranks that are no members", group);
-  finding.details = aligned({{ranks_text(outside), call_text(call), line_text(call)}});
+  finding.details = aligned({{ranks_text(outside), call_text(call), line_of(call)}});
   finding.fix = "make the call on members only";
   return finding;
 }

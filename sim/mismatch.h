@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shardproof/localtensor/finding.h"
@@ -31,6 +32,8 @@ inline constexpr std::string_view kSameOrder =
 
 // The call as its author wrote it, or as the product's language writes it.
 std::string call_text(const Call& call);
+// "line 5 (i=3)": the line, and the pass of a loop; empty for line 0.
+std::string line_text(int line, std::string_view instance);
 // "rank 3", "ranks 0-3 5"
 std::string ranks_text(const Lanes& ranks);
 // Pads columns to equal width, two blanks between; the last column is not padded.

@@ -15,6 +15,12 @@ std::string call_text(const Call& call) {
   return text.substr(0, text.find("  "));
 }
 
+std::string line_text(int line, std::string_view instance) {
+  if (line == 0) return "";
+  return instance.empty() ? fmt::format("line {}", line)
+                          : fmt::format("line {} ({})", line, instance);
+}
+
 std::string ranks_text(const Lanes& ranks) {
   constexpr size_t kLongest = 60;
   std::string list = to_string(ranks);

@@ -11,7 +11,8 @@ LocalWorld::LocalWorld(const WorldOptions& options, GateWitness* witness)
       cost_(options.cost),
       device_(options.device),
       picker_(options.schedule),
-      gate_(options.cost, witness) {}
+      gate_(options.cost, witness),
+      planned_(options.planned) {}
 
 Door& LocalWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && cohort[cohort.size() - 1] < ranks_,

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "shardproof/backends/local/world.h"
 #include "shardproof/sim/deadlock.h"
@@ -18,6 +20,7 @@ struct StandstillSurvey {
   std::vector<int32_t> owner;         // of each rank
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
   std::set<int32_t> wrong;  // ranks with a call that is found wrong though not all have come to it
+  std::optional<PlannedCalls> planned;  // computed when it is first needed
 
   static bool lives(const LocalDoor& door) { return door.state_ == CohortState::running; }
 
@@ -111,15 +114,35 @@ struct StandstillSurvey {
     if (cohort < 0) return miss(awaiting, rank, "was never started");
     LocalDoor& door = world.door(cohort);
     if (lives(door)) {
+      awaiting.left_out.push_back(rank);  // it may be: see keep_left_out
       if (const StreamId stream = queued_on(door, rank, waiting); stream >= 0)
         return hold(awaiting, cohort, stream);
       if (!door.finished_) return hold_by_host(awaiting, rank, door);
+      awaiting.left_out.pop_back();
     }
     // Of a rank with a call that was found wrong nothing else is told: what it lacks may follow.
     if (door.is_stuck() || wrong.contains(rank)) return;
     if (door.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
     if (door.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
     miss(awaiting, rank, "has ended");
+  }
+
+  // Of the ranks that may still make the call, keeps those that do not, by their program.
+  void keep_left_out(Awaiting& awaiting, const Party& waiting) {
+    const std::vector<int32_t> may_come = std::exchange(awaiting.left_out, {});
+    const Lanes& lanes = waiting.call.lanes;
+    if (!world.planned_ || may_come.empty()) return;
+    if (!planned) planned = world.planned_();
+    const Collective& call = waiting.call.collective;
+    std::vector<int32_t> waiters;
+    if (is_point_to_point(call.kind)) {
+      for (int64_t i = 0; i < lanes.size(); ++i) waiters.push_back(lanes[i]);
+    } else {
+      for (const int32_t member : call.group.members(call.group.sibling_of(may_come.front())))
+        if (!std::binary_search(awaiting.ranks.begin(), awaiting.ranks.end(), member))
+          waiters.push_back(member);
+    }
+    awaiting.left_out = planned->lacking(may_come, waiters, call);
   }
 
   void connect(size_t index) {
@@ -141,6 +164,7 @@ struct StandstillSurvey {
     awaiting.what = need.what;
     awaiting.ranks = need.ranks;
     for (int32_t rank : need.ranks) trace(awaiting, rank, *party);
+    keep_left_out(awaiting, *party);
     std::sort(awaiting.holders.begin(), awaiting.holders.end());
     awaiting.holders.erase(std::unique(awaiting.holders.begin(), awaiting.holders.end()),
                            awaiting.holders.end());
@@ -178,7 +202,7 @@ struct StandstillSurvey {
 };
 
 std::vector<Finding> LocalWorld::explain_standstill() {
-  return StandstillSurvey{*this, {}, {}, {}, {}, {}, {}}.run();
+  return StandstillSurvey{*this, {}, {}, {}, {}, {}, {}, {}}.run();
 }
 
 }  // namespace shardproof

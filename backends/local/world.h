@@ -114,6 +114,7 @@ class LocalWorld : public World {
   PooledDeque<Flight> flights_;
   std::vector<Flight*> free_flights_;
   std::deque<TicketBook::Place> ready_;
+  std::function<PlannedCalls()> planned_;
   bool running_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -140,16 +141,37 @@ void JudgingWorld::describe_waiting(const GateEvent& event, const std::set<int>&
   still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
 }
 
+// Orders that the lost process has not carried out, by its flight page where its keeper read it:
+// what it was in stands first.
+std::vector<const GateEvent*> JudgingWorld::orders_of_loss() const {
+  const size_t process = static_cast<size_t>(loss_->process);
+  if (process >= hosts_.size()) return {};
+  const Host& host = hosts_[process];
+  size_t done = 0;
+  if (!crew_.members()[process].state.empty()) {
+    const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
+    const int64_t ended = crew_.members()[process].flight.done - first;
+    done = static_cast<size_t>(std::clamp<int64_t>(ended, 0, std::ssize(host.under_way)));
+  }
+  std::vector<const GateEvent*> orders;
+  for (size_t i = done; i < host.under_way.size(); ++i) orders.push_back(host.under_way[i].get());
+  return orders;
+}
+
 // Calls that were let through and never came to their end, because the lost process is in them: of
-// each process the first, since what comes after it waits for it. Some may be a call further.
+// each process the first, since what comes after it waits for it. A process reports its progress
+// when it waits, so calls that the lost process has ended may still be among its orders; they hold
+// up nobody.
 std::vector<Finding> JudgingWorld::calls_under_way() {
   std::vector<const GateEvent*> events;
   std::map<const GateEvent*, std::set<int>> processes;
+  const std::vector<const GateEvent*> lost = orders_of_loss();
+  const std::set<const GateEvent*> open(lost.begin(), lost.end());
   for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
     if (process == loss_->process) continue;  // nobody knows how far it came
     for (const std::shared_ptr<const GateEvent>& event :
          hosts_[static_cast<size_t>(process)].under_way) {
-      if (!event || !awaits_loss(*event, process)) continue;
+      if (!event || !open.contains(event.get()) || !awaits_loss(*event, process)) continue;
       if (processes[event.get()].empty()) events.push_back(event.get());
       processes[event.get()].insert(process);
       break;
@@ -163,15 +185,37 @@ std::vector<Finding> JudgingWorld::calls_under_way() {
 
 namespace {
 
-// Of the first call in it, as its site in one of these ranks.
-std::string call_in(const GateEvent* event, const Lanes& ranks) {
+struct CallOfLoss {
+  const GateEvent* event;
+  const EventPart* part;  // of one of the lost ranks
+};
+
+// The first call in an order, as one of these ranks makes it.
+std::optional<CallOfLoss> call_in(const GateEvent* event, const Lanes& ranks) {
   while (event != nullptr && event->parts.empty() && !event->together.empty())
     event = event->together.front().get();
-  if (event == nullptr) return {};
+  if (event == nullptr) return std::nullopt;
   for (const EventPart& part : event->parts)
-    if (ranks.contains(part.rank))
-      return fmt::format("{} (line {}, call {})", event->text, part.site.line, event->call);
-  return {};
+    if (ranks.contains(part.rank)) return CallOfLoss{event, &part};
+  return std::nullopt;
+}
+
+std::string group_text(const GateEvent& event) {
+  const Group& group = event.collective.group;
+  return group.name() + " " +
+         member_list(group.members(group.sibling_of(event.parts.front().rank)));
+}
+
+// Others may wait in other calls, behind the one that the lost process was in: that one is named.
+void name_call(Finding& finding, const CallOfLoss& lost) {
+  if (lost.event->kind != Order::meet) return;
+  finding.line = lost.part->site.line;
+  finding.instance = lost.part->site.instance;
+  finding.group = group_text(*lost.event);
+  finding.call = lost.event->call;
+  finding.headline =
+      fmt::format("{} never {} to call {} of group {}", ranks_text(finding.ranks),
+                  finding.ranks.size() == 1 ? "comes" : "come", finding.call, finding.group);
 }
 
 }  // namespace
@@ -181,14 +225,14 @@ std::string JudgingWorld::last_flight() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= crew_.members().size() || crew_.members()[process].state.empty()) return {};
   const FlightState& flight = crew_.members()[process].flight;
-  const Host& host = hosts_[process];
   const bool begun = flight.begun > flight.done;
-  const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
-  const int64_t at = flight.done - first;  // what it was in, or what comes next
-  const bool known = at >= 0 && at < static_cast<int64_t>(host.under_way.size());
-  const std::string call =
-      known ? call_in(host.under_way[static_cast<size_t>(at)].get(), blocks_.of(loss_->process))
-            : "";
+  const std::vector<const GateEvent*> orders = orders_of_loss();  // the first: in it, or next
+  std::string call;
+  if (const std::optional<CallOfLoss> lost =
+          orders.empty() ? std::nullopt : call_in(orders.front(), blocks_.of(loss_->process)))
+    call =
+        fmt::format("{} ({}, call {})", lost->event->text,
+                    line_text(lost->part->site.line, lost->part->site.instance), lost->event->call);
   if (!call.empty() && begun) return fmt::format("last seen in {}, begun and not ended", call);
   if (!call.empty()) return fmt::format("last seen before {}, not begun", call);
   if (flight.line == 0) return "last seen before its first line";
@@ -198,6 +242,10 @@ std::string JudgingWorld::last_flight() const {
 std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) {
   const Lanes lost = blocks_.of(loss_->process);
   std::vector<Finding> findings = calls_under_way();
+  const std::vector<const GateEvent*> orders = orders_of_loss();
+  const std::optional<CallOfLoss> call =
+      orders.empty() ? std::nullopt : call_in(orders.front(), lost);
+  if (call && findings.size() == 1) name_call(findings.front(), *call);
   if (findings.empty())
     for (Finding& finding : known)
       if (finding.verdict == Verdict::missing_rank && lost.contains(finding.ranks))

@@ -20,6 +20,15 @@
 namespace shardproof {
 namespace {
 
+// Lets the reference compute each compared value; decides nothing.
+class ReferenceJudge : public Judge {
+ public:
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
+    reference.value(value.global);
+    return Judgement::right;
+  }
+};
+
 class Check {
  public:
   Check(const Job& job, const Registries& registries)
@@ -74,6 +83,7 @@ class Check {
            std::any_of(job_.inputs.begin(), job_.inputs.end(),
                        [](const JobInput& input) { return uses_last_bits(input.data); });
   }
+  const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
   // True if other arithmetic than that of simulated ranks may have made the values.
   bool is_real() const { return job_.backend != "local" || job_.device != nullptr; }
   Consequences consequences() const {
@@ -81,6 +91,9 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
+  // The error that ended the run in f64, or "".
+  std::string run_in_f64(F64Judge& judge, const F64Judge::Options& options);
+  void record_integers();
   void run_in_other_directions(F64Judge& judge);
   void add_findings();
   std::vector<ExplainedValue> explain(const std::vector<JudgedValue>& wrong);
@@ -91,6 +104,7 @@ class Check {
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;
+  std::optional<RecordedIntegers> recorded_;  // where the run in f64 takes them
   // Wrong values, found in f64 and, where that run did not come, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
   std::vector<const UnequalValue*> wrong_on_backend_;
@@ -132,10 +146,9 @@ void Check::judge_in_f64() {
     try {
       options.input_part_sizes = part_sizes_of_inputs(lifted());
       judge.emplace(options);
-      lifted().run(*judge, {.integers = options.integers});
+      reason = run_in_f64(*judge, options);
     } catch (const Error& error) {
-      // Memory, an op that insists on a dtype, an index that is another number in f64.
-      reason = error.message();
+      reason = error.message();  // an op that insists on a dtype
     }
   }
   if (judge) {
@@ -159,13 +172,37 @@ void Check::judge_in_f64() {
         "values that were not computed in f64 are judged in their own dtypes: {}", reason));
 }
 
+// An index that is another number in f64 may end the run: rank programs are run once more with the
+// whole numbers of the program's own run, as global programs always are.
+std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options) {
+  try {
+    lifted().run(judge, {.integers = options.integers});
+    return "";
+  } catch (const Error& error) {
+    if (!program_->ranks_move()) return error.message();
+  }
+  try {
+    record_integers();
+    lifted().run(judge, {.integers = options.integers, .replaces = &*recorded_});
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+void Check::record_integers() {
+  recorded_.emplace();
+  ReferenceJudge all;
+  program_->simulated()->run(all, {.records = &*recorded_});
+}
+
 void Check::run_in_other_directions(F64Judge& judge) {
   if (judge.open().empty()) return;
   for (int direction = 0; direction < kOtherRoundings; ++direction) {
     MovementJudge moving(judge.open());
     try {
       const ScopedRoundingMode rounding(direction);
-      lifted().run(moving, {});
+      lifted().run(moving, {.replaces = replacing()});
     } catch (const Error&) {
       // An index that is another number in this direction: the program hangs on a rounding, and
       // the other directions show by how much.
@@ -186,7 +223,7 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
   ExplainingJudge explaining(wrong, lifted(),
                              {.integers = integers(), .own = &own, .consequences = consequences()});
   try {
-    lifted().run(explaining, {.keeps_all = true, .integers = integers()});
+    lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
     // This run ends where the one that found them ended: behind the values that it found.
   }

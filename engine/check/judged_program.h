@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "shardproof/engine/check/recorded_integers.h"
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/compare/own_dtype_judge.h"
@@ -22,6 +23,9 @@ struct JudgedRun {
   bool keeps_all = false;  // the reference frees nothing, for explanations
   // Integers and bools that replace those of ranks and reference; see ValueComparer::Options.
   const std::map<ValueId, Tensor>* integers = nullptr;
+  // Of rank programs: filled with what the run computes, and what replaces that.
+  RecordedIntegers* records = nullptr;
+  const RecordedIntegers* replaces = nullptr;
 };
 
 class JudgedProgram {

@@ -88,7 +88,8 @@ class JudgedRanks : public JudgedProgram {
   ValueLabel label_of(const JobOutput& output, const Lanes& ranks) const;
   std::vector<ComparedValue> outputs_of(const ProgramRun& run) const;
   ComparedValue checked(const CheckedValue& value) const;
-  void judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const;
+  void judge_all(std::vector<ComparedValue> values, Judge& judge, const JudgedRun& options) const;
+  ProbeFunction integer_probe(const JudgedRun& options) const;
   void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
   void add_infos(const ProgramRun& run, Outcome& outcome) const;
   void add_outputs(const ProgramRun& run, Outcome& outcome) const;
@@ -113,6 +114,7 @@ ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) co
   const NamedPart* first = outputs_.first_part(output.name, ranks);
   if (first == nullptr) return label;
   label.line = first->line;
+  label.instance = first->instance;
   for (const SpmdListing& listing : ranks_.program.listings)
     if (!listing.lanes.intersect(first->lanes).empty())
       label.text = line_text(listing.lines, first->line);
@@ -148,7 +150,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
 
 // Values that the truth makes earlier come first, so that each value is judged on what the ranks
 // hold of those before it.
-void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, bool keeps_all) const {
+void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
+                            const JudgedRun& options) const {
   std::stable_sort(values.begin(), values.end(),
                    [&](const ComparedValue& a, const ComparedValue& b) {
                      return plan_->maker(a.global) < plan_->maker(b.global);
@@ -156,7 +159,10 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, boo
   judge.restart();
   std::vector<bool> wanted(truth_->values.size(), false);
   for (const ComparedValue& value : values) wanted[static_cast<size_t>(value.global)] = true;
+  const bool keeps_all = options.keeps_all || options.records != nullptr;
   ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
+  if (options.replaces != nullptr)
+    for (const auto& [id, value] : options.replaces->of_truth) reference.hold(id, value);
   for (const ComparedValue& value : values) {
     try {
       judge.judge(value, reference);
@@ -165,6 +171,24 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge, boo
       rethrow(error, "/truth");
     }
   }
+  if (options.records == nullptr) return;
+  const std::vector<bool> wanted_integers = integers_from_floats(*truth_);
+  for (size_t id = 0; id < wanted_integers.size(); ++id)
+    if (const Tensor* made =
+            wanted_integers[id] ? reference.find(static_cast<ValueId>(id)) : nullptr)
+      options.records->of_truth[static_cast<ValueId>(id)] = *made;
+}
+
+// Records or replaces the whole numbers that ranks compute from floats; null where a run does not.
+ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
+  if (options.records == nullptr && options.replaces == nullptr) return {};
+  if (options.records != nullptr) options.records->of_ranks.clear();
+  return [wanted = integers_from_floats(ranks_.program), options](ValueId id,
+                                                                  const LocalTensor& value) {
+    if (!wanted[static_cast<size_t>(id)]) return;
+    if (options.records != nullptr) record_integers(id, value, *options.records);
+    if (options.replaces != nullptr) replace_integers(id, value, *options.replaces);
+  };
 }
 
 // Without a truth all that can be said of an output is that its replicas are the same.
@@ -271,17 +295,23 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   // Made anew for each attempt of the run.
   const auto probe = [&]() -> ProbeFunction {
     values.clear();
-    if (ranks_.checks.empty()) return {};
+    const ProbeFunction integers = integer_probe(options);
+    if (ranks_.checks.empty()) return integers;
     checks.emplace(job_, ranks_,
                    [&](const CheckedValue& value) { values.push_back(checked(value)); });
-    return [&](ValueId id, const LocalTensor& value) { checks->add(id, value); };
+    return [&, integers](ValueId id, const LocalTensor& value) {
+      if (integers) integers(id, value);
+      if (checks->wants(id)) checks->add(id, value);
+    };
   };
-  const Watched watched{[&](ValueId id) { return checks && checks->wants(id); }, watched_at_end()};
+  const bool all = options.records != nullptr || options.replaces != nullptr;
+  const Watched watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
+                        watched_at_end()};
   ProgramRun run;
   try {
     run = run_program(ranks_.program, job_, registries_, watched, probe, &inputs_);
   } catch (const Error&) {
-    if (truth_) judge_all(std::move(values), judge, options.keeps_all);
+    if (truth_) judge_all(std::move(values), judge, options);
     throw;
   }
   Outcome outcome = std::move(run.outcome);
@@ -297,7 +327,7 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
     if (truth_)
       for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));
   }
-  if (truth_) judge_all(std::move(values), judge, options.keeps_all);
+  if (truth_) judge_all(std::move(values), judge, options);
   if (checks && options.reports && ended) outcome.undecided = checks->undecided(*truth_);
   if (options.reports && job_.sees) {
     outcome.seen = values_at_end(outputs_, run, registries_.ops);

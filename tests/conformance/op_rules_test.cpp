@@ -231,7 +231,11 @@ void run_claim(const std::string& op, const std::string& line, const std::vector
 // Ops whose claims need calls with us, and why that is meant.
 const std::map<std::string, std::string>& deliberate() {
   static const char* const kNan = "a part may be NaN where the value is not, and these ops skip it";
+  static const char* const kQuotient =
+      "a divisor that is a tensor may hold a 0, where parts of a sum add up to NaN";
   static const std::map<std::string, std::string> kReasons = {
+      {"div", kQuotient},
+      {"avg_pool2d", "divides by the counts of its windows, a tensor"},
       {"fmax", kNan},
       {"fmin", kNan},
       {"nan_to_num", kNan},

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "shardproof/localtensor/rng.h"
 #include "shardproof/sim/deadlock.h"
+#include "shardproof/sim/planned_calls.h"
 
 namespace shardproof {
 namespace {
@@ -127,6 +130,159 @@ TEST(Standstill, who_waits_for_each_other_has_not_ended) {
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[0].ranks, Lanes::range(1, 3));
+}
+
+// --- calls left out
+
+using Matrix = std::vector<std::vector<char>>;
+
+Matrix reach_of(const Matrix& edges) {
+  Matrix reach = edges;
+  for (size_t k = 0; k < reach.size(); ++k)
+    for (size_t i = 0; i < reach.size(); ++i)
+      for (size_t j = 0; j < reach.size(); ++j)
+        reach[i][j] = reach[i][j] || (reach[i][k] && reach[k][j]);
+  return reach;
+}
+
+Matrix no_edges(size_t n) { return Matrix(n, std::vector<char>(n, 0)); }
+
+// By brute force, of a world where the call of rank i waits for rank j (`waits`), which leaves that
+// call out (`out`): the ranks of deadlocks, and the missing ones.
+struct Expected {
+  Lanes circles, missing;
+};
+
+Expected expected_of(const Matrix& waits, const Matrix& out) {
+  const size_t n = waits.size();
+  const Matrix all = reach_of(waits);
+  Matrix holds = no_edges(n), lacks = no_edges(n);
+  std::vector<char> stuck(n, 1);  // all that i's call misses wait themselves
+  Matrix misses = no_edges(n);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      if (!waits[i][j]) continue;
+      const bool ended = std::count(waits[j].begin(), waits[j].end(), 1) == 0;
+      misses[i][j] = ended || (out[i][j] && all[j][i]);
+      holds[i][j] = !misses[i][j];
+      if (ended) stuck[i] = 0;
+    }
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) lacks[i][j] = misses[i][j] && stuck[i];
+  const Matrix held = reach_of(holds), lacked = reach_of(lacks);
+  Matrix both = holds;
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) both[i][j] = holds[i][j] || lacks[i][j];
+  both = reach_of(both);
+  std::vector<int32_t> circles, missing;
+  for (size_t i = 0; i < n; ++i) {
+    if (held[i][i] || lacked[i][i]) circles.push_back(static_cast<int32_t>(i));
+    bool told = std::count(lacks[i].begin(), lacks[i].end(), 1) > 0;
+    bool reaches = false;
+    for (size_t j = 0; j < n; ++j) reaches = reaches || (lacked[j][j] && (i == j || both[i][j]));
+    for (size_t j = 0; j < n; ++j)
+      if (misses[i][j] && !(told && reaches)) missing.push_back(static_cast<int32_t>(j));
+  }
+  return {Lanes::of(circles), Lanes::of(missing)};
+}
+
+TEST(Standstill, CircleThroughACallLeftOut_IsMissingRank) {
+  const Rng rng(9, 2);
+  uint64_t draw = 0;
+  int broken = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const size_t n = static_cast<size_t>(rng.integer(draw++, 2, 8));
+    Matrix waits = no_edges(n), out = no_edges(n);
+    std::vector<std::vector<int32_t>> lists(n);
+    for (size_t i = 0; i < n; ++i)
+      for (int64_t k = rng.integer(draw++, 0, 3); k > 0; --k) {
+        const size_t j = static_cast<size_t>(rng.integer(draw++, 0, static_cast<int64_t>(n)));
+        if (waits[i][j]) continue;
+        waits[i][j] = 1;
+        out[i][j] = rng.integer(draw++, 0, 3) == 0;
+        lists[i].push_back(static_cast<int32_t>(j));
+      }
+    Standstill still = still_of(lists);
+    const std::vector<Finding> before = explain(still);
+    for (const Blocked& call : still.blocked) {
+      Awaiting& awaiting = still.awaiting[static_cast<size_t>(call.awaiting)];
+      for (const int32_t rank : awaiting.ranks)
+        if (out[static_cast<size_t>(call.ranks[0])][static_cast<size_t>(rank)] &&
+            std::find(awaiting.missing.begin(), awaiting.missing.end(), rank) ==
+                awaiting.missing.end())
+          awaiting.left_out.push_back(rank);
+    }
+    const Expected expected = expected_of(waits, out);
+    Lanes circles, missing;
+    const std::vector<Finding> findings = explain(still);
+    for (const Finding& finding : findings)
+      (finding.verdict == Verdict::deadlock ? circles : missing) = finding.ranks;
+    EXPECT_EQ(circles, expected.circles) << "round " << round;
+    EXPECT_EQ(missing, expected.missing) << "round " << round;
+    broken += findings != before;
+  }
+  EXPECT_GT(broken, 50);
+}
+
+// Rank 0 waits in a group for rank 1, which waits elsewhere for rank 0.
+TEST(Standstill, TwoRanks_LeaveOutOneCallOrNone) {
+  Standstill still = still_of({{1}, {0}});
+  EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
+  still.awaiting[0].left_out = {1};
+  const std::vector<Finding> findings = explain(still);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
+  EXPECT_EQ(findings[0].ranks, Lanes::one(1));
+  EXPECT_EQ(findings[0].line, 1);
+  // Each leaves out what the other waits for.
+  still.awaiting[1].left_out = {0};
+  EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
+}
+
+// A call left out is no cause where nobody waits in a circle: rank 1 waits for one that has ended.
+TEST(Standstill, CallLeftOutOutsideACircle_IsNotNamed) {
+  Standstill still = still_of({{1}, {2}, {}});
+  still.awaiting[0].left_out = {1};
+  const std::vector<Finding> findings = explain(still);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].ranks, Lanes::one(2));
+}
+
+Collective call_on(const Group& group, CollectiveKind kind) {
+  Collective call;
+  call.kind = kind;
+  call.group = group;
+  return call;
+}
+
+TEST(PlannedCalls, FewerCallsInAll_AreLacking) {
+  const Group group = Group::world(3);
+  PlannedCalls planned;
+  const Collective reduction = call_on(group, CollectiveKind::all_reduce);
+  planned.add(reduction, {{0}, {1}, {2}});
+  planned.add(call_on(group, CollectiveKind::barrier), {{0}, {2}});
+  EXPECT_EQ(planned.lacking({1, 2}, {0}, reduction), std::vector<int32_t>{1});
+  EXPECT_TRUE(planned.lacking({1}, {}, reduction).empty());
+  const Collective sends = call_on(group, CollectiveKind::send);
+  const Collective receives = call_on(group, CollectiveKind::recv);
+  planned.add(receives, {{1, 0}});
+  EXPECT_EQ(planned.lacking({0}, {1}, receives), std::vector<int32_t>{0});
+  planned.add(sends, {{0, 2}});
+  EXPECT_EQ(planned.lacking({0}, {1}, receives), std::vector<int32_t>{0});
+  planned.add(sends, {{0, 1}});
+  EXPECT_TRUE(planned.lacking({0}, {1}, receives).empty());
+}
+
+TEST(PlannedCalls, SignalsAnswerWaits_WhateverTheirGroup) {
+  const Group world = Group::world(2), pair = Group::of_ranks("pair", {0, 1});
+  Collective wait = call_on(pair, CollectiveKind::wait_signal);
+  wait.repeat = 2;
+  PlannedCalls planned;
+  planned.add(wait, {{1, 0}});
+  planned.add(call_on(world, CollectiveKind::signal), {{0, 1}});
+  EXPECT_EQ(planned.lacking({0}, {1}, wait), std::vector<int32_t>{0});
+  planned.add(call_on(world, CollectiveKind::put), {{0, 1}});
+  EXPECT_TRUE(planned.lacking({0}, {1}, wait).empty());
 }
 
 TEST(Standstill, nothing_blocked_is_nothing_to_explain) { EXPECT_TRUE(explain({}).empty()); }

@@ -81,6 +81,7 @@ class JudgingWorld : public World, public Assembly, private GateWitness {
   std::optional<Loss> unending_exchange() const;
   void wait_for_survivors();
   std::vector<Finding> findings_of_loss(std::vector<Finding> known);
+  std::vector<const GateEvent*> orders_of_loss() const;
   std::vector<Finding> calls_under_way();
   std::string last_flight() const;
   bool awaits_loss(const GateEvent& event, int process) const;

@@ -1,0 +1,65 @@
+// Implements recorded_integers.h.
+#include "shardproof/engine/check/recorded_integers.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/adopt.h"
+
+namespace shardproof {
+namespace {
+
+template <typename Values>
+void mark_outputs(const Values& values, const std::vector<ValueId>& inputs,
+                  const std::vector<ValueId>& outputs, std::vector<bool>& marked) {
+  const bool reads_floats = std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
+    return id != kNoValue && is_floating(values[static_cast<size_t>(id)].dtype);
+  });
+  if (!reads_floats) return;
+  for (const ValueId id : outputs)
+    if (id != kNoValue && is_integral(values[static_cast<size_t>(id)].dtype))
+      marked[static_cast<size_t>(id)] = true;
+}
+
+bool owns_buffer(const Block& block) {
+  const Tensor& tensor = block.tensor;
+  return tensor.offset == 0 && tensor.contiguous() && block.lanes == tensor.buffer->lanes &&
+         tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
+}
+
+}  // namespace
+
+std::vector<bool> integers_from_floats(const SpmdProgram& program) {
+  std::vector<bool> marked(program.values.size(), false);
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs)
+      if (const auto* compute = std::get_if<Compute>(&instr.action))
+        mark_outputs(program.values, compute->inputs, compute->outputs, marked);
+  return marked;
+}
+
+std::vector<bool> integers_from_floats(const GlobalProgram& program) {
+  std::vector<bool> marked(program.values.size(), false);
+  for (const GlobalInstr& instr : program.instrs)
+    mark_outputs(program.values, instr.inputs, instr.outputs, marked);
+  return marked;
+}
+
+void record_integers(ValueId id, const LocalTensor& made, RecordedIntegers& recorded) {
+  LocalTensor copy = fork(made, made.lanes());
+  LocalTensor& known = recorded.of_ranks[id];
+  known = known.empty() ? std::move(copy) : known.merged_with(copy);
+}
+
+void replace_integers(ValueId id, const LocalTensor& made, const RecordedIntegers& recorded) {
+  const auto own = recorded.of_ranks.find(id);
+  if (own == recorded.of_ranks.end()) return;
+  const Lanes known = own->second.lanes();
+  std::vector<Block> blocks;
+  for (const Block& block : made.blocks())
+    if (owns_buffer(block) && known.contains(block.lanes)) blocks.push_back(block);
+  if (blocks.empty()) return;
+  LocalTensor target(std::move(blocks));
+  adopt(target, own->second.restrict_to(target.lanes()));
+}
+
+}  // namespace shardproof
