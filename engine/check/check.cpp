@@ -149,6 +149,8 @@ void Check::judge_in_f64() {
       reason = run_in_f64(*judge, options);
     } catch (const Error& error) {
       reason = error.message();  // an op that insists on a dtype
+    } catch (const std::bad_alloc&) {
+      reason = "there is too little memory for all floats in f64";
     }
   }
   if (judge) {
@@ -161,9 +163,10 @@ void Check::judge_in_f64() {
     }
   }
   if (reason.empty()) return;
-  bool any = false;
+  const auto has_judged = [&](const std::string& key) { return judge && judge->has_judged(key); };
+  bool any = !std::all_of(own_.equal().begin(), own_.equal().end(), has_judged);
   for (const UnequalValue& value : own_.unequal()) {
-    if (judge && judge->has_judged(value.judged.key)) continue;
+    if (has_judged(value.judged.key)) continue;
     any = true;
     if (value.is_wrong()) wrong_in_own_.push_back(value.judged);
   }
@@ -268,7 +271,11 @@ void Check::add_findings() {
   const auto at = std::find_if(outcome_.findings.begin(), outcome_.findings.end(), unwritten);
   outcome_.findings.insert(at, findings.begin(), findings.end());
   add_precision(own_.precision(), settled, *program_, outcome_);
-  if (!own_.unmeasured().empty() && outcome_.notes.empty())
+  const auto tells_why = [&](const std::string& note) {
+    return note.find(own_.unmeasured()) != std::string::npos;
+  };
+  if (!own_.unmeasured().empty() &&
+      std::none_of(outcome_.notes.begin(), outcome_.notes.end(), tells_why))
     outcome_.notes.push_back(
         fmt::format("the precision of some values was not measured: {}", own_.unmeasured()));
 }

@@ -228,6 +228,7 @@ Judgement F64Judge::judge(const ComparedValue& value, ReferenceRun& reference) {
   for (const ValueId id : reference.line_inputs())
     open.scale = std::max(open.scale, largest_element(*reference.find(id)));
   if (!options_.ranks_move) return decide(open);
+  open.place = open_.size();
   open_.insert_or_assign(value.key, std::move(open));
   return Judgement::undecided;
 }
@@ -282,6 +283,8 @@ Judgement F64Judge::decide(const OpenValue& value) {
 void F64Judge::settle() {
   std::vector<const OpenValue*> values;
   for (const auto& [key, value] : open_) values.push_back(&value);
+  std::sort(values.begin(), values.end(),
+            [](const OpenValue* a, const OpenValue* b) { return a->place < b->place; });
   for (const OpenValue* value : values) decide(*value);
   open_.clear();
 }

@@ -65,6 +65,7 @@ struct OpenValue {
   int64_t of = 0;    // elements of the whole value
   double scale = 0;  // the largest of the line's values and inputs
   double loss = 0;   // RoundingLoss::largest
+  size_t place = 0;  // among the open values, as they were judged
 };
 
 // A value that is not right.

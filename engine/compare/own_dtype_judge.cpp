@@ -260,18 +260,21 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   return size;
 }
 
-// How far each element moves when the inputs of its line move by some roundings of their own
-// dtypes: a number that is rounded to whole ones may step to the next, which is no loss of
-// precision.
+// How far each element moves when the inputs of its line move by some roundings: a number that is
+// rounded to whole ones may step to the next, which is no loss of precision. They are roundings of
+// the value's dtype where the inputs are narrower, as bf16 gradients that are added up in f32.
 std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
                                             const ReferenceRun& reference) const {
   const EvaluationPlan& lifted = options_.lifted();
+  const DType dtype = reference.plan().info(value.global).dtype;
   const Tensor still = dense(reference.again(value.global, lifted));
   std::vector<double> reach(static_cast<size_t>(still.elements()), 0);
   for (int draw = 0; draw < kReachDraws; ++draw) {
     const Tensor other =
         dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
-          const double roundings = kReachRoundings * unit_roundoff(reference.plan().info(id).dtype);
+          const double roundings =
+              kReachRoundings *
+              std::min(unit_roundoff(reference.plan().info(id).dtype), unit_roundoff(dtype));
           std::vector<double> sizes = magnitudes(dense(tensor));
           for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
           return moved(tensor, sizes, draw, id);
