@@ -44,7 +44,7 @@ TEST(MeasuredRounding, AWrongElementIsNamedWithItsOwners) {
   h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
   set_element(h, 9 * 32 + 17, 1000);
   const RunComparison comparison = compare_runs(run, other);
-  const ValueDifference& difference = worst(comparison, 1);
+  const ValueDifference difference = worst(comparison, 1);
   EXPECT_EQ(difference.match, ValueMatch::wrong);
   EXPECT_EQ(difference.cause, Cause::bug);
   EXPECT_EQ(difference.index, (Dims{9, 17}));
@@ -89,7 +89,7 @@ TEST(MeasuredRounding, Rounding_OfARankProgramWithoutATruth_IsMeasured) {
   const RecordedRun run = runs_of(scenario, "rank").at(0);
   RecordedRun other = runs_of(scenario, "tree(nodes=2)").at(0);
   const RunComparison comparison = compare_runs(run, other);
-  const ValueDifference& difference = worst(comparison, 1);
+  const ValueDifference difference = worst(comparison, 1);
   EXPECT_EQ(difference.match, ValueMatch::within_rounding);
   EXPECT_EQ(difference.cause, Cause::reduction_order);
   EXPECT_TRUE(difference.local);
@@ -140,7 +140,7 @@ TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
     SeenValue& y = value_of(b, "y");
     y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
     set_element(y, 9, before + times * rounding);
-    const ValueDifference& difference = worst(compare_runs(a, b), 3);
+    const ValueDifference difference = worst(compare_runs(a, b), 3);
     EXPECT_EQ(difference.match, match) << times;
     EXPECT_NEAR(difference.rounding_factor, times, 0.6 + 1e-6 * times);
     EXPECT_EQ(difference.cause, match == ValueMatch::within_rounding ? Cause::reduction_order
@@ -177,7 +177,7 @@ TEST(MeasuredRounding, AValueThatNoRoundingMoves_HasNone) {
     SeenValue& value = value_of(b, name);
     value.parts[0].tensor = contiguous_copy(value.parts[0].tensor);
     value.parts[0].tensor.mutate()[0] ^= std::byte{1};
-    const ValueDifference& difference = worst(compare_runs(a, b), name[0] == 'y' ? 1 : 2);
+    const ValueDifference difference = worst(compare_runs(a, b), name[0] == 'y' ? 1 : 2);
     EXPECT_EQ(difference.match, ValueMatch::wrong) << name;
     EXPECT_EQ(difference.rounding, 0.0) << name;
     EXPECT_TRUE(std::isinf(difference.rounding_factor)) << name;

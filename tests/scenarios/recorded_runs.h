@@ -41,7 +41,7 @@ inline Scenario mlp() {
                    "mlp.json");
 }
 
-inline const ValueDifference& worst(const RunComparison& comparison, int line) {
+inline ValueDifference worst(const RunComparison& comparison, int line) {
   for (const ListingComparison& listing : comparison.listings)
     for (const LineComparison& own : listing.lines)
       if (own.line == line && !own.differences.empty()) return own.differences.front();
