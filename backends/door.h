@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "shardproof/backends/world_report.h"
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/call.h"
 #include "shardproof/sim/planned_calls.h"
 #include "shardproof/sim/schedule.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/localtensor/dtype/matmul_precision.h"
 
 namespace shardproof {
 

@@ -8,7 +8,7 @@
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/recorder.h"
-#include "shardproof/localtensor/pool.h"
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/sim/cost_model.h"
 #include "shardproof/sim/mismatch.h"
 #include "shardproof/sim/record_order.h"

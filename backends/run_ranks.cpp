@@ -6,8 +6,8 @@
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/rank_functions.h"
-#include "shardproof/localtensor/pool.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {
 namespace {

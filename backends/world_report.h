@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/finding.h"
-#include "shardproof/localtensor/record.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/report/call_record.h"
+#include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 

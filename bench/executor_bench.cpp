@@ -9,7 +9,7 @@
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/job.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace {
 

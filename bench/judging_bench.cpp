@@ -9,8 +9,8 @@
 #include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/job.h"
-#include "shardproof/localtensor/rng.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace {
 

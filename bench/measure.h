@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "shardproof/backends/facade.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/cost_model.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "shardproof/backends/recorder.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/executor.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/load.h"
 
 namespace shardproof::bench {

@@ -5,7 +5,7 @@
 #include "shardproof/cli/detail/bench_plan.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {

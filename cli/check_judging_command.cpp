@@ -8,7 +8,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/engine/generate/judging_counts.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/scenarios/write_scenario.h"
 

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "shardproof/cli/detail/command.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "shardproof/cli/detail/command.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/record_folder.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "shardproof/cli/detail/command.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -10,8 +10,8 @@
 #include "shardproof/backends/assembly.h"
 #include "shardproof/backends/library_choice.h"
 #include "shardproof/cli/detail/crew.h"
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

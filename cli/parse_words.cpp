@@ -2,7 +2,7 @@
 
 #include "shardproof/backends/assembly.h"
 #include "shardproof/cli/detail/command.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

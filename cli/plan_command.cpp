@@ -4,8 +4,8 @@
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/plan_text.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/planner.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/torch_names.h"
 #include "shardproof/scenarios/topology.h"
 

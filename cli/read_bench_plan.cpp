@@ -5,8 +5,8 @@
 #include "shardproof/cli/detail/bench_plan.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/scenarios/topology.h"
 
 namespace shardproof {

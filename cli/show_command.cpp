@@ -3,7 +3,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/plan_text.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

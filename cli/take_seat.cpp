@@ -8,7 +8,7 @@
 #include "shardproof/backends/remote/keeper.h"
 #include "shardproof/backends/remote/rendezvous.h"
 #include "shardproof/cli/detail/seat.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

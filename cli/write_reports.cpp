@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "shardproof/cli/detail/command.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "shardproof/cmake/precompiled.h"
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/record.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/report/call_record.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"

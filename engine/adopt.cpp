@@ -3,8 +3,8 @@
 #include <cstring>
 #include <map>
 
-#include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 

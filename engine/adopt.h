@@ -2,7 +2,7 @@
 // work has run. These functions give contents to buffers that have waited for them.
 #pragma once
 
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

@@ -1,5 +1,5 @@
 #include "shardproof/engine/bind_arguments.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/torch_names.h"
 
 namespace shardproof {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/torch_names.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 
 #include <unordered_map>
 
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "shardproof/engine/adopt.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

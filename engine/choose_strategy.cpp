@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "shardproof/engine/partitioner.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -8,9 +8,9 @@
 #include "shardproof/engine/compare/f64_judge.h"
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/differing_element.h"
-#include "shardproof/localtensor/finding.h"
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/report/finding.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

@@ -9,9 +9,9 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/owned_elements.h"
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "shardproof/engine/owned_elements.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/group.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/mesh/group.h"
 
 namespace shardproof {
 namespace {

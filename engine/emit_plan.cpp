@@ -3,7 +3,7 @@
 #include "shardproof/engine/lane_number.h"
 #include "shardproof/engine/lower_op.h"
 #include "shardproof/engine/partitioner.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 #include <deque>
 
 #include "shardproof/engine/lowering.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 

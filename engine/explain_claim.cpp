@@ -2,7 +2,7 @@
 #include <set>
 
 #include "shardproof/engine/explain.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/call_layout.h"
 #include "shardproof/engine/frame.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -1,6 +1,6 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/frame.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "shardproof/localtensor/dtype.h"
-#include "shardproof/localtensor/lanes.h"
+#include "shardproof/localtensor/base/lanes.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 #include "shardproof/program/number.h"
 
 namespace shardproof {

@@ -3,7 +3,7 @@
 
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/lowering.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

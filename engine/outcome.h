@@ -8,8 +8,8 @@
 
 #include "shardproof/backends/door.h"
 #include "shardproof/engine/seen_value.h"
-#include "shardproof/localtensor/fraction.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/base/fraction.h"
+#include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {

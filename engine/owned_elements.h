@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {
 

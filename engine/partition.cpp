@@ -4,7 +4,7 @@
 
 #include "shardproof/engine/partitioner.h"
 #include "shardproof/engine/release_temporaries.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "shardproof/engine/partition.h"
-#include "shardproof/localtensor/planner.h"
+#include "shardproof/localtensor/plan/planner.h"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/spmd_program.h"
 

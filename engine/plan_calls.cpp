@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/plan.h"
+#include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/sim/fault.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/number_text.h"
 
 namespace shardproof {
 

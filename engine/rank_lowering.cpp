@@ -5,7 +5,7 @@
 #include "shardproof/engine/hold_kept.h"
 #include "shardproof/engine/rank_lowering_detail.h"
 #include "shardproof/engine/release_temporaries.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 

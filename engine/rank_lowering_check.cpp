@@ -7,7 +7,7 @@
 //
 // Ranks that the check does not ask for (off the mesh, or not behind `on`) pass it by.
 #include "shardproof/engine/rank_lowering_detail.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

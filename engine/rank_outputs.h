@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "shardproof/engine/rank_lowering.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/global_program.h"
 

@@ -6,8 +6,8 @@
 #include "shardproof/backends/rank_functions.h"
 #include "shardproof/engine/count_calls.h"
 #include "shardproof/engine/plan_calls.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/sim/cost_model.h"
 
 namespace shardproof {

@@ -7,7 +7,7 @@
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/owned_elements.h"
 #include "shardproof/engine/seen_value.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/op.h"
 
 namespace shardproof {

@@ -4,7 +4,7 @@
 #include <complex>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/contraction_run.h"
 
 namespace shardproof {

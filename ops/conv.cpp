@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/conv_forms.h"
 #include "shardproof/ops/conv_plan.h"

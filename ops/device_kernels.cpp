@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/localtensor/taken_memory.h"
+#include "shardproof/localtensor/tensor/scoped_device_memory.h"
 #include "shardproof/ops/elementwise.h"
 #include "shardproof/ops/select_loops.h"
 

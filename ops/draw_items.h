@@ -2,7 +2,7 @@
 // tensor, of which a rank may hold a block.
 #pragma once
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/lane_kernel.h"
 
 namespace shardproof {

@@ -1,6 +1,6 @@
 #include "shardproof/ops/formula.h"
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/promotion.h"
 
 namespace shardproof {

@@ -1,7 +1,7 @@
 #include <array>
 #include <utility>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/torch_names.h"
 
 namespace shardproof {

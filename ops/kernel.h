@@ -7,12 +7,12 @@
 #include <functional>
 #include <vector>
 
-#include "shardproof/localtensor/spec.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {
 
-class Gemm;  // localtensor/gemm.h
+class Gemm;  // localtensor/tensor/gemm.h
 
 // One tensor argument of a kernel: lane i's element 0 is at base + (slots ? slots[i] : i) *
 // lane_stride. lane_stride 0: every lane reads the same copy.

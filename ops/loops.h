@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <typeinfo>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 #include "shardproof/ops/elementwise.h"
 
 namespace shardproof {

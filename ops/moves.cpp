@@ -1,7 +1,7 @@
 #include "shardproof/ops/moves.h"
 
-#include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/spec.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 #include "shardproof/ops/builder.h"
 #include "shardproof/ops/kernel.h"
 #include "shardproof/ops/rule.h"

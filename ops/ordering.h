@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof {
 

@@ -2,7 +2,7 @@
 // any sharding draws what one device draws.
 #include <algorithm>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/creation.h"
 #include "shardproof/ops/draw_items.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 #include "shardproof/ops/call_text.h"
 #include "shardproof/ops/families.h"
 #include "shardproof/ops/moves.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 #include "shardproof/ops/row_kernel.h"
 
-#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/attrs.h"
 
 namespace shardproof {

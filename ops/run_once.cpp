@@ -1,6 +1,6 @@
 #include "shardproof/ops/run_once.h"
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -2,7 +2,7 @@
 // Constexpr, so that device kernels give the bits of the host.
 #pragma once
 
-#include "shardproof/localtensor/convert_element.h"
+#include "shardproof/localtensor/dtype/convert_element.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof {
 

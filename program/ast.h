@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/placement.h"
+#include "shardproof/localtensor/placement/placement.h"
 #include "shardproof/program/number.h"
 
 namespace shardproof {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/placed_text.h"
 #include "shardproof/program/detail/precedence.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/arithmetic.h"
 
 namespace shardproof::detail {

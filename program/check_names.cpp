@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 #include "shardproof/program/names.h"
 
 namespace shardproof {

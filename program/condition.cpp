@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/arithmetic.h"
 
 namespace shardproof {

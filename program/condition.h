@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shardproof/localtensor/fraction.h"
+#include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/program/evaluate.h"
 #include "shardproof/program/number.h"
 #include "shardproof/program/quantity.h"

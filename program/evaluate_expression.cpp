@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/arithmetic.h"
 #include "shardproof/program/evaluate.h"
 #include "shardproof/program/names.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/dims.h"
-#include "shardproof/localtensor/placement.h"
+#include "shardproof/localtensor/base/dims.h"
+#include "shardproof/localtensor/placement/placement.h"
 #include "shardproof/program/attrs.h"
 #include "shardproof/program/number.h"
 

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/plan.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/program/global_program.h"
 
 namespace shardproof {

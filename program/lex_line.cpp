@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/lexer.h"
 #include "shardproof/program/names.h"
 

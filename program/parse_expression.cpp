@@ -4,7 +4,7 @@
 #include <charconv>
 #include <set>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/expression_parser.h"
 #include "shardproof/program/detail/placed_text.h"
 #include "shardproof/program/detail/precedence.h"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/detail/expression_parser.h"
 #include "shardproof/program/names.h"
 

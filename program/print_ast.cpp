@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/detail/precedence.h"
 

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/global_program.h"
 #include "shardproof/program/names.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {

@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

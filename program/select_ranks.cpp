@@ -5,7 +5,7 @@
 #include <optional>
 #include <sstream>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/names.h"
 
 namespace shardproof {

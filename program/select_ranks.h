@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/lanes.h"
-#include "shardproof/localtensor/mesh.h"
+#include "shardproof/localtensor/base/lanes.h"
+#include "shardproof/localtensor/mesh/mesh.h"
 
 namespace shardproof {
 

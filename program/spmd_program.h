@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/program/global_program.h"
 #include "shardproof/program/instr.h"
 

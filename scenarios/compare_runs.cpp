@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {

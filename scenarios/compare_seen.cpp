@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "shardproof/engine/owned_elements.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/scenarios/run_comparison.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/job.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/condition.h"
 
 namespace shardproof {

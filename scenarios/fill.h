@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 #include "shardproof/program/evaluate.h"
 
 namespace shardproof {

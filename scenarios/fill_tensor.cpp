@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/fill.h"
 
 namespace shardproof {

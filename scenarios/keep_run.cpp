@@ -1,7 +1,7 @@
 #include "shardproof/scenarios/detail/keep_run.h"
 
 #include "shardproof/backends/library_choice.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/expand_sweep.h"
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/load.h"

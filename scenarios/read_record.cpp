@@ -6,7 +6,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 #include "shardproof/scenarios/detail/record_names.h"
 #include "shardproof/scenarios/load.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 #include "shardproof/scenarios/detail/safetensors_dtypes.h"
 #include "shardproof/scenarios/safetensors.h"

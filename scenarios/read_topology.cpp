@@ -1,4 +1,4 @@
-#include "shardproof/localtensor/duration.h"
+#include "shardproof/localtensor/base/duration.h"
 #include "shardproof/program/quantity.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 #include "shardproof/scenarios/detail/later.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/precision_text.h"
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/number_text.h"
 
 namespace shardproof {
 namespace {

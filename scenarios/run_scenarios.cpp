@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "shardproof/backends/assembly.h"
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/detail/keep_run.h"
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/run.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {
 

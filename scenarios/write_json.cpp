@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/report.h"
 
 namespace shardproof {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/record_names.h"
 #include "shardproof/scenarios/record_folder.h"
 #include "shardproof/scenarios/report.h"

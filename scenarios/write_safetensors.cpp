@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/json_tree.h"
 #include "shardproof/scenarios/detail/safetensors_dtypes.h"
 #include "shardproof/scenarios/safetensors.h"

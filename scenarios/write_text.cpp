@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/number_text.h"
 #include "shardproof/scenarios/detail/remarks.h"
 #include "shardproof/scenarios/detail/shared_findings.h"
 #include "shardproof/scenarios/report.h"

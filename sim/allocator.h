@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardproof/localtensor/lanes.h"
+#include "shardproof/localtensor/base/lanes.h"
 #include "shardproof/sim/per_lane.h"
 
 namespace shardproof {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/lanes.h"
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/base/lanes.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

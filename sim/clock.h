@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardproof/localtensor/pool.h"
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/sim/call.h"
 #include "shardproof/sim/ticket_times.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/deliver.h"
 #include "shardproof/sim/gate.h"
 #include "shardproof/sim/mismatch.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/duration.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof {
 

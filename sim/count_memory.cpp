@@ -1,4 +1,4 @@
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/allocator.h"
 
 namespace shardproof {

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

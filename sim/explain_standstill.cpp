@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/deadlock.h"
 #include "shardproof/sim/mismatch.h"
 

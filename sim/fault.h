@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/lanes.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/base/lanes.h"
 
 namespace shardproof {
 

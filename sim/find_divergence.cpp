@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/sim/mismatch.h"
 #include "shardproof/sim/record_order.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "shardproof/localtensor/pool.h"
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/sim/clock.h"
 
 namespace shardproof {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/report/finding.h"
 #include "shardproof/sim/communicator.h"
 #include "shardproof/sim/cost_model.h"
 

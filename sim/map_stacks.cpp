@@ -8,7 +8,7 @@
 #include <climits>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/stack_slabs.h"
 
 namespace shardproof {

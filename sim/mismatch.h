@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/report/finding.h"
 #include "shardproof/sim/communicator.h"
 
 namespace shardproof {

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/fault.h"
 
 namespace shardproof {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/cost_model.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/record.h"
+#include "shardproof/localtensor/report/call_record.h"
 
 namespace shardproof {
 

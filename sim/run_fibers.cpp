@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/fiber.h"
 #include "shardproof/sim/stack_slabs.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 

@@ -2,7 +2,7 @@
 // counted from the start of the run.
 #pragma once
 
-#include "shardproof/localtensor/record.h"
+#include "shardproof/localtensor/report/call_record.h"
 #include "shardproof/sim/per_lane.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/sim/line_times.h"
 
 namespace shardproof {

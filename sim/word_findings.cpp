@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/mismatch.h"
 
 namespace shardproof {

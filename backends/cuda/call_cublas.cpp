@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "shardproof/backends/cuda/cublas.h"
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/tensor/device_memory.h"
 
 namespace shardproof {
 namespace {

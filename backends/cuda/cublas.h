@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/gemm.h"
+#include "shardproof/localtensor/tensor/gemm.h"
 
 namespace shardproof {
 

@@ -12,8 +12,8 @@
 
 namespace shardproof {
 
-class Gemm;                            // localtensor/gemm.h
-enum class MatmulPrecision : uint8_t;  // localtensor/matmul_precision.h
+class Gemm;                            // localtensor/tensor/gemm.h
+enum class MatmulPrecision : uint8_t;  // localtensor/dtype/matmul_precision.h
 
 struct CudaDeviceFacts {
   std::string name;

@@ -1,5 +1,5 @@
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -1,6 +1,6 @@
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/gemm.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/gemm.h"
 
 namespace shardproof {
 namespace {

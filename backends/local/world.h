@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "shardproof/backends/local.h"
-#include "shardproof/localtensor/pool.h"
+#include "shardproof/localtensor/base/memory_pool.h"
 #include "shardproof/sim/allocator.h"
 #include "shardproof/sim/gate.h"
 #include "shardproof/sim/stream.h"

@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
 
 namespace shardproof {
 namespace {

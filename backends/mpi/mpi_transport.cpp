@@ -9,8 +9,8 @@
 #include <map>
 
 #include "shardproof/backends/mpi/detail/mpi_datatypes.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
 
 namespace shardproof {
 namespace {

@@ -10,7 +10,7 @@
 #include "shardproof/backends/nccl/detail/nccl_types.h"
 #include "shardproof/backends/nccl/detail/put_window.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "shardproof/backends/nccl/detail/nccl_group.h"
 #include "shardproof/backends/nccl/detail/nccl_session.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

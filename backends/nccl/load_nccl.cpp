@@ -1,7 +1,7 @@
 #include <dlfcn.h>
 
 #include "shardproof/backends/nccl/nccl_api.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "shardproof/backends/nccl/detail/put_window.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

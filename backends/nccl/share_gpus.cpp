@@ -6,8 +6,8 @@
 
 #include "shardproof/backends/nccl/nccl_api.h"
 #include "shardproof/backends/remote/meeting_place.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 
 namespace shardproof {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "shardproof/backends/remote/messages.h"
-#include "shardproof/localtensor/copy_strided.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "shardproof/backends/remote/detail/moving.h"
-#include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
 #include "shardproof/sim/deliver.h"
 
 namespace shardproof {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shardproof/backends/remote/detail/moving.h"
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/sim/deliver.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "shardproof/backends/remote/detail/launched_work.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "shardproof/backends/remote/flight_page.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 

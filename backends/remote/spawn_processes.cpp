@@ -9,7 +9,7 @@
 #include "shardproof/backends/remote/detail/ranks_below.h"
 #include "shardproof/backends/remote/detail/run_folder.h"
 #include "shardproof/backends/remote/spawner.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "shardproof/backends/remote/children.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
 
 namespace shardproof {
 

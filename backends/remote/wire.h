@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 

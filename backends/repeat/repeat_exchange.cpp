@@ -7,7 +7,7 @@
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/repeat/detail/crafted.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/deliver.h"
 
 namespace shardproof {

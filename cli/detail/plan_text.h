@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "shardproof/localtensor/duration.h"
-#include "shardproof/localtensor/plan.h"
+#include "shardproof/localtensor/base/duration.h"
+#include "shardproof/localtensor/plan/plan.h"
 #include "shardproof/sim/cost_model.h"
 
 namespace shardproof {

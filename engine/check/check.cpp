@@ -15,7 +15,7 @@
 #include "shardproof/engine/compare/measure_rounding.h"
 #include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/compare/perturbation.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

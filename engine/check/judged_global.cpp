@@ -12,8 +12,8 @@
 #include "shardproof/engine/values_added.h"
 #include "shardproof/engine/widen_job.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

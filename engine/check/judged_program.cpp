@@ -5,8 +5,8 @@
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 

@@ -17,7 +17,7 @@
 #include "shardproof/engine/values_added.h"
 #include "shardproof/engine/widen_job.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "shardproof/engine/precision_text.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/number_text.h"
 
 namespace shardproof {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/global_program.h"
 #include "shardproof/program/spmd_program.h"
 

@@ -14,8 +14,8 @@
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/owned_elements.h"
-#include "shardproof/localtensor/collective.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

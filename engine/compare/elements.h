@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

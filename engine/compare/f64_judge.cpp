@@ -13,7 +13,7 @@
 
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/compare/perturbation.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "shardproof/engine/reference/reference_run.h"
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

@@ -19,8 +19,8 @@
 
 #include "shardproof/engine/compare/observe_values.h"
 #include "shardproof/engine/compare/perturbation.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -23,7 +23,7 @@
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/engine/explain.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <cfenv>
 #include <cmath>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 

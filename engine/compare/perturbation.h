@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {
 

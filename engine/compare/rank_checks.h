@@ -18,7 +18,7 @@
 #include "shardproof/engine/compare/judge.h"
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/rank_lowering.h"
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/global_program.h"
 
 namespace shardproof {

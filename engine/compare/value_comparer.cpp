@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "shardproof/engine/adopt.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "shardproof/engine/explain/way_to_value.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "shardproof/engine/explain/confirm_cause.h"
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 

@@ -9,8 +9,8 @@
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

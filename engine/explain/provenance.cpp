@@ -8,7 +8,7 @@
 
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/engine/values_added.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -10,8 +10,8 @@
 #include "shardproof/engine/compare/elements.h"
 #include "shardproof/engine/explain_precision.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/number_text.h"
 
 namespace shardproof {
 namespace {

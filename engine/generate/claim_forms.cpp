@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "shardproof/engine/generate/draw_placements.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

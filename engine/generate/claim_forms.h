@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/placement.h"
+#include "shardproof/localtensor/placement/placement.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 // Implements draw_placements.h.
 #include "shardproof/engine/generate/draw_placements.h"
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

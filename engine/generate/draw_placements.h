@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/engine/generate/draw.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shardproof/engine/generate/draw.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {
 

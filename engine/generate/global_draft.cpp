@@ -6,7 +6,7 @@
 
 #include "shardproof/engine/generate/one_device.h"
 #include "shardproof/engine/global_lowering.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <thread>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

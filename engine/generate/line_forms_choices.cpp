@@ -1,6 +1,6 @@
 // Forms of lines that choose: masks, orders, indices, integers; and casts between dtypes.
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

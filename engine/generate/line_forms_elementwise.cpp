@@ -2,7 +2,7 @@
 #include <array>
 
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -1,6 +1,6 @@
 // Forms of lines that amplify rounding or leave the range of a dtype.
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

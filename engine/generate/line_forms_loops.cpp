@@ -1,6 +1,6 @@
 // Forms of loops: a value that each pass changes, sums over passes, names that hold the pass.
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -1,6 +1,6 @@
 // Forms of lines that reduce along dims, normalize or scan.
 #include "shardproof/engine/generate/line_writer.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -11,7 +11,7 @@
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/ops/wider_floats.h"
 

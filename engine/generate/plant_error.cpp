@@ -8,7 +8,7 @@
 #include "shardproof/engine/generate/draw_placements.h"
 #include "shardproof/engine/generate/one_device.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

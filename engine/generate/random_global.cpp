@@ -9,7 +9,7 @@
 #include "shardproof/engine/generate/claim_forms.h"
 #include "shardproof/engine/generate/draw_placements.h"
 #include "shardproof/engine/generate/unsafe_partials.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "shardproof/engine/generate/random_global.h"
 #include "shardproof/engine/generate/random_ranks.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

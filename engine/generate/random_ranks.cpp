@@ -3,7 +3,7 @@
 #include "shardproof/engine/generate/random_ranks.h"
 
 #include "shardproof/engine/generate/rank_draft.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

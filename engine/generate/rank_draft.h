@@ -10,7 +10,7 @@
 
 #include "shardproof/engine/generate/line_writer.h"
 #include "shardproof/engine/generate/random_program.h"
-#include "shardproof/localtensor/placement.h"
+#include "shardproof/localtensor/placement/placement.h"
 
 namespace shardproof {
 

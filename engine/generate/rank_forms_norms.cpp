@@ -1,6 +1,6 @@
 // Steps that reduce or normalize along a dim, whether an axis cuts it or not.
 #include "shardproof/engine/generate/rank_draft.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

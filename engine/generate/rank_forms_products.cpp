@@ -1,7 +1,7 @@
 // Steps that multiply matrices: column- and row-parallel, reduced at once or by scattering and
 // gathering, blocks that go round a ring, attention over cut keys.
 #include "shardproof/engine/generate/rank_draft.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

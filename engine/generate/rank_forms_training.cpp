@@ -1,7 +1,7 @@
 // Training by hand over rows that an axis cuts: gradients are reduced in each step, weights of each
 // step are outputs; and layers in a loop.
 #include "shardproof/engine/generate/rank_draft.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {

@@ -11,8 +11,8 @@
 #include <map>
 
 #include "shardproof/engine/adopt.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/run_once.h"
 
 namespace shardproof {

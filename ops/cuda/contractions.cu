@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "shardproof/localtensor/taken_memory.h"
+#include "shardproof/localtensor/tensor/scoped_device_memory.h"
 #include "shardproof/ops/binary_functors.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/cuda/plan_gemm.h"

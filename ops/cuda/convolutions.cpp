@@ -1,6 +1,6 @@
 #include "shardproof/ops/cuda/convolutions.h"
 
-#include "shardproof/localtensor/taken_memory.h"
+#include "shardproof/localtensor/tensor/scoped_device_memory.h"
 #include "shardproof/ops/conv_plan.h"
 
 namespace shardproof {

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <set>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 
 namespace shardproof {

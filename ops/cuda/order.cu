@@ -1,7 +1,7 @@
 // sort and topk: a bitonic sort of the places of every line at once, one launch for each of its
 // stages (K. E. Batcher, Sorting networks and their applications, 1968). Places have one order only
 // (ordering.h), so what comes out is what the host's sort gives.
-#include "shardproof/localtensor/device_memory.h"
+#include "shardproof/localtensor/tensor/device_memory.h"
 #include "shardproof/ops/cuda/kernel_families.h"
 #include "shardproof/ops/ordering.h"
 #include "shardproof/ops/stored_element.h"

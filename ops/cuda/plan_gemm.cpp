@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof {
 namespace {

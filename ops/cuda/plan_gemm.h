@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "shardproof/localtensor/gemm.h"
+#include "shardproof/localtensor/tensor/gemm.h"
 #include "shardproof/ops/contraction.h"
 
 namespace shardproof {

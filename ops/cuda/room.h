@@ -1,7 +1,7 @@
 // Device memory of a kernel's own.
 #pragma once
 
-#include "shardproof/localtensor/taken_memory.h"
+#include "shardproof/localtensor/tensor/scoped_device_memory.h"
 #include "shardproof/ops/kernel.h"
 
 namespace shardproof {

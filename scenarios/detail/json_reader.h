@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/detail/json_tree.h"
 
 namespace shardproof {

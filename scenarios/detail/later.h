@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/report/finding.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 

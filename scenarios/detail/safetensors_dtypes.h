@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof {
 

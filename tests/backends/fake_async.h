@@ -8,7 +8,7 @@
 
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/local.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "shardproof/backends/remote/detail/group_book.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 

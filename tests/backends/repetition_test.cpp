@@ -7,7 +7,7 @@
 
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/repeat/detail/crafted.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {
 namespace {

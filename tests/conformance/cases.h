@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof::conformance {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/group.h"
+#include "shardproof/localtensor/mesh/group.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

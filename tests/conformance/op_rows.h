@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/localtensor/group.h"
-#include "shardproof/localtensor/planner.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/mesh/group.h"
+#include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

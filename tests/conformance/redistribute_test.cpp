@@ -2,8 +2,8 @@
 // calls or bytes than its plan took where that plan was right.
 #include <map>
 
-#include "shardproof/localtensor/planner.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

@@ -7,7 +7,7 @@
 
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/outcome.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/sim/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"

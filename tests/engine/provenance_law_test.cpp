@@ -10,7 +10,7 @@
 #include "shardproof/engine/generate/random_program.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/run_program.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/ops/run_op.h"
 

@@ -4,7 +4,7 @@
 
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/sim/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"

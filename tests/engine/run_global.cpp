@@ -11,8 +11,8 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/engine/widen_job.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/ops/agreement.h"
 
 namespace shardproof::testing {

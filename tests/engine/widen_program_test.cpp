@@ -7,7 +7,7 @@
 
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/ops/run_op.h"
 

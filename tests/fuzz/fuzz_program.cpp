@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/condition.h"
 #include "shardproof/program/evaluate.h"

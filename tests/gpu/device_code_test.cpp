@@ -3,7 +3,7 @@
 // host's, shows here as wrong values, on a machine without a GPU.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/localtensor/dtype/matmul_precision.h"
 #include "shardproof/tests/gpu/kernel_law.h"
 #include "shardproof/tests/gpu/ptx/launch_ptx.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof {

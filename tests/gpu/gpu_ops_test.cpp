@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/cli/detail/places.h"
-#include "shardproof/localtensor/gemm.h"
-#include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/localtensor/dtype/matmul_precision.h"
+#include "shardproof/localtensor/tensor/gemm.h"
 #include "shardproof/tests/gpu/kernel_law.h"
 
 namespace shardproof::testing {

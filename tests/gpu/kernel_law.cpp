@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/tests/gpu/long_samples.h"

@@ -2,8 +2,8 @@
 // functions of the C library are the host's, so results are equal to the bit.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/matmul_precision.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/dtype/matmul_precision.h"
 #include "shardproof/ops/cuda/plan_gemm.h"
 #include "shardproof/ops/params.h"
 #include "shardproof/tests/gpu/kernel_law.h"

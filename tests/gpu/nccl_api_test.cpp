@@ -12,7 +12,7 @@
 
 #include "shardproof/backends/nccl/detail/nccl_group.h"
 #include "shardproof/backends/nccl/detail/share_gpus.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

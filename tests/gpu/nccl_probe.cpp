@@ -15,8 +15,8 @@
 
 #include "shardproof/backends/nccl/detail/share_gpus.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
-#include "shardproof/localtensor/reduction_order.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/collective/reduction_order.h"
 
 namespace shardproof {
 namespace {

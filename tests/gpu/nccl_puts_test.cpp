@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/cli/running_crew.h"
 #include "shardproof/tests/gpu/on_stand_ins.h"
 

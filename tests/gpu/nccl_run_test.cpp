@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/cli/run_tool.h"
 #include "shardproof/tests/cli/running_crew.h"
 #include "shardproof/tests/gpu/on_stand_ins.h"

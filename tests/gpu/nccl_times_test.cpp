@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "shardproof/localtensor/record.h"
+#include "shardproof/localtensor/report/call_record.h"
 #include "shardproof/tests/cli/running_crew.h"
 #include "shardproof/tests/gpu/on_stand_ins.h"
 

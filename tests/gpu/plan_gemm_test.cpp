@@ -2,7 +2,7 @@
 // every product of matrices that lie as matrices do is planned.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/cuda/plan_gemm.h"
 
 namespace shardproof::testing {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/ptx/instructions.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
 #include "shardproof/tests/gpu/ptx/watch.h"

@@ -1,5 +1,5 @@
 // The two forms of `reference` agree to the bit; folds are left folds with the stated rounding.
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

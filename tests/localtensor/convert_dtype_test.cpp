@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "shardproof/localtensor/dtype.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 #include "shardproof/tests/localtensor/slow_float.h"
 
 namespace shardproof {

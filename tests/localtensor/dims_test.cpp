@@ -1,11 +1,11 @@
-#include "shardproof/localtensor/dims.h"
+#include "shardproof/localtensor/base/dims.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

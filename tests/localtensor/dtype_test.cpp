@@ -1,6 +1,6 @@
 // Rounding and widening of the small floats against a table of all their values, and torch's
 // promotion.
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/localtensor/slow_float.h"
 
 namespace shardproof {

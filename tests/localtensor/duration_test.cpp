@@ -1,12 +1,12 @@
-#include "shardproof/localtensor/duration.h"
+#include "shardproof/localtensor/base/duration.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

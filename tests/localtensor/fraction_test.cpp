@@ -1,11 +1,11 @@
-#include "shardproof/localtensor/fraction.h"
+#include "shardproof/localtensor/base/fraction.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

@@ -1,5 +1,5 @@
 // Lanes as a set algebra, against std::set.
-#include "shardproof/localtensor/lanes.h"
+#include "shardproof/localtensor/base/lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

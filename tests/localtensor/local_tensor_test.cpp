@@ -1,12 +1,12 @@
 // Values on many ranks: blocks, restriction, merging, and the joining of their copies.
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

@@ -1,10 +1,10 @@
 // Mesh text and groups; the algebra itself is compared with PyTorch's record in tests/conformance.
-#include "shardproof/localtensor/mesh.h"
+#include "shardproof/localtensor/mesh/mesh.h"
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/group.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/mesh/group.h"
 
 namespace shardproof {
 namespace {

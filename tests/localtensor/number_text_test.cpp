@@ -1,5 +1,5 @@
 // Tests numbers as reports print them.
-#include "shardproof/localtensor/number_text.h"
+#include "shardproof/localtensor/base/number_text.h"
 
 #include <gtest/gtest.h>
 

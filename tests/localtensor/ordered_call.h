@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/reduction_order.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/collective/reduction_order.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof {
 

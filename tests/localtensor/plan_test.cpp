@@ -1,13 +1,13 @@
 // The laws of plans, by brute force over small meshes: replay, legality, price, text.
-#include "shardproof/localtensor/plan.h"
+#include "shardproof/localtensor/plan/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "shardproof/localtensor/planner.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
 // The planner against an exhaustive search that knows only the definition of a legal step.
-#include "shardproof/localtensor/planner.h"
+#include "shardproof/localtensor/plan/planner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "shardproof/localtensor/detail/placement_states.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/plan/search_states.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/localtensor/spec_corpus.h"
 
 namespace shardproof {

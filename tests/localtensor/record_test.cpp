@@ -1,10 +1,10 @@
 // Records and findings: equality, and text that parses back.
-#include "shardproof/localtensor/record.h"
+#include "shardproof/localtensor/report/call_record.h"
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/finding.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/report/finding.h"
 
 namespace shardproof {
 namespace {

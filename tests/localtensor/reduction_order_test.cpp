@@ -1,6 +1,6 @@
 // Reduction orders. Exact law: where every sum is exact, all orders give the same. Elsewhere the
 // bits are compared with additions written out here, and the splits with NCCL's own.
-#include "shardproof/localtensor/reduction_order.h"
+#include "shardproof/localtensor/collective/reduction_order.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/localtensor/ordered_call.h"
 
 namespace shardproof {

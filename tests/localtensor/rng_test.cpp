@@ -1,4 +1,4 @@
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/plan.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof::corpus {
 

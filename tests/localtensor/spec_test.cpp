@@ -1,9 +1,9 @@
 // Placements text against a mesh and a shape: what parses, what is refused and where.
-#include "shardproof/localtensor/spec.h"
+#include "shardproof/localtensor/placement/spec.h"
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

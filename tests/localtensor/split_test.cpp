@@ -1,5 +1,5 @@
 // assemble(split(x, spec, any fill)) == x, by brute force over small meshes and all placements.
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Contents, identity and views: who sees a write, and what is shared.
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "shardproof/localtensor/copy_strided.h"
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/pool.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/localtensor/base/rng.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
 
 namespace shardproof {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/localtensor/dtype.h"
+#include "shardproof/localtensor/dtype/dtype.h"
 
 namespace shardproof::testing {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/local_tensor.h"
-#include "shardproof/localtensor/tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/tensor.h"
 
 namespace shardproof::testing {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/tests/ops/agreement.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/mesh.h"
+#include "shardproof/localtensor/mesh/mesh.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/tests/ops/lower_by_rules.h"
 #include "shardproof/tests/ops/run_op.h"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/float_math.h"
 #include "shardproof/ops/promotion.h"
 #include "shardproof/ops/run_once.h"

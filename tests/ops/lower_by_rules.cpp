@@ -1,7 +1,7 @@
 #include "shardproof/tests/ops/lower_by_rules.h"
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 
 namespace shardproof::testing {
 namespace {

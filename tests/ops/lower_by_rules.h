@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/local_tensor.h"
+#include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/tests/ops/run_op.h"
 

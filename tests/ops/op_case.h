@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/ops/run_once.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/tests/ops/run_op.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/reduce.h"
 #include "shardproof/ops/run_once.h"
 #include "shardproof/tests/ops/agreement.h"

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/ops/op.h"
 
 namespace shardproof {

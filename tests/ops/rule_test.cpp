@@ -1,7 +1,7 @@
 // Factor notation gives the strategies that its letters state, and the registry finds ops by name.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/op.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/wider_floats.h"
 
 namespace shardproof::testing {

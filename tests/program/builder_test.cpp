@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {

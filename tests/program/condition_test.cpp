@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 // point.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/tests/program/random_listing.h"
 

@@ -1,7 +1,7 @@
 // Both programs as text, approved by eye; and what instructions touch.
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
 #include "shardproof/program/spmd_program.h"
 #include "shardproof/tests/approval.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {
 

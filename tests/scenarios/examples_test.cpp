@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"
 

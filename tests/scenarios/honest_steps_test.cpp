@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "shardproof/engine/precision_text.h"
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/tests/approval.h"
 

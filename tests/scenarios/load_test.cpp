@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load.h"
 
 namespace shardproof {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shardproof/backends/door.h"
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/scenarios/run_comparison.h"

@@ -13,8 +13,8 @@
 #include <set>
 #include <thread>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/record_folder.h"
 #include "shardproof/tests/approval.h"

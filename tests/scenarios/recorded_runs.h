@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/run.h"
 #include "shardproof/scenarios/run_comparison.h"

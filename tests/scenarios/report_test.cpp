@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/tests/approval.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/safetensors.h"
 
 namespace shardproof {

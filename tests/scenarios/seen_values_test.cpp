@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "shardproof/localtensor/split.h"
+#include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {

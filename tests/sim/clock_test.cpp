@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/cost_model.h"
 #include "shardproof/sim/schedule.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/sim/deadlock.h"
 #include "shardproof/sim/planned_calls.h"
 

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof {
 

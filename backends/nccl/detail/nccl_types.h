@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shardproof/backends/nccl/nccl_api.h"
-#include "shardproof/localtensor/fold_part.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
 
 namespace shardproof {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/ptx/instructions.h"
 #include "shardproof/tests/gpu/ptx/statements.h"
 

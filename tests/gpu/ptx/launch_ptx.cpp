@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
 #include "shardproof/tests/gpu/ptx/watch.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <utility>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/ptx/decode.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
 #include "shardproof/tests/gpu/ptx/statements.h"

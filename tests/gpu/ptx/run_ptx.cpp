@@ -2,7 +2,7 @@
 #include <memory>
 #include <numeric>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
 #include "shardproof/tests/gpu/ptx/watch.h"
 

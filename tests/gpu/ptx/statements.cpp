@@ -3,7 +3,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 
 namespace shardproof::ptx {
 

@@ -2,7 +2,7 @@
 // is seen there when somebody waits for its signal, which is as late as NCCL allows.
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/nccl_state.h"
 
 namespace shardproof::stand_in {

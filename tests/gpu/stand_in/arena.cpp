@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/machine.h"
 
 namespace shardproof {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/nccl_peers.h"
 
 namespace shardproof::stand_in {

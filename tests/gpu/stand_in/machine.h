@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "shardproof/localtensor/rng.h"
+#include "shardproof/localtensor/base/rng.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/nccl_state.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/nccl_calls.h"
 
 namespace shardproof::stand_in {

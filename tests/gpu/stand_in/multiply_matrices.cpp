@@ -2,8 +2,8 @@
 // host's engine does: results are equal to the bit, but for f32 that is taken as TF32.
 #include <bit>
 
-#include "shardproof/localtensor/error.h"
-#include "shardproof/localtensor/gemm.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/gemm.h"
 #include "shardproof/tests/gpu/stand_in/machine.h"
 
 namespace shardproof {

@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "shardproof/backends/nccl.h"
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof::stand_in {
 

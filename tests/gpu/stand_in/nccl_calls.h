@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "shardproof/localtensor/collective.h"
+#include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/tests/gpu/stand_in/nccl_peers.h"
 
 namespace shardproof::stand_in {

@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "shardproof/backends/assembly.h"
-#include "shardproof/localtensor/reduction_schedule.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "shardproof/localtensor/error.h"
+#include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/stand_in/machine.h"
 
 namespace shardproof {

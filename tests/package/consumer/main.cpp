@@ -1,7 +1,7 @@
 // Speaks the first nouns of an installed shardproof: a mesh, and what it prints.
 #include <cstdio>
 
-#include "shardproof/localtensor/mesh.h"
+#include "shardproof/localtensor/mesh/mesh.h"
 
 int main() {
   shardproof::Mesh mesh = shardproof::Mesh::parse("dp=2, tp=4");

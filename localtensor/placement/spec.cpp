@@ -1,0 +1,200 @@
+#include "shardproof/localtensor/placement/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/shard_cut.h"
+
+namespace shardproof {
+
+namespace {
+
+// Where the order of an axis among those of its dim can matter.
+bool cuts(const Placement& placement, int64_t axis_size) {
+  return placement.is_shard() && (axis_size > 1 || !placement.shard().sizes.empty());
+}
+
+bool may_mix(ReduceOp a, ReduceOp b) {
+  const auto is_linear = [](ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg; };
+  return is_linear(a) && is_linear(b);
+}
+
+}  // namespace
+
+int64_t length(const Runs& runs) {
+  int64_t total = 0;
+  for (const Run& run : runs) total += run.length;
+  return total;
+}
+
+void check_reduction(const Reduction& reduction, DType dtype) {
+  bool legal = true;
+  switch (reduction.op) {
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: legal = is_integral(dtype) || dtype == DType::boolean; break;
+    case ReduceOp::min:
+    case ReduceOp::max: legal = !is_complex(dtype); break;
+    case ReduceOp::norm: legal = is_floating(dtype); break;  // a root is seldom whole
+    default: legal = dtype != DType::boolean;
+  }
+  if (!legal) throw_bad_input("{} cannot reduce {}", to_string(reduction), name(dtype));
+}
+
+Spec::Spec(Mesh mesh, std::vector<Placement> placements, Dims shape, DType dtype,
+           std::vector<int> order)
+    : mesh_(std::move(mesh)),
+      placements_(std::move(placements)),
+      shape_(shape),
+      dtype_(dtype),
+      order_(std::move(order)) {
+  const auto axes = static_cast<size_t>(mesh_.axis_count());
+  if (placements_.size() != axes)
+    throw_bad_input("{} placements for the {} axes of the mesh \"{}\"", placements_.size(), axes,
+                    to_string(mesh_));
+  if (shape_.size() > kMaxDims)
+    throw_bad_input("a tensor can have {} dims, not {}", kMaxDims, shape_.size());
+  element_count(shape_);  // refuses negative sizes and too many elements
+  if (order_.empty()) {
+    order_.resize(axes);
+    std::iota(order_.begin(), order_.end(), 0);
+  }
+  std::vector<int> sorted = order_;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted.size() != axes || sorted[i] != static_cast<int>(i))
+      throw_bad_input("the order of cutting must name each of the {} axes once", axes);
+  check_placements();
+  make_order_canonical();
+  check_sizes();
+}
+
+Spec Spec::replicated(Mesh mesh, Dims shape, DType dtype) {
+  std::vector<Placement> placements(static_cast<size_t>(mesh.axis_count()));
+  return Spec(std::move(mesh), std::move(placements), shape, dtype);
+}
+
+void Spec::check_placements() {
+  const Reduction* seen = nullptr;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+    Placement& placement = placements_[static_cast<size_t>(axis)];
+    const std::string& axis_name = mesh_.axes()[static_cast<size_t>(axis)].name;
+    if (placement.is_shard()) {
+      Shard shard = placement.shard();
+      shard.dim = normalize_dim(shard.dim, shape_.size());
+      if (shard.split < 1) throw_bad_input("axis '{}': split starts at 1", axis_name);
+      if (!shard.sizes.empty() && shard.split != 1)
+        throw_bad_input("axis '{}': split and sizes exclude each other", axis_name);
+      if (!shard.sizes.empty() && static_cast<int64_t>(shard.sizes.size()) != mesh_.axis_size(axis))
+        throw_bad_input("axis '{}' has {} ranks but {} sizes", axis_name, mesh_.axis_size(axis),
+                        shard.sizes.size());
+      if (shard.dim != placement.shard().dim) placement = std::move(shard);
+    } else if (placement.is_partial()) {
+      const Reduction& reduction = placement.partial().reduction;
+      if (reduction.op == ReduceOp::premul_sum)
+        throw_bad_input("premul_sum is a reduction of calls, not of placements");
+      check_reduction(reduction, dtype_);
+      if (seen && *seen != reduction && !may_mix(seen->op, reduction.op))
+        throw_bad_input("one tensor cannot be P({}) and P({}) at once", to_string(*seen),
+                        to_string(reduction));
+      seen = &reduction;
+    }
+  }
+}
+
+void Spec::check_sizes() const {
+  for (int dim = 0; dim < shape_.size(); ++dim) {
+    std::vector<int64_t> extents = {shape_[dim]};
+    const std::vector<int> axes = axes_of_dim(dim);
+    const bool is_explicit = std::any_of(
+        axes.begin(), axes.end(), [&](int axis) { return !placement(axis).shard().sizes.empty(); });
+    if (!is_explicit) continue;
+    for (int axis : axes) {
+      const Shard& shard = placement(axis).shard();
+      if (!shard.sizes.empty()) {
+        int64_t total = 0;
+        for (int64_t size : shard.sizes) {
+          if (size < 0) throw_bad_input("a size cannot be negative");
+          total += size;
+        }
+        for (int64_t extent : extents)
+          if (extent != total)
+            throw_bad_input("{} on axis '{}': the sizes add up to {}, but dim {} has {} there",
+                            to_string(placement(axis)),
+                            mesh_.axes()[static_cast<size_t>(axis)].name, total, dim, extent);
+      }
+      extents = cut_extents(shard, extents, mesh_.axis_size(axis));
+    }
+  }
+}
+
+void Spec::make_order_canonical() {
+  const size_t axes = order_.size();
+  std::vector<int> before(axes, -1);  // the axis that cuts the same dim just before
+  std::vector<int> last(static_cast<size_t>(shape_.size()), -1);
+  bool rising = true;
+  for (size_t i = 0; i < axes; ++i) {
+    rising = rising && order_[i] == static_cast<int>(i);
+    if (!cuts(placement(order_[i]), mesh_.axis_size(order_[i]))) continue;
+    int& previous = last[static_cast<size_t>(placement(order_[i]).shard().dim)];
+    before[static_cast<size_t>(order_[i])] = previous;
+    previous = order_[i];
+  }
+  if (rising) return;
+  std::vector<bool> placed(axes, false);
+  order_.clear();
+  while (order_.size() < axes) {
+    size_t next = 0;
+    while (placed[next] || (before[next] >= 0 && !placed[static_cast<size_t>(before[next])]))
+      ++next;
+    placed[next] = true;
+    order_.push_back(static_cast<int>(next));
+  }
+}
+
+std::vector<int> Spec::axes_of_dim(int dim) const {
+  std::vector<int> axes;
+  for (int axis : order_)
+    if (placement(axis).is_shard(dim)) axes.push_back(axis);
+  return axes;
+}
+
+std::vector<int> Spec::partial_axes() const {
+  std::vector<int> axes;
+  for (int axis = 0; axis < mesh_.axis_count(); ++axis)
+    if (placement(axis).is_partial()) axes.push_back(axis);
+  return axes;
+}
+
+bool Spec::has_partial() const {
+  return std::any_of(placements_.begin(), placements_.end(),
+                     [](const Placement& p) { return p.is_partial(); });
+}
+
+bool Spec::is_replicated() const {
+  return std::all_of(placements_.begin(), placements_.end(),
+                     [](const Placement& p) { return p.is_replicate(); });
+}
+
+Spec Spec::with_placement(int axis, Placement placement) const {
+  std::vector<Placement> placements = placements_;
+  placements[static_cast<size_t>(axis)] = std::move(placement);
+  std::vector<int> order = order_;
+  std::erase(order, axis);
+  order.push_back(axis);
+  return Spec(mesh_, std::move(placements), shape_, dtype_, std::move(order));
+}
+
+Spec Spec::with_dtype(DType dtype) const { return Spec(mesh_, placements_, shape_, dtype, order_); }
+
+Spec Spec::with_shape(Dims shape) const { return Spec(mesh_, placements_, shape, dtype_, order_); }
+
+bool Spec::operator==(const Spec& other) const {
+  return dtype_ == other.dtype_ && shape_ == other.shape_ && placements_ == other.placements_ &&
+         order_ == other.order_ && mesh_ == other.mesh_;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,396 @@
+#include "shardproof/localtensor/plan/dim_layout.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+namespace {
+
+constexpr int kHole = -1;
+
+// Pieces of h1 and each of them in h2, or pieces of h1 * h2 at once: the same for an extent?
+bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
+  const int64_t outer = ceil_div(extent, h1);
+  const int64_t inner = ceil_div(outer, h2);
+  if (outer != h2 * inner && extent > outer) return false;
+  const int64_t last = outer == 0 ? 0 : extent % outer;  // a short piece is cut by its own length
+  const int64_t own = ceil_div(last, h2);
+  return last == 0 || own == inner || (last <= inner && last <= own);
+}
+
+std::vector<int64_t> cut_all(const std::vector<int64_t>& extents, int64_t ranks) {
+  return cut_extents(Shard{}, extents, ranks);
+}
+
+}  // namespace
+
+DimLayouts::DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes)
+    : dim_(dim), extent_(extent), axis_sizes_(std::move(axis_sizes)), forms_(1) {
+  number(Layout{});
+}
+
+void DimLayouts::offer_hole(int64_t size) {
+  if (size > 1 && std::find(holes_.begin(), holes_.end(), size) == holes_.end())
+    holes_.push_back(size);
+}
+
+void DimLayouts::offer(int layout) { offered_.push_back(layout); }
+
+int DimLayouts::form_of(const Shard& shard) {
+  for (size_t i = 1; i < forms_.size(); ++i)
+    if (forms_[i] == shard) return static_cast<int>(i);
+  forms_.push_back(shard);
+  return static_cast<int>(forms_.size()) - 1;
+}
+
+int DimLayouts::number(Layout layout) {
+  const auto [found, fresh] = numbers_.try_emplace(layout, static_cast<int>(layouts_.size()));
+  if (!fresh) return found->second;
+  Facts facts;
+  for (const Digit& digit : layout.digits)
+    if (digit.axis >= 0) facts.axes |= uint64_t{1} << digit.axis;
+  for (const auto& [axis, form] : layout.odd) facts.axes |= uint64_t{1} << axis;
+  facts.cuts = cuts_of(layout);
+  int64_t parts = 1;
+  bool chunks = layout.odd.empty();
+  for (const Digit& digit : layout.digits) {
+    parts *= digit.size;
+    chunks = chunks && digit.form == 0;
+  }
+  facts.even = chunks && extent_ % parts == 0;
+  facts.max_extent = shardproof::max_extent(facts.cuts, extent_);
+  layouts_.push_back(std::move(layout));
+  facts_.push_back(std::move(facts));
+  return found->second;
+}
+
+std::vector<int64_t> DimLayouts::extents_after(const Layout& layout, size_t digits) const {
+  std::vector<int64_t> extents = {extent_};
+  for (size_t i = 0; i < digits; ++i) {
+    const Digit& digit = layout.digits[i];
+    extents = digit.form == 0
+                  ? cut_all(extents, digit.size)
+                  : cut_extents(forms_[static_cast<size_t>(digit.form)], extents, digit.size);
+  }
+  return extents;
+}
+
+// Pieces of one length at every coordinate: only then do later cuts of the whole cut each piece
+// alike.
+bool DimLayouts::is_even_hole(const Layout& layout, size_t at) const {
+  const Digit& hole = layout.digits[at];
+  if (hole.form != 0) return false;
+  const auto extents = extents_after(layout, at);
+  return std::all_of(extents.begin(), extents.end(),
+                     [&](int64_t extent) { return extent % hole.size == 0; });
+}
+
+Layout DimLayouts::normal(Layout layout) const {
+  if (extent_ == 0) return {};
+  auto& digits = layout.digits;
+  std::erase_if(digits, [](const Digit& d) { return d.size == 1; });
+  for (size_t i = 0; i + 1 < digits.size();) {
+    const Digit &a = digits[i], &b = digits[i + 1];
+    bool merge = a.axis == kHole && b.axis == kHole && a.form == 0 && b.form == 0;
+    if (merge)
+      for (int64_t extent : extents_after(layout, i))
+        merge = merge && may_merge(extent, a.size, b.size);
+    if (!merge) {
+      ++i;
+      continue;
+    }
+    digits[i].size *= b.size;
+    digits.erase(digits.begin() + static_cast<int64_t>(i) + 1);
+    if (i > 0) --i;
+  }
+  while (!digits.empty() && digits.back().axis == kHole) digits.pop_back();
+  return layout;
+}
+
+// Cuts at the top of a hole's pieces, after leaving out `skip` of its values.
+bool DimLayouts::put_in_hole(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const {
+  const int64_t size = layout.digits[at].size;
+  if (size % (skip * cut.ranks) != 0) return false;
+  std::vector<Digit> parts = {
+      {kHole, skip, 0}, {cut.axis, cut.ranks, 0}, {kHole, size / skip / cut.ranks, 0}};
+  layout.digits.erase(layout.digits.begin() + static_cast<int64_t>(at));
+  layout.digits.insert(layout.digits.begin() + static_cast<int64_t>(at), parts.begin(),
+                       parts.end());
+  return true;
+}
+
+// Applies a cut of the whole local part to the digits. False: digits cannot say it.
+bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
+  bool holes = false;
+  for (size_t i = 0; i < layout.digits.size(); ++i) {
+    if (layout.digits[i].axis != kHole) continue;
+    if (!is_even_hole(layout, i)) return false;
+    holes = true;
+  }
+  if (!cut.shard.sizes.empty()) {
+    if (holes) return false;
+    const auto extents = extents_after(layout, layout.digits.size());
+    bool chunked = extents.size() == 1;
+    for (int64_t i = 0; i < cut.ranks && chunked; ++i)
+      chunked = cut.shard.sizes[static_cast<size_t>(i)] == chunk_length(extents[0], cut.ranks, i);
+    layout.digits.push_back({cut.axis, cut.ranks, chunked ? 0 : form_of(cut.shard)});
+    return true;
+  }
+  int64_t skip = cut.shard.split;
+  for (size_t i = 0; i < layout.digits.size(); ++i) {
+    const Digit& digit = layout.digits[i];
+    if (digit.axis != kHole) continue;
+    if (skip % digit.size != 0) return digit.size % skip == 0 && put_in_hole(layout, i, skip, cut);
+    skip /= digit.size;
+  }
+  if (skip > 1 && holes)
+    for (int64_t extent : extents_after(layout, layout.digits.size()))
+      if (extent % skip != 0) return false;
+  layout.digits.push_back({kHole, skip, 0});
+  layout.digits.push_back({cut.axis, cut.ranks, 0});
+  return true;
+}
+
+Layout DimLayouts::of_cuts(const CutList& cuts) {
+  Layout layout;
+  for (const DimCut& cut : cuts) {
+    if (cut.ranks == 1) continue;
+    Layout next = layout;
+    if (layout.odd.empty() && put_cut(next, cut))
+      layout = normal(std::move(next));
+    else
+      layout.odd.emplace_back(cut.axis, form_of(cut.shard));
+  }
+  return normal(std::move(layout));
+}
+
+int DimLayouts::of_spec(const Spec& spec) {
+  Layout layout = of_cuts(cuts_of_dim(spec, dim_));
+  int64_t skipped = 1;
+  for (const Digit& digit : layout.digits) {
+    if (digit.axis == kHole)
+      offer_hole(digit.size), offer_hole(skipped *= digit.size);
+    else if (digit.form != 0)
+      axis_forms_.emplace_back(digit.axis, digit.form);
+  }
+  for (const auto& entry : layout.odd) axis_forms_.push_back(entry);
+  for (size_t count = 1; count <= layout.digits.size(); ++count)
+    asked_.push_back(
+        normal({{layout.digits.begin(), layout.digits.begin() + static_cast<int64_t>(count)}, {}}));
+  return number(std::move(layout));
+}
+
+int DimLayouts::of_chain(const std::vector<int>& axes) {
+  Layout layout;
+  for (int axis : axes) layout.digits.push_back({axis, axis_sizes_[static_cast<size_t>(axis)], 0});
+  return number(normal(std::move(layout)));
+}
+
+std::vector<int> DimLayouts::axis_order(int layout) const {
+  std::vector<int> order;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits)
+    if (digit.axis != kHole) order.push_back(digit.axis);
+  for (const auto& [axis, form] : layouts_[static_cast<size_t>(layout)].odd) order.push_back(axis);
+  return order;
+}
+
+CutList DimLayouts::cuts_of(const Layout& layout) const {
+  CutList cuts;
+  int64_t split = 1;
+  for (const Digit& digit : layout.digits) {
+    if (digit.axis == kHole) {
+      split *= digit.size;
+    } else if (digit.form != 0) {
+      cuts.push_back({digit.axis, digit.size, forms_[static_cast<size_t>(digit.form)]});
+    } else {
+      cuts.push_back({digit.axis, digit.size, Shard{dim_, split, {}}});
+    }
+  }
+  for (const auto& [axis, form] : layout.odd)
+    cuts.push_back(
+        {axis, axis_sizes_[static_cast<size_t>(axis)], forms_[static_cast<size_t>(form)]});
+  return cuts;
+}
+
+bool DimLayouts::is_sayable(int layout) {
+  const auto at = static_cast<size_t>(layout);
+  if (facts_[at].sayable >= 0) return facts_[at].sayable == 1;
+  const Layout& wanted = layouts_[at];
+  bool sayable = of_cuts(facts_[at].cuts) == wanted;
+  std::vector<int64_t> extents = {extent_};
+  for (const DimCut& cut : facts_[at].cuts) {
+    int64_t total = 0;
+    for (int64_t size : cut.shard.sizes) total += size;
+    if (!cut.shard.sizes.empty())
+      for (int64_t extent : extents) sayable = sayable && extent == total;
+    extents = cut_extents(cut.shard, extents, cut.ranks);
+  }
+  facts_[at].sayable = sayable ? 1 : 0;
+  return sayable;
+}
+
+const CutList& DimLayouts::cuts(int layout) { return facts_[static_cast<size_t>(layout)].cuts; }
+
+int64_t DimLayouts::joint_extent(int layout, uint64_t mask) {
+  mask &= axes(layout);
+  if (mask == 0) return max_extent(layout);
+  auto& joint = facts_[static_cast<size_t>(layout)].joint;
+  for (const auto& [known, extent] : joint)
+    if (known == mask) return extent;
+  joint.emplace_back(mask, max_joint_extent(cuts(layout), extent_, mask));
+  return joint.back().second;
+}
+
+int64_t DimLayouts::first_place(int layout, int axis) const {
+  int64_t place = 1;
+  for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits) {
+    if (digit.axis == axis) return place;
+    place *= digit.size;
+  }
+  return 0;
+}
+
+// Of two even cuts a piece is what lies at all the places that either takes, where they fit
+// together.
+int64_t DimLayouts::even_piece(int from, int to) const {
+  std::vector<std::pair<int64_t, int64_t>> places;
+  for (int number : {from, to}) {
+    int64_t place = 1;
+    for (const Digit& digit : layouts_[static_cast<size_t>(number)].digits) {
+      if (digit.axis != kHole) places.emplace_back(place, place * digit.size);
+      place *= digit.size;
+    }
+  }
+  std::sort(places.begin(), places.end());
+  int64_t parts = 1, reached = 1;
+  for (const auto& [first, last] : places) {
+    const int64_t start = std::max(first, reached);
+    if (start % first != 0 || start % reached != 0 ||
+        std::max(last, start) % std::min(last, start) != 0)
+      return -1;
+    if (last > start) parts *= last / start;
+    reached = std::max(reached, last);
+  }
+  return extent_ / parts;
+}
+
+int64_t DimLayouts::piece_extent(int from, int to, uint64_t mask) {
+  mask &= axes(from) | axes(to);
+  const auto [found, fresh] = pieces_.try_emplace({from, to, mask}, -1);
+  if (!fresh) return found->second;
+  if (is_even(from) && is_even(to)) found->second = even_piece(from, to);
+  if (found->second < 0) found->second = largest_piece(cuts(from), cuts(to), extent_, mask);
+  return found->second;
+}
+
+bool DimLayouts::is_balanced(int from, int to, uint64_t mask) const {
+  using Places = std::vector<std::pair<int64_t, int64_t>>;
+  // A digit takes the places [p, p * size), p the product of the sizes before it.
+  const auto places_of = [&](int number) {
+    const Layout& layout = layouts_[static_cast<size_t>(number)];
+    Places places;
+    int64_t place = 1;
+    for (const Digit& digit : layout.digits) {
+      if (digit.axis != kHole && (mask >> digit.axis & 1) != 0)
+        places.emplace_back(place, place * digit.size);
+      place *= digit.size;
+    }
+    for (const auto& [axis, form] : layout.odd)
+      if ((mask >> axis & 1) != 0) places.emplace_back(1, std::numeric_limits<int64_t>::max());
+    return places;
+  };
+  const Places before = places_of(from), after = places_of(to);
+  for (const auto& a : before)
+    for (const auto& b : after)
+      if (a.first < b.second && b.first < a.second) return false;
+  return true;
+}
+
+int DimLayouts::without(int layout, uint64_t mask) {
+  const auto at = static_cast<size_t>(layout);
+  mask &= facts_[at].axes;
+  if (mask == 0) return layout;
+  for (const auto& [known, rest] : facts_[at].without)
+    if (known == mask) return rest;
+  Layout rest = layouts_[at];
+  uint64_t left = mask;
+  while (!rest.odd.empty() && (left >> rest.odd.back().first & 1) != 0) {
+    left &= ~(uint64_t{1} << rest.odd.back().first);
+    rest.odd.pop_back();
+  }
+  int result = -1;
+  if (rest.odd.empty() || left == 0) {
+    for (Digit& digit : rest.digits)
+      if (digit.axis >= 0 && (left >> digit.axis & 1) != 0) digit.axis = kHole;
+    result = number(normal(std::move(rest)));
+  }
+  facts_[at].without.emplace_back(mask, result);
+  return result;
+}
+
+const std::vector<int>& DimLayouts::with(int layout, int axis) {
+  {
+    const auto& known = facts_[static_cast<size_t>(layout)].with;
+    const auto found = known.find(axis);
+    if (found != known.end()) return found->second;
+  }
+  const Layout base = layouts_[static_cast<size_t>(layout)];
+  const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
+  std::vector<Layout> candidates;
+  const std::vector<int64_t> extents = extents_after(base, base.digits.size());
+  // A strided cut of a few elements gives all to one rank: only even ones, or those that are asked
+  // for.
+  const auto append = [&](int64_t hole, int form) {
+    Layout next = base;
+    next.digits.push_back({kHole, hole, 0});
+    next.digits.push_back({axis, ranks, form});
+    next = normal(std::move(next));
+    const bool even = std::all_of(extents.begin(), extents.end(),
+                                  [&](int64_t e) { return e % (hole * ranks) == 0; });
+    if (hole == 1 || even || std::find(asked_.begin(), asked_.end(), next) != asked_.end())
+      candidates.push_back(std::move(next));
+  };
+  if (base.odd.empty()) {
+    append(1, 0);
+    for (int64_t hole : holes_) append(hole, 0);
+    for (size_t i = 0; i < base.digits.size(); ++i) {
+      const Digit& hole = base.digits[i];
+      if (hole.axis != kHole || hole.size % ranks != 0) continue;
+      if (hole.form != 0) {
+        candidates.push_back(base);
+        candidates.back().digits[i].axis = axis;
+        continue;
+      }
+      for (int64_t skip = 1; skip * ranks <= hole.size; ++skip) {
+        Layout next = base;
+        if (put_in_hole(next, i, skip, {axis, ranks, Shard{dim_, 1, {}}}))
+          candidates.push_back(std::move(next));
+      }
+    }
+  } else {
+    candidates.push_back(base);
+    candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
+  }
+  for (const auto& [owner, form] : axis_forms_) {
+    if (owner != axis) continue;
+    if (base.odd.empty() && !forms_[static_cast<size_t>(form)].sizes.empty()) append(1, form);
+    candidates.push_back(base);
+    candidates.back().odd.emplace_back(axis, form);
+  }
+  std::vector<int> results;
+  for (int offered : offered_)
+    if (without(offered, uint64_t{1} << axis) == layout && offered != layout)
+      results.push_back(offered);
+  for (Layout& candidate : candidates) {
+    const int result = number(normal(std::move(candidate)));
+    if (without(result, uint64_t{1} << axis) != layout) continue;
+    if (std::find(results.begin(), results.end(), result) == results.end())
+      results.push_back(result);
+  }
+  return facts_[static_cast<size_t>(layout)].with.emplace(axis, std::move(results)).first->second;
+}
+
+}  // namespace shardproof

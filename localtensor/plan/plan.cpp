@@ -1,0 +1,181 @@
+// What plans cost and how they read.
+#include "shardproof/localtensor/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/dim_layout.h"
+
+namespace shardproof {
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kStepNames = {
+    "local", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "transfer"};
+
+StepCost cost_of_transfer(const PlanStep& step) {
+  std::map<int32_t, int64_t> sent, calls;
+  const int64_t bytes = size_of(step.from.dtype());
+  for (const TransferPiece& piece : transfer_pieces(step)) {
+    if (piece.from_rank == piece.to_rank) continue;
+    sent[piece.from_rank] += piece.elements * bytes;
+    ++calls[piece.from_rank];
+    ++calls[piece.to_rank];
+  }
+  StepCost cost;
+  for (const auto& [rank, count] : sent) cost.bytes = std::max(cost.bytes, Fraction(count));
+  for (const auto& [rank, count] : calls) cost.calls = std::max(cost.calls, count);
+  cost.peak_bytes = (step.from.max_local_elements() + step.to.max_local_elements()) * 2 * bytes;
+  return cost;
+}
+
+bool is_balanced(const PlanStep& step) {
+  const Mesh& mesh = step.from.mesh();
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : mesh.axes()) sizes.push_back(axis.size);
+  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
+    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
+    const int from = layouts.of_spec(step.from);
+    if (!layouts.is_balanced(from, layouts.of_spec(step.to), mask_of(step.axes))) return false;
+  }
+  return true;
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+// The next word, taken off the front.
+std::string_view take_word(std::string_view& text) {
+  text = trim(text);
+  const size_t end = std::min(text.find(' '), text.size());
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end);
+  return word;
+}
+
+StepKind parse_step_kind(std::string_view word, int line) {
+  for (size_t i = 0; i < kStepNames.size(); ++i)
+    if (kStepNames[i] == word) return static_cast<StepKind>(i);
+  NearestName nearest(word);
+  for (std::string_view known : kStepNames) nearest.offer(known);
+  throw Error(ErrorKind::bad_input, fmt::format("no plan step '{}'{}", word, nearest.hint()),
+              Where{"", "", line, 0});
+}
+
+std::vector<int> parse_axes(std::string_view word, const Mesh& mesh) {
+  std::vector<int> axes;
+  while (!word.empty()) {
+    const size_t end = std::min(word.find('+'), word.size());
+    axes.push_back(mesh.axis(word.substr(0, end)));
+    word.remove_prefix(std::min(end + 1, word.size()));
+  }
+  return axes;
+}
+
+PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spec& to) {
+  std::string_view rest = text;
+  std::string_view word = take_word(rest);
+  if (!word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos)
+    word = take_word(rest);
+  PlanStep step;
+  step.kind = parse_step_kind(word, line);
+  step.from = from;
+  if (trim(rest).starts_with("over ")) {
+    take_word(rest);
+    step.axes = parse_axes(take_word(rest), from.mesh());
+  }
+  const size_t arrow = rest.find("->");
+  if (arrow == std::string_view::npos)
+    throw Error(ErrorKind::bad_input, "a plan step needs 'from -> to'", Where{"", "", line, 0});
+  const Spec written =
+      Spec::parse(trim(rest.substr(0, arrow)), from.mesh(), from.shape(), from.dtype());
+  if (written != from)
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the step starts at {}, the tensor is {}", placements_text(written),
+                            placements_text(from)),
+                Where{"", "", line, 0});
+  const Mesh& mesh = step.kind == StepKind::transfer ? to.mesh() : from.mesh();
+  step.to = Spec::parse(trim(rest.substr(arrow + 2)), mesh, from.shape(), from.dtype());
+  return step;
+}
+
+}  // namespace
+
+std::string_view name(StepKind kind) { return kStepNames[static_cast<size_t>(kind)]; }
+
+StepCost cost_of(const PlanStep& step) {
+  if (step.kind == StepKind::transfer) return cost_of_transfer(step);
+  const int64_t bytes = size_of(step.from.dtype());
+  const int64_t before = step.from.max_local_elements() * bytes;
+  const int64_t after = step.to.max_local_elements() * bytes;
+  StepCost cost;
+  cost.peak_bytes = before + after;
+  if (step.kind == StepKind::local) return cost;
+  const LoweredStep lowered = lower(step);
+  const int64_t n = lowered.call->group.size();
+  cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
+  cost.calls = n > 1 ? 1 : 0;
+  // Pieces of equal size are mostly padding then.
+  if (step.kind == StepKind::all_to_all && !is_balanced(step))
+    cost.bytes = Fraction(n - 1) * Fraction(lowered.call->count / n * bytes);
+  if (step.kind == StepKind::all_gather) cost.peak_bytes += after;
+  if (step.kind == StepKind::reduce_scatter) cost.peak_bytes += before;
+  if (step.kind == StepKind::all_to_all) cost.peak_bytes += before + after;
+  return cost;
+}
+
+Price operator+(const Price& a, const Price& b) {
+  return {a.primary + b.primary, a.calls + b.calls, std::max(a.peak, b.peak)};
+}
+
+Price price_by_bytes(const PlanStep& step) {
+  const StepCost cost = cost_of(step);
+  return {cost.bytes.to_double(), cost.calls, cost.peak_bytes};
+}
+
+Price price_of(const Plan& plan, const PriceFunction& price) {
+  Price total;
+  for (const PlanStep& step : plan.steps) total = total + price(step);
+  return total;
+}
+
+std::string to_string(const Plan& plan) {
+  std::string out;
+  int number = 0;
+  for (const PlanStep& step : plan.steps) {
+    std::string axes;
+    for (int axis : step.axes)
+      axes +=
+          (axes.empty() ? " over " : "+") + step.from.mesh().axes()[static_cast<size_t>(axis)].name;
+    out += fmt::format("{}  {}{}  {} -> {}\n", ++number, name(step.kind), axes,
+                       placements_text(step.from), placements_text(step.to));
+  }
+  return out;
+}
+
+Plan parse_plan(std::string_view text, const Spec& from, const Spec& to) {
+  Plan plan{from, to, {}};
+  Spec at = from;
+  int line = 0;
+  while (!text.empty()) {
+    ++line;
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view row = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (row.empty()) continue;
+    plan.steps.push_back(parse_step(row, line, at, to));
+    at = plan.steps.back().to;
+  }
+  if (at != to)
+    throw_bad_input("the plan ends at {}, not at {}", placements_text(at), placements_text(to));
+  return plan;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,128 @@
+// Who sends what to whom when a tensor crosses from one mesh to another.
+#include <map>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/plan/plan.h"
+
+namespace shardproof {
+
+namespace {
+
+// Ranks that hold one part of the source, in mesh order.
+struct Replicas {
+  std::vector<Runs> owned;
+  std::vector<int32_t> ranks;
+};
+
+std::vector<Runs> owned_of(const Spec& spec, const Dims& coordinate) {
+  std::vector<Runs> runs;
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    runs.push_back(spec.owned_at(coordinate, dim));
+  return runs;
+}
+
+std::vector<Replicas> replicas_of(const Spec& spec) {
+  std::map<std::vector<int64_t>, size_t> number;
+  std::vector<Replicas> all;
+  const Dims shape = spec.mesh().shape();
+  for (int64_t i = 0, n = spec.mesh().size(); i < n; ++i) {
+    const Dims coordinate = unravel(i, shape);
+    std::vector<int64_t> key;
+    for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+      if (spec.placement(axis).is_shard()) key.push_back(coordinate[axis]);
+    const auto [found, fresh] = number.try_emplace(key, all.size());
+    if (fresh) all.push_back({owned_of(spec, coordinate), {}});
+    all[found->second].ranks.push_back(spec.mesh().rank_at(coordinate));
+  }
+  return all;
+}
+
+int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn) {
+  for (int32_t rank : replicas.ranks)
+    if (rank == receiver) return rank;
+  return replicas.ranks[static_cast<size_t>(turn) % replicas.ranks.size()];
+}
+
+Dims shape_of(const std::vector<Runs>& runs) {
+  Dims shape;
+  for (const Runs& of_dim : runs) shape.push_back(length(of_dim));
+  return shape;
+}
+
+void copy_between(const Tensor& source, int64_t slot, const std::vector<Runs>& from,
+                  std::byte* target, const Dims& target_strides, const std::vector<Runs>& to) {
+  std::vector<Segments> segments;
+  for (size_t d = 0; d < from.size(); ++d) segments.push_back(common_segments(from[d], to[d]));
+  copy_segments(source.data(slot), source.strides, target, target_strides, segments,
+                size_of(source.dtype));
+}
+
+}  // namespace
+
+std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
+  SP_CHECK(!step.from.has_partial() && !step.to.has_partial(), "a transfer moves whole values");
+  const std::vector<Replicas> sources = replicas_of(step.from);
+  std::vector<TransferPiece> pieces;
+  const Mesh& mesh = step.to.mesh();
+  const Dims shape = mesh.shape();
+  for (int64_t i = 0, n = mesh.size(); i < n; ++i) {
+    const Dims coordinate = unravel(i, shape);
+    const int32_t receiver = mesh.rank_at(coordinate);
+    const std::vector<Runs> wanted = owned_of(step.to, coordinate);
+    for (const Replicas& source : sources) {
+      TransferPiece piece{0, receiver, {}, 1};
+      for (size_t d = 0; d < wanted.size(); ++d) {
+        piece.runs.push_back(common_runs(source.owned[d], wanted[d]));
+        piece.elements *= length(piece.runs.back());
+      }
+      if (piece.elements == 0) continue;
+      piece.from_rank = choose_sender(source, receiver, i);
+      pieces.push_back(std::move(piece));
+    }
+  }
+  return pieces;
+}
+
+Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input) {
+  const Block* block = input.find(piece.from_rank);
+  SP_CHECK(block != nullptr, "rank {} has nothing to send", piece.from_rank);
+  const std::vector<Runs> mine =
+      owned_of(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
+  Tensor flat = Tensor::empty(step.from.dtype(), {piece.elements}, Lanes::one(piece.from_rank),
+                              Slots::shared(1));
+  copy_between(block->tensor, block->slot(block->lanes.index_of(piece.from_rank)), mine,
+               flat.mutate(), contiguous_strides(shape_of(piece.runs)), piece.runs);
+  return flat;
+}
+
+LocalTensor empty_locals(const Spec& spec) {
+  std::map<Dims, std::vector<int32_t>> ranks_of_shape;
+  const Lanes lanes = spec.mesh().ranks();
+  for (int64_t i = 0; i < lanes.size(); ++i)
+    ranks_of_shape[spec.local_shape(lanes[i])].push_back(lanes[i]);
+  std::vector<Block> blocks;
+  for (auto& [shape, ranks] : ranks_of_shape) {
+    const auto count = static_cast<int64_t>(ranks.size());
+    const Lanes of_shape = Lanes::of(std::move(ranks));
+    blocks.push_back({of_shape, Tensor::empty(spec.dtype(), shape, of_shape, Slots::each(count))});
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor& flat,
+                  LocalTensor& output) {
+  for (Block& block : output.blocks()) {
+    const int64_t lane = block.lanes.index_of(piece.to_rank);
+    if (lane < 0) continue;
+    Tensor shaped = flat;
+    shaped.shape = shape_of(piece.runs);
+    shaped.strides = contiguous_strides(shaped.shape);
+    copy_between(shaped, 0, piece.runs, block.tensor.mutate(block.slot(lane)), block.tensor.strides,
+                 owned_of(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
+    return;
+  }
+  SP_UNREACHABLE("rank {} has nowhere to put what it gets", piece.to_rank);
+}
+
+}  // namespace shardproof

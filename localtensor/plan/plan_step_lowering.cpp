@@ -1,0 +1,397 @@
+// A plan step as a call: packing by what each member owns, and unpacking the same way.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/plan/dim_layout.h"
+#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/localtensor/plan/remap_lanes.h"
+#include "shardproof/localtensor/split/decompose_partial.h"
+
+namespace shardproof {
+
+namespace {
+
+std::vector<int> cutting_axes(const Spec& spec) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_shard() && spec.mesh().axis_size(axis) > 1) axes.push_back(axis);
+  return axes;
+}
+
+// Members of the group of a coordinate, in group order.
+class Members {
+ public:
+  explicit Members(const PlanStep& step) : axes_(step.axes) {
+    for (int axis : axes_) sizes_.push_back(step.from.mesh().axis_size(axis));
+    count_ = element_count(sizes_);
+  }
+  int64_t count() const { return count_; }
+  Dims of(Dims coordinate, int64_t index) const {
+    const Dims at = unravel(index, sizes_);
+    for (int k = 0; k < at.size(); ++k) coordinate[axes_[static_cast<size_t>(k)]] = at[k];
+    return coordinate;
+  }
+
+ private:
+  std::vector<int> axes_;
+  Dims sizes_;
+  int64_t count_ = 1;
+};
+
+std::vector<Runs> owned_of(const Spec& spec, const Dims& coordinate) {
+  std::vector<Runs> runs;
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    runs.push_back(spec.owned_at(coordinate, dim));
+  return runs;
+}
+
+std::vector<Runs> common_of(const std::vector<Runs>& a, const std::vector<Runs>& b) {
+  std::vector<Runs> runs;
+  for (size_t d = 0; d < a.size(); ++d) runs.push_back(common_runs(a[d], b[d]));
+  return runs;
+}
+
+Dims shape_of(const std::vector<Runs>& runs) {
+  Dims shape;
+  for (const Runs& of_dim : runs) shape.push_back(length(of_dim));
+  return shape;
+}
+
+// Copies what lies in both, each side dense over its own indices.
+void copy_common(const std::byte* source, const std::vector<Runs>& from, std::byte* target,
+                 const std::vector<Runs>& to, int64_t bytes) {
+  std::vector<Segments> segments;
+  for (size_t d = 0; d < from.size(); ++d) segments.push_back(common_segments(from[d], to[d]));
+  copy_segments(source, contiguous_strides(shape_of(from)), target,
+                contiguous_strides(shape_of(to)), segments, bytes);
+}
+
+// The largest piece that one member sends to another: dims are cut by different axes, so apart.
+int64_t piece_elements(const PlanStep& step) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
+  int64_t piece = 1;
+  for (int dim = 0; dim < step.from.shape().size(); ++dim) {
+    DimLayouts layouts(dim, step.from.shape()[dim], sizes);
+    const int from = layouts.of_spec(step.from);
+    piece *= layouts.piece_extent(from, layouts.of_spec(step.to), mask_of(step.axes));
+  }
+  return piece;
+}
+
+int64_t joint_elements(const Spec& spec, const std::vector<int>& axes) {
+  int64_t elements = 1;
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    elements *= max_joint_extent(cuts_of_dim(spec, dim), spec.shape()[dim], mask_of(axes));
+  return elements;
+}
+
+bool is_even_everywhere(const Spec& spec) {
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    if (!is_even(cuts_of_dim(spec, dim), spec.shape()[dim])) return false;
+  return true;
+}
+
+// True when the members' even parts of dim 0, one after another, are `whole`'s part as it lies in
+// memory.
+bool lies_as_gathered(const PlanStep& step, const Spec& parts, const Spec& whole) {
+  if (parts.shape().empty() || !is_even_everywhere(parts)) return false;
+  Spec appended = whole;
+  for (int axis : step.axes) {
+    if (!whole.placement(axis).is_replicate() && !whole.placement(axis).is_partial()) return false;
+    appended = appended.with_placement(axis, S(0));
+  }
+  return appended == parts;
+}
+
+// What a norm's parts become on the wire, and back.
+void raise_all(std::byte* data, DType dtype, int64_t count, double exponent) {
+  const int64_t bytes = size_of(dtype);
+  for (int64_t i = 0; i < count; ++i, data += bytes) {
+    double size = std::fabs(load_f64(data, dtype));
+    if (is_complex(dtype))
+      size = std::hypot(size,
+                        load_f64(data + bytes / 2, dtype == DType::c64 ? DType::f32 : DType::f64));
+    store_f64(data, dtype, std::pow(size, exponent));
+  }
+}
+
+void divide_all(std::byte* data, DType dtype, int64_t count, int64_t by) {
+  if (is_complex(dtype)) {
+    dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+    count *= 2;
+  }
+  const int64_t bytes = size_of(dtype);
+  for (int64_t i = 0; i < count; ++i, data += bytes) {
+    if (is_integral(dtype))
+      store_i64(data, dtype, load_i64(data, dtype) / by);
+    else
+      store_f64(data, dtype, load_f64(data, dtype) / static_cast<double>(by));
+  }
+}
+
+// The reduction on the wire and what it leaves to do after the call. Sum and avg may be mixed.
+struct WireReduction {
+  Reduction wire;
+  double exponent = 0;  // of a norm
+  int64_t divisor = 1;  // sizes of the avg axes where sum axes take part too
+
+  explicit WireReduction(const PlanStep& step) {
+    bool sums = false;
+    int64_t averaged = 1;
+    for (int axis : step.axes) {
+      if (!step.from.placement(axis).is_partial()) continue;
+      wire = step.from.placement(axis).partial().reduction;
+      if (wire.op == ReduceOp::avg)
+        averaged *= step.from.mesh().axis_size(axis);
+      else
+        sums = true;
+    }
+    if (sums && averaged > 1) {
+      wire = {ReduceOp::sum, 0};
+      divisor = averaged;
+    } else if (wire.op == ReduceOp::norm) {
+      exponent = wire.scalar;
+      wire = {ReduceOp::sum, 0};
+    }
+  }
+  bool changes_values() const { return exponent != 0 || divisor != 1; }
+  void before(std::byte* data, DType dtype, int64_t count) const {
+    if (exponent != 0) raise_all(data, dtype, count, exponent);
+  }
+  void after(std::byte* data, DType dtype, int64_t count) const {
+    if (exponent != 0) raise_all(data, dtype, count, 1 / exponent);
+    if (divisor != 1) divide_all(data, dtype, count, divisor);
+  }
+};
+
+// The same elements under another shape, where every block has as many; else nothing.
+std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape) {
+  std::vector<Block> blocks = input.blocks();
+  for (Block& block : blocks) {
+    if (block.tensor.elements() != element_count(shape)) return std::nullopt;
+    if (!block.tensor.contiguous()) block.tensor = contiguous_copy(block.tensor);
+    block.tensor.shape = shape;
+    block.tensor.strides = contiguous_strides(shape);
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+void clear_tail(std::byte* data, int64_t from, int64_t to) {
+  if (to > from) std::memset(data + from, 0, static_cast<size_t>(to - from));
+}
+
+// The whole local part, padded to `count`.
+LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t count) {
+  const WireReduction reduction(step);
+  if (reduction.exponent == 0)
+    if (auto flat = reshaped(input, {count})) return *flat;
+  const int64_t bytes = size_of(input.dtype());
+  return remap_lanes(
+      input, step.from.mesh(), {}, [&](const Dims&) { return Dims{count}; },
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+        const int64_t elements = from.tensor->elements();
+        if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
+        clear_tail(out, elements * bytes, count * bytes);
+        reduction.before(out, input.dtype(), elements);
+      });
+}
+
+// For each member what it will own, padded to `piece`.
+LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t piece) {
+  const Members members(step);
+  const WireReduction reduction(step);
+  const int64_t bytes = size_of(input.dtype());
+  const int64_t total = members.count() * piece;
+  return remap_lanes(
+      input, step.from.mesh(), cutting_axes(step.from), [&](const Dims&) { return Dims{total}; },
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+        const std::vector<Runs> mine = owned_of(step.from, from.coordinate);
+        clear_tail(out, 0, total * bytes);
+        for (int64_t i = 0; i < members.count(); ++i) {
+          const std::vector<Runs> theirs = owned_of(step.to, members.of(from.coordinate, i));
+          copy_common(from.data(), mine, out + i * piece * bytes, common_of(mine, theirs), bytes);
+        }
+        reduction.before(out, input.dtype(), total);
+      });
+}
+
+// From each member what it owned, or for reductions one piece: mine.
+LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int64_t piece) {
+  const Members members(step);
+  const int64_t bytes = size_of(received.dtype());
+  return remap_lanes(
+      received, step.from.mesh(), cutting_axes(step.to),
+      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
+      [&](const LaneRemap& from, const Dims&, std::byte* out) {
+        const std::vector<Runs> mine = owned_of(step.to, from.coordinate);
+        for (int64_t i = 0; i < members.count(); ++i) {
+          std::vector<Runs> sent = owned_of(step.from, members.of(from.coordinate, i));
+          if (step.kind == StepKind::all_to_all) sent = common_of(sent, mine);
+          copy_common(from.data() + i * piece * bytes, sent, out, mine, bytes);
+        }
+      });
+}
+
+LocalTensor unpack_reduced(const PlanStep& step, const LocalTensor& received) {
+  const WireReduction reduction(step);
+  const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));
+  if (!reduction.changes_values() && is_even_everywhere(step.to))
+    if (auto shaped = reshaped(received, first)) return *shaped;
+  const int64_t bytes = size_of(received.dtype());
+  return remap_lanes(
+      received, step.to.mesh(), cutting_axes(step.to),
+      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
+        const int64_t elements = element_count(shape);
+        if (elements > 0) std::memcpy(out, from.data(), static_cast<size_t>(elements * bytes));
+        reduction.after(out, received.dtype(), elements);
+      });
+}
+
+// The axes that become partial, and whether a rank off their start holds the identity.
+struct NewPartials {
+  std::vector<int> axes, first_keeps;
+  bool fills = false;
+  Reduction reduction;
+
+  explicit NewPartials(const PlanStep& step) {
+    for (int axis = 0; axis < step.to.mesh().axis_count(); ++axis) {
+      const Placement &from = step.from.placement(axis), &to = step.to.placement(axis);
+      if (!to.is_partial() || from.is_partial() || step.to.mesh().axis_size(axis) == 1) continue;
+      const ReduceOp op = to.partial().reduction.op;
+      const bool every_rank_keeps = op == ReduceOp::avg || op == ReduceOp::min ||
+                                    op == ReduceOp::max || op == ReduceOp::band ||
+                                    op == ReduceOp::bor;
+      axes.push_back(axis);
+      if (from.is_shard() || !every_rank_keeps) reduction = to.partial().reduction;
+      if (from.is_shard())
+        fills = true;
+      else if (!every_rank_keeps)
+        first_keeps.push_back(axis);
+    }
+  }
+  bool keeps(const Dims& coordinate) const {
+    return std::all_of(first_keeps.begin(), first_keeps.end(),
+                       [&](int axis) { return coordinate[axis] == 0; });
+  }
+};
+
+bool same_cuts(Spec from, Spec to) {
+  for (Spec* spec : {&from, &to})
+    for (int axis : spec->partial_axes()) *spec = spec->with_placement(axis, R());
+  return from.same_ownership(to);
+}
+
+LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
+  const NewPartials partials(step);
+  if (partials.first_keeps.empty() && same_cuts(step.from, step.to)) return input;
+  std::vector<int> axes = cutting_axes(step.to);
+  for (int axis : partials.axes) axes.push_back(axis);
+  const int64_t bytes = size_of(input.dtype());
+  return remap_lanes(
+      input, step.to.mesh(), axes,
+      [&](const Dims& coordinate) { return step.to.local_shape_at(coordinate); },
+      [&](const LaneRemap& from, const Dims& shape, std::byte* out) {
+        const bool keeps = partials.keeps(from.coordinate);
+        if (!keeps || partials.fills) {
+          Tensor like = *from.tensor;
+          like.shape = shape;
+          const Tensor neutral = identity_like(like, partials.reduction);
+          if (neutral.elements() > 0)
+            std::memcpy(out, neutral.data(), static_cast<size_t>(neutral.elements() * bytes));
+        }
+        if (keeps)
+          copy_common(from.data(), owned_of(step.from, from.coordinate), out,
+                      owned_of(step.to, from.coordinate), bytes);
+      });
+}
+
+}  // namespace
+
+LoweredStep lower(const PlanStep& step) {
+  LoweredStep lowered;
+  if (step.kind == StepKind::local || step.kind == StepKind::transfer) return lowered;
+  Collective call;
+  call.dtype = step.from.dtype();
+  call.group = Group::of_axes(step.from.mesh(), step.axes);
+  int64_t whole = 0;
+  switch (step.kind) {
+    case StepKind::all_gather:
+      call.kind = CollectiveKind::all_gather;
+      call.count = step.from.max_local_elements();
+      whole = joint_elements(step.from, step.axes);
+      break;
+    case StepKind::all_to_all:
+      call.kind = CollectiveKind::all_to_all;
+      call.count = piece_elements(step) * call.group.size();
+      whole = joint_elements(step.from, step.axes);
+      break;
+    case StepKind::reduce_scatter:
+      call.kind = CollectiveKind::reduce_scatter;
+      call.count = step.to.max_local_elements();
+      whole = step.from.max_local_elements();
+      break;
+    default:
+      call.kind = CollectiveKind::all_reduce;
+      call.count = step.from.max_local_elements();
+      whole = call.count;
+  }
+  if (reduces(call.kind)) call.reduction = WireReduction(step).wire;
+  lowered.whole_bytes = whole * size_of(step.from.dtype());
+  lowered.call = std::move(call);
+  return lowered;
+}
+
+LocalTensor pack(const PlanStep& step, const LocalTensor& input) {
+  SP_CHECK(step.kind != StepKind::transfer, "a transfer is packed piece by piece");
+  if (step.kind == StepKind::local) return input;
+  const Members members(step);
+  switch (step.kind) {
+    case StepKind::all_to_all: return pack_pieces(step, input, piece_elements(step));
+    case StepKind::reduce_scatter: {
+      const int64_t piece = step.to.max_local_elements();
+      if (lies_as_gathered(step, step.to, step.from))
+        return pack_whole(step, input, members.count() * piece);
+      return pack_pieces(step, input, piece);
+    }
+    default: return pack_whole(step, input, step.from.max_local_elements());
+  }
+}
+
+LocalTensor unpack(const PlanStep& step, const LocalTensor& received) {
+  SP_CHECK(step.kind != StepKind::transfer, "a transfer is unpacked piece by piece");
+  switch (step.kind) {
+    case StepKind::local: return run_locally(step, received);
+    case StepKind::all_to_all: return unpack_pieces(step, received, piece_elements(step));
+    case StepKind::all_gather: {
+      const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));
+      if (lies_as_gathered(step, step.from, step.to))
+        if (auto shaped = reshaped(received, first)) return *shaped;
+      return unpack_pieces(step, received, step.from.max_local_elements());
+    }
+    default: return unpack_reduced(step, received);
+  }
+}
+
+LocalTensor replay(const Plan& plan, const LocalTensor& input) {
+  LocalTensor value = input;
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind == StepKind::transfer) {
+      LocalTensor output = empty_locals(step.to);
+      for (const TransferPiece& piece : transfer_pieces(step))
+        unpack_piece(step, piece, pack_piece(step, piece, value), output);
+      value = std::move(output);
+      continue;
+    }
+    LocalTensor packed = pack(step, value);
+    const LoweredStep lowered = lower(step);
+    value = unpack(step, lowered.call ? reference(*lowered.call, packed) : packed);
+  }
+  return value;
+}
+
+}  // namespace shardproof

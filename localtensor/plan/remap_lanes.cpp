@@ -1,0 +1,90 @@
+#include "shardproof/localtensor/plan/remap_lanes.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+namespace {
+
+struct Output {
+  std::vector<std::pair<int32_t, int32_t>> slot_of_rank;
+  std::vector<LaneRemap> sources;
+
+  Tensor make(DType dtype, const Dims& shape, const Fill& fill) {
+    if (!std::is_sorted(slot_of_rank.begin(), slot_of_rank.end()))
+      std::sort(slot_of_rank.begin(), slot_of_rank.end());
+    std::vector<int32_t> ranks, slots, order, renamed(sources.size(), -1);
+    for (const auto& [rank, source] : slot_of_rank) {
+      int32_t& slot = renamed[static_cast<size_t>(source)];
+      if (slot < 0) {
+        slot = static_cast<int32_t>(order.size());
+        order.push_back(source);
+      }
+      ranks.push_back(rank);
+      slots.push_back(slot);
+    }
+    const auto lanes = static_cast<int64_t>(ranks.size());
+    const Slots table = order.size() == 1 ? Slots::shared(lanes) : Slots::table(std::move(slots));
+    Tensor out = Tensor::empty(dtype, shape, Lanes::of(std::move(ranks)), table);
+    for (size_t i = 0; i < order.size(); ++i)
+      fill(sources[static_cast<size_t>(order[i])], shape, out.mutate(static_cast<int64_t>(i)));
+    return out;
+  }
+};
+
+// Without axes the lanes keep the copies they read.
+LocalTensor remap_copies(const Block& block, const Tensor& dense, const Mesh& mesh,
+                         const ShapeAt& shape_at, const Fill& fill) {
+  LaneRemap view{&dense, 0, *mesh.coordinate_of(block.lanes[0])};
+  const Dims shape = shape_at(view.coordinate);
+  const Slots& slots = dense.buffer->slots;
+  Tensor out = Tensor::empty(dense.dtype, shape, block.lanes, slots);
+  for (view.slot = 0; view.slot < slots.count(); ++view.slot)
+    fill(view, shape, out.mutate(view.slot));
+  return LocalTensor(std::move(out));
+}
+
+}  // namespace
+
+LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
+                        const ShapeAt& shape_at, const Fill& fill) {
+  std::vector<Tensor> dense;
+  for (const Block& block : input.blocks())
+    dense.push_back(block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor));
+  const Block& first = input.blocks().front();
+  if (axes.empty() && dense.size() == 1 && first.lanes == dense[0].buffer->lanes)
+    return remap_copies(first, dense[0], mesh, shape_at, fill);
+
+  std::map<Dims, Output> outputs;
+  for (size_t b = 0; b < dense.size(); ++b) {
+    const Block& block = input.blocks()[b];
+    std::unordered_map<int64_t, std::pair<Output*, int32_t>> seen;
+    for (int64_t lane = 0; lane < block.lanes.size(); ++lane) {
+      const int32_t rank = block.lanes[lane];
+      const auto coordinate = mesh.coordinate_of(rank);
+      SP_CHECK(coordinate.has_value(), "rank {} is not on the mesh \"{}\"", rank, to_string(mesh));
+      const int64_t slot = block.slot(lane);
+      int64_t key = slot;
+      for (int axis : axes) key = key * mesh.axis_size(axis) + (*coordinate)[axis];
+      auto [found, fresh] = seen.try_emplace(key);
+      if (fresh) {
+        Output& output = outputs[shape_at(*coordinate)];
+        found->second = {&output, static_cast<int32_t>(output.sources.size())};
+        output.sources.push_back({&dense[b], slot, *coordinate});
+      }
+      found->second.first->slot_of_rank.emplace_back(rank, found->second.second);
+    }
+  }
+  std::vector<Block> blocks;
+  for (auto& [shape, output] : outputs) {
+    Tensor tensor = output.make(input.dtype(), shape, fill);
+    blocks.push_back({tensor.buffer->lanes, std::move(tensor)});
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+}  // namespace shardproof

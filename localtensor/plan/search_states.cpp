@@ -1,0 +1,476 @@
+#include "shardproof/localtensor/plan/search_states.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+namespace {
+
+uint64_t bit(int axis) { return uint64_t{1} << axis; }
+
+template <typename Each>
+void for_each_axis(uint64_t axes, Each each) {
+  for (; axes != 0; axes &= axes - 1) each(std::countr_zero(axes));
+}
+
+std::vector<int> list_of(uint64_t axes) {
+  std::vector<int> list;
+  for_each_axis(axes, [&](int axis) { list.push_back(axis); });
+  return list;
+}
+
+bool is_linear(const Reduction& reduction) {
+  return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
+}
+
+// A rank that does not hold the value can hold something that changes nothing.
+bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp::avg; }
+
+}  // namespace
+
+uint64_t PlacementState::hash() const {
+  uint64_t hash = partial * 0x9e3779b97f4a7c15u;
+  for (int16_t layout : layouts) {
+    hash = (hash ^ static_cast<uint64_t>(layout)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
+    : from_(from), to_(to) {
+  const int count = from.mesh().axis_count();
+  for (int axis = 0; axis < count; ++axis) {
+    sizes_.push_back(from.mesh().axis_size(axis));
+    if (sizes_.back() == 1) continue;
+    big_ |= bit(axis);
+    if (from.placement(axis).is_partial()) from_partial_ |= bit(axis);
+    if (to.placement(axis).is_partial()) to_partial_ |= bit(axis);
+  }
+  for (int dim = 0; dim < from.shape().size(); ++dim) {
+    dims_.emplace_back(dim, from.shape()[dim], sizes_);
+    start_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(from));
+    goal_.layouts[static_cast<size_t>(dim)] = static_cast<int16_t>(dims_.back().of_spec(to));
+  }
+  start_.partial = from_partial_;
+  goal_.partial = to_partial_;
+  find_active(axes);
+  collect_dims();
+  offer_holes();
+  collect_asked();
+}
+
+// The smallest set of axes such that, at each place of the others, its ranks own the same before
+// and after.
+void PlacementStates::find_active(Axes axes) {
+  active_ = axes == Axes::all ? big_ : 0;
+  active_ |= from_partial_ ^ to_partial_;
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    active_ |= dim.axes(start_.layouts[at]) ^ dim.axes(goal_.layouts[at]);
+  }
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const int before = dim.without(start_.layouts[at], active_);
+    if (before < 0 || before != dim.without(goal_.layouts[at], active_))
+      active_ |= dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
+  }
+}
+
+void PlacementStates::collect_dims() {
+  for (const DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    const uint64_t axes = dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
+    if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
+  }
+  // Cutting a dim that neither spec cuts saves bytes on the way where axes have to change places on
+  // one dim, or where one partial turns into another. The longest will do.
+  int spare = -1;
+  for (const DimLayouts& dim : dims_) {
+    const bool used =
+        std::find(open_dims_.begin(), open_dims_.end(), dim.dim()) != open_dims_.end();
+    if (!used && (spare < 0 || from_.shape()[dim.dim()] > from_.shape()[spare])) spare = dim.dim();
+  }
+  if (spare >= 0) open_dims_.push_back(spare);
+}
+
+// A cut that leaves room for others to come before it: strided by the size of what they would take.
+void PlacementStates::offer_holes() {
+  for (int dim : open_dims_)
+    for_each_axis(active_, [&](int axis) {
+      dims_[static_cast<size_t>(dim)].offer_hole(sizes_[static_cast<size_t>(axis)]);
+    });
+}
+
+void PlacementStates::ask(size_t open, int layout) {
+  DimLayouts& layouts = dims_[static_cast<size_t>(open_dims_[open])];
+  std::vector<int>& asked = asked_[open];
+  if (layout < 0 || !layouts.is_sayable(layout)) return;
+  if (std::find(asked.begin(), asked.end(), layout) != asked.end()) return;
+  asked.push_back(layout);
+  layouts.offer(layout);
+}
+
+void PlacementStates::collect_asked() {
+  asked_.resize(open_dims_.size());
+  for (size_t open = 0; open < open_dims_.size(); ++open) {
+    const auto dim = static_cast<size_t>(open_dims_[open]);
+    for (const PlacementState* state : {&start_, &goal_}) {
+      const int whole = state->layouts[dim];
+      const uint64_t axes = dims_[dim].axes(whole) & active_;
+      for (uint64_t out = axes;; out = (out - 1) & axes) {
+        ask(open, dims_[dim].without(whole, out));
+        if (out == 0) break;
+      }
+    }
+  }
+  ask_chains();
+}
+
+// Plain cuts that several axes may take at once on the way: in every order for few axes, else in
+// the orders of the two specs.
+void PlacementStates::ask_chains() {
+  const auto ask_everywhere = [&](const std::vector<int>& chain) {
+    for (size_t open = 0; open < open_dims_.size(); ++open)
+      ask(open, dims_[static_cast<size_t>(open_dims_[open])].of_chain(chain));
+  };
+  if (std::popcount(active_) <= 3) {
+    for (uint64_t subset = active_; subset != 0; subset = (subset - 1) & active_) {
+      std::vector<int> chain = list_of(subset);
+      do ask_everywhere(chain);
+      while (std::next_permutation(chain.begin(), chain.end()));
+    }
+    return;
+  }
+  for (const auto* state : {&start_, &goal_})
+    for (const DimLayouts& dim : dims_) {
+      const auto order = dim.axis_order(state->layouts[static_cast<size_t>(dim.dim())]);
+      for (uint64_t subset = 1; subset < bit(static_cast<int>(order.size())); ++subset) {
+        std::vector<int> chain;
+        for (size_t i = 0; i < order.size(); ++i)
+          if ((subset >> i & 1) != 0 && (active_ & bit(order[i])) != 0) chain.push_back(order[i]);
+        ask_everywhere(chain);
+      }
+    }
+}
+
+uint64_t PlacementStates::cut_axes(const PlacementState& state) const {
+  uint64_t axes = 0;
+  for (const DimLayouts& dim : dims_)
+    axes |= dim.axes(state.layouts[static_cast<size_t>(dim.dim())]);
+  return axes;
+}
+
+const Reduction& PlacementStates::reduction_of(int axis) const {
+  const bool starts = (from_partial_ & bit(axis)) != 0;
+  return (starts ? from_ : to_).placement(axis).partial().reduction;
+}
+
+bool PlacementStates::reduce_together(uint64_t axes) const {
+  const Reduction* first = nullptr;
+  bool together = true;
+  for_each_axis(axes, [&](int axis) {
+    const Reduction& reduction = reduction_of(axis);
+    if (first && *first != reduction && !(is_linear(*first) && is_linear(reduction)))
+      together = false;
+    first = &reduction;
+  });
+  return together;
+}
+
+int64_t PlacementStates::members(uint64_t axes) const {
+  int64_t count = 1;
+  for_each_axis(axes, [&](int axis) { count *= sizes_[static_cast<size_t>(axis)]; });
+  return count;
+}
+
+int64_t PlacementStates::elements(const PlacementState& state) const {
+  int64_t elements = 1;
+  for (const DimLayouts& dim : dims_)
+    elements *= dim.max_extent(state.layouts[static_cast<size_t>(dim.dim())]);
+  return elements;
+}
+
+int64_t PlacementStates::joint_elements(const PlacementState& state, uint64_t axes) {
+  int64_t elements = 1;
+  for (DimLayouts& dim : dims_)
+    elements *= dim.joint_extent(state.layouts[static_cast<size_t>(dim.dim())], axes);
+  return elements;
+}
+
+bool PlacementStates::is_balanced(const PlacementState& from, const PlacementMove& move) const {
+  return std::all_of(dims_.begin(), dims_.end(), [&](const DimLayouts& dim) {
+    const auto at = static_cast<size_t>(dim.dim());
+    return dim.is_balanced(from.layouts[at], move.to.layouts[at], move.axes);
+  });
+}
+
+int64_t PlacementStates::piece_elements(const PlacementState& from, const PlacementMove& move) {
+  int64_t piece = 1;
+  for (DimLayouts& dim : dims_) {
+    const auto at = static_cast<size_t>(dim.dim());
+    piece *= dim.piece_extent(from.layouts[at], move.to.layouts[at], move.axes);
+  }
+  return piece;
+}
+
+// An element lies with a rank before and after when every axis stands alike for both. An axis that
+// moves asks that two digits of the index be equal; equalities that follow from others cost
+// nothing.
+int64_t PlacementStates::common_parts(const PlacementState& state) const {
+  struct Place {
+    int dim;
+    int64_t first, last;
+    int set;
+  };
+  std::vector<Place> places;
+  const auto set_of = [&](int dim, int64_t first, int64_t size) {
+    for (const Place& place : places)
+      if (place.dim == dim && first % place.last != 0 && place.first % (first * size) != 0)
+        return place.set;  // they overlap, or are no digits of one number
+    places.push_back({dim, first, first * size, static_cast<int>(places.size())});
+    return places.back().set;
+  };
+  const auto find = [&](const PlacementState& where, int axis, int& dim) {
+    for (int open : open_dims_) {
+      dim = open;
+      const DimLayouts& layouts = dims_[static_cast<size_t>(open)];
+      const int16_t layout = where.layouts[static_cast<size_t>(open)];
+      if (const int64_t place = layouts.first_place(layout, axis); place > 0) return place;
+    }
+    return int64_t{0};
+  };
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return 0;
+  }
+  int64_t parts = 1;
+  for_each_axis(active_, [&](int axis) {
+    int dim = 0, goal_dim = 0;
+    const int64_t size = sizes_[static_cast<size_t>(axis)];
+    const int64_t place = find(state, axis, dim), goal_place = find(goal_, axis, goal_dim);
+    if (place > 0 || goal_place > 0) parts *= size;
+    if (place == 0 || goal_place == 0 || (dim == goal_dim && place == goal_place)) return;
+    const int a = set_of(dim, place, size), b = set_of(goal_dim, goal_place, size);
+    if (a == b) return;
+    parts *= size;
+    for (Place& other : places)
+      if (other.set == b) other.set = a;
+  });
+  return parts;
+}
+
+PlacementStates::Digits PlacementStates::digits_of(const PlacementState& state, int axis) const {
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    const int64_t first = dims_[at].first_place(state.layouts[at], axis);
+    if (first > 0) return {open, first, first * sizes_[static_cast<size_t>(axis)]};
+  }
+  return {};
+}
+
+std::vector<int64_t> PlacementStates::active_sizes() const {
+  std::vector<int64_t> sizes;
+  for_each_axis(active_, [&](int axis) { sizes.push_back(sizes_[static_cast<size_t>(axis)]); });
+  return sizes;
+}
+
+uint64_t PlacementStates::Shuffle::key() const {
+  uint64_t key = moving;
+  for (const uint8_t waits : waits_for) key = key << 8 | waits;
+  return key;
+}
+
+PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) const {
+  if (((state.partial | goal_.partial) & active_) != 0) return {};
+  if (std::popcount(active_) > kMaxShuffled) return {};
+  for (int open : open_dims_) {
+    const auto at = static_cast<size_t>(open);
+    if (!dims_[at].is_even(state.layouts[at]) || !dims_[at].is_even(goal_.layouts[at])) return {};
+  }
+  std::array<Digits, kMaxShuffled> held, wanted;
+  Shuffle found;
+  int count = 0;
+  for_each_axis(active_, [&](int axis) {
+    const auto at = static_cast<size_t>(count);
+    held[at] = digits_of(state, axis);
+    wanted[at] = digits_of(goal_, axis);
+    if (held[at].dim >= 0 && !(held[at] == wanted[at])) found.moving |= uint8_t(1 << count);
+    ++count;
+  });
+  for (int axis = 0; axis < count; ++axis) {
+    const Digits& to = wanted[static_cast<size_t>(axis)];
+    if (to.dim < 0) return {};
+    for (int other = 0; other < count; ++other) {
+      const Digits& from = held[static_cast<size_t>(other)];
+      const bool both = axis != other && (found.moving >> axis & 1) && (found.moving >> other & 1);
+      if (!both || to.dim != from.dim || to.last <= from.first || from.last <= to.first) continue;
+      // Both the first digits of what is left, or digits of one number; of others nothing is known.
+      const bool nested = (to.first % from.first == 0 || from.first % to.first == 0) &&
+                          (to.last % from.last == 0 || from.last % to.last == 0);
+      if (to.first != from.first && !nested) continue;
+      found.waits_for[static_cast<size_t>(axis)] |= uint8_t(1 << other);
+    }
+  }
+  return found;
+}
+
+bool PlacementStates::is_sayable(const PlacementState& state) {
+  return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
+    return dim.is_sayable(state.layouts[static_cast<size_t>(dim.dim())]);
+  });
+}
+
+// Calls each(subset) for each subset that is not empty, and whole groups of axes first.
+template <typename Each>
+void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
+  for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
+}
+
+// False when digits cannot say what is left.
+bool PlacementStates::take_out(PlacementState& state, uint64_t axes) {
+  for (DimLayouts& dim : dims_) {
+    int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
+    const int rest = dim.without(layout, axes);
+    if (rest < 0) return false;
+    layout = static_cast<int16_t>(rest);
+  }
+  return true;
+}
+
+// Ways for `axes` to cut what they hold together: all of them for few axes, else for several axes
+// at once only such as lie in one of the two specs.
+void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out) {
+  if (std::popcount(axes) == 1 || std::popcount(active_) <= 2)
+    return place_anywhere(base, axes, out);
+  place_as_asked(base, axes, 0, out);
+}
+
+void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
+                                     std::vector<PlacementState>& out) {
+  if (axes == 0) {
+    if (std::find(out.begin(), out.end(), base) == out.end()) out.push_back(base);
+    return;
+  }
+  for_each_axis(axes, [&](int axis) {
+    for (int dim : open_dims_) {
+      PlacementState next = base;
+      int16_t& layout = next.layouts[static_cast<size_t>(dim)];
+      // A copy: the list may move while it is walked.
+      const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
+      for (int place : places) {
+        layout = static_cast<int16_t>(place);
+        place_anywhere(next, axes & ~bit(axis), out);
+      }
+    }
+  });
+}
+
+void PlacementStates::place_as_asked(PlacementState base, uint64_t axes, size_t open,
+                                     std::vector<PlacementState>& out) {
+  if (open == open_dims_.size()) {
+    if (axes == 0) out.push_back(base);
+    return;
+  }
+  DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
+  int16_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
+  const int before = layout;
+  place_as_asked(base, axes, open + 1, out);
+  for (int asked : asked_[open]) {
+    const uint64_t placed = dim.axes(asked) & ~dim.axes(before);
+    if (placed == 0 || (placed & ~axes) != 0 || dim.without(asked, placed) != before) continue;
+    layout = static_cast<int16_t>(asked);
+    place_as_asked(base, axes & ~placed, open + 1, out);
+  }
+}
+
+void PlacementStates::local_moves(const PlacementState& state, const Visit& visit) {
+  const uint64_t cut = cut_axes(state);
+  for_each_axis(active_ & ~cut & ~state.partial, [&](int axis) {
+    std::vector<PlacementState> places;
+    place(state, bit(axis), places);
+    for (PlacementState& next : places) visit({StepKind::local, bit(axis), next});
+    if ((to_partial_ & bit(axis)) != 0 && reduce_together(state.partial | bit(axis))) {
+      PlacementState next = state;
+      next.partial |= bit(axis);
+      visit({StepKind::local, bit(axis), next});
+    }
+  });
+  for_each_axis(active_ & cut & to_partial_, [&](int axis) {
+    PlacementState next = state;
+    if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | bit(axis))) return;
+    if (!take_out(next, bit(axis))) return;
+    next.partial |= bit(axis);
+    visit({StepKind::local, bit(axis), next});
+  });
+}
+
+void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit) {
+  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    PlacementState next = state;
+    if (take_out(next, axes)) visit({StepKind::all_gather, axes, next});
+  });
+}
+
+void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
+  for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
+    PlacementState base = state;
+    if (!take_out(base, axes)) return;
+    std::vector<PlacementState> places;
+    place(base, axes, places);
+    for (PlacementState& next : places) {
+      next.partial = state.partial;
+      if (next != state) visit({StepKind::all_to_all, axes, next});
+    }
+  });
+}
+
+void PlacementStates::reduce_moves(const PlacementState& state, const Visit& visit) {
+  for_each_subset(ending(state), [&](uint64_t axes) {
+    if (!reduce_together(axes)) return;
+    PlacementState next = state;
+    next.partial &= ~axes;
+    visit({StepKind::all_reduce, axes, next});
+    std::vector<PlacementState> places;
+    place(next, axes, places);
+    for (const PlacementState& placed : places) visit({StepKind::reduce_scatter, axes, placed});
+  });
+}
+
+void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
+  const Visit said = [&](const PlacementMove& move) {
+    if (is_sayable(move.to)) visit(move);
+  };
+  reduce_moves(state, said);
+  gather_moves(state, said);
+  exchange_moves(state, said);
+  local_moves(state, said);
+}
+
+Spec PlacementStates::spec_of(const PlacementState& state) {
+  if (state == start_) return from_;
+  if (state == goal_) return to_;
+  std::vector<Placement> placements(sizes_.size());
+  std::vector<int> order;
+  for (DimLayouts& dim : dims_) {
+    for (const DimCut& cut : dim.cuts(state.layouts[static_cast<size_t>(dim.dim())])) {
+      placements[static_cast<size_t>(cut.axis)] = cut.shard;
+      order.push_back(cut.axis);
+    }
+  }
+  for_each_axis(state.partial, [&](int axis) {
+    placements[static_cast<size_t>(axis)] = Partial{reduction_of(axis)};
+  });
+  for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis)
+    if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+  return Spec(from_.mesh(), std::move(placements), from_.shape(), from_.dtype(), std::move(order));
+}
+
+PlanStep PlacementStates::step_of(const PlacementState& from, const PlacementMove& move) {
+  return {move.kind, list_of(move.axes), spec_of(from), spec_of(move.to)};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,307 @@
+// Parts that reduce to a value exactly. Sums walk through prefix sums on the value's own grid:
+// every prefix and every part is a multiple of the grid within the significand, so that no addition
+// rounds. Where the significand has room for it, all parts of the value together are within it, so
+// that none rounds in whatever order they are added.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/decompose_partial.h"
+
+namespace shardproof {
+
+namespace {
+
+uint64_t mix(uint64_t seed, uint64_t element, uint64_t draw) {
+  uint64_t x = seed + element * 0x9e3779b97f4a7c15u + draw * 0xd1b54a32d192ed03u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// One draw of 1..limit.
+int64_t draw_up_to(uint64_t bits, int64_t limit) {
+  return 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(limit));
+}
+
+// Parts of one element. Values are kept as doubles or integers wide enough to be exact.
+class Decomposer {
+ public:
+  Decomposer(DType dtype, const Reduction& reduction, int64_t count, PartialFill fill,
+             uint64_t seed, int64_t unit, int64_t shares)
+      : dtype_(dtype),
+        op_(reduction.op),
+        n_(count),
+        fill_(fill),
+        seed_(seed),
+        unit_(unit),
+        shares_(shares),
+        step_(reduction.op == ReduceOp::avg ? unit * count : unit) {}
+
+  // parts[i] has room for the element of part i.
+  void element(const std::byte* whole, uint64_t index, std::vector<std::byte*>& parts) const {
+    if (dtype_ == DType::boolean || op_ == ReduceOp::band || op_ == ReduceOp::bor ||
+        op_ == ReduceOp::bxor)
+      return bits(load_i64(whole, dtype_), index, parts);
+    if (!is_floating(dtype_)) return integer(load_i64(whole, dtype_), index, parts);
+    const double x = load_f64(whole, dtype_);
+    if (op_ == ReduceOp::prod) return product(x, index, parts);
+    if (op_ == ReduceOp::min || op_ == ReduceOp::max) return extreme(x, index, parts);
+    sum(x, index, parts);
+  }
+
+ private:
+  void put(std::byte* at, double value) const { store_f64(at, dtype_, value); }
+  void put(std::byte* at, int64_t value) const { store_i64(at, dtype_, value); }
+
+  void own(double x, std::vector<std::byte*>& parts) const {
+    const bool average = op_ == ReduceOp::avg;
+    put(parts[0], average ? x * static_cast<double>(n_) : x);
+    for (size_t i = 1; i < parts.size(); ++i) put(parts[i], std::signbit(x) && x == 0 ? x : 0.0);
+  }
+
+  // Prefix sums alternate in sign and end at `total`; the part is the difference of two of them.
+  template <typename Put>
+  void walk(int64_t total, int64_t limit, uint64_t index, Put put_part) const {
+    int64_t prefix = 0;
+    int64_t last_part = 0;
+    for (int64_t i = 0; i + 1 < n_; ++i) {
+      // The last prefix has the sign of the total, so that the last part stays as small as the
+      // others.
+      const bool up = (n_ - 2 - i) % 2 == 0 ? total >= 0 : total < 0;
+      int64_t next = prefix;
+      for (uint64_t attempt = 0; attempt < 8; ++attempt) {
+        const auto draw = static_cast<uint64_t>(i) * 8 + attempt;
+        next = draw_up_to(mix(seed_, index, draw), limit) * (up ? 1 : -1);
+        if (next - prefix != total && next - prefix != last_part && next != total) break;
+      }
+      last_part = next - prefix;
+      put_part(i, last_part);
+      prefix = next;
+    }
+    put_part(n_ - 1, total - prefix);
+  }
+
+  int64_t limit_for(int64_t total, int64_t largest) const {
+    if (fill_ == PartialFill::adversarial) return largest;
+    return std::min(largest, std::abs(total) + 2 * n_ + 6);
+  }
+
+  // No part is longer than two of the longest prefix.
+  int64_t limit_in_room(int64_t total, int64_t largest) const {
+    constexpr int64_t kLeast = 4;  // where there is no room, parts differ all the same
+    const int64_t limit = limit_for(total, largest);
+    if (fill_ == PartialFill::adversarial) return limit;
+    return std::min(limit, std::max(kLeast, (2 * largest - std::abs(total)) / (2 * shares_)));
+  }
+
+  void sum(double x, uint64_t index, std::vector<std::byte*>& parts) const {
+    if (!std::isfinite(x) || (x == 0 && std::signbit(x))) return own(x, parts);
+    const int precision = precision_bits(dtype_);
+    const auto largest = int64_t{1} << (precision - 1);
+    int grid = 0;
+    if (x != 0) {
+      int exponent = 0;
+      const auto significand =
+          static_cast<int64_t>(std::ldexp(std::frexp(x, &exponent), precision));
+      grid = exponent - precision + __builtin_ctzll(static_cast<uint64_t>(std::abs(significand)));
+      // Whole numbers stay whole numbers while they fit.
+      if (grid > 0 && std::fabs(x) < static_cast<double>(largest)) grid = 0;
+    }
+    const double total = std::ldexp(x, -grid) / static_cast<double>(unit_);
+    const double scale = std::ldexp(static_cast<double>(step_), grid);
+    const int64_t most = largest / step_;
+    const bool fits = most > 0 && std::fabs(total) < 2 * static_cast<double>(most) &&
+                      total == std::trunc(total) &&
+                      2 * static_cast<double>(most) * scale <= max_finite(dtype_);
+    if (!fits) return own(x, parts);
+    const auto steps = static_cast<int64_t>(total);
+    walk(steps, limit_in_room(steps, most), index, [&](int64_t i, int64_t part) {
+      put(parts[static_cast<size_t>(i)], static_cast<double>(part) * scale);
+    });
+  }
+
+  void integer(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
+    if (op_ == ReduceOp::prod) {
+      for (int64_t i = n_ - 1; i > 0; --i) {
+        const bool negative = i == n_ - 1 || mix(seed_, index, static_cast<uint64_t>(i)) % 2 == 0;
+        put(parts[static_cast<size_t>(i)], int64_t{negative ? -1 : 1});
+        if (negative) x = static_cast<int64_t>(-static_cast<uint64_t>(x));
+      }
+      return put(parts[0], x);
+    }
+    if (op_ == ReduceOp::min || op_ == ReduceOp::max) return integer_extreme(x, index, parts);
+    const bool average = op_ == ReduceOp::avg;
+    if (average && !is_signed(dtype_)) {
+      for (std::byte* part : parts) put(part, x);
+      return;
+    }
+    // Sums may wrap, averages may not: their parts leave room for the sum of a further axis.
+    const int64_t room = int64_t{1} << (std::min(precision_bits(dtype_), 40) - 1);
+    const int64_t largest = step_ > 1 ? std::max<int64_t>(1, room / (8 * n_ * step_)) : room;
+    const int64_t total = x / unit_;
+    const int64_t limit = limit_for(std::clamp<int64_t>(total, -1000, 1000), largest);
+    const int64_t reached = std::clamp<int64_t>(total, -limit, limit);
+    walk(reached, limit, index, [&](int64_t i, int64_t part) {
+      // What the walk cannot reach is added to the last part.
+      put(parts[static_cast<size_t>(i)], (i == n_ - 1 ? part + total - reached : part) * step_);
+    });
+  }
+
+  int64_t keeper(uint64_t index) const {
+    return static_cast<int64_t>(mix(seed_, index, 1000) % static_cast<uint64_t>(n_));
+  }
+
+  void integer_extreme(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
+    const int64_t top = dtype_ == DType::i64 ? std::numeric_limits<int64_t>::max()
+                                             : static_cast<int64_t>(max_finite(dtype_));
+    // One above the least value, so that no difference of two values overflows.
+    const int64_t bottom = is_signed(dtype_) ? -top : 0;
+    const int64_t above = top - std::max(x, int64_t{0}), below = std::min(x, int64_t{0}) - bottom;
+    const int64_t room = std::max<int64_t>(0, op_ == ReduceOp::min ? above : below);
+    for (int64_t i = 0; i < n_; ++i) {
+      const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
+      const int64_t step =
+          i == keeper(index) || room == 0 ? 0 : draw_up_to(draw, std::min<int64_t>(room, 9));
+      put(parts[static_cast<size_t>(i)], op_ == ReduceOp::min ? x + step : x - step);
+    }
+  }
+
+  void extreme(double x, uint64_t index, std::vector<std::byte*>& parts) const {
+    const double direction = op_ == ReduceOp::min ? 1 : -1;
+    for (int64_t i = 0; i < n_; ++i) {
+      const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
+      double part =
+          x + direction * std::max(1.0, std::fabs(x)) * static_cast<double>(draw_up_to(draw, 6));
+      if (i == keeper(index) || !std::isfinite(x) || std::fabs(part) > max_finite(dtype_)) part = x;
+      put(parts[static_cast<size_t>(i)], part);
+    }
+  }
+
+  // Signs and powers of two: exact, and undone by the first part.
+  void product(double x, uint64_t index, std::vector<std::byte*>& parts) const {
+    int exponent = 0;
+    const double small = std::ldexp(1.0, 4) / max_finite(dtype_);
+    const bool scales =
+        std::isfinite(x) && std::fabs(x) > small && std::fabs(x) < max_finite(dtype_) / 16;
+    for (int64_t i = n_ - 1; i > 0; --i) {
+      const uint64_t draw = mix(seed_, index, static_cast<uint64_t>(i));
+      const bool negative = i == n_ - 1 || draw % 2 == 0;
+      int power = scales ? static_cast<int>(draw / 2 % 3) - 1 : 0;
+      if (std::abs(exponent + power) > 1) power = 0;
+      exponent += power;
+      put(parts[static_cast<size_t>(i)], std::ldexp(negative ? -1.0 : 1.0, power));
+      if (negative) x = -x;
+    }
+    put(parts[0], std::ldexp(x, -exponent));
+  }
+
+  void bits(int64_t x, uint64_t index, std::vector<std::byte*>& parts) const {
+    const int64_t mask = dtype_ == DType::boolean ? 1 : 15;
+    int64_t all = 0;
+    for (int64_t i = 0; i < n_; ++i) {
+      const auto draw = static_cast<int64_t>(mix(seed_, index, static_cast<uint64_t>(i))) & mask;
+      int64_t keep = 0;  // the bits that this part answers for
+      for (int64_t bit = 1; bit <= mask; bit *= 2)
+        if (keeper(index * 16 + static_cast<uint64_t>(bit)) == i) keep |= bit;
+      int64_t part = 0;
+      const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::min;
+      if (is_and)
+        part = x | (draw & ~keep);
+      else if (op_ == ReduceOp::bxor)
+        part = i + 1 < n_ ? draw : x ^ all;
+      else
+        part = i == 0 ? x & ~(draw & ~keep & mask) : x & (draw | keep) & mask;
+      all ^= part;
+      put(parts[static_cast<size_t>(i)], part);
+    }
+  }
+
+  DType dtype_;
+  ReduceOp op_;
+  int64_t n_;
+  PartialFill fill_;
+  uint64_t seed_;
+  int64_t unit_;    // of the whole
+  int64_t shares_;  // of the room that its parts leave
+  int64_t step_;    // of the parts: an average's are n times as coarse, and sum up to n wholes
+};
+
+void fill_all(Tensor& tensor, double value) {
+  const int64_t bytes = size_of(tensor.dtype);
+  std::byte* at = tensor.mutate();
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
+    store_f64(at + i * bytes, tensor.dtype, value);
+}
+
+void fill_all(Tensor& tensor, int64_t value) {
+  const int64_t bytes = size_of(tensor.dtype);
+  std::byte* at = tensor.mutate();
+  for (int64_t i = 0, n = tensor.elements(); i < n; ++i)
+    store_i64(at + i * bytes, tensor.dtype, value);
+}
+
+std::vector<Tensor> owned_by_first(const Tensor& whole, const Reduction& reduction, int64_t count) {
+  if (reduction.op == ReduceOp::avg) return std::vector<Tensor>(static_cast<size_t>(count), whole);
+  std::vector<Tensor> parts(static_cast<size_t>(count), identity_like(whole, reduction));
+  parts[0] = whole;
+  return parts;
+}
+
+}  // namespace
+
+Tensor identity_like(const Tensor& whole, const Reduction& reduction) {
+  const DType dtype = whole.dtype;
+  Tensor out = Tensor::empty(dtype, whole.shape);
+  const bool infinite = is_floating(dtype) && dtype != DType::f8e4m3;
+  const double largest = infinite ? std::numeric_limits<double>::infinity() : max_finite(dtype);
+  switch (reduction.op) {
+    case ReduceOp::prod: fill_all(out, 1.0); break;
+    case ReduceOp::band: fill_all(out, int64_t{-1}); break;
+    case ReduceOp::min:
+      if (dtype == DType::i64)
+        fill_all(out, std::numeric_limits<int64_t>::max());
+      else
+        fill_all(out, dtype == DType::boolean ? 1.0 : largest);
+      break;
+    case ReduceOp::max:
+      if (dtype == DType::i64)
+        fill_all(out, std::numeric_limits<int64_t>::min());
+      else if (is_floating(dtype))
+        fill_all(out, -largest);
+      else
+        fill_all(out, is_signed(dtype) ? -max_finite(dtype) - 1 : 0.0);
+      break;
+    default: fill_all(out, 0.0);
+  }
+  return out;
+}
+
+std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
+                              PartialFill fill, uint64_t seed, int64_t unit, int64_t shares) {
+  const Tensor dense = whole.contiguous() ? whole : contiguous_copy(whole);
+  if (count == 1) return {dense};
+  if (fill == PartialFill::owner || reduction.op == ReduceOp::norm)
+    return owned_by_first(dense, reduction, count);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < count; ++i) parts.push_back(Tensor::empty(whole.dtype, whole.shape));
+  const bool complex = is_complex(whole.dtype);
+  DType part_dtype = whole.dtype;
+  if (complex) part_dtype = whole.dtype == DType::c64 ? DType::f32 : DType::f64;
+  const int64_t bytes = size_of(part_dtype);
+  // Real and imaginary parts fold apart, except in a product.
+  if (complex && reduction.op == ReduceOp::prod) return owned_by_first(dense, reduction, count);
+  const int64_t values = whole.elements() * (complex ? 2 : 1);
+  const Decomposer decomposer(part_dtype, reduction, count, fill, seed, unit, shares);
+  std::vector<std::byte*> at;
+  for (Tensor& part : parts) at.push_back(part.mutate());
+  const std::byte* source = dense.data();
+  for (int64_t i = 0; i < values; ++i) {
+    decomposer.element(source + i * bytes, static_cast<uint64_t>(i), at);
+    for (std::byte*& pointer : at) pointer += bytes;
+  }
+  return parts;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,238 @@
+// Cuts a one-device tensor as a spec says, and puts the parts together again.
+#include <algorithm>
+#include <map>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/placement/copy_segments.h"
+#include "shardproof/localtensor/split/decompose_partial.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+
+namespace {
+
+// Numbers the coordinates of some axes; ranks with equal numbers hold equal data.
+class AxisNumber {
+ public:
+  AxisNumber(const Mesh& mesh, std::vector<int> axes) : axes_(std::move(axes)) {
+    for (int axis : axes_) {
+      sizes_.push_back(mesh.axis_size(axis));
+      count_ *= sizes_.back();
+    }
+  }
+  int64_t count() const { return count_; }
+  int64_t of(const Dims& coordinate) const {
+    int64_t number = 0;
+    for (size_t i = 0; i < axes_.size(); ++i) number = number * sizes_[i] + coordinate[axes_[i]];
+    return number;
+  }
+
+ private:
+  std::vector<int> axes_;
+  std::vector<int64_t> sizes_;
+  int64_t count_ = 1;
+};
+
+std::vector<int> shard_axes(const Spec& spec) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_shard() && spec.mesh().axis_size(axis) > 1) axes.push_back(axis);
+  return axes;
+}
+
+std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
+                                  Segments (*convert)(const Runs&)) {
+  std::vector<Segments> by_dim;
+  for (int dim = 0; dim < spec.shape().size(); ++dim)
+    by_dim.push_back(convert(spec.owned_at(coordinate, dim)));
+  return by_dim;
+}
+
+// The parts of all partial axes together, row-major over them in mesh order. Assembling reduces the
+// first axis first, so it is decomposed last.
+std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill fill,
+                             uint64_t seed) {
+  std::vector<Tensor> parts = {global.contiguous() ? global : contiguous_copy(global)};
+  const std::vector<int> axes = spec.partial_axes();
+  int64_t unit = 1, shares = 1;
+  for (const int axis : axes) shares *= spec.mesh().axis_size(axis);
+  if (axes.size() > 1) shares *= 2 * static_cast<int64_t>(axes.size());  // parts are cut again
+  for (size_t k = axes.size(); k-- > 0;) {
+    const int64_t n = spec.mesh().axis_size(axes[k]);
+    const Reduction& reduction = spec.placement(axes[k]).partial().reduction;
+    std::vector<Tensor> finer(parts.size() * static_cast<size_t>(n));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const uint64_t own_seed = seed * 0x9e3779b97f4a7c15u + k * 1000003u + i;
+      std::vector<Tensor> cut = decompose(parts[i], reduction, n, fill, own_seed, unit, shares);
+      for (size_t j = 0; j < cut.size(); ++j) finer[j * parts.size() + i] = std::move(cut[j]);
+    }
+    parts = std::move(finer);
+    if (reduction.op == ReduceOp::avg && n > 1) unit *= n;
+  }
+  return parts;
+}
+
+// The lanes of one local shape and, for each stored copy, a coordinate that holds it.
+struct Piece {
+  std::vector<int32_t> ranks, slot_of_lane;
+  std::vector<Dims> coordinate_of_slot;
+};
+
+class PieceTable {
+ public:
+  explicit PieceTable(const Spec& spec)
+      : spec_(spec),
+        shards_(spec.mesh(), shard_axes(spec)),
+        partials_(spec.mesh(), spec.partial_axes()),
+        slot_of_number_(static_cast<size_t>(shards_.count() * partials_.count()), -1) {}
+
+  void add(int32_t rank) {
+    const Dims coordinate = *spec_.mesh().coordinate_of(rank);
+    const int64_t number = shards_.of(coordinate) * partials_.count() + partials_.of(coordinate);
+    Piece& piece = pieces_[spec_.local_shape_at(coordinate)];
+    int32_t& slot = slot_of_number_[static_cast<size_t>(number)];
+    if (slot < 0) {
+      slot = static_cast<int32_t>(piece.coordinate_of_slot.size());
+      piece.coordinate_of_slot.push_back(coordinate);
+    }
+    piece.ranks.push_back(rank);
+    piece.slot_of_lane.push_back(slot);
+  }
+
+  std::map<Dims, Piece>& pieces() { return pieces_; }
+  const AxisNumber& partials() const { return partials_; }
+
+ private:
+  const Spec& spec_;
+  AxisNumber shards_, partials_;
+  std::vector<int32_t> slot_of_number_;
+  std::map<Dims, Piece> pieces_;
+};
+
+// Where a block begins in the dense global tensor when it is one run there; -1 when it is not.
+int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) {
+  int64_t start = 0;
+  bool inner_is_whole = true;
+  for (int dim = global.shape.size(); dim-- > 0;) {
+    const Segments& segments = by_dim[static_cast<size_t>(dim)];
+    if (segments.size() != 1) return -1;
+    if (!inner_is_whole && segments[0].length != 1) return -1;
+    inner_is_whole = inner_is_whole && segments[0].length == global.shape[dim];
+    start += segments[0].from * global.strides[dim];
+  }
+  return start;
+}
+
+// The copies, one after the other, are the contents as they lie: cutting moves nothing.
+bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
+                 int64_t elements) {
+  const Buffer& buffer = *global.buffer;
+  if (global.offset != 0 || static_cast<int64_t>(copies.size()) * elements != global.elements() ||
+      buffer.bytes.size() != global.elements() * size_of(global.dtype))
+    return false;
+  for (size_t i = 0; i < copies.size(); ++i)
+    if (start_of_run(copies[i], global) != static_cast<int64_t>(i) * elements) return false;
+  return true;
+}
+
+Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const AxisNumber& partials,
+                  const Dims& shape, Piece& piece) {
+  Slots slots = Slots::shared(static_cast<int64_t>(piece.ranks.size()));
+  if (piece.coordinate_of_slot.size() > 1) slots = Slots::table(std::move(piece.slot_of_lane));
+  Tensor out = Tensor::promised(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
+  Buffer& buffer = *out.buffer;
+  buffer.slots = slots;
+  std::vector<std::vector<Segments>> copies;
+  for (const Dims& coordinate : piece.coordinate_of_slot)
+    copies.push_back(segments_of(spec, coordinate, gather_segments));
+  if (parts.size() == 1 && lies_as_cut(copies, parts[0], out.elements())) {
+    buffer.bytes = parts[0].buffer->bytes;
+    return out;
+  }
+  buffer.bytes = Bytes::uninitialized(slots.count() * buffer.bytes_per_lane);
+  for (size_t slot = 0; slot < copies.size(); ++slot) {
+    const Tensor& part = parts[static_cast<size_t>(partials.of(piece.coordinate_of_slot[slot]))];
+    copy_segments(part.data(), part.strides, out.mutate(static_cast<int64_t>(slot)), out.strides,
+                  copies[slot], size_of(spec.dtype()));
+  }
+  return out;
+}
+
+Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNumber& partials,
+                      int64_t part) {
+  Tensor out = Tensor::empty(spec.dtype(), spec.shape());
+  const AxisNumber shards(spec.mesh(), shard_axes(spec));
+  std::vector<bool> done(static_cast<size_t>(shards.count()), false);
+  std::byte* const target = out.mutate();
+  int64_t covered = 0;
+  for (const Block& block : locals.blocks()) {
+    for (int64_t lane = 0; lane < block.lanes.size(); ++lane) {
+      const auto coordinate = spec.mesh().coordinate_of(block.lanes[lane]);
+      if (!coordinate || partials.of(*coordinate) != part) continue;
+      const auto number = static_cast<size_t>(shards.of(*coordinate));
+      if (done[number]) continue;
+      done[number] = true;
+      const Dims local = spec.local_shape_at(*coordinate);
+      SP_CHECK(local == block.tensor.shape, "rank {} holds {}, {} needs {}", block.lanes[lane],
+               to_string(block.tensor.shape), to_string(spec), to_string(local));
+      covered += element_count(local);
+      copy_segments(block.tensor.data(block.slot(lane)), block.tensor.strides, target, out.strides,
+                    segments_of(spec, *coordinate, scatter_segments), size_of(spec.dtype()));
+    }
+  }
+  SP_CHECK(covered == out.elements(), "{} of {} elements of {} are there", covered, out.elements(),
+           to_string(spec));
+  return out;
+}
+
+}  // namespace
+
+LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill, uint64_t seed) {
+  SP_CHECK(global.shape == spec.shape() && global.dtype == spec.dtype(), "{} is cut as {}",
+           to_string(global.shape), to_string(spec));
+  const std::vector<Tensor> parts = parts_of(global, spec, fill, seed);
+  PieceTable table(spec);
+  const Lanes lanes = spec.mesh().ranks();
+  for (int64_t i = 0; i < lanes.size(); ++i) table.add(lanes[i]);
+  std::vector<Block> blocks;
+  for (auto& [shape, piece] : table.pieces()) {
+    Tensor tensor = make_piece(spec, parts, table.partials(), shape, piece);
+    blocks.push_back({tensor.buffer->lanes, std::move(tensor)});
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+Tensor assemble_part(const LocalTensor& locals, const Spec& spec, const Dims& partial_coordinate) {
+  const std::vector<int> axes = spec.partial_axes();
+  SP_CHECK(partial_coordinate.size() == static_cast<int>(axes.size()),
+           "{} partial axes, a coordinate of {}", axes.size(), partial_coordinate.size());
+  Dims coordinate = Dims::filled(spec.mesh().axis_count(), 0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    coordinate[axes[i]] = partial_coordinate[static_cast<int>(i)];
+  const AxisNumber partials(spec.mesh(), axes);
+  return assemble_where(locals, spec, partials, partials.of(coordinate));
+}
+
+Tensor assemble(const LocalTensor& locals, const Spec& spec) {
+  const std::vector<int> axes = spec.partial_axes();
+  const AxisNumber partials(spec.mesh(), axes);
+  std::vector<Tensor> parts;
+  for (int64_t part = 0; part < partials.count(); ++part)
+    parts.push_back(assemble_where(locals, spec, partials, part));
+  for (int axis : axes) {
+    const auto n = static_cast<size_t>(spec.mesh().axis_size(axis));
+    const size_t rest = parts.size() / n;
+    std::vector<Tensor> reduced;
+    for (size_t i = 0; i < rest; ++i) {
+      std::vector<Tensor> inputs;
+      for (size_t j = 0; j < n; ++j) inputs.push_back(parts[j * rest + i]);
+      reduced.push_back(n == 1 ? inputs[0]
+                               : reduce_all(spec.placement(axis).partial().reduction, inputs));
+    }
+    parts = std::move(reduced);
+  }
+  return parts[0];
+}
+
+}  // namespace shardproof

@@ -1,0 +1,73 @@
+#include <cstring>
+#include <utility>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/tensor.h"
+
+namespace shardproof {
+namespace {
+
+struct Separation {
+  std::vector<int32_t> slot_of_lane;  // new numbers, in order of the lanes' first use
+  std::vector<int32_t> sources;       // old copy of each new one
+};
+
+Separation separated(const Buffer& buffer, const Lanes& lanes) {
+  const int64_t count = buffer.lanes.size();
+  Separation result;
+  result.slot_of_lane.reserve(static_cast<size_t>(count));
+  std::vector<int32_t> kept(static_cast<size_t>(buffer.slots.count()), -1);
+  int64_t next = 0;  // in `lanes`, which ascends like the buffer's
+  for (int64_t lane = 0; lane < count; ++lane) {
+    const int32_t old = static_cast<int32_t>(buffer.slots[lane]);
+    const bool apart = next < lanes.size() && lanes[next] == buffer.lanes[lane];
+    if (apart) ++next;
+    int32_t slot = apart ? -1 : kept[static_cast<size_t>(old)];
+    if (slot < 0) {
+      slot = static_cast<int32_t>(result.sources.size());
+      result.sources.push_back(old);
+      if (!apart) kept[static_cast<size_t>(old)] = slot;
+    }
+    result.slot_of_lane.push_back(slot);
+  }
+  SP_CHECK(next == lanes.size(), "lanes {} of a buffer of {}", to_string(lanes),
+           to_string(buffer.lanes));
+  return result;
+}
+
+// No other lane reads the copy of any of these.
+bool is_separate(const Buffer& buffer, const Lanes& lanes) {
+  if (buffer.slots.is_each() || lanes.empty()) return true;
+  if (buffer.slots.is_shared()) return false;
+  std::vector<int32_t> readers(static_cast<size_t>(buffer.slots.count()), 0);
+  for (int64_t lane = 0; lane < buffer.lanes.size(); ++lane)
+    ++readers[static_cast<size_t>(buffer.slots[lane])];
+  for (int64_t i = 0; i < lanes.size(); ++i) {
+    const int64_t lane = buffer.lanes.index_of(lanes[i]);
+    if (lane >= 0 && readers[static_cast<size_t>(buffer.slots[lane])] > 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void separate(Buffer& buffer, const Lanes& lanes) {
+  SP_CHECK(buffer.lanes.contains(lanes), "lanes {} of a buffer of {}", to_string(lanes),
+           to_string(buffer.lanes));
+  if (is_separate(buffer, lanes)) return;
+  Separation result = separated(buffer, lanes);
+  // Without contents (shapes only) the copies are counted all the same.
+  if (buffer.bytes.size() > 0) {
+    const size_t stride = static_cast<size_t>(buffer.bytes_per_lane);
+    Bytes bytes = Bytes::uninitialized(static_cast<int64_t>(result.sources.size() * stride));
+    std::byte* target = bytes.mutate();
+    const std::byte* source = buffer.bytes.data();
+    for (size_t slot = 0; slot < result.sources.size(); ++slot)
+      std::memcpy(target + slot * stride,
+                  source + static_cast<size_t>(result.sources[slot]) * stride, stride);
+    buffer.bytes = std::move(bytes);
+  }
+  buffer.slots = Slots::table(std::move(result.slot_of_lane));
+}
+
+}  // namespace shardproof
