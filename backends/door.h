@@ -19,10 +19,10 @@
 #include "shardproof/backends/world_report.h"
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/call.h"
-#include "shardproof/sim/planned_calls.h"
-#include "shardproof/sim/schedule.h"
-#include "shardproof/sim/ticket_times.h"
+#include "shardproof/sim/analysis/planned_calls.h"
+#include "shardproof/sim/call/call.h"
+#include "shardproof/sim/call/schedule.h"
+#include "shardproof/sim/call/ticket_times.h"
 
 namespace shardproof {
 
@@ -59,7 +59,7 @@ class Door {
   virtual void stop(CohortState) {}
 };
 
-class CostModel;  // sim/cost_model.h
+class CostModel;  // sim/cost/cost_model.h
 class Assembly;   // assembly.h
 class Crew;
 struct CrewOptions;

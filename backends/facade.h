@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "shardproof/backends/door.h"
-#include "shardproof/sim/fiber.h"
+#include "shardproof/sim/fiber/fiber.h"
 
 namespace shardproof {
 

@@ -1,4 +1,4 @@
-// Injected trouble on whatever backend: hang, die, skip, delay, corrupt, slow (sim/fault.h).
+// Injected trouble on whatever backend: hang, die, skip, delay, corrupt, slow (sim/cost/fault.h).
 //
 // A rank with a fault should be a cohort of its own (faulty_ranks). In a cohort of several lanes
 // the whole cohort is stopped as hung when the fault fires, so that a coarse run is seen to block
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shardproof/backends/door.h"
-#include "shardproof/sim/fault.h"
+#include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 
 namespace shardproof {
 
-class GateWitness;  // sim/gate.h
+class GateWitness;  // sim/matching/call_matcher.h
 
 // Bare: without recorder and faults, which decorate any backend. A witness is told what the gate
 // lets through.

@@ -9,9 +9,9 @@
 #include "shardproof/backends/decorate.h"
 #include "shardproof/backends/recorder.h"
 #include "shardproof/localtensor/base/memory_pool.h"
-#include "shardproof/sim/cost_model.h"
-#include "shardproof/sim/mismatch.h"
-#include "shardproof/sim/record_order.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/analysis/record_order.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {

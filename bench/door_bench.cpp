@@ -4,7 +4,7 @@
 
 #include "shardproof/backends/local.h"
 #include "shardproof/bench/measure.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Ranks as C++ functions on fibers, whole processes: four all-reduces of one f32 over all ranks
 // with virtual time; five of much data, and what they hold beside it; then bare switches.
 #include "shardproof/bench/measure.h"
-#include "shardproof/sim/fiber.h"
+#include "shardproof/sim/fiber/fiber.h"
 
 namespace {
 

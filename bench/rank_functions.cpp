@@ -6,7 +6,7 @@
 
 #include "shardproof/backends/facade.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
 // Implements plan_calls.h: walks each listing in the order in which its ranks issue their calls, as
 // issue_calls.cpp and issue_transfer.cpp do. Each skip fires once, at the call that faults count
-// (sim/fault.h).
+// (sim/cost/fault.h).
 #include "shardproof/engine/plan_calls.h"
 
 #include <algorithm>
 #include <map>
 
 #include "shardproof/localtensor/plan/plan.h"
-#include "shardproof/sim/fault.h"
+#include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 namespace {

@@ -1,12 +1,12 @@
 // Counts the calls that each rank of a program makes if nothing holds it up, for the explanation of
-// a standstill (sim/planned_calls.h). O(calls of all ranks).
+// a standstill (sim/analysis/planned_calls.h). O(calls of all ranks).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "shardproof/program/spmd_program.h"
-#include "shardproof/sim/planned_calls.h"
+#include "shardproof/sim/analysis/planned_calls.h"
 
 namespace shardproof {
 

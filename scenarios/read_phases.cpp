@@ -7,8 +7,8 @@
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/detail/visit_listing.h"
 #include "shardproof/scenarios/topology.h"
-#include "shardproof/sim/fault.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/scenarios/recorded_run.h"
-#include "shardproof/sim/line_times.h"
+#include "shardproof/sim/analysis/line_times.h"
 
 namespace shardproof {
 

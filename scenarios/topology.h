@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 

@@ -11,7 +11,7 @@
 #include "shardproof/scenarios/record_folder.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/scenarios/safetensors.h"
-#include "shardproof/sim/line_times.h"
+#include "shardproof/sim/analysis/line_times.h"
 
 namespace shardproof {
 namespace {

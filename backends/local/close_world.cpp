@@ -2,7 +2,7 @@
 #include <tuple>
 
 #include "shardproof/backends/local/world.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 

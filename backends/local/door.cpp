@@ -3,7 +3,7 @@
 
 #include "shardproof/backends/local/world.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "shardproof/backends/local/world.h"
-#include "shardproof/sim/deadlock.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/deadlock.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 

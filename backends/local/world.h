@@ -6,9 +6,9 @@
 
 #include "shardproof/backends/local.h"
 #include "shardproof/localtensor/base/memory_pool.h"
-#include "shardproof/sim/allocator.h"
-#include "shardproof/sim/gate.h"
-#include "shardproof/sim/stream.h"
+#include "shardproof/sim/call/stream.h"
+#include "shardproof/sim/cost/memory_meter.h"
+#include "shardproof/sim/matching/call_matcher.h"
 
 namespace shardproof {
 

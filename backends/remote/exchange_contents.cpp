@@ -5,7 +5,7 @@
 
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/localtensor/collective/partial_fold.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

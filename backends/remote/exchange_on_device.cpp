@@ -4,7 +4,7 @@
 
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "shardproof/backends/remote/detail/judging_world.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {

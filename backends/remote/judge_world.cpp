@@ -3,7 +3,7 @@
 #include "shardproof/backends/local.h"
 #include "shardproof/backends/recorder.h"
 #include "shardproof/backends/remote/detail/judging_world.h"
-#include "shardproof/sim/record_order.h"
+#include "shardproof/sim/analysis/record_order.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "shardproof/backends/remote/detail/worker_world.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

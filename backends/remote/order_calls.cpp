@@ -1,7 +1,7 @@
 // What the gate lets through becomes orders to those who are in it.
 #include "shardproof/backends/remote/detail/judging_world.h"
-#include "shardproof/sim/deliver.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 namespace {

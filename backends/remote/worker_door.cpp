@@ -1,6 +1,6 @@
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/detail/worker_world.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

@@ -8,7 +8,7 @@
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/repeat/detail/crafted.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 namespace {

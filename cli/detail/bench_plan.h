@@ -4,7 +4,7 @@
 #include <boost/program_options.hpp>
 
 #include "shardproof/scenarios/bench_report.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/plan/plan.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/facade.h"
-#include "shardproof/sim/cost_model.h"
-#include "shardproof/sim/fault.h"
+#include "shardproof/sim/cost/cost_model.h"
+#include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 namespace {

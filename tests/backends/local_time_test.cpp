@@ -3,7 +3,7 @@
 
 #include "shardproof/backends/faulty.h"
 #include "shardproof/backends/local.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {

@@ -6,7 +6,7 @@
 #include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ast.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

@@ -1,10 +1,10 @@
-#include "shardproof/sim/clock.h"
+#include "shardproof/sim/call/clock.h"
 
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/cost_model.h"
-#include "shardproof/sim/schedule.h"
+#include "shardproof/sim/call/schedule.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "shardproof/sim/fiber.h"
+#include "shardproof/sim/fiber/fiber.h"
 
 namespace shardproof {
 namespace {

@@ -1,7 +1,7 @@
 // What flight records say of time.
 #include <gtest/gtest.h>
 
-#include "shardproof/sim/line_times.h"
+#include "shardproof/sim/analysis/line_times.h"
 
 namespace shardproof {
 namespace {

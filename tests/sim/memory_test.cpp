@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "shardproof/sim/allocator.h"
+#include "shardproof/sim/cost/memory_meter.h"
 
 namespace shardproof {
 namespace {

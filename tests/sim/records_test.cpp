@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "shardproof/sim/record_order.h"
+#include "shardproof/sim/analysis/record_order.h"
 
 namespace shardproof {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/sim/deadlock.h"
-#include "shardproof/sim/planned_calls.h"
+#include "shardproof/sim/analysis/deadlock.h"
+#include "shardproof/sim/analysis/planned_calls.h"
 
 namespace shardproof {
 namespace {

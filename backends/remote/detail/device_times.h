@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/sim/call.h"
-#include "shardproof/sim/ticket_times.h"
+#include "shardproof/sim/call/call.h"
+#include "shardproof/sim/call/ticket_times.h"
 
 namespace shardproof {
 

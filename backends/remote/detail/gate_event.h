@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/backends/remote/messages.h"
-#include "shardproof/sim/gate.h"
+#include "shardproof/sim/matching/call_matcher.h"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 #include "shardproof/backends/remote/coordinator.h"
 #include "shardproof/backends/remote/detail/group_book.h"
 #include "shardproof/backends/remote/worker.h"
-#include "shardproof/sim/deadlock.h"
+#include "shardproof/sim/analysis/deadlock.h"
 
 namespace shardproof {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/sim/clock.h"
+#include "shardproof/sim/call/clock.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 
 #include "shardproof/backends/remote/transport.h"
 #include "shardproof/backends/remote/worker.h"
-#include "shardproof/sim/flight.h"
+#include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "shardproof/backends/remote/messages.h"
-#include "shardproof/sim/stream.h"
+#include "shardproof/sim/call/stream.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include "shardproof/backends/remote/detail/moving.h"
 #include "shardproof/backends/remote/detail/worker_door.h"
 #include "shardproof/backends/remote/worker.h"
-#include "shardproof/sim/clock.h"
+#include "shardproof/sim/call/clock.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/report/finding.h"
-#include "shardproof/sim/communicator.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/call/communicator.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "shardproof/localtensor/report/call_record.h"
-#include "shardproof/sim/per_lane.h"
+#include "shardproof/sim/call/per_lane.h"
 
 namespace shardproof {
 

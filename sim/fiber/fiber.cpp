@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/fiber.h"
-#include "shardproof/sim/stack_slabs.h"
+#include "shardproof/sim/fiber/fiber.h"
+#include "shardproof/sim/fiber/fiber_stacks.h"
 
 namespace shardproof {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/cost_model.h"
+#include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {
 namespace {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "shardproof/sim/flight.h"
+#include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 

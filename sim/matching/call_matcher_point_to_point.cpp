@@ -2,9 +2,9 @@
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/deliver.h"
-#include "shardproof/sim/gate.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/matching/call_matcher.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "shardproof/sim/record_order.h"
+#include "shardproof/sim/analysis/record_order.h"
 
 namespace shardproof {
 namespace {

@@ -1,10 +1,10 @@
-#include "shardproof/sim/gate.h"
+#include "shardproof/sim/matching/call_matcher.h"
 
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/deliver.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 namespace shardproof {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/report/finding.h"
-#include "shardproof/sim/communicator.h"
+#include "shardproof/sim/call/communicator.h"
 
 namespace shardproof {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/deadlock.h"
-#include "shardproof/sim/mismatch.h"
+#include "shardproof/sim/analysis/deadlock.h"
+#include "shardproof/sim/analysis/mismatch.h"
 
 namespace shardproof {
 namespace {

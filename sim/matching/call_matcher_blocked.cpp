@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/sim/gate.h"
+#include "shardproof/sim/matching/call_matcher.h"
 
 namespace shardproof {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/collective.h"
-#include "shardproof/sim/mismatch.h"
-#include "shardproof/sim/record_order.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/analysis/record_order.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "shardproof/localtensor/collective/collective.h"
-#include "shardproof/sim/line_times.h"
+#include "shardproof/sim/analysis/line_times.h"
 
 namespace shardproof {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/memory_pool.h"
-#include "shardproof/sim/call.h"
-#include "shardproof/sim/ticket_times.h"
+#include "shardproof/sim/call/call.h"
+#include "shardproof/sim/call/ticket_times.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/fault.h"
+#include "shardproof/sim/cost/fault.h"
 
 namespace shardproof {
 namespace {

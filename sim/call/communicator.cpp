@@ -1,5 +1,5 @@
+#include "shardproof/sim/call/communicator.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/communicator.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/sim/schedule.h"
+#include "shardproof/sim/call/schedule.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/stack_slabs.h"
+#include "shardproof/sim/fiber/fiber_stacks.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardproof/sim/deliver.h"
+#include "shardproof/sim/matching/write_outputs.h"
 
 #include <algorithm>
 #include <cstring>

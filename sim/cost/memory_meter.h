@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/lanes.h"
-#include "shardproof/sim/per_lane.h"
+#include "shardproof/sim/call/per_lane.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "shardproof/sim/clock.h"
+#include "shardproof/sim/call/clock.h"
 
 namespace shardproof {
 

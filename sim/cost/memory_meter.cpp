@@ -1,5 +1,5 @@
+#include "shardproof/sim/cost/memory_meter.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/sim/allocator.h"
 
 namespace shardproof {
 

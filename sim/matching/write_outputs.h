@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "shardproof/sim/flight.h"
+#include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/memory_pool.h"
-#include "shardproof/sim/clock.h"
+#include "shardproof/sim/call/clock.h"
 
 namespace shardproof {
 

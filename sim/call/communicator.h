@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardproof/sim/flight.h"
+#include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 // Implements planned_calls.h. Calls meet calls of the same communicator, which is a group's key and
 // name; signals meet waits of the same slot, whatever their groups are.
-#include "shardproof/sim/planned_calls.h"
+#include "shardproof/sim/analysis/planned_calls.h"
 
 #include <algorithm>
 #include <limits>
