@@ -2,7 +2,7 @@
 // beyond the work itself, with and without virtual time.
 #include <deque>
 
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/sim/cost/cost_model.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/engine/job.h"

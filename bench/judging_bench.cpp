@@ -2,7 +2,7 @@
 // in one process (docs/judging.md). Of the MLP two times are told: of its runs alone, lowered and
 // its inputs split beforehand as for the unjudged run, and of a whole call of `check`, which does
 // all of that. Of the Adam steps it is the whole call.
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/f64_judge.h"

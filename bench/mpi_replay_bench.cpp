@@ -10,11 +10,11 @@
 #include <fstream>
 #include <string_view>
 
-#include "shardproof/backends/assembly.h"
-#include "shardproof/backends/mpi.h"
-#include "shardproof/backends/mpi/detail/mpirun.h"
-#include "shardproof/backends/remote/coordinator.h"
-#include "shardproof/backends/remote/keeper.h"
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/backends/mpi/mpi_backend.h"
+#include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/remote/coordinator/coordinator.h"
+#include "shardproof/backends/remote/process/worker_monitor.h"
 #include "shardproof/bench/measure.h"
 
 namespace {

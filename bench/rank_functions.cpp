@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "shardproof/backends/facade.h"
+#include "shardproof/backends/api/rank_context.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/sim/cost/cost_model.h"
 

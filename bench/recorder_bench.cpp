@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string_view>
 
-#include "shardproof/backends/local.h"
-#include "shardproof/backends/recorder.h"
+#include "shardproof/backends/decorators/flight_recorder.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/executor.h"
 #include "shardproof/localtensor/split/split.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/detail/bench_plan.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"

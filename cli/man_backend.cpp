@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "shardproof/backends/assembly.h"
-#include "shardproof/backends/library_choice.h"
+#include "shardproof/backends/api/library_choice.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/base/error.h"

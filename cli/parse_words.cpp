@@ -1,6 +1,6 @@
 #include <charconv>
 
-#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "shardproof/backends/library_choice.h"
+#include "shardproof/backends/api/library_choice.h"
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/cli/detail/environment.h"

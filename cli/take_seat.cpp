@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "shardproof/backends/assembly.h"
-#include "shardproof/backends/remote/keeper.h"
-#include "shardproof/backends/remote/rendezvous.h"
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/backends/remote/process/worker_monitor.h"
+#include "shardproof/backends/remote/rendezvous/rendezvous.h"
 #include "shardproof/cli/detail/seat.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -1,7 +1,7 @@
 // What nearly every source of engine and above includes; read once (cmake/rooms.cmake).
 #pragma once
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/cmake/precompiled_ops.h"
 #include "shardproof/program/global_program.h"
 #include "shardproof/program/spmd_program.h"

@@ -2,7 +2,7 @@
 // other.
 #pragma once
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/program/spmd_program.h"
 
 namespace shardproof {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/op.h"
 #include "shardproof/program/spmd_program.h"

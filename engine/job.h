@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/engine/outcome.h"
 #include "shardproof/engine/registries.h"
 #include "shardproof/localtensor/dtype/matmul_precision.h"
@@ -38,7 +38,7 @@ struct JobListing {
   std::string path;  // JSON pointer of its array, for errors: "/ranks/pp=0"
 };
 
-// Ranks that run a C++ function (backends/facade.h) in place of a listing.
+// Ranks that run a C++ function (backends/api/rank_context.h) in place of a listing.
 struct JobFunction {
   Lanes lanes;
   std::function<void(RankContext&)> program;

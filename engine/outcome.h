@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/engine/seen_value.h"
 #include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/localtensor/placement/spec.h"

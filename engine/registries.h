@@ -1,8 +1,8 @@
 // Registries: what a run may use, as values that a caller may have added to.
 #pragma once
 
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/backends/door.h"
 #include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/op.h"
 

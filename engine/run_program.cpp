@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shardproof/backends/assembly.h"
-#include "shardproof/backends/rank_functions.h"
+#include "shardproof/backends/api/rank_functions.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/count_calls.h"
 #include "shardproof/engine/plan_calls.h"
 #include "shardproof/localtensor/base/error.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/repetition.h"
+#include "shardproof/backends/api/benchmark.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 #include "shardproof/scenarios/detail/keep_run.h"
 
-#include "shardproof/backends/library_choice.h"
+#include "shardproof/backends/api/library_choice.h"
 #include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {

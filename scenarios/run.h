@@ -94,7 +94,7 @@ std::optional<Error> refusal_of(const Scenario& scenario, const Registries& regi
 // `groups` has one entry a scenario: its row in the table of a folder. Throws Error when
 // `only_case` names no case.
 //
-// A backend with a crew (backends/assembly.h) runs one case after another, and its processes
+// A backend with a crew (backends/api/worker_pool.h) runs one case after another, and its processes
 // follow.
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,

@@ -5,7 +5,7 @@
 #include <new>
 #include <thread>
 
-#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/detail/keep_run.h"
 #include "shardproof/scenarios/detail/setting.h"

@@ -1,9 +1,9 @@
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/mpi.h"
-#include "shardproof/backends/mpi/detail/mpi_transport.h"
-#include "shardproof/backends/mpi/detail/mpirun.h"
-#include "shardproof/backends/remote/spawner.h"
-#include "shardproof/backends/remote/worker.h"
+#include "shardproof/backends/mpi/mpi_backend.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/mpi/mpi_transport.h"
+#include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/remote/process/process_spawner.h"
+#include "shardproof/backends/remote/worker/worker.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardproof/backends/mpi/detail/mpi_datatypes.h"
+#include "shardproof/backends/mpi/mpi_datatypes.h"
 
 #include <array>
 #include <utility>

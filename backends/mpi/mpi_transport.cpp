@@ -1,4 +1,4 @@
-#include "shardproof/backends/mpi/detail/mpi_transport.h"
+#include "shardproof/backends/mpi/mpi_transport.h"
 
 #include <malloc.h>
 #include <mpi.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <map>
 
-#include "shardproof/backends/mpi/detail/mpi_datatypes.h"
+#include "shardproof/backends/mpi/mpi_datatypes.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/partial_fold.h"
 

@@ -1,5 +1,5 @@
 // The mpi backend of a tree that was built without MPI.
-#include "shardproof/backends/mpi.h"
+#include "shardproof/backends/mpi/mpi_backend.h"
 
 namespace shardproof {
 namespace {

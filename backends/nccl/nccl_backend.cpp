@@ -1,10 +1,10 @@
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/library_choice.h"
-#include "shardproof/backends/nccl.h"
-#include "shardproof/backends/nccl/detail/share_gpus.h"
+#include "shardproof/backends/nccl/nccl_backend.h"
+#include "shardproof/backends/api/library_choice.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/nccl/gpu_sharing.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
-#include "shardproof/backends/remote/spawner.h"
-#include "shardproof/backends/remote/worker.h"
+#include "shardproof/backends/remote/process/process_spawner.h"
+#include "shardproof/backends/remote/worker/worker.h"
 
 namespace shardproof {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/nccl/nccl_api.h"
-#include "shardproof/backends/remote/transport.h"
+#include "shardproof/backends/remote/exchange/transport.h"
 
 namespace shardproof {
 

@@ -1,6 +1,7 @@
 // Seat: the place of this process among those of a run: it runs the ranks of a process, or leads
 // those that do. Processes are started by this program, or by mpirun, srun or people, who start
-// several of this program that then come together at a rendezvous (backends/remote/rendezvous.h).
+// several of this program that then come together at a rendezvous
+// (backends/remote/rendezvous/rendezvous.h).
 #pragma once
 
 #include <functional>
@@ -13,8 +14,8 @@ namespace shardproof {
 
 inline constexpr const char* kJoinOption = "join-crew";  // not for people
 
-class MeetingPlace;  // backends/remote/meeting_place.h
-struct FlightPage;   // backends/remote/flight_page.h
+class MeetingPlace;  // backends/remote/rendezvous/listen_address.h
+struct FlightPage;   // backends/remote/process/progress_page.h
 
 struct Seat {
   int process = 0;

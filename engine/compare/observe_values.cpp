@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/adopt.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare.h"

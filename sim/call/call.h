@@ -1,5 +1,5 @@
 // What a host hands to the physics: communication calls, local work, allocations, and the tickets
-// it gets for them. The door (backends/door.h) takes them, the gate matches them.
+// it gets for them. The door (backends/api/execution_context.h) takes them, the gate matches them.
 //
 // A Call names its tensors by pointer: the views are copied when the call is issued, the contents
 // are read when it starts, and the buffers of the output are filled when it ends.

@@ -1,7 +1,7 @@
 // How long others have been silent: not while nobody here listened.
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/remote/attended_clock.h"
+#include "shardproof/backends/remote/process/active_time_clock.h"
 
 namespace shardproof {
 namespace {

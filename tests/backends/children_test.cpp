@@ -1,5 +1,5 @@
 // Processes that this one starts: what they print never holds them up, and who is ended with them.
-#include "shardproof/backends/remote/children.h"
+#include "shardproof/backends/remote/process/child_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "shardproof/backends/remote/spawner.h"
+#include "shardproof/backends/remote/process/process_spawner.h"
 
 namespace shardproof {
 namespace {

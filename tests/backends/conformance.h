@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/tests/backends/lane_values.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <tuple>
 
-#include "shardproof/backends/remote/keeper.h"
-#include "shardproof/backends/remote/worker.h"
+#include "shardproof/backends/remote/process/worker_monitor.h"
+#include "shardproof/backends/remote/worker/worker.h"
 #include "shardproof/tests/backends/conformance.h"
 #include "shardproof/tests/backends/crew_conformance.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/remote/coordinator.h"
+#include "shardproof/backends/remote/coordinator/coordinator.h"
 
 namespace shardproof {
 

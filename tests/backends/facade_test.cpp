@@ -1,4 +1,4 @@
-#include "shardproof/backends/facade.h"
+#include "shardproof/backends/api/rank_context.h"
 
 #include <gtest/gtest.h>
 

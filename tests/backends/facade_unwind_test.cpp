@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "shardproof/backends/facade.h"
+#include "shardproof/backends/api/rank_context.h"
 
 namespace shardproof {
 namespace {

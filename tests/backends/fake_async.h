@@ -6,8 +6,8 @@
 #include <deque>
 #include <map>
 
-#include "shardproof/backends/decorate.h"
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/decorators/forwarding_context.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
-#include "shardproof/backends/facade.h"
-#include "shardproof/backends/recorder.h"
+#include "shardproof/backends/api/rank_context.h"
+#include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/tests/backends/conformance.h"
 #include "shardproof/tests/backends/fake_async.h"
 

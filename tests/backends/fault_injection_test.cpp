@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/facade.h"
+#include "shardproof/backends/api/rank_context.h"
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/sim/cost/fault.h"
 

@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "shardproof/backends/remote/detail/group_book.h"
+#include "shardproof/backends/remote/coordinator/pending_groups.h"
 #include "shardproof/localtensor/base/rng.h"
 
 namespace shardproof {

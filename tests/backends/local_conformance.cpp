@@ -1,6 +1,6 @@
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/local.h"
-#include "shardproof/backends/recorder.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/decorators/flight_recorder.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {

@@ -1,8 +1,8 @@
 // Virtual time and memory of the local backend: laws over groupings, and small sums by hand.
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/backends/conformance.h"
 

@@ -1,5 +1,5 @@
 // Where the processes of a run meet: what a network may do to them.
-#include "shardproof/backends/remote/meeting_place.h"
+#include "shardproof/backends/remote/rendezvous/listen_address.h"
 
 #include <gtest/gtest.h>
 #include <net/if.h>

@@ -1,6 +1,6 @@
 // Messages between processes: large ones arrive whole, and who makes them faster than they are read
 // can wait.
-#include "shardproof/backends/remote/message_pipe.h"
+#include "shardproof/backends/remote/wire/message_pipe.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

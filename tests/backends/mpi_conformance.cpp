@@ -1,8 +1,8 @@
 // The conformance suite over MPI: this program starts itself under mpirun.
 #include <cstdlib>
 
-#include "shardproof/backends/mpi.h"
-#include "shardproof/backends/mpi/detail/mpirun.h"
+#include "shardproof/backends/mpi/mpi_backend.h"
+#include "shardproof/backends/mpi/mpirun.h"
 #include "shardproof/tests/backends/crew_conformance.h"
 
 namespace shardproof {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "shardproof/backends/mpi/detail/mpi_transport.h"
-#include "shardproof/backends/repeat/detail/crafted.h"
+#include "shardproof/backends/bench/exact_inputs.h"
+#include "shardproof/backends/mpi/mpi_transport.h"
 
 namespace shardproof {
 namespace {

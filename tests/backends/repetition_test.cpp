@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardproof/backends/local.h"
-#include "shardproof/backends/repeat/detail/crafted.h"
+#include "shardproof/backends/bench/exact_inputs.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/localtensor/placement/spec.h"
 
 namespace shardproof {

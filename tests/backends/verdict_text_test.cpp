@@ -1,6 +1,6 @@
 // What people read when nothing moves any more or calls do not fit: approved text.
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/backends/conformance.h"
 

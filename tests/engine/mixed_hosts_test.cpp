@@ -2,7 +2,7 @@
 // which of the two a rank runs.
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/facade.h"
+#include "shardproof/backends/api/rank_context.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

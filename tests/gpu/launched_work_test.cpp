@@ -2,8 +2,8 @@
 // waits for it waits for nothing else, and orders end in their order.
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/remote/detail/device_times.h"
-#include "shardproof/backends/remote/detail/launched_work.h"
+#include "shardproof/backends/remote/worker/device_times.h"
+#include "shardproof/backends/remote/worker/device_work_queue.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "shardproof/backends/nccl/detail/nccl_group.h"
-#include "shardproof/backends/nccl/detail/share_gpus.h"
+#include "shardproof/backends/nccl/gpu_sharing.h"
+#include "shardproof/backends/nccl/nccl_group.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 // processes are connected by the stand-in NCCL.
 #include <cstdlib>
 
-#include "shardproof/backends/nccl.h"
-#include "shardproof/backends/remote/spawner.h"
+#include "shardproof/backends/nccl/nccl_backend.h"
+#include "shardproof/backends/remote/process/process_spawner.h"
 #include "shardproof/tests/backends/crew_conformance.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"

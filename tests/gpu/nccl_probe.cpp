@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "shardproof/backends/nccl/detail/share_gpus.h"
+#include "shardproof/backends/nccl/gpu_sharing.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/collective/reduction_order.h"

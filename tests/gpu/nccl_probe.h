@@ -4,7 +4,7 @@
 // after a warm-up, beside NCCL's own estimate.
 #pragma once
 
-#include "shardproof/backends/nccl.h"
+#include "shardproof/backends/nccl/nccl_backend.h"
 
 namespace shardproof {
 

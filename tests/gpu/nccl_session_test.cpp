@@ -1,6 +1,6 @@
 // What a session asks of NCCL, on stand-ins that answer as late as NCCL may: the communicators of a
 // process with one GPU, alone in its world.
-#include "shardproof/backends/nccl/detail/nccl_session.h"
+#include "shardproof/backends/nccl/nccl_session.h"
 
 #include <gtest/gtest.h>
 

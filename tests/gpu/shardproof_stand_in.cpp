@@ -1,6 +1,6 @@
 // The whole tool on a machine whose GPUs and NCCL are stand-ins.
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/cli/cli.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"

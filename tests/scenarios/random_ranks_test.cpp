@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/backends/door.h"
+#include "shardproof/backends/api/execution_context.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"

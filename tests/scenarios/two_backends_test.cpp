@@ -1,8 +1,8 @@
 // A case on several backends: each is judged by itself, and where they disagree that is told.
 #include <gtest/gtest.h>
 
-#include "shardproof/backends/faulty.h"
-#include "shardproof/backends/local.h"
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
 #include "shardproof/scenarios/comparison_report.h"
 #include "shardproof/scenarios/load.h"
 #include "shardproof/scenarios/report.h"

@@ -16,7 +16,7 @@
 #include <functional>
 #include <optional>
 
-#include "shardproof/backends/nccl.h"
+#include "shardproof/backends/nccl/nccl_backend.h"
 #include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof::stand_in {

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "shardproof/backends/assembly.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/tests/gpu/stand_in/nccl.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"

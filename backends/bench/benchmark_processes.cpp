@@ -1,0 +1,252 @@
+// Repeating in real processes: each does its own part over the transport.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <utility>
+
+#include "shardproof/backends/bench/exact_inputs.h"
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/backends/remote/exchange/exchange.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+namespace {
+
+// The ranks that lie here, each with a call of its own.
+class OwnParts {
+ public:
+  OwnParts(Transport& transport, const Repetition& repetition)
+      : transport_(transport),
+        c_(repetition.collective),
+        blocks_(c_.group.size(), transport.processes(), transport.endpoints_each()) {
+    const Lanes here = blocks_.of(transport.self());
+    for (int64_t i = 0; i < here.size(); ++i) add(repetition, here[i]);
+  }
+
+  // On the device's clock, from the first call since then to the end of the last; nothing: some of
+  // it was not made on a device. Of several devices, what took longest.
+  std::optional<double> device_seconds();
+  void start_clock() { is_timed_ = true; }
+  // Whether that time holds what it took to launch a call: a device had nothing to do before it.
+  bool holds_launches() const { return timed_ == 1 || was_idle_; }
+  std::optional<double> expected_seconds() const { return expected_seconds_; }
+
+  void once() {
+    if (c_.kind == CollectiveKind::send) return pass_on();
+    if (parts_.empty()) return;
+    std::vector<Moving> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
+    for (Moving& one : moving)
+      if (!start_meeting(one, blocks_, transport_)) {
+        all_on_device_ = false;
+        return;
+      }
+    const std::vector<Exchange> exchanges = exchanges_of(moving);
+    ask_for_estimate(exchanges);
+    carry(exchanges);
+    for (Moving& one : moving) finish_meeting(one);
+  }
+
+  void meet() {
+    Exchange barrier;
+    const int each = transport_.endpoints_each(), first = transport_.first_endpoint();
+    for (int endpoint = 0; endpoint < transport_.processes() * each; ++endpoint)
+      barrier.team.push_back(endpoint);
+    std::vector<Exchange> all(static_cast<size_t>(each), barrier);
+    for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = first + i;
+    carry(all);
+  }
+
+  // Of what was launched last.
+  void await_end() {
+    while (ends_later_ && !transport_.done()) {
+    }
+    ends_later_ = false;
+  }
+
+  int64_t count_wrong() const {
+    int64_t wrong = 0;
+    for (const RepeatedTensors& tensors : tensors_)
+      wrong += shardproof::count_wrong(c_, tensors.output);
+    return wrong;
+  }
+
+ private:
+  void add(const Repetition& repetition, int64_t rank) {
+    RepeatedTensors& tensors = tensors_.emplace_back(crafted_tensors(repetition, Lanes::one(rank)));
+    Flight& flight = flights_.emplace_back();
+    flight.parties.resize(1);
+    Party& party = flight.parties.front();
+    party.flight = &flight;
+    party.call.collective = c_;
+    party.call.lanes = Lanes::one(rank);
+    party.call.input = &tensors.input;
+    if (!tensors.output.empty()) party.call.output = &tensors.output;
+    keep_views(party);
+    parts_.push_back({&party, 0, rank});
+  }
+
+  void ask_for_estimate(std::span<const Exchange> parts) {
+    if (parts.front().side != Side::device || std::exchange(asked_, true)) return;
+    if (const std::optional<double> expected = transport_.estimate(parts))
+      expected_seconds_ = *expected * 1e-6;
+  }
+
+  static std::vector<Exchange> exchanges_of(const std::vector<Moving>& moving) {
+    std::vector<Exchange> exchanges;
+    for (const Moving& one : moving) exchanges.push_back(one.exchange);
+    return exchanges;
+  }
+
+  // What stays on a device need not have ended when the next one is launched, as in nccl-tests: who
+  // waits for each would time how long it takes to launch the next.
+  void carry(std::span<const Exchange> exchanges) {
+    const bool on_device = std::all_of(exchanges.begin(), exchanges.end(),
+                                       [](const Exchange& e) { return e.side == Side::device; });
+    all_on_device_ = all_on_device_ && (on_device || !is_timed_);
+    const std::vector<Mark> before = is_timed_ && on_device ? ask_for_time() : std::vector<Mark>();
+    transport_.start(exchanges);
+    while (!(on_device ? transport_.launched() : transport_.done())) {
+    }
+    for (const Mark& mark : before) {
+      was_idle_ = mark.device->reached(mark.event) || was_idle_;
+      mark.device->forget(mark.event);
+    }
+    ends_later_ = on_device;
+  }
+
+  // A point in the stream of each device here.
+  struct Mark {
+    std::shared_ptr<Device> device;
+    int64_t event = 0;
+  };
+  // Behind the calls so far: what is reached when the next one is launched had nothing to do
+  // meanwhile.
+  std::vector<Mark> ask_for_time() {
+    if (timed_++ != 0) return mark();
+    begun_ = mark();
+    return {};
+  }
+  std::vector<Mark> mark() {
+    std::vector<Mark> marks;
+    for (int i = 0; i < transport_.endpoints_each(); ++i) {
+      auto device =
+          std::dynamic_pointer_cast<Device>(transport_.memory(transport_.first_endpoint() + i));
+      SP_CHECK(device != nullptr, "contents on what is no device");
+      device->use(Exchange().stream);
+      const int64_t event = device->record();
+      marks.push_back({std::move(device), event});
+    }
+    return marks;
+  }
+
+  // All messages of the ring in one group, as nccl-tests' sendrecv.
+  void pass_on() {
+    ++round_;
+    std::vector<Moving> moving;
+    for (int64_t from = 0; from < c_.group.size(); ++from) {
+      const int64_t to = (from + 1) % c_.group.size();
+      const CallPart* const sender = part_of(from);
+      const CallPart* const taker = part_of(to);
+      const int source = blocks_.endpoint_of(from), sink = blocks_.endpoint_of(to);
+      const int64_t number = round_ * c_.group.size() + from;
+      if (sender != nullptr && source == sink) {
+        const Brought own = brought(*sender);
+        deliver(*taker->party, taker->rank(), own.data, own.size);
+        continue;
+      }
+      if (sender != nullptr)
+        moving.push_back(
+            message(*sender, message_exchange(CollectiveKind::send, source, sink, number)));
+      if (taker != nullptr)
+        moving.push_back(
+            message(*taker, message_exchange(CollectiveKind::recv, sink, source, number)));
+    }
+    if (moving.empty()) return;
+    carry(exchanges_of(moving));
+    for (const Moving& one : moving)
+      if (one.exchange.kind == CollectiveKind::recv)
+        deliver(*one.parts.front().party, one.parts.front().rank(), one.in);
+  }
+
+  // The ranks of a process lie one behind the other.
+  const CallPart* part_of(int64_t rank) const {
+    const int64_t at = parts_.empty() ? -1 : rank - parts_.front().rank();
+    return at < 0 || at >= std::ssize(parts_) ? nullptr : &parts_[static_cast<size_t>(at)];
+  }
+
+  // What one end does.
+  Moving message(const CallPart& part, Exchange exchange) {
+    Moving moving;
+    moving.parts = {part};
+    moving.exchange = std::move(exchange);
+    moving.exchange.count = c_.count * size_of(c_.dtype);
+    const std::shared_ptr<DeviceMemory> memory = transport_.memory(moving.exchange.self);
+    if (moving.exchange.kind == CollectiveKind::send)
+      send_piece(moving, part, memory);
+    else
+      receive_bytes(moving, moving.exchange.count, memory);
+    return moving;
+  }
+
+  Transport& transport_;
+  const Collective& c_;
+  RankBlocks blocks_;
+  std::deque<RepeatedTensors> tensors_;
+  std::deque<Flight> flights_;
+  std::vector<CallPart> parts_;
+  int64_t round_ = 0;
+  std::optional<double> expected_seconds_;
+  bool asked_ = false, is_timed_ = false, all_on_device_ = true, ends_later_ = false;
+  bool was_idle_ = false;
+  int64_t timed_ = 0;  // calls
+  std::vector<Mark> begun_;
+};
+
+std::optional<double> OwnParts::device_seconds() {
+  if (!all_on_device_ || begun_.empty()) return std::nullopt;
+  const std::vector<Mark> ended = mark();
+  await_end();
+  double longest = 0;
+  for (size_t i = 0; i < ended.size(); ++i) {
+    Device& device = *ended[i].device;
+    while (!device.reached(ended[i].event)) {
+    }
+    longest = std::max(longest, device.between(begun_[i].event, ended[i].event).time * 1e-6);
+    device.forget(begun_[i].event);
+    device.forget(ended[i].event);
+  }
+  begun_.clear();
+  return longest;
+}
+
+}  // namespace
+
+Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
+  using Clock = std::chrono::steady_clock;
+  Repeated result;
+  {
+    OwnParts parts(transport, repetition);
+    for (int i = 0; i < repetition.warmup; ++i) parts.once();
+    parts.meet();
+    parts.start_clock();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < repetition.times; ++i) parts.once();
+    const std::optional<double> on_device = parts.device_seconds();
+    parts.await_end();
+    const TimedBy by_device = parts.holds_launches() ? TimedBy::device_and_launch : TimedBy::device;
+    result.clock = on_device ? by_device : TimedBy::world;
+    result.seconds =
+        on_device.value_or(std::chrono::duration<double>(Clock::now() - start).count()) /
+        repetition.times;
+    result.expected_seconds = parts.expected_seconds();
+  }
+  if (repetition.checking == Checking::none) return result;
+  OwnParts parts(transport, repetition);
+  parts.once();
+  parts.await_end();
+  result.wrong = parts.count_wrong();
+  return result;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,481 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/backends/decorators/flight_recorder.h"
+#include "shardproof/backends/decorators/forwarding_context.h"
+#include "shardproof/localtensor/base/memory_pool.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/analysis/record_order.h"
+#include "shardproof/sim/cost/cost_model.h"
+
+namespace shardproof {
+namespace {
+
+// Copies of a group share their key.
+bool same_group(const Group& a, const Group& b) {
+  return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
+}
+
+// What many calls have in common: ranks that run one listing share it. Of a work: no collective.
+struct ShapeView {
+  const Collective* collective = nullptr;
+  int64_t peer = 0, whole_bytes = 0;
+  std::string_view work;  // name; empty for a call
+  std::string_view stream;
+  int line = 0;
+  std::string_view instance;
+
+  uint64_t hash() const {
+    uint64_t h = static_cast<uint64_t>(line);
+    const auto mix = [&](int64_t part) {
+      h = (h ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ull;
+    };
+    mix(static_cast<int64_t>(std::hash<std::string_view>()(instance)));
+    if (collective == nullptr) return h;
+    for (const int64_t part : {static_cast<int64_t>(collective->kind), collective->count,
+                               static_cast<int64_t>(collective->dtype), peer})
+      mix(part);
+    return h;
+  }
+};
+
+struct Shape {
+  Collective collective;
+  int64_t whole_bytes = 0;
+  std::string work, stream;
+  int line = 0;
+  std::string instance;
+
+  explicit Shape(const ShapeView& view)
+      : whole_bytes(view.whole_bytes),
+        work(view.work),
+        stream(view.stream),
+        line(view.line),
+        instance(view.instance) {
+    if (view.collective == nullptr) return;
+    collective = *view.collective;
+    collective.peer = view.peer;
+  }
+  bool operator==(const ShapeView& view) const {
+    if (line != view.line || whole_bytes != view.whole_bytes || work != view.work ||
+        stream != view.stream || instance != view.instance)
+      return false;
+    if (view.collective == nullptr) return true;
+    const Collective &a = collective, &b = *view.collective;
+    return a.kind == b.kind && a.count == b.count && a.peer == view.peer && a.root == b.root &&
+           a.dtype == b.dtype && a.reduction == b.reduction && same_group(a.group, b.group);
+  }
+};
+
+// What only calls of several lanes, or with a table of counts, need.
+struct Spread {
+  Lanes lanes;
+  PerLane<int64_t> sequence, number;  // of each lane
+  std::vector<int64_t> peers;
+  std::vector<std::vector<int64_t>> send_counts;
+};
+
+// A call or a work as it was issued; what became of it is asked when the world closes.
+struct Entry {
+  Door* door = nullptr;  // the one that was recorded
+  const Lanes* cohort = nullptr;
+  const Shape* shape = nullptr;
+  Ticket ticket = kDone;
+  int64_t sequence = 0, number = 0;
+  StreamId stream = 0;
+  int32_t rank = 0;  // the first of the cohort
+  std::unique_ptr<Spread> spread;
+
+  const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
+};
+
+// Numbers that count up on each rank of a cohort by itself.
+class Counter {
+ public:
+  int64_t next_of_one() { return ++counts_.at(0, 1); }  // of a cohort of one rank
+  PerLane<int64_t> next(const Lanes& lanes, const Lanes& cohort) {
+    if (counts_.uniform() && lanes.size() == cohort.size()) {
+      counts_.set_all(counts_[0] + 1);
+      return counts_;
+    }
+    PerLane<int64_t> numbers;
+    for (int64_t i = 0; i < lanes.size(); ++i)
+      numbers.at(i, lanes.size()) = ++counts_.at(cohort.index_of(lanes[i]), cohort.size());
+    numbers.collapse();
+    return numbers;
+  }
+
+ private:
+  PerLane<int64_t> counts_;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(int64_t max_records) : max_records_(static_cast<size_t>(max_records)) {}
+  void add(Entry entry) {
+    if (max_records_ == 0) return;
+    if (entries_.size() == max_records_) entries_.pop_front();
+    entries_.push_back(std::move(entry));
+  }
+  const Shape* intern(const ShapeView& shape) {
+    // Ranks that go together make the same call one after the other.
+    if (last_ != nullptr && *last_ == shape) return last_;
+    std::vector<const Shape*>& alike = known_[shape.hash()];
+    for (const Shape* known : alike)
+      if (*known == shape) return last_ = known;
+    alike.push_back(&shapes_.emplace_back(shape));
+    return last_ = alike.back();
+  }
+  std::vector<Record> records() const;
+  void tell_divergence(Finding& finding, const std::vector<Record>& records) const;
+
+ private:
+  size_t max_records_;
+  PooledDeque<Entry> entries_;
+  std::deque<Shape> shapes_;
+  const Shape* last_ = nullptr;
+  std::unordered_map<uint64_t, std::vector<const Shape*>> known_;  // looked up, never walked
+};
+
+// --- from entries to records
+// ----------------------------------------------------------------------
+
+Record base_record(const Shape& shape) {
+  Record record;
+  record.stream = shape.stream;
+  record.line = shape.line;
+  record.instance = shape.instance;
+  if (!shape.work.empty()) {
+    record.kind = shape.work;
+    return record;
+  }
+  const Collective& c = shape.collective;
+  record.kind = name(c.kind);
+  record.group = c.group.name();
+  record.members = c.group.size();
+  if (reduces(c.kind)) record.reduction = to_string(c.reduction);
+  if (has_root(c.kind)) record.root = c.root;
+  if (is_point_to_point(c.kind)) record.root = c.peer;
+  if (c.kind == CollectiveKind::barrier) return record;
+  record.dtype = c.dtype;
+  const bool whole = c.kind == CollectiveKind::reduce_scatter || c.kind == CollectiveKind::scatter;
+  record.sizes = {whole ? c.count * c.group.size() : c.count};
+  if (c.kind == CollectiveKind::recv || c.kind == CollectiveKind::signal ||
+      c.kind == CollectiveKind::wait_signal)
+    return record;
+  const int64_t bytes = shape.whole_bytes != 0 ? shape.whole_bytes : whole_bytes_of(c);
+  record.bytes_sent = bytes_sent(c.kind, c.group.size(), bytes);
+  return record;
+}
+
+// Whether the root sends other bytes than the others.
+bool is_lopsided(const Collective& c) {
+  return c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather ||
+         c.kind == CollectiveKind::scatter;
+}
+
+// The root of a reduce or gather only takes, the others of a scatter do.
+bool only_takes(const Shape& shape, int64_t rank) {
+  const Collective& c = shape.collective;
+  if (!shape.work.empty() || !is_lopsided(c)) return false;
+  const bool is_root = c.group.index_of(rank) == c.root;
+  return is_root != (c.kind == CollectiveKind::scatter);
+}
+
+// What may differ between the lanes of one entry.
+void refine(Record& record, const Entry& entry, int64_t lane,
+            const std::optional<TicketTimes>& times) {
+  record.sequence = entry.sequence;
+  record.call = entry.number;
+  const int64_t rank = entry.lanes()[lane];
+  if (only_takes(*entry.shape, rank)) record.bytes_sent = 0;
+  if (entry.spread) {
+    const Spread& spread = *entry.spread;
+    record.sequence = spread.sequence[lane];
+    record.call = spread.number[lane];
+    if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
+    if (!spread.send_counts.empty()) {
+      const Collective& c = entry.shape->collective;
+      record.sizes = spread.send_counts[static_cast<size_t>(lane)];
+      const int64_t self = c.group.index_of(rank);
+      int64_t sent = 0;
+      for (size_t i = 0; i < record.sizes.size(); ++i)
+        if (static_cast<int64_t>(i) != self) sent += record.sizes[i];
+      record.bytes_sent = sent * size_of(c.dtype);
+    }
+  }
+  if (!times) return;
+  const int64_t at = entry.cohort->size() == 1 ? 0 : entry.cohort->index_of(rank);
+  record.start = times->start[at];
+  record.end = times->end[at];
+  record.clock = times->clock;
+  record.expected = times->expected;
+}
+
+bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times) {
+  if (entry.lanes().size() == 1) return true;
+  if (entry.shape->work.empty() && is_lopsided(entry.shape->collective)) return false;
+  const bool same_times = !times || (times->start.uniform() && times->end.uniform());
+  return same_times && entry.spread->sequence.uniform() && entry.spread->number.uniform() &&
+         entry.spread->peers.empty() && entry.spread->send_counts.empty();
+}
+
+// What became of the calls, in order of issue: a call behind one of its stream that has not ended
+// has not started.
+class Outcomes {
+ public:
+  RecordState of(const Entry& entry) {
+    const TicketState state = entry.door->poll(entry.ticket);
+    if (state == TicketState::done) return RecordState::done;
+    bool& behind = blocked_[{entry.door, entry.stream}];
+    const bool was_behind = std::exchange(behind, true);
+    if (state == TicketState::failed) return RecordState::failed;
+    return was_behind ? RecordState::issued : RecordState::started;
+  }
+
+ private:
+  std::map<std::pair<const Door*, StreamId>, bool> blocked_;
+};
+
+// A call of one rank, without what it shares: thousands of these become one record.
+struct Single {
+  const Shape* shape;
+  int64_t sequence, number;
+  RecordState state;
+  Duration start, end;
+  int32_t rank;
+  TimedBy clock;
+  Duration expected;
+  bool takes;  // and sends nothing
+  auto content() const {
+    return std::tie(sequence, number, shape, state, start, end, clock, expected, takes);
+  }
+  bool operator<(const Single& o) const { return content() < o.content(); }
+};
+
+void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
+  // Ranks that go together issued them in this order.
+  if (!std::is_sorted(singles.begin(), singles.end())) std::sort(singles.begin(), singles.end());
+  for (size_t first = 0, next = 0; first < singles.size(); first = next) {
+    const Single& single = singles[first];
+    std::vector<int32_t> ranks;
+    for (; next < singles.size() && singles[next].content() == single.content(); ++next)
+      ranks.push_back(singles[next].rank);
+    Record record = base_record(*single.shape);
+    record.ranks = Lanes::of(std::move(ranks));
+    record.sequence = single.sequence;
+    record.call = single.number;
+    record.state = single.state;
+    record.start = single.start;
+    record.end = single.end;
+    record.clock = single.clock;
+    record.expected = single.expected;
+    if (single.takes) record.bytes_sent = 0;
+    records.push_back(std::move(record));
+  }
+}
+
+std::vector<Record> Recorder::records() const {
+  std::vector<Record> records;
+  std::vector<Single> singles;
+  singles.reserve(entries_.size());
+  Outcomes outcomes;
+  for (const Entry& entry : entries_) {
+    const RecordState state = outcomes.of(entry);
+    const std::optional<TicketTimes> times = entry.door->times(entry.ticket);
+    if (!entry.spread) {
+      const Duration start = times ? times->start[0] : Duration{};
+      const Duration end = times ? times->end[0] : Duration{};
+      singles.push_back({entry.shape, entry.sequence, entry.number, state, start, end, entry.rank,
+                         times ? times->clock : TimedBy::world,
+                         times ? times->expected : Duration{},
+                         only_takes(*entry.shape, entry.rank)});
+      continue;
+    }
+    Record base = base_record(*entry.shape);
+    base.state = state;
+    const int64_t parts = lanes_are_alike(entry, times) ? 1 : entry.lanes().size();
+    for (int64_t lane = 0; lane < parts; ++lane) {
+      Record& record = records.emplace_back(base);
+      record.ranks = parts == 1 ? entry.lanes() : Lanes::one(entry.lanes()[lane]);
+      refine(record, entry, lane, times);
+    }
+  }
+  add_singles(std::move(singles), records);
+  return in_order(std::move(records));
+}
+
+// The group of a finding is found by its text among the calls that its ranks made.
+void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& records) const {
+  if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return;
+  const std::string group = finding.group.substr(0, finding.group.find(' '));
+  const int64_t rank = finding.ranks[0];
+  for (const Entry& entry : entries_) {
+    const Group& candidate = entry.shape->collective.group;
+    if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
+    const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
+    const MeetingOfRecords meeting{members, finding.ranks.intersect(members), group, finding.call};
+    if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
+    const std::string text = first_divergence(records, meeting);
+    if (!text.empty()) finding.details.push_back("first divergence   " + text);
+    return;
+  }
+}
+
+// --- the door
+// -------------------------------------------------------------------------------------
+
+class RecordedDoor : public DoorDecorator {
+ public:
+  RecordedDoor(Door& inner, Lanes lanes, Recorder& recorder)
+      : DoorDecorator(inner), lanes_(std::move(lanes)), recorder_(recorder) {}
+
+  StreamId stream(std::string_view name) override {
+    const StreamId id = inner().stream(name);
+    names_[id] = name;
+    return id;
+  }
+
+  Ticket submit(std::span<Call> calls, StreamId stream) override {
+    if (calls.size() == 1) {
+      Entry entry = entry_of(calls[0], stream);
+      const Ticket ticket = entry.ticket = inner().submit(calls, stream);
+      recorder_.add(std::move(entry));
+      return ticket;
+    }
+    std::vector<Entry> entries;
+    entries.reserve(calls.size());
+    for (const Call& call : calls) entries.push_back(entry_of(call, stream));
+    const Ticket ticket = inner().submit(calls, stream);
+    for (Entry& entry : entries) {
+      entry.ticket = ticket;
+      recorder_.add(std::move(entry));
+    }
+    return ticket;
+  }
+
+  Ticket launch(Work work) override {
+    if (work.name.empty()) return inner().launch(std::move(work));
+    ShapeView shape;
+    shape.work = work.name;
+    Entry entry = place(shape, work.lanes, work.stream, work.site);
+    const Ticket ticket = entry.ticket = inner().launch(std::move(work));
+    recorder_.add(std::move(entry));
+    return ticket;
+  }
+
+ private:
+  Entry place(ShapeView& shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
+    shape.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
+    shape.line = site.line;
+    shape.instance = site.instance;
+    Entry entry;
+    entry.door = &inner();
+    entry.cohort = &lanes_;
+    entry.rank = lanes_[0];
+    entry.shape = recorder_.intern(shape);
+    entry.stream = stream;
+    if (lanes_.size() == 1) {
+      entry.sequence = lanes.empty() ? 0 : sequence_.next_of_one();
+    } else {
+      entry.spread = std::make_unique<Spread>();
+      entry.spread->lanes = lanes;
+      entry.spread->sequence = sequence_.next(lanes, lanes_);
+    }
+    return entry;
+  }
+
+  Entry entry_of(const Call& call, StreamId stream) {
+    ShapeView shape;
+    shape.collective = &call.collective;
+    shape.whole_bytes = call.whole_bytes;
+    shape.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
+    Entry entry = place(shape, call.lanes, stream, call.site);
+    const bool plain = call.send_counts.empty() && !is_point_to_point(call.collective.kind);
+    if (plain && !entry.spread && !call.lanes.empty()) {
+      entry.number = counter(call.collective.group).next_of_one();
+      return entry;
+    }
+    PerLane<int64_t> number = number_of(call);
+    if (!entry.spread) {
+      entry.number = number[0];
+      if (call.send_counts.empty()) return entry;
+      entry.spread = std::make_unique<Spread>();
+      entry.spread->lanes = call.lanes;
+      entry.spread->sequence.set_all(entry.sequence);
+    }
+    entry.spread->number = std::move(number);
+    if (lanes_.size() > 1) entry.spread->peers = call.peers;
+    entry.spread->send_counts = call.send_counts;
+    return entry;
+  }
+
+  PerLane<int64_t> number_of(const Call& call) {
+    PerLane<int64_t> number;
+    const CollectiveKind kind = call.collective.kind;
+    const Group& group = call.collective.group;
+    if (!is_point_to_point(kind)) return counter(group).next(call.lanes, lanes_);
+    const bool sends = kind == CollectiveKind::send;
+    if (!sends && kind != CollectiveKind::recv) return number;
+    for (int64_t i = 0; i < call.lanes.size(); ++i) {
+      const int64_t peer =
+          call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(i)];
+      number.at(i, call.lanes.size()) = ++messages_[{group.key(), sends, call.lanes[i], peer}];
+    }
+    number.collapse();
+    return number;
+  }
+
+  Counter& counter(const Group& group) {
+    for (auto& [known, counter] : counters_)
+      if (same_group(known, group)) return counter;
+    return counters_.emplace_back(group, Counter()).second;
+  }
+
+  Lanes lanes_;
+  Recorder& recorder_;
+  Counter sequence_;
+  std::map<StreamId, std::string> names_;
+  std::vector<std::pair<Group, Counter>> counters_;
+  std::map<std::tuple<std::string, bool, int64_t, int64_t>, int64_t> messages_;
+};
+
+class RecordedWorld : public World {
+ public:
+  RecordedWorld(std::unique_ptr<World> world, int64_t max_records)
+      : inner_(std::move(world)), recorder_(max_records) {}
+  Door& open(const Lanes& cohort) override {
+    return doors_.emplace_back(inner_->open(cohort), cohort, recorder_);
+  }
+  bool progress() override { return inner_->progress(); }
+  std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
+  Assembly* assembly() override { return inner_->assembly(); }
+  WorldReport close() override {
+    if (Assembly* const others = assembly()) {
+      others->publish(recorder_.records());
+      return inner_->close();
+    }
+    WorldReport report = inner_->close();
+    report.records = recorder_.records();
+    for (Finding& finding : report.findings) recorder_.tell_divergence(finding, report.records);
+    return report;
+  }
+
+ private:
+  std::unique_ptr<World> inner_;
+  Recorder recorder_;
+  PooledDeque<RecordedDoor> doors_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records) {
+  return std::make_unique<RecordedWorld>(std::move(world), max_records);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <tuple>
+
+#include "shardproof/backends/local/local_world.h"
+#include "shardproof/sim/analysis/mismatch.h"
+
+namespace shardproof {
+
+void LocalWorld::report_times(WorldReport& report) {
+  if (!timed()) return;
+  report.timed = true;
+  report.rank_times.assign(static_cast<size_t>(ranks_), Duration{});
+  for (LocalDoor& door : doors_) {
+    door.observe_host_waits();
+    const LaneTimes through = door.through();
+    for (int64_t i = 0; i < door.lanes_.size(); ++i)
+      report.rank_times[static_cast<size_t>(door.lanes_[i])] = through[i];
+    report.time = std::max(report.time, through.max());
+  }
+}
+
+void LocalWorld::report_memory(WorldReport& report) {
+  report.peak_bytes = -1;
+  for (const LocalDoor& door : doors_) {
+    const int64_t lane = door.memory_.fullest_lane();
+    const MemoryUse& use = door.memory_.of_lane(lane);
+    const int64_t rank = door.lanes_[lane];
+    if (use.peak_bytes < report.peak_bytes) continue;
+    if (use.peak_bytes == report.peak_bytes && rank > report.peak_rank) continue;
+    report.peak_bytes = use.peak_bytes;
+    report.peak_by_category = use.peak_by_category;
+    report.peak_rank = rank;
+  }
+  report.peak_bytes = std::max<int64_t>(report.peak_bytes, 0);
+}
+
+namespace {
+
+// By what they are about, so that it does not matter which of them was made first.
+void sort_findings(std::vector<Finding>& findings) {
+  const auto key = [](const Finding& f) {
+    return std::tuple<Verdict, int, int32_t, int64_t, const std::string&, const std::string&>(
+        f.verdict, f.line, f.ranks[0], f.call, f.group, f.headline);
+  };
+  std::stable_sort(findings.begin(), findings.end(),
+                   [&](const Finding& a, const Finding& b) { return key(a) < key(b); });
+}
+
+}  // namespace
+
+WorldReport LocalWorld::close() {
+  while (progress()) {
+  }
+  WorldReport report;
+  gate_.find_open_mismatches();
+  sort_findings(gate_.findings());
+  for (Finding& finding : gate_.findings()) merge_finding(report.findings, std::move(finding));
+  for (Finding& finding : explain_standstill()) report.findings.push_back(std::move(finding));
+  sort_findings(report.findings);
+  report_times(report);
+  report_memory(report);
+  return report;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <utility>
+
+#include "shardproof/backends/local/local_world.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+LocalWorld::LocalWorld(const WorldOptions& options, GateWitness* witness)
+    : ranks_(options.ranks),
+      cost_(options.cost),
+      device_(options.device),
+      picker_(options.schedule),
+      gate_(options.cost, witness),
+      planned_(options.planned) {}
+
+Door& LocalWorld::open(const Lanes& cohort) {
+  SP_CHECK(!cohort.empty() && cohort[cohort.size() - 1] < ranks_,
+           "cohort {} in a world of {} ranks", to_string(cohort), ranks_);
+  return doors_.emplace_back(*this, static_cast<int32_t>(doors_.size()), cohort);
+}
+
+Flight& LocalWorld::new_flight() {
+  if (free_flights_.empty()) return flights_.emplace_back();
+  Flight& flight = *free_flights_.back();
+  free_flights_.pop_back();
+  flight.started = flight.ended = flight.failed = false;
+  return flight;
+}
+
+void LocalWorld::list(TicketBook::Place place) {
+  Stream& stream = door(place.cohort).at(place.stream);
+  if (stream.listed) return;
+  stream.listed = true;
+  ready_.push_back(place);
+}
+
+void LocalWorld::land(Flight& flight) {
+  // The gate may still point at its other parties, and its stream stays in it.
+  if (flight.failed) return book_.end(flight.ticket, TicketState::failed);
+  Stream& stream = door(flight.cohort).at(flight.stream);
+  stream.flying = nullptr;
+  if (timed()) {
+    stream.time.raise_to(flight.end);
+    book_.end(flight.ticket, TicketState::done, flight.start, flight.end);
+  } else {
+    book_.end(flight.ticket, TicketState::done);
+  }
+  free_flights_.push_back(&flight);
+  if (stream.has_items()) list({flight.cohort, flight.stream});
+}
+
+void LocalWorld::wake() {
+  while (!gate_.ended().empty()) {
+    std::vector<Flight*> ended;
+    ended.swap(gate_.ended());
+    for (Flight* flight : ended) land(*flight);
+  }
+  for (const TicketBook::Place place : book_.woken()) list(place);
+  book_.woken().clear();
+}
+
+bool LocalWorld::run_head(TicketBook::Place place) {
+  LocalDoor& owner = door(place.cohort);
+  Stream& stream = owner.at(place.stream);
+  StreamItem item = std::move(stream.front());
+  if (const Ticket* ticket = std::get_if<Ticket>(&item.what)) {
+    if (book_.state(*ticket) != TicketState::done) {
+      book_.wait(*ticket, place);
+      stream.front() = std::move(item);
+      return false;
+    }
+    stream.pop();
+    if (timed()) book_.raise(stream.time, *ticket);
+    return true;
+  }
+  stream.pop();
+  if (Flight** flight = std::get_if<Flight*>(&item.what)) {
+    stream.flying = *flight;
+    owner.take_off(**flight);
+    wake();
+    return true;
+  }
+  const Work& work = std::get<Work>(item.what);
+  if (work.body) work.body();
+  if (timed()) {
+    owner.pass_work(stream, work, item.issued, item.ticket);
+  } else {
+    book_.end(item.ticket, TicketState::done);
+  }
+  wake();
+  return true;
+}
+
+void LocalWorld::run_stream(TicketBook::Place place) {
+  Stream& stream = door(place.cohort).at(place.stream);
+  while (stream.flying == nullptr && stream.has_items())
+    if (!run_head(place)) return;
+}
+
+void LocalWorld::settle() {
+  wake();
+  if (defers() || running_) return;
+  running_ = true;
+  while (!ready_.empty()) {
+    const TicketBook::Place place = ready_.front();
+    ready_.pop_front();
+    door(place.cohort).at(place.stream).listed = false;
+    run_stream(place);
+  }
+  running_ = false;
+}
+
+// One item of one stream: the least that lets a host go on.
+bool LocalWorld::step() {
+  while (!ready_.empty()) {
+    std::vector<int64_t> ages;
+    for (const TicketBook::Place place : ready_) {
+      Stream& stream = door(place.cohort).at(place.stream);
+      ages.push_back(stream.has_items() ? stream.front().ticket : 0);
+    }
+    const size_t pick = picker_.pick(ages);
+    const TicketBook::Place place = ready_[pick];
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(pick));
+    Stream& stream = door(place.cohort).at(place.stream);
+    stream.listed = false;
+    if (!stream.has_items() || stream.flying != nullptr || !run_head(place)) continue;
+    if (stream.flying == nullptr && stream.has_items()) list(place);
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<int32_t>> LocalWorld::take_woken() {
+  const std::optional<std::vector<int32_t>> cohorts = book_.take_ended();
+  if (!cohorts) return std::nullopt;
+  std::vector<int32_t> ranks;
+  ranks.reserve(cohorts->size());
+  for (const int32_t cohort : *cohorts) {
+    const Lanes& lanes = door(cohort).lanes_;
+    for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
+  }
+  // Those of one meeting end in order.
+  if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+bool LocalWorld::progress() {
+  if (defers()) return step();
+  const bool moved = !ready_.empty();
+  settle();
+  return moved;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "shardproof/backends/nccl/nccl_group.h"
+#include "shardproof/backends/nccl/nccl_session.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::chrono::microseconds kBetweenLooks{200};
+constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
+constexpr int kAbortsTogether = 22200;        // the oldest that does so without a thread of its own
+
+NcclConfig config_of(int blocking) {
+  NcclConfig config;
+  config.blocking = blocking;
+  return config;
+}
+constexpr int kWaits = 1, kGoesOn = 0;
+
+// What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
+// a system error or an internal one just as well, by where NCCL meets it.
+bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
+
+}  // namespace
+
+std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(api.version); }
+
+// One for each of these ranks here, in a group when they are several.
+template <typename Ask>
+int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
+  std::optional<NcclGroup> group;
+  if (ranks.size() > 1) group.emplace(api_);
+  int code = nccl::kSuccess;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    select(ranks[i]);
+    const int said = ask(i);
+    if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
+  }
+  const int end = group ? group->end() : code;
+  return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
+}
+
+std::vector<int> NcclSession::ranks_here() const {
+  std::vector<int> here;
+  for (int i = 0; i < ranks_.here; ++i) here.push_back(ranks_.first + i);
+  return here;
+}
+
+NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, Select select)
+    : api_(api),
+      ranks_(ranks),
+      select_(std::move(select)),
+      worlds_(static_cast<size_t>(ranks.here), nullptr) {
+  NcclConfig config = config_of(kGoesOn);
+  await(nullptr, ask_each(ranks_here(), [&](size_t i) {
+          return api_.comm_init(&worlds_[i], ranks_.all, id, ranks_.first + static_cast<int>(i),
+                                &config);
+        }));
+  for (const NcclComm world : worlds_) await(world, nccl::kInProgress);
+}
+
+// In the order of their end: what was split off goes before what it was split from. Those of one
+// entry end together.
+std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
+  std::vector<std::vector<NcclComm>> all;
+  if (one_sided_ != nullptr) all.push_back({one_sided_});
+  for (const auto& [team, comms] : simulated_) all.push_back(comms);
+  std::vector<NcclComm> teams;
+  for (const auto& [team, comm] : teams_) teams.push_back(comm);
+  if (ranks_.here > 1) all.push_back(std::move(teams));
+  if (ranks_.here == 1)
+    for (const NcclComm comm : teams) all.push_back({comm});
+  all.push_back(worlds_);
+  return all;
+}
+
+bool NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limit) const {
+  const bool grouped = comms.size() > 1;
+  if (grouped) api_.group_start();
+  for (const NcclComm comm : comms) api_.comm_finalize(comm);
+  if (grouped) api_.group_end();
+  for (const NcclComm comm : comms) {
+    int state = nccl::kInProgress;
+    while (api_.async_error(comm, &state) == nccl::kSuccess && state == nccl::kInProgress &&
+           Clock::now() < limit)
+      std::this_thread::sleep_for(kBetweenLooks);
+    if (state != nccl::kSuccess) return false;
+  }
+  for (const NcclComm comm : comms) api_.comm_destroy(comm);
+  return true;
+}
+
+// Peers that are gone must not hold this one up.
+NcclSession::~NcclSession() {
+  const std::lock_guard<std::mutex> lock(aborting_);
+  if (aborted_) return;
+  const Clock::time_point limit = Clock::now() + kLastLook;
+  std::vector<std::vector<NcclComm>> left = by_end();
+  while (!left.empty() && end(left.front(), limit)) left.erase(left.begin());
+  abort_together(left);
+}
+
+std::string NcclSession::words_for(int code) const {
+  const std::string detail = api_.last_error(nullptr) == nullptr ? "" : api_.last_error(nullptr);
+  return fmt::format("{} says: {}{}{}", nccl_name(api_), api_.error_text(code),
+                     detail.empty() ? "" : ": ", detail);
+}
+
+int NcclSession::state_of(NcclComm comm) const {
+  int state = nccl::kSuccess;
+  const int code = api_.async_error(comm, &state);
+  return code == nccl::kSuccess ? state : code;
+}
+
+// Until a communicator is there for the first time.
+void NcclSession::await(NcclComm comm, int code) {
+  while (code == nccl::kInProgress && comm != nullptr) {
+    code = state_of(comm);
+    if (code == nccl::kInProgress) std::this_thread::sleep_for(kBetweenLooks);
+  }
+  if (code != nccl::kSuccess && code != nccl::kInProgress)
+    throw Error(ErrorKind::unsupported, words_for(code));
+}
+
+// Only a communicator itself says when it is ready: ncclCommSplit gives success at once, and the
+// new one when the old one is ready again. False: lost.
+bool NcclSession::comes_ready(NcclComm comm, int code) {
+  for (;; code = nccl::kSuccess) {
+    const State state = look_at({comm}, code);
+    if (state != State::under_way) return state == State::ready;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+// What is split off by several is written by NCCL's own threads until each has come to its end.
+bool NcclSession::all_come_ready(const std::vector<NcclComm>& comms, int code) {
+  try {
+    return std::all_of(comms.begin(), comms.end(),
+                       [&](NcclComm comm) { return comes_ready(comm, code); });
+  } catch (const Error&) {
+    if (comms.size() > 1) abort();
+    throw;
+  }
+}
+
+int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) const {
+  for (size_t i = 0; i < teams.size(); ++i)
+    if (std::find(teams[i].begin(), teams[i].end(), rank) != teams[i].end())
+      return static_cast<int>(i);
+  return nccl::kNoColor;
+}
+
+void NcclSession::form(const std::vector<std::vector<int>>& teams) {
+  if (aborted_) return;
+  NcclConfig config = config_of(kGoesOn);
+  std::vector<NcclComm> comms(worlds_.size(), nullptr);
+  const std::vector<int> here = ranks_here();
+  const int code = ask_each(here, [&](size_t i) {
+    return api_.comm_split(world(here[i]), color_of(teams, here[i]), here[i], &comms[i], &config);
+  });
+  if (!all_come_ready(worlds_, code)) return;
+  for (int i = 0; i < ranks_.here; ++i) {
+    const int rank = ranks_.first + i, color = color_of(teams, rank);
+    if (color == nccl::kNoColor) continue;
+    const NcclComm comm = comms[static_cast<size_t>(i)];
+    if (!comes_ready(comm, nccl::kSuccess)) return;
+    const std::lock_guard<std::mutex> lock(aborting_);
+    teams_[{teams[static_cast<size_t>(color)], rank}] = comm;
+  }
+}
+
+NcclComm NcclSession::team(const std::vector<int>& ranks, int own) const {
+  if (static_cast<int>(ranks.size()) == ranks_.all) return world(own);
+  const auto found = teams_.find({ranks, own});
+  SP_CHECK(found != teams_.end(), "no communicator was formed for these {} ranks", ranks.size());
+  return found->second;
+}
+
+std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
+  if (const auto found = simulated_.find(ranks); found != simulated_.end()) return found->second;
+  if (aborted_) return {};
+  std::vector<int> here;
+  for (const int rank : ranks)
+    if (rank >= ranks_.first && rank < ranks_.first + ranks_.here) here.push_back(rank);
+  NcclConfig config = config_of(kWaits);
+  std::vector<NcclComm> comms(here.size(), nullptr);
+  const int code = ask_each(here, [&](size_t i) {
+    return api_.comm_split(team(ranks, here[i]), 0, here[i], &comms[i], &config);
+  });
+  std::vector<NcclComm> parents;
+  for (const int rank : here) parents.push_back(team(ranks, rank));
+  if (!all_come_ready(parents, code) || !all_come_ready(comms, nccl::kSuccess)) return {};
+  const std::lock_guard<std::mutex> lock(aborting_);
+  return simulated_[ranks] = std::move(comms);
+}
+
+NcclComm NcclSession::to_put() {
+  SP_CHECK(ranks_.here == 1, "a process with {} GPUs puts", ranks_.here);
+  if (aborted_) return nullptr;
+  select(rank());
+  NcclConfig config = config_of(kGoesOn);
+  NcclComm comm = nullptr;
+  const NcclComm parent = world(rank());
+  const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
+  if (!comes_ready(parent, code)) return nullptr;
+  const std::lock_guard<std::mutex> lock(aborting_);
+  return one_sided_ = comm;
+}
+
+// Peers may have given up on it already, and then never do their part.
+std::string NcclSession::await_putting(int code) {
+  const Clock::time_point limit = Clock::now() + kPuttingPatience;
+  while (code == nccl::kSuccess || code == nccl::kInProgress) {
+    {
+      const std::lock_guard<std::mutex> lock(aborting_);
+      if (!aborted_) code = state_of(one_sided_);
+    }
+    if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kPeerLost;
+    if (code == nccl::kSuccess) return {};
+    if (Clock::now() > limit) return kPutHasNoEnd;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  const char* const detail = api_.last_error(nullptr);
+  return detail == nullptr || *detail == 0 ? api_.error_text(code) : detail;
+}
+
+void NcclSession::give_up_putting() noexcept {
+  const std::lock_guard<std::mutex> lock(aborting_);
+  if (!aborted_ && one_sided_ != nullptr) api_.comm_abort(one_sided_);
+  one_sided_ = nullptr;
+}
+
+// The calls of one group are under way until those of each communicator are launched. Who aborts
+// frees what is looked at.
+NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int code) {
+  bool under_way = false;
+  {
+    const std::lock_guard<std::mutex> lock(aborting_);
+    if (aborted_) return State::lost;
+    for (const NcclComm comm : comms) {
+      if (code != nccl::kSuccess && code != nccl::kInProgress) break;
+      code = state_of(comm);
+      under_way = under_way || code == nccl::kInProgress;
+    }
+  }
+  if (code == nccl::kSuccess || code == nccl::kInProgress)
+    return under_way ? State::under_way : State::ready;
+  if (is_refusal(code)) throw Error(ErrorKind::io, words_for(code));
+  trouble_ = words_for(code);
+  if (tell_) tell_(trouble_);
+  abort();
+  return State::lost;
+}
+
+NcclSession::State NcclSession::look_at_all() {
+  std::vector<NcclComm> comms = worlds_;
+  for (const auto& [team, comm] : teams_) comms.push_back(comm);
+  if (relies_on_putting_) comms.push_back(one_sided_);
+  return look_at(comms, nccl::kSuccess);
+}
+
+void NcclSession::abort() noexcept {
+  const std::lock_guard<std::mutex> lock(aborting_);
+  if (!aborted_.exchange(true)) abort_together(by_end());
+}
+
+// An abort waits for what its communicator has in streams, and that for what other ones have there
+// before it: a group tells all of them to stop before it waits for any.
+void NcclSession::abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept {
+  const bool grouped = ranks_.here > 1 || api_.version >= kAbortsTogether;
+  if (grouped) api_.group_start();
+  for (const std::vector<NcclComm>& comms : all)
+    for (const NcclComm comm : comms) api_.comm_abort(comm);
+  if (grouped) api_.group_end();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,451 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "shardproof/backends/nccl/nccl_calls.h"
+#include "shardproof/backends/nccl/nccl_group.h"
+#include "shardproof/backends/nccl/nccl_transport.h"
+#include "shardproof/backends/nccl/nccl_types.h"
+#include "shardproof/backends/nccl/put_window.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kWindowStream = -1;  // of the device: programs count theirs from 0
+constexpr int64_t kScratchBytes = 256;
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kBetweenLooks{1};
+
+int64_t total(const std::vector<int64_t>& counts) {
+  int64_t sum = 0;
+  for (const int64_t count : counts) sum += count;
+  return sum;
+}
+
+bool is_one_sided(const Exchange& e) {
+  return e.kind == CollectiveKind::put || e.kind == CollectiveKind::wait_signal;
+}
+
+// Elements on each side of an exchange, of the `self`th of the team.
+struct Sides {
+  int64_t sent = 0, received = 0;
+};
+Sides sides_of(const Exchange& e, size_t self) {
+  const bool is_root = static_cast<size_t>(e.root) == self;
+  switch (e.kind) {
+    case CollectiveKind::all_reduce: return {e.count, e.count};
+    case CollectiveKind::reduce: return {e.count, is_root ? e.count : 0};
+    case CollectiveKind::reduce_scatter: return {total(e.recv_counts), e.recv_counts[self]};
+    case CollectiveKind::all_gather: return {e.count, total(e.recv_counts)};
+    case CollectiveKind::gather: return {e.count, is_root ? total(e.recv_counts) : 0};
+    case CollectiveKind::scatter: return {is_root ? total(e.send_counts) : 0, e.count};
+    case CollectiveKind::broadcast: return {is_root ? e.count : 0, e.count};
+    case CollectiveKind::send: return {e.count, 0};
+    case CollectiveKind::recv: return {0, e.count};
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v: return {total(e.send_counts), total(e.recv_counts)};
+    default: return {};
+  }
+}
+
+// Device memory for as long as an exchange needs it, of the stream that is the current one when it
+// is taken.
+class Room {
+ public:
+  Room() = default;
+  Room(std::shared_ptr<Device> device, int64_t bytes)
+      : device_(std::move(device)), bytes_(bytes), stream_(device_->current()) {
+    if (bytes_ != 0) start_ = device_->allocate(bytes_);
+  }
+  Room(Room&& other) noexcept { *this = std::move(other); }
+  Room& operator=(Room&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(stream_, other.stream_);
+    std::swap(start_, other.start_);
+    return *this;
+  }
+  ~Room() {
+    if (start_ != nullptr) device_->release(start_, bytes_, {&stream_, 1});
+  }
+  std::byte* start() const { return start_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  int64_t bytes_ = 0;
+  int stream_ = 0;
+  std::byte* start_ = nullptr;
+};
+
+// One of this process's, with room for what a barrier moves.
+struct OwnGpu {
+  std::shared_ptr<Device> device;
+  Room scratch;
+};
+
+// One exchange between its start and its end.
+struct UnderWay {
+  Exchange exchange;
+  OwnGpu* gpu = nullptr;
+  NcclPlace place;
+  std::byte* host = nullptr;  // where the answer goes when it is staged
+  Room sent, received;
+};
+
+// While it lives, GPUs may use other streams.
+class StreamsBefore {
+ public:
+  explicit StreamsBefore(const std::vector<OwnGpu>& gpus) {
+    for (const OwnGpu& own : gpus) before_.emplace_back(own.device.get(), own.device->current());
+  }
+  StreamsBefore(const StreamsBefore&) = delete;
+  StreamsBefore& operator=(const StreamsBefore&) = delete;
+  ~StreamsBefore() {
+    for (const auto& [device, stream] : before_) device->use(stream);
+  }
+
+ private:
+  std::vector<std::pair<Device*, int>> before_;
+};
+
+class Exchanges : public Transport {
+ public:
+  Exchanges(const NcclMachine& machine, const NcclSeat& seat) : machine_(machine), seat_(seat) {}
+  int processes() const override { return seat_.processes; }
+  int self() const override { return seat_.process; }
+  int endpoints_each() const override { return seat_.gpus; }
+
+  std::string invitation() override;
+  void join(std::string_view invitation) override;
+  void form(const std::vector<std::vector<int>>& teams) override;
+  void abort() noexcept override;
+  void when_lost(std::function<void(const std::string&)> tell) override { tell_ = std::move(tell); }
+  std::shared_ptr<DeviceMemory> memory(int endpoint) override { return gpu(endpoint).device; }
+  bool reduces_by(const Reduction& reduction, DType dtype) const override {
+    return nccl_reduces(reduction, dtype) && has_algorithm(seat_.order, reduction, dtype);
+  }
+  std::string open_window(int64_t bytes) override;
+  bool has_window() const override { return window_ != nullptr; }
+  void start(std::span<const Exchange> exchanges) override;
+  bool launched() override;
+  bool done() override;
+  bool goes_on() override;
+  std::optional<DeviceSpan> span() const override { return span_; }
+  std::optional<double> estimate(std::span<const Exchange> parts) override;
+
+ private:
+  std::optional<double> simulate(std::span<const Exchange> parts);
+  OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
+  void synchronize();
+  void add(const Exchange& exchange);
+  void stage(UnderWay& it);
+  int issue(const UnderWay& it);
+  int issue_all();
+  void mark_begins();
+  void mark_ends();
+  void time_it();
+  bool heed(NcclSession::State state);
+  void finish();
+  void forget_events();
+
+  NcclMachine machine_;
+  NcclSeat seat_;
+  std::vector<OwnGpu> gpus_;
+  std::function<void(const std::string&)> tell_;
+  std::mutex opening_;  // of the session, which another thread may abort
+  std::unique_ptr<NcclSession> session_;
+
+  std::unique_ptr<PutWindow> window_;  // before the session goes, its own
+
+  std::vector<UnderWay> under_way_;  // the group that was started last
+  std::vector<NcclComm> comms_;      // its own, each once
+  struct Mark {
+    OwnGpu* gpu = nullptr;
+    int64_t event = 0;
+  };
+  std::vector<Mark> begun_;  // of each GPU, in the stream of its first one
+  std::vector<Mark> ended_;  // one in the stream of each; none: not launched
+  bool lost_ = false;
+  Clock::time_point next_look_;  // at all communicators
+  std::optional<DeviceSpan> span_;
+  std::map<std::string, std::optional<double>> estimates_;
+};
+
+std::string Exchanges::invitation() {
+  if (seat_.process != 0) return {};
+  const NcclApi api = machine_.open_nccl();
+  NcclId id{};
+  if (const int code = api.get_unique_id(&id); code != nccl::kSuccess)
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} gives no id: {}", nccl_name(api), api.error_text(code)));
+  return {id.bytes, sizeof(id.bytes)};
+}
+
+void Exchanges::join(std::string_view invitation) {
+  NcclId id{};
+  if (invitation.size() != sizeof(id.bytes))
+    throw Error(ErrorKind::io, fmt::format("an NCCL id has {} bytes, {} came", sizeof(id.bytes),
+                                           invitation.size()));
+  std::memcpy(id.bytes, invitation.data(), sizeof(id.bytes));
+  for (int i = 0; i < seat_.gpus; ++i) {
+    OwnGpu& own = gpus_.emplace_back();
+    own.device = machine_.open_device(i);
+    own.scratch = Room(own.device, kScratchBytes);
+    own.device->start_clock();  // behind which all streams may use it
+  }
+  const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
+  auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
+                                               [this](int rank) { gpu(rank).device->select(); });
+  session->when_lost([this](const std::string& words) {
+    if (tell_) tell_(words);
+  });
+  const std::lock_guard<std::mutex> lock(opening_);
+  session_ = std::move(session);
+}
+
+void Exchanges::abort() noexcept {
+  const std::lock_guard<std::mutex> lock(opening_);
+  if (session_ != nullptr) session_->abort();
+}
+
+// Host contents go through the device.
+void Exchanges::stage(UnderWay& it) {
+  Exchange& e = it.exchange;
+  const Sides sides = sides_of(e, it.place.self);
+  const int64_t size = size_of(e.dtype);
+  const std::shared_ptr<Device>& device = it.gpu->device;
+  it.sent = Room(device, sides.sent * size);
+  it.received = Room(device, sides.received * size);
+  it.host = e.recv;
+  // A broadcast's root finds its contents where the others get them.
+  const std::byte* const from = e.kind == CollectiveKind::broadcast ? e.recv : e.send;
+  if (it.sent.bytes() != 0) device->to_device(it.sent.start(), from, it.sent.bytes());
+  e.send = it.sent.start();
+  e.recv = it.received.start();
+}
+
+size_t index_in(const std::vector<int>& team, int self) {
+  const auto own = std::find(team.begin(), team.end(), self);
+  SP_CHECK(own != team.end(), "endpoint {} is not of the team", self);
+  return static_cast<size_t>(own - team.begin());
+}
+
+void Exchanges::add(const Exchange& exchange) {
+  UnderWay& it = under_way_.emplace_back();
+  it.exchange = exchange;
+  it.gpu = &gpu(exchange.self);
+  it.gpu->device->use(exchange.stream);
+  it.place.self = index_in(exchange.team, exchange.self);
+  if (exchange.kind == CollectiveKind::barrier)
+    it.exchange.recv = it.gpu->scratch.start();
+  else if (exchange.side == Side::host)
+    stage(it);
+  it.place.comm = is_one_sided(exchange) ? window_->comm() : comm_of(*session_, exchange);
+  if (std::find(comms_.begin(), comms_.end(), it.place.comm) == comms_.end())
+    comms_.push_back(it.place.comm);
+}
+
+void Exchanges::start(std::span<const Exchange> exchanges) {
+  SP_CHECK(under_way_.empty() || !ended_.empty(),
+           "an exchange is started while another is being launched");
+  forget_events();
+  under_way_.clear();
+  comms_.clear();
+  // Of what was to be formed when a peer was lost there may be nothing.
+  if (session_->is_aborted()) {
+    heed(NcclSession::State::lost);
+    return;
+  }
+  const StreamsBefore streams(gpus_);
+  for (const Exchange& exchange : exchanges) add(exchange);
+  mark_begins();
+  if (heed(session_->look_at(comms_, issue_all()))) mark_ends();
+}
+
+void Exchanges::mark_begins() {
+  for (const UnderWay& it : under_way_) {
+    const auto same = [&it](const Mark& mark) { return mark.gpu == it.gpu; };
+    if (std::any_of(begun_.begin(), begun_.end(), same)) continue;
+    it.gpu->device->use(it.exchange.stream);
+    begun_.push_back({it.gpu, it.gpu->device->record()});
+  }
+}
+
+// What is put goes through one window, which streams have in turn.
+int Exchanges::issue(const UnderWay& it) {
+  it.gpu->device->select();
+  if (!is_one_sided(it.exchange)) return issue_exchange(session_->api(), it.exchange, it.place);
+  it.gpu->device->use(kWindowStream);
+  it.gpu->device->follow({&it.exchange.stream, 1});
+  return window_->issue(it.exchange);
+}
+
+// Calls of one group may be in several streams: NCCL starts them when all of these have come to
+// them, and holds all of them until they have ended.
+int Exchanges::issue_all() {
+  for (UnderWay& it : under_way_) {
+    it.gpu->device->use(it.exchange.stream);
+    it.place.stream = it.gpu->device->native_stream();
+  }
+  if (under_way_.size() == 1) return issue(under_way_.front());
+  NcclGroup group(session_->api());
+  int code = nccl::kSuccess;
+  for (const UnderWay& it : under_way_) {
+    const int said = issue(it);
+    if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
+  }
+  const int end = group.end();
+  return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
+}
+
+bool Exchanges::heed(NcclSession::State state) {
+  lost_ = lost_ || state == NcclSession::State::lost;
+  return state == NcclSession::State::ready;
+}
+
+// Asked between any two looks at the device, and of every communicator there is.
+bool Exchanges::goes_on() {
+  const Clock::time_point now = Clock::now();
+  if (lost_ || now < next_look_) return !lost_;
+  next_look_ = now + kBetweenLooks;
+  heed(session_->look_at_all());
+  return !lost_;
+}
+
+void Exchanges::mark_ends() {
+  const StreamsBefore streams(gpus_);
+  const int window[] = {kWindowStream};
+  for (const UnderWay& it : under_way_) {
+    Device& device = *it.gpu->device;
+    if (is_one_sided(it.exchange)) {
+      device.use(kWindowStream);
+      window_->take_out(it.exchange);
+    }
+    device.use(it.exchange.stream);
+    if (is_one_sided(it.exchange)) device.follow(window);
+    ended_.push_back({it.gpu, device.record()});
+  }
+}
+
+bool Exchanges::launched() {
+  if (!ended_.empty()) return true;
+  if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess))) {
+    ::sched_yield();
+    return false;
+  }
+  mark_ends();
+  return true;
+}
+
+bool Exchanges::done() {
+  const auto reached = [](const Mark& mark) { return mark.gpu->device->reached(mark.event); };
+  if (!launched()) return false;
+  if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess)) ||
+      !std::all_of(ended_.begin(), ended_.end(), reached)) {
+    ::sched_yield();
+    return false;
+  }
+  finish();
+  return true;
+}
+
+// Of each GPU the first of its exchanges.
+void Exchanges::time_it() {
+  span_.reset();
+  for (const Mark& begun : begun_) {
+    const auto end = std::find_if(ended_.begin(), ended_.end(),
+                                  [&begun](const Mark& mark) { return mark.gpu == begun.gpu; });
+    const DeviceSpan own = begun.gpu->device->between(begun.event, end->event);
+    if (!span_ || own.time > span_->time) span_ = own;
+  }
+}
+
+void Exchanges::finish() {
+  const StreamsBefore streams(gpus_);
+  time_it();
+  for (const UnderWay& it : under_way_)
+    if (it.host != nullptr && it.received.bytes() != 0) {
+      it.gpu->device->use(it.exchange.stream);
+      it.gpu->device->to_host(it.host, it.received.start(), it.received.bytes());
+    }
+  under_way_.clear();
+}
+
+void Exchanges::forget_events() {
+  for (const std::vector<Mark>* marks : {&begun_, &ended_})
+    for (const Mark& mark : *marks) mark.gpu->device->forget(mark.event);
+  begun_.clear();
+  ended_.clear();
+}
+
+// Before NCCL allocates, which knows nothing of what pools keep.
+void Exchanges::synchronize() {
+  for (const OwnGpu& own : gpus_) own.device->give_back();
+}
+
+// A communicator is split while nothing is under way on it.
+void Exchanges::form(const std::vector<std::vector<int>>& teams) {
+  synchronize();
+  session_->form(teams);
+}
+
+// What differs in nothing that NCCL looks at is asked for once.
+std::optional<double> Exchanges::estimate(std::span<const Exchange> parts) {
+  const Exchange& e = parts.front();
+  const std::string key =
+      fmt::format("{} {} {} {} {} {}", name(e.kind), to_string(e.reduction), name(e.dtype), e.count,
+                  fmt::join(e.team, ","), fmt::join(e.recv_counts, ","));
+  const auto [known, first] = estimates_.try_emplace(key);
+  if (first) known->second = simulate(parts);
+  return known->second;
+}
+
+std::string Exchanges::open_window(int64_t bytes) {
+  if (gpus_.size() > 1) return "puts by ncclSend and ncclRecv (a process has several GPUs)";
+  synchronize();
+  const StreamsBefore streams(gpus_);
+  const std::shared_ptr<Device>& device = gpus_.front().device;
+  device->use(kWindowStream);
+  auto window = std::make_unique<PutWindow>(*session_, device, bytes);
+  const std::string& trouble = window->trouble();
+  if (!trouble.empty()) return "puts by ncclSend and ncclRecv (" + trouble + ")";
+  window_ = std::move(window);
+  return "puts by ncclPutSignal";
+}
+
+// NCCL says how long the last call of a group takes, on whichever of its communicators that is.
+std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
+  const NcclApi& api = session_->api();
+  const std::vector<int>& team = parts.front().team;
+  if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
+  if (!session_->simulates(team)) synchronize();
+  const std::vector<NcclComm> comms = session_->to_simulate(team);
+  if (comms.empty()) return std::nullopt;
+  SP_CHECK(comms.size() == parts.size(), "{} of {} parts are simulated", parts.size(),
+           comms.size());
+  NcclSimulation simulation;
+  int code = nccl::kSuccess;
+  NcclGroup group(api, [&] { return api.group_simulate_end(&simulation); });
+  for (size_t i = 0; i < parts.size() && code == nccl::kSuccess; ++i) {
+    NcclStream const stream = gpu(parts[i].self).device->native_stream();
+    code = issue_exchange(api, parts[i], {comms[i], stream, index_in(team, parts[i].self)});
+  }
+  const int end = group.end();
+  if (code != nccl::kSuccess || end != nccl::kSuccess || simulation.microseconds < 0)
+    return std::nullopt;
+  return simulation.microseconds;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> nccl_transport(const NcclMachine& machine, const NcclSeat& seat) {
+  return std::make_unique<Exchanges>(machine, seat);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,168 @@
+#include <sched.h>
+
+#include <chrono>
+#include <string>
+
+#include "shardproof/backends/nccl/put_window.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// NCCL has one signal for each pair of ranks so far, and nothing to say about it.
+constexpr int kSignal = 0, kContext = 0;
+constexpr unsigned kFlags = 0;
+
+constexpr int kWordsStream = -2;  // of the device, beside that of the window
+constexpr int64_t kWords = 256;   // of one process
+
+}  // namespace
+
+// The last step ends only where all have taken the one before it.
+PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64_t bytes)
+    : session_(session), device_(std::move(device)), bytes_(bytes) {
+  const NcclApi& api = session_.api();
+  if (api.put_signal == nullptr || api.signal == nullptr || api.wait_signal == nullptr ||
+      api.window_register == nullptr || api.mem_alloc == nullptr) {
+    trouble_ = nccl_name(api) + " has no ncclPutSignal";
+    return;
+  }
+  for (const auto step : {&PutWindow::split_off, &PutWindow::take_memory, &PutWindow::register_it,
+                          &PutWindow::signal_next, &PutWindow::await_signal}) {
+    (this->*step)();
+    if (!all_are_well()) break;
+  }
+  if (trouble_.empty()) {
+    session_.rely_on_putting();
+    return;
+  }
+  // Its kernels may wait for peers in this memory until it is aborted; the window goes with it.
+  session_.give_up_putting();
+  window_ = nullptr;
+  close();
+  comm_ = nullptr;
+}
+
+// The communicator, which ends with the session, has to be there still: the window is its.
+PutWindow::~PutWindow() { close(); }
+
+void PutWindow::close() noexcept {
+  const NcclApi& api = session_.api();
+  if (session_.is_aborted()) return;
+  if (window_ != nullptr) api.window_deregister(comm_, window_);
+  if (memory_ != nullptr) api.mem_free(memory_);
+  window_ = nullptr;
+  memory_ = nullptr;
+}
+
+void PutWindow::split_off() {
+  comm_ = session_.to_put();
+  await(nccl::kSuccess);
+}
+
+void PutWindow::take_memory() {
+  const NcclApi& api = session_.api();
+  device_->native_stream();  // the device is this thread's
+  if (const int code = api.mem_alloc(&memory_, static_cast<size_t>(2 * bytes_));
+      code != nccl::kSuccess)
+    trouble_ = fmt::format("no {} bytes for a window: {}", 2 * bytes_, api.error_text(code));
+}
+
+void PutWindow::register_it() {
+  await(session_.api().window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
+                                       nccl::kSymmetric));
+  // It succeeds without a window where peers do not reach each other's memory.
+  if (trouble_.empty() && window_ == nullptr) trouble_ = "the GPUs have no symmetric memory";
+}
+
+// Whether NCCL puts here it says only when asked to.
+void PutWindow::signal_next() {
+  await(session_.api().signal((session_.rank() + 1) % session_.ranks(), kSignal, kContext, kFlags,
+                              comm_, device_->native_stream()));
+}
+
+void PutWindow::await_signal() {
+  const int ranks = session_.ranks(), previous = (session_.rank() + ranks - 1) % ranks;
+  NcclSignals from_previous{1, previous, kSignal, kContext};
+  await(session_.api().wait_signal(1, &from_previous, comm_, device_->native_stream()));
+  const int64_t landed = device_->record();
+  const auto limit = std::chrono::steady_clock::now() + kPuttingPatience;
+  while (trouble_.empty() && !device_->reached(landed)) {
+    await(nccl::kSuccess);
+    if (trouble_.empty() && std::chrono::steady_clock::now() > limit) trouble_ = kPutHasNoEnd;
+    ::sched_yield();
+  }
+  device_->forget(landed);
+}
+
+void PutWindow::await(int code) {
+  trouble_ = comm_ == nullptr ? kPeerLost : session_.await_putting(code);
+}
+
+// What was asked of the current stream; else a peer is lost.
+bool PutWindow::ends(NcclComm comm, int code) {
+  NcclSession::State state = session_.look_at({comm}, code);
+  while (state == NcclSession::State::under_way) {
+    ::sched_yield();
+    state = session_.look_at({comm}, nccl::kSuccess);
+  }
+  if (state == NcclSession::State::lost) return false;
+  const int64_t end = device_->record();
+  while (!device_->reached(end) && state != NcclSession::State::lost) {
+    ::sched_yield();
+    state = session_.look_at({comm}, nccl::kSuccess);
+  }
+  device_->forget(end);
+  return state != NcclSession::State::lost;
+}
+
+// Over the communicator of all processes, in a stream that waits for no signal: everybody tells
+// everybody, and the words of the first that has any are those of all. What may have failed in one
+// of them is over in all when this is.
+bool PutWindow::all_are_well() {
+  if (session_.is_aborted()) {
+    trouble_ = kPeerLost;
+    return false;
+  }
+  const NcclApi& api = session_.api();
+  const NcclComm world = session_.world(session_.rank());
+  const int stream = device_->current();
+  device_->use(kWordsStream);
+  const int64_t bytes = kWords * session_.ranks();
+  std::string words(static_cast<size_t>(bytes), '\0');
+  trouble_.copy(words.data(), kWords - 1);
+  std::byte* const own = device_->allocate(kWords);
+  std::byte* const all = device_->allocate(bytes);
+  device_->to_device(own, reinterpret_cast<const std::byte*>(words.data()), kWords);
+  const int code = api.all_gather(own, all, kWords, nccl::u8, world, device_->native_stream());
+  const bool told = ends(world, code);
+  if (told) device_->to_host(reinterpret_cast<std::byte*>(words.data()), all, bytes);
+  device_->release(own, kWords);
+  device_->release(all, bytes);
+  device_->use(stream);
+  trouble_ = told ? "" : kPeerLost;
+  for (int64_t at = 0; told && trouble_.empty() && at < bytes; at += kWords)
+    trouble_ = words.data() + at;
+  return trouble_.empty();
+}
+
+int PutWindow::issue(const Exchange& e) {
+  const NcclApi& api = session_.api();
+  NcclStream const stream = device_->native_stream();
+  const int peer = e.team[static_cast<size_t>(e.root)];
+  if (e.kind == CollectiveKind::wait_signal) {
+    NcclSignals landed{1, peer, kSignal, kContext};
+    return api.wait_signal(1, &landed, comm_, stream);
+  }
+  std::byte* const staged = static_cast<std::byte*>(memory_) + bytes_ + e.offset;
+  device_->copy(staged, e.send, e.count);
+  return api.put_signal(staged, static_cast<size_t>(e.count), nccl::u8, peer, window_,
+                        static_cast<size_t>(e.offset), kSignal, kContext, kFlags, comm_, stream);
+}
+
+void PutWindow::take_out(const Exchange& e) {
+  if (e.kind == CollectiveKind::wait_signal)
+    device_->copy(e.recv, static_cast<std::byte*>(memory_) + e.offset, e.count);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,108 @@
+// The coordinator: the process that runs no ranks, but the physics. It hears what the hosts of all
+// workers do, lets the local world's gate match it, without contents, and orders the workers to
+// carry out what may go on: in one order for all, so that no exchange can wait for a later one.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <set>
+
+#include "shardproof/backends/api/execution_context.h"
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/backends/remote/coordinator/worker_handle.h"
+#include "shardproof/backends/remote/process/active_time_clock.h"
+#include "shardproof/backends/remote/rendezvous/listen_address.h"
+#include "shardproof/backends/remote/wire/messages.h"
+
+namespace shardproof {
+
+// Starts and ends the processes of a crew, as far as this program does.
+class Starter {
+ public:
+  virtual ~Starter() = default;
+  // They come to the address. Throws Error when they cannot be started.
+  virtual void start(const std::string& address, int processes) = 0;
+  // How the starter ended, in words that follow its name; nothing while it runs.
+  virtual std::optional<std::string> ended() = 0;
+  // What became of a process that has not come, as a keeper says it; empty: it lives, or who knows.
+  virtual std::string state_of(int) { return {}; }
+  // Takes what the processes have printed, for which they would wait in the end.
+  virtual void drain() = 0;
+  // What they have printed so far.
+  virtual std::string output() = 0;
+  // Ends whatever still runs, and waits until it is gone.
+  virtual void stop() = 0;
+};
+
+class Coordinator : public Crew {
+ public:
+  Coordinator(CrewOptions options, std::unique_ptr<Starter> starter);
+  ~Coordinator() override;
+
+  void gather() override;
+  void begin(int64_t index) override;
+  void end() override;
+  std::optional<int64_t> next() override;
+  void done(const std::string& trouble) override;
+  std::vector<Repeated> told() override;
+  void tell(const Repeated&) override;
+  Transport& transport() override;
+
+  std::unique_ptr<World> start(const WorldOptions& options);
+
+  // For its worlds.
+  std::vector<CrewMember>& members() { return members_; }
+  int processes() const { return options_.processes; }
+  int endpoints_each() const { return options_.gpus_per_process; }
+  // Takes what has come, waiting at most so long for the first message; beats are kept here.
+  using Hear = std::function<void(int process, WireReader& message)>;
+  void listen(std::chrono::milliseconds time, const Hear& hear);
+  // A member that has ended, is stopped, or says nothing any more.
+  std::optional<Loss> find_loss();
+  // Its own time, in which waiting is counted.
+  CrewMember::Clock::time_point now() { return clock_.now(); }
+  bool waits_too_long(CrewMember::Clock::time_point since);
+  // What transports say that have lost others or the way to them, one line for each.
+  std::vector<std::string> troubles() const;
+  // The same when nobody turned out to be gone, who would be the reason; nothing until then.
+  std::optional<std::string> trouble_alone();
+  // Teams that the transport has to form before they exchange something, once each.
+  std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
+  void send(int process, const WireWriter& message);
+  // The first time: tells all processes to make room for what is put.
+  void open_windows(int64_t bytes);
+  // How what is put travels, as a process said; nothing was put: empty.
+  std::string window_words;
+  std::string output() { return starter_->output(); }
+  // After a loss: ends all processes. The next case starts new ones.
+  void give_up();
+
+ private:
+  void see_off();
+  void muster();
+  void abandon(MeetingPlace& place);
+  void greet(MeetingPlace& place);
+  std::chrono::milliseconds start_time() const;
+  void bring_together();
+  void hear_guest(int process, WireReader& message);
+  std::optional<Loss> first_loss(CrewMember::Clock::time_point since);
+  [[noreturn]] void throw_not_started(const Loss& loss);
+  void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
+  bool all_present() const;
+  Loss first_absent() const;
+  void hear_keepers();
+  void hear_one(size_t process, std::string_view message, const Hear& hear);
+  std::string end_words(int process);
+  Loss lost(int process, std::string words);
+
+  CrewOptions options_;
+  std::unique_ptr<Starter> starter_;
+  AttendedClock clock_;
+  std::vector<CrewMember> members_;
+  std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
+  std::string over_;  // what ended the processes of an earlier case, or does it to this one's
+  std::string invitation_;
+  std::set<std::vector<int>> teams_;  // that are formed
+};
+
+}  // namespace shardproof

@@ -1,0 +1,466 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "shardproof/backends/remote/coordinator/coordinator.h"
+#include "shardproof/backends/remote/process/child_process.h"
+#include "shardproof/backends/remote/rendezvous/rendezvous.h"
+
+namespace shardproof {
+namespace {
+
+using Clock = CrewMember::Clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTurn{50};
+constexpr int kMostAtOnce = 256;  // messages
+constexpr milliseconds kStartTime{60000};
+constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
+constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
+constexpr milliseconds kStarterEnds{100};
+// A transport may know of a loss before the process that is lost has ended.
+constexpr milliseconds kForTheLost{2000};
+
+WireWriter message_of(Order kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+
+[[noreturn]] void throw_unfit(WireReader& in) {
+  const int64_t process = in.number();
+  throw Error(ErrorKind::unsupported, fmt::format("process {}: {}", process, in.text()));
+}
+
+// Whether a process was asked to run the same.
+void check_terms(int64_t process, const std::map<std::string, std::string>& own, WireReader& in) {
+  std::map<std::string, std::string> other;
+  for (int64_t count = in.number(); count > 0; --count) {
+    std::string name(in.text());
+    other[std::move(name)] = in.text();
+  }
+  if (other == own) return;
+  for (const auto& [name, value] : own) {
+    const auto found = other.find(name);
+    if (found != other.end() && found->second == value) continue;
+    if (!name.starts_with("--"))
+      throw_bad_input("process {} reads another {} than process 0", process, name);
+    throw_bad_input("process {} runs with {} {}, process 0 with {} {}", process, name,
+                    found == other.end() ? "not given" : found->second, name, value);
+  }
+  for (const auto& [name, value] : other)
+    if (!own.contains(name))
+      throw_bad_input("process {} has {}, process 0 has not", process,
+                      name.starts_with("--") ? name + " " + value : name);
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CrewOptions options, std::unique_ptr<Starter> starter)
+    : options_(std::move(options)), starter_(std::move(starter)) {}
+
+// --- coming together
+// ------------------------------------------------------------------------------
+
+void Coordinator::gather() {
+  if (members_.empty()) muster();
+}
+
+void Coordinator::muster() {
+  if (options_.place && options_.place->socket() < 0)
+    throw Error(ErrorKind::io,
+                fmt::format("not run: {} in an earlier case; this program has not started the "
+                            "processes of this run, and cannot start them again",
+                            over_.empty() ? "processes did not come to the end" : over_));
+  std::shared_ptr<MeetingPlace> place = options_.place;
+  if (!place && options_.host_file) place = MeetingPlace::between_machines();
+  if (!place) place = MeetingPlace::on_this_machine();
+  invitation_.clear();
+  teams_.clear();
+  try {
+    starter_->start(place->address(), options_.processes);
+    members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
+    for (CrewMember& member : members_) member.heard = now();
+    greet(*place);
+    bring_together();
+  } catch (const Error&) {
+    abandon(*place);
+    throw;
+  }
+  place->close();
+}
+
+void Coordinator::abandon(MeetingPlace& place) {
+  place.await(static_cast<int>(
+      std::count_if(members_.begin(), members_.end(),
+                    [](const CrewMember& member) { return member.keeper == nullptr; })));
+  give_up();
+}
+
+bool Coordinator::all_present() const {
+  return std::all_of(members_.begin(), members_.end(), [](const CrewMember& member) {
+    return member.pipe != nullptr && member.keeper != nullptr;
+  });
+}
+
+void Coordinator::greet(MeetingPlace& place) {
+  std::vector<std::unique_ptr<MessagePipe>> guests;
+  const auto open_door = [&](int milliseconds) {
+    // As many as may be due: strangers, and guests whom no descriptor is left for, hold up nobody.
+    for (size_t due = 2 * members_.size(); due > 0; --due, milliseconds = 0) {
+      pollfd door{place.socket(), POLLIN, 0};
+      if (::poll(&door, 1, milliseconds) <= 0) break;
+      std::unique_ptr<MessagePipe> guest = place.accept();
+      if (!guest) break;
+      guests.push_back(std::move(guest));
+    }
+    for (std::unique_ptr<MessagePipe>& guest : guests)
+      if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
+        welcome(std::move(guest), *message);
+  };
+  const Clock::time_point since = now();
+  while (!all_present()) {
+    open_door(guests.empty() ? 50 : 2);
+    const std::optional<Loss> loss = first_loss(since);
+    if (!loss) continue;
+    open_door(0);  // who is of no use says why before it ends
+    throw_not_started(first_loss(since).value_or(*loss));
+  }
+  for (CrewMember& member : members_) member.heard = now();
+}
+
+// Who gives processes more time to move gives them as much to come.
+milliseconds Coordinator::start_time() const {
+  const std::chrono::duration<double> timeout(options_.timeout_seconds);
+  const bool by_hand = options_.place && !options_.place->address().starts_with("unix:");
+  return std::max(by_hand ? kGatherTime : kStartTime,
+                  std::chrono::duration_cast<milliseconds>(timeout));
+}
+
+// Of those that come together.
+std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    CrewMember& member = members_[i];
+    if (member.keeper) continue;
+    member.state = starter_->state_of(static_cast<int>(i));
+    if (member.state.empty()) member.heard = now();
+  }
+  std::optional<Loss> loss = find_loss();
+  if (loss) return loss;
+  if (const std::optional<std::string> words = starter_->ended())
+    throw Error(ErrorKind::io, "the processes could not be started: " + *words);
+  if (now() - since > start_time()) return first_absent();
+  return std::nullopt;
+}
+
+// Nothing of the program has run: whatever became of a process says nothing about it.
+void Coordinator::throw_not_started(const Loss& loss) {
+  const std::string output = starter_->output();
+  const bool says = loss.words.find(" says: ") == std::string::npos &&
+                    (!output.empty() || loss.words.starts_with("has ended with"));
+  throw Error(ErrorKind::io,
+              fmt::format("process {} could not be started: it {}{}{}", loss.process, loss.words,
+                          says ? " and says: " : "", says ? first_words(output) : ""));
+}
+
+// All are here: each is told what the one that invites has said.
+void Coordinator::bring_together() {
+  WireWriter message = message_of(Order::join);
+  message.add(invitation_);
+  for (CrewMember& member : members_) {
+    member.pipe->send(message);
+    member.pipe->flush();
+  }
+  const auto all = [&] {
+    return std::all_of(members_.begin(), members_.end(),
+                       [](const CrewMember& member) { return member.joined; });
+  };
+  const Clock::time_point since = now();
+  while (!all()) {
+    listen(kTurn, [this](int process, WireReader& in) { hear_guest(process, in); });
+    const std::optional<Loss> loss = all() ? std::nullopt : first_loss(since);
+    if (loss) throw_not_started(*loss);
+  }
+}
+
+void Coordinator::hear_guest(int process, WireReader& in) {
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::unfit) throw_unfit(in);
+  if (kind != Announce::joined)
+    throw Error(ErrorKind::io, fmt::format("process {} speaks before it has joined", process));
+  members_[static_cast<size_t>(process)].joined = true;
+}
+
+// Those that are there may wait for the others before they say so themselves.
+Loss Coordinator::first_absent() const {
+  const auto first = [this](const auto& is_absent) {
+    return std::find_if(members_.begin(), members_.end(), is_absent);
+  };
+  auto member = first([](const CrewMember& one) { return !one.keeper && !one.pipe; });
+  if (member == members_.end())
+    member = first([](const CrewMember& one) { return !one.state.empty(); });
+  if (member == members_.end())
+    member = first([](const CrewMember& one) { return !one.keeper || !one.pipe; });
+  if (member == members_.end()) member = first([](const CrewMember& one) { return !one.joined; });
+  SP_CHECK(member != members_.end(), "all processes are there");
+  return {static_cast<int>(member - members_.begin()), member->pid,
+          fmt::format("did not come within {} s{}{}", start_time().count() / 1000,
+                      member->state.empty() ? "" : ": it ", member->state)};
+}
+
+// A worker or a keeper says who it is.
+void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view message) {
+  WireReader in(message);
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::unfit) throw_unfit(in);
+  if (kind == Announce::hello && in.number() != kWireVersion)
+    throw Error(ErrorKind::io, "a process of another version of shardproof came");
+  const int64_t process = in.number();
+  if (process < 0 || process >= options_.processes)
+    throw Error(ErrorKind::io,
+                fmt::format("process {} came, {} are awaited", process, options_.processes));
+  CrewMember& member = members_[static_cast<size_t>(process)];
+  std::unique_ptr<MessagePipe>& seat = kind == Announce::state ? member.keeper : member.pipe;
+  if (seat) throw_bad_input("two processes came as number {}", process);
+  seat = std::move(guest);
+  if (kind == Announce::state) {
+    member.state.clear();  // it was seen standing still before it came
+    return;
+  }
+  if (const int64_t processes = in.number(); processes != options_.processes)
+    throw Error(ErrorKind::io,
+                fmt::format("{} processes came, {} are awaited", processes, options_.processes));
+  member.pid = static_cast<pid_t>(in.number());
+  if (const std::string_view invitation = in.text(); !invitation.empty()) invitation_ = invitation;
+  check_terms(process, options_.terms, in);
+}
+
+// Who is still there sees that nobody waits for it, and ends by itself if it can. Keepers that
+// others have started stay until this process ends.
+void Coordinator::give_up() {
+  for (CrewMember& member : members_) {
+    if (!options_.place || !member.keeper) continue;
+    member.keeper->send(message_of(Order::quit));
+    member.keeper->flush();
+    released_.push_back(std::move(member.keeper));
+  }
+  members_.clear();
+  starter_->stop();
+}
+
+std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int>> teams) {
+  if (invitation_.empty()) return {};
+  std::erase_if(teams, [this](const std::vector<int>& team) {
+    const size_t all = static_cast<size_t>(processes() * endpoints_each());
+    return team.size() < 2 || team.size() == all || !teams_.insert(team).second;
+  });
+  return teams;
+}
+
+// --- cases
+// ----------------------------------------------------------------------------------------
+
+void Coordinator::begin(int64_t index) {
+  gather();
+  WireWriter message = message_of(Order::begin_case);
+  message.add(index);
+  for (CrewMember& member : members_) {
+    member.case_done = false;
+    member.pipe->send(message);
+    member.pipe->flush();
+  }
+}
+
+// Whoever cannot leave the case together with the others is of no use for the next one.
+void Coordinator::end() {
+  if (!troubles().empty()) return give_up();
+  for (CrewMember& member : members_) {
+    member.pipe->send(message_of(Order::leave_case));
+    member.pipe->flush();
+  }
+  const auto left = [&] {
+    return std::all_of(members_.begin(), members_.end(),
+                       [](const CrewMember& member) { return member.case_done; });
+  };
+  const Clock::time_point since = now();
+  while (!left()) {
+    listen(kTurn, [](int, WireReader&) {});
+    if (find_loss() || waits_too_long(since)) return give_up();
+  }
+}
+
+std::optional<int64_t> Coordinator::next() { SP_UNREACHABLE("the coordinator says what is next"); }
+void Coordinator::done(const std::string&) {
+  SP_UNREACHABLE("the coordinator runs no case for others");
+}
+void Coordinator::tell(const Repeated&) { SP_UNREACHABLE("the coordinator repeats nothing"); }
+Transport& Coordinator::transport() { SP_UNREACHABLE("no contents come to the coordinator"); }
+
+std::vector<Repeated> Coordinator::told() {
+  std::vector<std::optional<Repeated>> told(members_.size());
+  size_t missing = told.size();
+  std::string trouble;
+  while (missing != 0 && trouble.empty()) {
+    listen(kTurn, [&](int process, WireReader& in) {
+      const Announce kind = static_cast<Announce>(in.number());
+      if (kind == Announce::case_done) trouble = in.text();
+      if (kind != Announce::repeated) return;
+      told.at(static_cast<size_t>(process)) = read_repeated(in);
+      --missing;
+    });
+    if (missing == 0 || !trouble.empty()) continue;
+    if (const std::optional<Loss> loss = find_loss())
+      trouble = fmt::format("process {} {}{}{}", loss->process, loss->words,
+                            troubles().empty() ? "" : "; ", fmt::join(troubles(), "; "));
+    else
+      trouble = trouble_alone().value_or("");
+  }
+  if (!trouble.empty()) {
+    give_up();
+    throw Error(ErrorKind::io, trouble);
+  }
+  std::vector<Repeated> result;
+  for (const std::optional<Repeated>& one : told) result.push_back(one.value());
+  return result;
+}
+
+// --- hearing
+// --------------------------------------------------------------------------------------
+
+void Coordinator::send(int process, const WireWriter& message) {
+  members_[static_cast<size_t>(process)].pipe->send(message);
+}
+
+void Coordinator::hear_one(size_t process, std::string_view message, const Hear& hear) {
+  CrewMember& member = members_[process];
+  WireReader in(message);
+  WireReader whole = in;
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::beat) {
+    member.activity = static_cast<Activity>(in.number());
+  } else if (kind == Announce::trouble) {
+    member.trouble = in.text();
+    member.troubled = now();
+    over_ = troubles().back();
+  } else if (kind == Announce::leaving) {
+    member.leaving = true;
+  } else if (kind == Announce::case_done) {
+    member.case_done = true;
+    hear(static_cast<int>(process), whole);
+  } else {
+    hear(static_cast<int>(process), whole);
+  }
+}
+
+// Of each member a limited number, so that none waits for long because another has much to say.
+void Coordinator::listen(milliseconds time, const Hear& hear) {
+  std::vector<pollfd> entries;
+  bool more = false;
+  for (CrewMember& member : members_) {
+    member.pipe->flush();
+    const bool unsent = member.pipe->has_unsent();
+    const short events = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
+    entries.push_back({member.pipe->closed() ? -1 : member.pipe->socket(), events, 0});
+    more = more || member.has_more;
+  }
+  const int ready =
+      ::poll(entries.data(), entries.size(), more ? 0 : static_cast<int>(time.count()));
+  if (ready <= 0 && !more) return;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (entries[i].revents == 0 && !members_[i].has_more) continue;
+    members_[i].heard = now();
+    int heard = 0;
+    for (; heard < kMostAtOnce; ++heard) {
+      const std::optional<std::string> message = members_[i].pipe->receive();
+      if (!message) break;
+      hear_one(i, *message, hear);
+    }
+    members_[i].has_more = heard == kMostAtOnce;
+  }
+  // Whoever had something to say while the others were heard lives.
+  if (::poll(entries.data(), entries.size(), 0) <= 0) return;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now();
+}
+
+// --- losses
+// ---------------------------------------------------------------------------------------
+
+bool Coordinator::waits_too_long(Clock::time_point since) {
+  return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
+}
+
+std::vector<std::string> Coordinator::troubles() const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (!members_[i].trouble.empty())
+      lines.push_back(fmt::format("process {}: {}", i, members_[i].trouble));
+  return lines;
+}
+
+std::optional<std::string> Coordinator::trouble_alone() {
+  for (const CrewMember& member : members_)
+    if (!member.trouble.empty() && now() > member.troubled + kForTheLost)
+      return fmt::format("{}", fmt::join(troubles(), "; "));
+  return std::nullopt;
+}
+
+void Coordinator::hear_keepers() {
+  for (CrewMember& member : members_)
+    while (const std::optional<std::string> message =
+               member.keeper ? member.keeper->receive() : std::nullopt) {
+      WireReader in(*message);
+      in.number();
+      in.number();
+      member.state = in.text();
+      member.flight.begun = in.number();
+      member.flight.done = in.number();
+      member.flight.line = static_cast<int32_t>(in.number());
+    }
+}
+
+// A keeper speaks a moment later than the worker's pipe is closed; when it has gone too, who
+// started both may be about to.
+std::string Coordinator::end_words(int process) {
+  const CrewMember& member = members_[static_cast<size_t>(process)];
+  Clock::time_point limit = Clock::now() + kLastWords;
+  while (member.state.empty() && Clock::now() < limit) {
+    if (member.keeper->closed() && starter_->ended()) break;
+    if (member.keeper->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
+    std::this_thread::sleep_for(milliseconds(5));
+    hear_keepers();
+  }
+  if (!member.state.empty()) return member.state;
+  const std::optional<std::string> starter = starter_->ended();
+  return starter ? "has ended: " + *starter : "has ended";
+}
+
+Loss Coordinator::lost(int process, std::string words) {
+  over_ = fmt::format("process {} {}", process, words);
+  return {process, members_[static_cast<size_t>(process)].pid, std::move(words)};
+}
+
+std::optional<Loss> Coordinator::find_loss() {
+  starter_->drain();
+  hear_keepers();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const CrewMember& member = members_[i];
+    const bool gone = member.pipe ? member.pipe->closed() : tells_of_the_end(member.state);
+    if (gone || (member.keeper != nullptr && member.keeper->closed()))
+      return lost(static_cast<int>(i), end_words(static_cast<int>(i)));
+  }
+  const bool beats = all_present();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const CrewMember& member = members_[i];
+    const bool may_be_silent = !beats && member.state.empty();
+    if (may_be_silent || !waits_too_long(member.heard)) continue;
+    return lost(static_cast<int>(i),
+                fmt::format("{} (silent for {:g} s)",
+                            member.state.empty() ? "does not answer" : member.state,
+                            options_.timeout_seconds));
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardproof

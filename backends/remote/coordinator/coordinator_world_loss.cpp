@@ -1,0 +1,276 @@
+// What is told when a process was lost: who, how, and who waited for its ranks.
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "shardproof/backends/remote/coordinator/coordinator_world.h"
+#include "shardproof/sim/analysis/mismatch.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::chrono::milliseconds kGrace{2000};
+constexpr std::chrono::milliseconds kSilence{150};
+constexpr std::chrono::milliseconds kTurn{20};
+constexpr std::chrono::milliseconds kBetweenLooks{25};
+
+// What processes printed; mpirun's own words among it are of no use.
+std::vector<std::string> last_words(const std::string& output) {
+  constexpr size_t kShown = 12;
+  std::vector<std::string> lines;
+  std::istringstream in(output);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line.find("PMIX ERROR") == std::string::npos) lines.push_back(line);
+  if (lines.size() > kShown) lines.erase(lines.begin(), lines.end() - kShown);
+  return lines;
+}
+
+bool shared_memory_is_full() {
+  constexpr uint64_t kRoom = 1 << 20;
+  std::error_code failed;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
+  for (const std::string& folder : {std::string("/dev/shm"), temporary.string()}) {
+    struct statvfs room {};
+    if (::statvfs(folder.c_str(), &room) == 0 && room.f_bavail * room.f_frsize < kRoom) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Nothing has come from anybody, nobody computes, and somebody is in an exchange that does not end.
+// (Who computes may have come to its end without a word.)
+void JudgingWorld::watch() {
+  if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
+  looked_ = Clock::now();
+  if ((loss_ = crew_.find_loss())) {
+    if (loss_->words.ends_with("(SIGBUS)") && shared_memory_is_full()) {
+      crew_.give_up();
+      throw Error(ErrorKind::io,
+                  fmt::format("process {} {}: no room is left where processes share memory, in "
+                              "/dev/shm or in the folder that TMPDIR names",
+                              loss_->process, loss_->words));
+    }
+    return;
+  }
+  if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
+  for (const CrewMember& member : crew_.members())
+    if (member.activity == Activity::computes) moved_ = crew_.now();
+  if (crew_.waits_too_long(moved_)) loss_ = unending_exchange();
+}
+
+// Who is known to stand still has not been silent for long, where the exchange began long before.
+std::optional<Loss> JudgingWorld::unending_exchange() const {
+  std::optional<Loss> found;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].under_way.empty()) continue;
+    const CrewMember& member = crew_.members()[i];
+    if (!member.state.empty()) return Loss{static_cast<int>(i), member.pid, member.state};
+    if (!found)
+      found = Loss{static_cast<int>(i), member.pid, "does not come to the end of an exchange"};
+  }
+  return found;
+}
+
+// The others go on for as long as they can without it, so that it is known who waits.
+void JudgingWorld::wait_for_survivors() {
+  const Clock::time_point limit = Clock::now() + kGrace;
+  const auto computes = [&] {
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      const CrewMember& member = crew_.members()[i];
+      if (static_cast<int>(i) != loss_->process && !member.pipe->closed() &&
+          member.activity == Activity::computes && hosts_[i].phase == Phase::running)
+        return true;
+    }
+    return false;
+  };
+  moved_ = crew_.now();
+  break_groups();
+  while ((computes() || crew_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
+}
+
+// Whether ranks of this process wait in it for the lost one.
+bool JudgingWorld::awaits_loss(const GateEvent& event, int process) const {
+  if (event.kind == Order::run) return false;
+  bool lost = false, waits = false;
+  for (const EventPart& part : event.parts) {
+    lost = lost || blocks_.process_of(part.rank) == loss_->process;
+    waits = waits || blocks_.process_of(part.rank) == process;
+  }
+  return (lost && waits) ||
+         std::any_of(event.together.begin(), event.together.end(),
+                     [&](const auto& inner) { return awaits_loss(*inner, process); });
+}
+
+// They are written down.
+void JudgingWorld::describe_waiting(const GateEvent& event, const std::set<int>& processes,
+                                    Standstill& still) const {
+  if (event.kind == Order::run) return;
+  for (const auto& inner : event.together) describe_waiting(*inner, processes, still);
+  if (event.parts.empty()) return;
+  const Lanes lost = blocks_.of(loss_->process);
+  const Group& group = event.collective.group;
+  Awaiting awaiting;
+  awaiting.group =
+      group.name() + " " + member_list(group.members(group.sibling_of(event.parts[0].rank)));
+  awaiting.call = event.call;
+  std::vector<Blocked> waiting;
+  for (const EventPart& part : event.parts) {
+    if (lost.contains(part.rank)) {
+      awaiting.ranks.push_back(part.rank);
+      continue;
+    }
+    if (!processes.contains(blocks_.process_of(part.rank))) continue;
+    Blocked& call = waiting.emplace_back();
+    call.ranks = Lanes::one(part.rank);
+    call.line = part.site.line;
+    call.instance = part.site.instance;
+    call.text = event.text;
+    call.awaiting = static_cast<int32_t>(still.awaiting.size());
+  }
+  if (awaiting.ranks.empty() || waiting.empty()) return;
+  for (const int32_t rank : awaiting.ranks) still.gone[rank] = loss_->words;
+  std::sort(awaiting.ranks.begin(), awaiting.ranks.end());
+  awaiting.missing = awaiting.ranks;
+  still.awaiting.push_back(std::move(awaiting));
+  still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
+}
+
+// Orders that the lost process has not carried out, by its flight page where its keeper read it:
+// what it was in stands first.
+std::vector<const GateEvent*> JudgingWorld::orders_of_loss() const {
+  const size_t process = static_cast<size_t>(loss_->process);
+  if (process >= hosts_.size()) return {};
+  const Host& host = hosts_[process];
+  size_t done = 0;
+  if (!crew_.members()[process].state.empty()) {
+    const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
+    const int64_t ended = crew_.members()[process].flight.done - first;
+    done = static_cast<size_t>(std::clamp<int64_t>(ended, 0, std::ssize(host.under_way)));
+  }
+  std::vector<const GateEvent*> orders;
+  for (size_t i = done; i < host.under_way.size(); ++i) orders.push_back(host.under_way[i].get());
+  return orders;
+}
+
+// Calls that were let through and never came to their end, because the lost process is in them: of
+// each process the first, since what comes after it waits for it. A process reports its progress
+// when it waits, so calls that the lost process has ended may still be among its orders; they hold
+// up nobody.
+std::vector<Finding> JudgingWorld::calls_under_way() {
+  std::vector<const GateEvent*> events;
+  std::map<const GateEvent*, std::set<int>> processes;
+  const std::vector<const GateEvent*> lost = orders_of_loss();
+  const std::set<const GateEvent*> open(lost.begin(), lost.end());
+  for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
+    if (process == loss_->process) continue;  // nobody knows how far it came
+    for (const std::shared_ptr<const GateEvent>& event :
+         hosts_[static_cast<size_t>(process)].under_way) {
+      if (!event || !open.contains(event.get()) || !awaits_loss(*event, process)) continue;
+      if (processes[event.get()].empty()) events.push_back(event.get());
+      processes[event.get()].insert(process);
+      break;
+    }
+  }
+  Standstill still;
+  still.world = options_.ranks;
+  for (const GateEvent* event : events) describe_waiting(*event, processes[event], still);
+  return explain(still);
+}
+
+namespace {
+
+struct CallOfLoss {
+  const GateEvent* event;
+  const EventPart* part;  // of one of the lost ranks
+};
+
+// The first call in an order, as one of these ranks makes it.
+std::optional<CallOfLoss> call_in(const GateEvent* event, const Lanes& ranks) {
+  while (event != nullptr && event->parts.empty() && !event->together.empty())
+    event = event->together.front().get();
+  if (event == nullptr) return std::nullopt;
+  for (const EventPart& part : event->parts)
+    if (ranks.contains(part.rank)) return CallOfLoss{event, &part};
+  return std::nullopt;
+}
+
+std::string group_text(const GateEvent& event) {
+  const Group& group = event.collective.group;
+  return group.name() + " " +
+         member_list(group.members(group.sibling_of(event.parts.front().rank)));
+}
+
+// Others may wait in other calls, behind the one that the lost process was in: that one is named.
+void name_call(Finding& finding, const CallOfLoss& lost) {
+  if (lost.event->kind != Order::meet) return;
+  finding.line = lost.part->site.line;
+  finding.instance = lost.part->site.instance;
+  finding.group = group_text(*lost.event);
+  finding.call = lost.event->call;
+  finding.headline =
+      fmt::format("{} never {} to call {} of group {}", ranks_text(finding.ranks),
+                  finding.ranks.size() == 1 ? "comes" : "come", finding.call, finding.group);
+}
+
+}  // namespace
+
+// How far the lost process had come, as its keeper read it: the others cannot know.
+std::string JudgingWorld::last_flight() const {
+  const size_t process = static_cast<size_t>(loss_->process);
+  if (process >= crew_.members().size() || crew_.members()[process].state.empty()) return {};
+  const FlightState& flight = crew_.members()[process].flight;
+  const bool begun = flight.begun > flight.done;
+  const std::vector<const GateEvent*> orders = orders_of_loss();  // the first: in it, or next
+  std::string call;
+  if (const std::optional<CallOfLoss> lost =
+          orders.empty() ? std::nullopt : call_in(orders.front(), blocks_.of(loss_->process)))
+    call =
+        fmt::format("{} ({}, call {})", lost->event->text,
+                    line_text(lost->part->site.line, lost->part->site.instance), lost->event->call);
+  if (!call.empty() && begun) return fmt::format("last seen in {}, begun and not ended", call);
+  if (!call.empty()) return fmt::format("last seen before {}, not begun", call);
+  if (flight.line == 0) return "last seen before its first line";
+  return fmt::format("last seen behind line {}, in no call that others wait for", flight.line);
+}
+
+std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) {
+  const Lanes lost = blocks_.of(loss_->process);
+  std::vector<Finding> findings = calls_under_way();
+  const std::vector<const GateEvent*> orders = orders_of_loss();
+  const std::optional<CallOfLoss> call =
+      orders.empty() ? std::nullopt : call_in(orders.front(), lost);
+  if (call && findings.size() == 1) name_call(findings.front(), *call);
+  if (findings.empty())
+    for (Finding& finding : known)
+      if (finding.verdict == Verdict::missing_rank && lost.contains(finding.ranks))
+        findings.push_back(std::move(finding));
+  if (findings.empty()) {
+    Finding& finding = findings.emplace_back();
+    finding.verdict = Verdict::missing_rank;
+    finding.ranks = lost.empty() ? Lanes::range(0, options_.ranks) : lost;
+    finding.headline = fmt::format("missing rank: process {} {}", loss_->process, loss_->words);
+  }
+  for (Finding& finding : findings) {
+    std::erase_if(finding.details, [](const std::string& detail) {
+      return detail.ends_with("  has died") || detail.ends_with("  was never started");
+    });
+    finding.details.push_back(
+        fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
+                    loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
+    if (std::string flight = last_flight(); !flight.empty())
+      finding.details.push_back(std::move(flight));
+    for (std::string& line : crew_.troubles()) finding.details.push_back(std::move(line));
+    for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
+    finding.fix = fmt::format("look at why that process {}; run the case again",
+                              tells_of_the_end(loss_->words) ? "ended" : "stands still");
+  }
+  return findings;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,112 @@
+// What is ordered together, because it starts together.
+#include <algorithm>
+#include <numeric>
+
+#include "shardproof/backends/remote/coordinator/pending_groups.h"
+
+namespace shardproof {
+namespace {
+
+// What is put or signalled is found in the order in which it was.
+bool is_one_sided(const GateEvent& event) {
+  return event.kind == Order::put || event.kind == Order::end_part;
+}
+
+}  // namespace
+
+std::vector<Ticket> GroupBook::kept_of(const std::vector<Ticket>& tickets) const {
+  std::vector<Ticket> kept;
+  for (const Ticket ticket : tickets)
+    if (flights_.contains(ticket)) kept.push_back(ticket);
+  return kept;
+}
+
+void GroupBook::issue(const Door* door, StreamId stream, Ticket ticket, int64_t parts) {
+  if (parts == 0 || ticket == kDone) return;
+  std::vector<Ticket>& end = ends_[{door, stream}];
+  flights_[ticket] = {parts, kept_of(end)};
+  end = {ticket};
+}
+
+// Of the ticket that it waits for only the door is known to matter: what ends it is there.
+void GroupBook::wait(const Door* door, StreamId stream) {
+  std::vector<Ticket> all;
+  for (auto at = ends_.lower_bound({door, 0}); at != ends_.end() && at->first.first == door; ++at)
+    for (const Ticket ticket : kept_of(at->second)) all.push_back(ticket);
+  if (!all.empty()) ends_[{door, stream}] = std::move(all);
+}
+
+void GroupBook::add(std::shared_ptr<const GateEvent> event) {
+  for (const EventPart& part : event->parts)
+    if (const auto flight = flights_.find(part.ticket); flight != flights_.end())
+      --flight->second.open;
+  kept_.push_back(std::move(event));
+  looked_ = false;
+}
+
+// Of each event the first one with which it has to go.
+std::vector<size_t> GroupBook::groups() const {
+  std::vector<size_t> first(kept_.size());
+  std::iota(first.begin(), first.end(), size_t{0});
+  const auto find = [&](size_t at) {
+    while (first[at] != at) at = first[at] = first[first[at]];
+    return at;
+  };
+  std::map<Ticket, size_t> known;
+  for (size_t i = 0; i < kept_.size(); ++i)
+    for (const EventPart& part : kept_[i]->parts) {
+      const auto [other, fresh] = known.emplace(part.ticket, i);
+      if (fresh) continue;
+      const size_t a = find(other->second), b = find(i);
+      first[std::max(a, b)] = std::min(a, b);
+    }
+  for (size_t i = 0; i < first.size(); ++i) first[i] = find(i);
+  return first;
+}
+
+bool GroupBook::is_whole(size_t group, const std::vector<size_t>& groups) const {
+  bool earlier_one_sided = false;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (groups[i] != group) {
+      earlier_one_sided = earlier_one_sided || is_one_sided(*kept_[i]);
+      continue;
+    }
+    if (earlier_one_sided && is_one_sided(*kept_[i])) return false;
+    for (const EventPart& part : kept_[i]->parts) {
+      const auto flight = flights_.find(part.ticket);
+      if (flight == flights_.end()) continue;
+      if (flight->second.open > 0 || !kept_of(flight->second.after).empty()) return false;
+    }
+  }
+  return true;
+}
+
+GroupBook::Together GroupBook::take(const std::vector<bool>& taken) {
+  Together together, rest;
+  for (size_t i = 0; i < kept_.size(); ++i)
+    (taken[i] ? together : rest).push_back(std::move(kept_[i]));
+  kept_ = std::move(rest);
+  for (const auto& event : together)
+    for (const EventPart& part : event->parts)
+      if (const auto flight = flights_.find(part.ticket);
+          flight != flights_.end() && flight->second.open <= 0)
+        flights_.erase(flight);
+  return together;
+}
+
+GroupBook::Together GroupBook::take_whole() {
+  if (looked_) return {};
+  const std::vector<size_t> groups = this->groups();
+  std::vector<bool> taken(kept_.size(), false);
+  for (size_t first = 0; first < kept_.size(); ++first) {
+    if (groups[first] != first || !is_whole(first, groups)) continue;
+    for (size_t i = first; i < kept_.size(); ++i) taken[i] = groups[i] == first;
+    return take(taken);
+  }
+  looked_ = true;
+  return {};
+}
+
+GroupBook::Together GroupBook::take_all() { return take(std::vector<bool>(kept_.size(), true)); }
+
+}  // namespace shardproof

@@ -1,0 +1,129 @@
+// Exchanges whose contents stay in the transport's memory: each endpoint brings one member, so a
+// call of the program is one call of the transport, with its own order and roundings.
+#include <algorithm>
+
+#include "shardproof/backends/remote/exchange/exchange.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+namespace {
+
+// What a part brings, as a piece of contents that may lie anywhere.
+struct Piece {
+  Bytes owner;
+  int64_t offset = 0, size = 0;
+};
+
+Piece piece_of(const CallPart& part) {
+  const Party& party = *part.party;
+  Piece piece;
+  piece.size = brought_bytes(party, part.rank());
+  if (piece.size == 0) return piece;
+  if (party.call.lanes.size() == 1) {
+    const PartyView& in = party.in;
+    piece.owner = in.buffer->bytes;
+    piece.offset = in.buffer->slots[in.lane] * in.buffer->bytes_per_lane + in.offset_bytes;
+  } else {
+    const Block& block = *party.input.find(part.rank());
+    const Buffer& buffer = *block.tensor.buffer;
+    piece.owner = buffer.bytes;
+    piece.offset = block.slot(block.lanes.index_of(part.rank())) * buffer.bytes_per_lane +
+                   block.tensor.offset * size_of(block.tensor.dtype);
+  }
+  if (piece.owner.size() == 0) piece = {brought(part).owner, 0, piece.size};
+  return piece;
+}
+
+// Of kinds whose pieces lie one after another, in group order and in that of the endpoints.
+bool lies_in_order(const Moving& moving) {
+  switch (moving.parts.front().party->call.collective.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier: return true;
+    default: return std::is_sorted(moving.held.begin(), moving.held.end());
+  }
+}
+
+// In group order is what nobody asked for in particular.
+bool is_transports_order(const ReductionSchedule& schedule) {
+  return schedule == ReductionSchedule() || !nccl_pins(schedule).empty();
+}
+
+}  // namespace
+
+void send_piece(Moving& moving, const CallPart& part, const std::shared_ptr<DeviceMemory>& memory) {
+  const Piece piece = piece_of(part);
+  moving.out = piece.owner;
+  const std::byte* const start = memory ? moving.out.device_data(memory) : moving.out.data();
+  moving.exchange.send = start + piece.offset;
+  if (memory) moving.exchange.side = Side::device;
+}
+
+void receive_bytes(Moving& moving, int64_t bytes, const std::shared_ptr<DeviceMemory>& memory) {
+  moving.in = memory ? Bytes::on_device(memory, bytes) : Bytes::uninitialized(bytes);
+  moving.exchange.recv = memory ? moving.in.device_mutate(memory) : moving.in.mutate();
+  if (memory) moving.exchange.side = Side::device;
+}
+
+bool can_stay_on_device(const Moving& moving) {
+  const Collective& c = moving.parts.front().party->call.collective;
+  const bool singly = std::all_of(moving.held.begin(), moving.held.end(),
+                                  [](const auto& members) { return members.size() == 1; });
+  const bool reduced = !reduces(c.kind) || (!moving.unfolded && is_transports_order(c.schedule));
+  return moving.held.size() > 1 && singly && reduced && lies_in_order(moving);
+}
+
+void start_on_device(Moving& moving, const std::shared_ptr<DeviceMemory>& memory) {
+  const CallPart& part = moving.parts.front();
+  const Call& call = part.party->call;
+  const Collective& c = call.collective;
+  Exchange& e = moving.exchange;
+  const int64_t n = static_cast<int64_t>(moving.members.size());
+  const size_t lane = static_cast<size_t>(part.lane);
+  const bool is_root = part.member == c.root;
+  e.kind = c.kind;
+  e.reduction = c.reduction;
+  e.part = FoldPart::whole;
+  e.dtype = c.dtype;
+  e.count = c.count;
+  e.side = Side::device;
+  moving.on_device = true;
+  if (c.kind == CollectiveKind::barrier) return;
+  const std::vector<int64_t> even(static_cast<size_t>(n), c.count);
+  int64_t received = c.count;
+  switch (c.kind) {
+    case CollectiveKind::reduce: received = is_root ? c.count : 0; break;
+    case CollectiveKind::reduce_scatter: e.recv_counts = even; break;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::gather:
+      e.recv_counts = even;
+      received = is_root || c.kind == CollectiveKind::all_gather ? n * c.count : 0;
+      break;
+    case CollectiveKind::scatter: e.send_counts = even; break;
+    case CollectiveKind::all_to_all:
+      e.send_counts = e.recv_counts = std::vector<int64_t>(static_cast<size_t>(n), c.count / n);
+      break;
+    case CollectiveKind::all_to_all_v:
+      e.send_counts = call.send_counts[lane];
+      e.recv_counts = call.recv_counts[lane];
+      received = 0;
+      for (const int64_t count : e.recv_counts) received += count;
+      break;
+    default: break;
+  }
+  const bool from_root = c.kind == CollectiveKind::broadcast || c.kind == CollectiveKind::scatter;
+  if (is_root || !from_root) send_piece(moving, part, memory);
+  receive_bytes(moving, received * size_of(c.dtype), memory);
+}
+
+void finish_on_device(Moving& moving) {
+  const CallPart& part = moving.parts.front();
+  const Collective& c = part.party->call.collective;
+  const bool one = c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather;
+  if (c.kind == CollectiveKind::barrier || (one && part.member != c.root)) return;
+  deliver(*part.party, part.rank(), moving.in);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,416 @@
+// Collectives over several endpoints: what lies together is folded or packed in group order, then
+// exchanged, then finished and unpacked, with the meaning of `reference`.
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/backends/remote/exchange/exchange.h"
+#include "shardproof/localtensor/collective/partial_fold.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+
+namespace {
+
+// Shares what the buffer holds: a later write into the buffer leaves this as it is.
+Bytes storage_of(const CallPart& part) {
+  const Party& party = *part.party;
+  if (party.call.lanes.size() == 1) return party.in.buffer->bytes;
+  return party.input.find(part.rank())->tensor.buffer->bytes;
+}
+
+Bytes poisoned(DType dtype, int64_t bytes) {
+  Bytes contents = Bytes::uninitialized(bytes);
+  std::byte* data = contents.mutate();
+  std::memset(data, 0xA5, static_cast<size_t>(bytes));
+  if (is_floating(dtype) || is_complex(dtype))
+    for (int64_t at = 0; at + size_of(dtype) <= bytes; at += size_of(dtype))
+      store_f64(data + at, dtype, std::numeric_limits<double>::quiet_NaN());
+  return contents;
+}
+
+}  // namespace
+
+Brought brought(const CallPart& part) {
+  Brought result;
+  result.size = brought_bytes(*part.party, part.rank());
+  if (result.size == 0) return result;
+  result.data = brought_data(*part.party, part.rank());
+  if (result.data != nullptr) {
+    result.owner = storage_of(part);
+  } else {
+    result.owner = poisoned(part.party->call.collective.dtype, result.size);
+    result.data = result.owner.data();
+  }
+  return result;
+}
+
+namespace {
+
+// What the reference says, to the members that are here.
+void deliver_reference(const Moving& moving, const Collective& c,
+                       const std::vector<Tensor>& inputs) {
+  const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
+  for (const CallPart& part : moving.parts) {
+    const std::optional<Tensor>& output = outputs[static_cast<size_t>(part.member)];
+    if (!output) continue;
+    const Bytes& answer = output->buffer->bytes;
+    deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
+  }
+}
+
+// The meeting as its endpoints see it.
+class Pieces {
+ public:
+  explicit Pieces(Moving& moving) : m_(moving), c_(moving.parts.front().party->call.collective) {
+    const std::vector<int>& team = m_.exchange.team;
+    const auto own = std::lower_bound(team.begin(), team.end(), m_.exchange.self);
+    self_ = static_cast<size_t>(own - team.begin());
+    size_ = size_of(c_.dtype);
+    n_ = static_cast<int64_t>(m_.members.size());
+    int64_t next = 0;
+    for (const std::vector<int64_t>& members : m_.held)
+      for (const int64_t member : members) in_order_ = in_order_ && member == next++;
+    // The order of complex factors decides the sign of a zero.
+    const bool ordered = c_.reduction.op == ReduceOp::prod && is_complex(c_.dtype);
+    pinned_ = reduces(c_.kind) && (ordered || m_.unfolded || !(c_.schedule == ReductionSchedule()));
+  }
+
+  void pack() {
+    Exchange& e = m_.exchange;
+    e.kind = c_.kind;
+    e.reduction = c_.reduction;
+    e.dtype = c_.dtype;
+    e.count = c_.count;
+    if (pinned_) return gather_inputs();
+    switch (c_.kind) {
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce: return fold_whole();
+      case CollectiveKind::reduce_scatter: return fold_scattered();
+      case CollectiveKind::all_gather:
+      case CollectiveKind::gather: return gather_mine();
+      case CollectiveKind::broadcast: return pack_root();
+      case CollectiveKind::scatter: return scatter_all();
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::all_to_all_v: return pack_pairs();
+      default: return;
+    }
+  }
+
+  void unpack() {
+    if (pinned_) return answer_pinned();
+    switch (c_.kind) {
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce: return answer_whole();
+      case CollectiveKind::reduce_scatter: close_fold(c_.count * mine()); return answer_in_turn();
+      case CollectiveKind::all_gather:
+      case CollectiveKind::gather: return answer_gathered();
+      case CollectiveKind::broadcast: return hand_out(m_.in);
+      case CollectiveKind::scatter: return answer_in_turn();
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::all_to_all_v: return answer_pairs();
+      default: return;
+    }
+  }
+
+ private:
+  int64_t mine() const { return static_cast<int64_t>(m_.parts.size()); }
+  const std::vector<int64_t>& held(size_t endpoint) const { return m_.held[endpoint]; }
+  bool is_root() const { return static_cast<size_t>(m_.exchange.root) == self_; }
+  void send(Bytes bytes) {
+    m_.out = std::move(bytes);
+    m_.exchange.send = m_.out.data();
+  }
+  void send(const Brought& own) {
+    m_.out = own.owner;
+    m_.exchange.send = own.data;
+  }
+  void receive(int64_t elements) {
+    m_.in = Bytes::uninitialized(elements * size_);
+    m_.exchange.recv = m_.in.mutate();
+  }
+
+  // --- reductions
+  Brought folded(int64_t count) {
+    std::vector<Brought> own;
+    std::vector<const std::byte*> inputs;
+    for (const CallPart& part : m_.parts) inputs.push_back(own.emplace_back(brought(part)).data);
+    const ReduceOp op = c_.reduction.op;
+    const bool as_it_is = op != ReduceOp::premul_sum && op != ReduceOp::norm;
+    if (count == 0 || (own.size() == 1 && as_it_is)) return own.front();
+    Bytes sum = Bytes::uninitialized(count * size_);
+    fold_part(FoldPart::opening, c_.reduction, c_.dtype, inputs, count, n_, sum.mutate());
+    const std::byte* data = sum.data();
+    return {std::move(sum), data, count * size_};
+  }
+
+  void fold_whole() {
+    send(folded(c_.count));
+    receive(c_.count);
+  }
+
+  // Members' pieces, in the order in which endpoints hold them.
+  void fold_scattered() {
+    const Brought sum = folded(c_.count * n_);
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
+    receive(c_.count * mine());
+    if (in_order_) return send(sum);
+    Bytes ordered = Bytes::uninitialized(c_.count * n_ * size_);
+    const int64_t piece = c_.count * size_;
+    std::byte* to = ordered.mutate();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members) {
+        if (piece != 0) std::memcpy(to, sum.data + member * piece, static_cast<size_t>(piece));
+        to += piece;
+      }
+    send(std::move(ordered));
+  }
+
+  // An order that is not the endpoints' own needs what every member brings, unfolded.
+  void gather_inputs() {
+    const int64_t each = c_.kind == CollectiveKind::reduce_scatter ? c_.count * n_ : c_.count;
+    m_.exchange.kind = CollectiveKind::all_gather;
+    m_.exchange.count = each * mine();
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.recv_counts.push_back(each * static_cast<int64_t>(members.size()));
+    send(joined(each));
+    receive(each * n_);
+  }
+
+  void answer_pinned() {
+    std::vector<Tensor> inputs(static_cast<size_t>(n_));
+    const int64_t bytes = m_.in.size() / n_;
+    const std::byte* from = m_.in.data();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members) {
+        Tensor& input = inputs[static_cast<size_t>(member)];
+        input = Tensor::empty(c_.dtype, Dims{bytes / size_});
+        if (bytes != 0) std::memcpy(input.mutate(), from, static_cast<size_t>(bytes));
+        from += bytes;
+      }
+    deliver_reference(m_, c_, inputs);
+  }
+
+  void close_fold(int64_t count) {
+    const ReduceOp op = c_.reduction.op;
+    if (count == 0 || (op != ReduceOp::avg && op != ReduceOp::norm)) return;
+    std::byte* data = m_.in.mutate();
+    const std::byte* const inputs[] = {data};
+    fold_part(FoldPart::closing, c_.reduction, c_.dtype, inputs, count, n_, data);
+  }
+
+  void answer_whole() {
+    if (c_.kind == CollectiveKind::reduce && !is_root()) return;
+    close_fold(c_.count);
+    hand_out(m_.in);
+  }
+
+  // --- copies
+  void gather_mine() {
+    m_.exchange.count = c_.count * mine();
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
+    send(joined(c_.count));
+    if (c_.kind == CollectiveKind::all_gather || is_root()) receive(c_.count * n_);
+  }
+
+  Brought joined(int64_t each) {
+    if (m_.parts.size() == 1) return brought(m_.parts.front());
+    Bytes all = Bytes::uninitialized(each * mine() * size_);
+    std::byte* to = all.mutate();
+    for (const CallPart& part : m_.parts) {
+      const Brought own = brought(part);
+      if (own.size != 0) std::memcpy(to, own.data, static_cast<size_t>(own.size));
+      to += own.size;
+    }
+    const std::byte* data = all.data();
+    return {std::move(all), data, all.size()};
+  }
+
+  void answer_gathered() {
+    if (c_.kind == CollectiveKind::gather && !is_root()) return;
+    if (in_order_) return hand_out(m_.in);
+    Bytes answer = Bytes::uninitialized(c_.count * n_ * size_);
+    const int64_t piece = c_.count * size_;
+    const std::byte* from = m_.in.data();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members) {
+        if (piece != 0)
+          std::memcpy(answer.mutate() + member * piece, from, static_cast<size_t>(piece));
+        from += piece;
+      }
+    hand_out(answer);
+  }
+
+  const CallPart& root_part() const {
+    return *std::find_if(m_.parts.begin(), m_.parts.end(),
+                         [&](const CallPart& part) { return part.member == c_.root; });
+  }
+
+  void pack_root() {
+    receive(c_.count);
+    if (!is_root()) return;
+    const Brought own = brought(root_part());
+    if (own.size != 0) std::memcpy(m_.exchange.recv, own.data, static_cast<size_t>(own.size));
+  }
+
+  void scatter_all() {
+    m_.exchange.count = c_.count * mine();
+    receive(m_.exchange.count);
+    for (const std::vector<int64_t>& members : m_.held)
+      m_.exchange.send_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
+    if (!is_root()) return;
+    const Brought whole = brought(root_part());
+    if (in_order_) return send(whole);
+    Bytes ordered = Bytes::uninitialized(whole.size);
+    const int64_t piece = c_.count * size_;
+    std::byte* to = ordered.mutate();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members) {
+        if (piece != 0) std::memcpy(to, whole.data + member * piece, static_cast<size_t>(piece));
+        to += piece;
+      }
+    send(std::move(ordered));
+  }
+
+  // Every member gets its piece; pieces lie in the order of the members here.
+  void answer_in_turn() {
+    const int64_t piece = c_.count * size_;
+    const std::byte* from = m_.in.data();
+    for (const CallPart& part : m_.parts) {
+      deliver(*part.party, part.rank(), from, piece, mine() == 1 ? &m_.in : nullptr);
+      from += piece;
+    }
+  }
+
+  // All members here that take anything get the same; of a reduce or a gather that is the root.
+  void hand_out(const Bytes& answer) {
+    const bool one = c_.kind == CollectiveKind::reduce || c_.kind == CollectiveKind::gather;
+    for (const CallPart& part : m_.parts)
+      if (!one || part.member == c_.root)
+        deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
+  }
+
+  // --- pairs of members
+  int64_t sent(const CallPart& from, int64_t to) const {
+    if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
+    return from.party->call.send_counts[static_cast<size_t>(from.lane)][static_cast<size_t>(to)];
+  }
+  int64_t received(int64_t from, const CallPart& to) const {
+    if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
+    return to.party->call.recv_counts[static_cast<size_t>(to.lane)][static_cast<size_t>(from)];
+  }
+
+  void pack_pairs() {
+    std::vector<Brought> own;
+    for (const CallPart& part : m_.parts) own.push_back(brought(part));
+    int64_t expected = 0;
+    for (const std::vector<int64_t>& members : m_.held) {
+      int64_t out = 0, in = 0;
+      for (int64_t member : members)
+        for (const CallPart& part : m_.parts) {
+          out += sent(part, member);
+          in += received(member, part);
+        }
+      m_.exchange.send_counts.push_back(out);
+      m_.exchange.recv_counts.push_back(in);
+      expected += in;
+    }
+    if (mine() == 1 && in_order_)
+      send(own.front());
+    else
+      send(packed_pairs(own));
+    receive(expected);
+  }
+
+  // By endpoint, there by its part here, there by its member there.
+  Bytes packed_pairs(const std::vector<Brought>& own) const {
+    std::vector<std::vector<int64_t>> starts;  // of each member's piece, by member here
+    int64_t all = 0;
+    for (size_t i = 0; i < m_.parts.size(); ++i) {
+      all += own[i].size;
+      std::vector<int64_t>& start = starts.emplace_back(1, 0);
+      for (int64_t to = 0; to < n_; ++to) start.push_back(start.back() + sent(m_.parts[i], to));
+    }
+    Bytes packed = Bytes::uninitialized(all);
+    std::byte* to = packed.mutate();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (size_t i = 0; i < m_.parts.size(); ++i)
+        for (int64_t member : members) {
+          const int64_t bytes = sent(m_.parts[i], member) * size_;
+          const std::byte* from = own[i].data + starts[i][static_cast<size_t>(member)] * size_;
+          if (bytes != 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+          to += bytes;
+        }
+    return packed;
+  }
+
+  void answer_pairs() {
+    if (mine() == 1 && in_order_) return hand_out(m_.in);
+    std::vector<Bytes> answers;
+    std::vector<std::vector<int64_t>> starts;
+    for (const CallPart& part : m_.parts) {
+      std::vector<int64_t>& start = starts.emplace_back(1, 0);
+      for (int64_t from = 0; from < n_; ++from)
+        start.push_back(start.back() + received(from, part));
+      answers.push_back(Bytes::uninitialized(start.back() * size_));
+    }
+    const std::byte* from = m_.in.data();
+    for (const std::vector<int64_t>& members : m_.held)
+      for (int64_t member : members)
+        for (size_t i = 0; i < m_.parts.size(); ++i) {
+          const int64_t bytes = received(member, m_.parts[i]) * size_;
+          std::byte* to = answers[i].mutate() + starts[i][static_cast<size_t>(member)] * size_;
+          if (bytes != 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+          from += bytes;
+        }
+    for (size_t i = 0; i < m_.parts.size(); ++i)
+      deliver(*m_.parts[i].party, m_.parts[i].rank(), answers[i].data(), answers[i].size(),
+              &answers[i]);
+  }
+
+  Moving& m_;
+  const Collective& c_;
+  size_t self_ = 0;
+  int64_t size_ = 0, n_ = 0;
+  bool pinned_ = false;
+  bool in_order_ = true;  // endpoints hold members as the group names them: pieces lie as they are
+};
+
+// All members are here: the collective is its reference, whole.
+void run_here(Moving& moving) {
+  Collective c = moving.parts.front().party->call.collective;
+  if (c.kind == CollectiveKind::barrier) return;
+  std::vector<Tensor> inputs;
+  c.send_counts.clear();
+  c.recv_counts.clear();
+  for (const CallPart& part : moving.parts) {
+    const Brought own = brought(part);
+    Tensor& input = inputs.emplace_back(Tensor::empty(c.dtype, Dims{own.size / size_of(c.dtype)}));
+    if (own.size != 0) std::memcpy(input.mutate(), own.data, static_cast<size_t>(own.size));
+    if (c.kind != CollectiveKind::all_to_all_v) continue;
+    const Call& call = part.party->call;
+    const size_t lane = static_cast<size_t>(part.lane);
+    for (int64_t count : call.send_counts[lane]) c.send_counts.push_back(count);
+    for (int64_t count : call.recv_counts[lane]) c.recv_counts.push_back(count);
+  }
+  deliver_reference(moving, c, inputs);
+}
+
+}  // namespace
+
+bool start_collective(Moving& moving) {
+  if (moving.exchange.team.size() == 1) {
+    run_here(moving);
+    return false;
+  }
+  Pieces(moving).pack();
+  return true;
+}
+
+void finish_collective(Moving& moving) {
+  moving.out = Bytes();  // an answer into the same buffer need not keep what was sent
+  Pieces(moving).unpack();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,119 @@
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "shardproof/backends/remote/process/child_process.h"
+#include "shardproof/backends/remote/process/run_directory.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kMemory = "/dev/shm";
+
+bool has_room(const char* folder, uint64_t bytes) {
+  struct statvfs room {};
+  if (::statvfs(folder, &room) != 0) return false;
+  return static_cast<uint64_t>(room.f_bavail) * room.f_frsize >= bytes;
+}
+
+// A folder of its own below that one; empty when there can be none, and errno says why.
+std::string new_folder(const std::string& below) {
+  std::string path = below + "/shardproof-XXXXXX";
+  return ::mkdtemp(path.data()) == nullptr ? "" : path;
+}
+
+// Rather than where the files are. Who writes there where no room is left is killed: throws
+// Error(io) when there is too little in both.
+bool is_shared_in_memory(const char* files, const RunFolder::Needs& needs) {
+  if (!has_room(files, needs.bytes))
+    throw Error(ErrorKind::io,
+                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
+                            "another folder",
+                            files, needs.bytes >> 20));
+  if (needs.shared_bytes == 0) return false;
+  if (has_room(kMemory, needs.shared_bytes)) return true;
+  if (has_room(files, needs.bytes + needs.least_shared)) return false;
+  if (has_room(kMemory, needs.least_shared)) return true;
+  throw Error(ErrorKind::io,
+              fmt::format("the processes share {} MiB of memory, there is less room in {} and in "
+                          "{}; TMPDIR names another folder",
+                          needs.least_shared >> 20, kMemory, files));
+}
+
+// Only calls that are safe after a fork beside threads. Nothing else keeps what it holds open.
+[[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
+  ::setsid();  // a terminal's signals are for the others
+  if (line > 0) close_files(0, static_cast<unsigned>(line) - 1);
+  close_files(static_cast<unsigned>(line) + 1, ~0u);
+  char word = 0;
+  while (::read(line, &word, 1) < 0 && errno == EINTR) {
+  }
+  const timespec until_they_have_ended{0, 500'000'000};
+  ::nanosleep(&until_they_have_ended, nullptr);
+  ::execlp("rm", "rm", "-rf", "--", folder, shared, static_cast<char*>(nullptr));
+  ::_exit(1);
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Needs& needs) {
+  std::error_code failed;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
+  if (failed)
+    throw Error(ErrorKind::io, fmt::format("the folder for temporary files: {}; TMPDIR names it",
+                                           failed.message()));
+  const bool in_memory = is_shared_in_memory(temporary.c_str(), needs);
+  path_ = new_folder(temporary.string());
+  if (path_.empty())
+    throw Error(ErrorKind::io, fmt::format("{}: no folder for temporary files can be made there: "
+                                           "{}; TMPDIR names another",
+                                           temporary.string(), std::strerror(errno)));
+  if (in_memory) shared_path_ = new_folder(kMemory);
+  keep_janitor();
+}
+
+// A process beside this one removes the folders when this one ends and has not, as killed ones do.
+void RunFolder::keep_janitor() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+  janitor_ = ::fork();
+  if (janitor_ == 0) wait_and_remove(ends[0], path_.c_str(), shared_path().c_str());
+  ::close(ends[0]);
+  line_ = ends[1];
+}
+
+// The other process may be stopped, and must not be waited for then.
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(shared_path(), ignored);
+  if (janitor_ > 0) {
+    ::kill(janitor_, SIGKILL);
+    ::waitpid(janitor_, nullptr, 0);
+  }
+  if (line_ >= 0) ::close(line_);
+}
+
+std::vector<std::string> RunFolder::worker_words(const CrewOptions& options) const {
+  std::vector<std::string> words = options.command;
+  for (std::string& word : words) {
+    if (!options.input || word != kInputPath) continue;
+    word = path_ + "/" + kInputPath;
+    if (!(std::ofstream(word, std::ios::binary) << *options.input << std::flush))
+      throw Error(ErrorKind::io, word + " cannot be written");
+  }
+  return words;
+}
+
+}  // namespace shardproof

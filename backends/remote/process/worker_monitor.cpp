@@ -1,0 +1,165 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "shardproof/backends/remote/process/child_process.h"
+#include "shardproof/backends/remote/process/worker_monitor.h"
+#include "shardproof/backends/remote/rendezvous/rendezvous.h"
+#include "shardproof/backends/remote/wire/messages.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kOwnEnd = 1000;       // milliseconds that a worker has when the coordinator is gone
+constexpr int kBetweenLooks = 100;  // milliseconds, at who started this process
+
+std::string signal_text(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal)
+                         : fmt::format("signal {} (SIG{})", signal, name);
+}
+
+// How a child's state reads, and whether that is its end.
+std::string state_words(int status) {
+  if (WIFSTOPPED(status)) return "is stopped by " + signal_text(WSTOPSIG(status));
+  if (WIFCONTINUED(status)) return "";
+  if (WIFSIGNALED(status)) return "was killed by " + signal_text(WTERMSIG(status));
+  return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+}
+
+// It goes when both the worker and its keeper have ended.
+FlightPage* shared_page() {
+  void* const memory = ::mmap(nullptr, sizeof(FlightPage), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(ErrorKind::limit, fmt::format("no memory: {}", std::strerror(errno)));
+  return new (memory) FlightPage;
+}
+
+class Keeper {
+ public:
+  Keeper(std::unique_ptr<MessagePipe> pipe, int process)
+      : pipe_(std::move(pipe)), process_(process), flight_(shared_page()) {
+    tell("");
+    sigset_t children;
+    ::sigemptyset(&children);
+    ::sigaddset(&children, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &children, &before_);
+    changes_ = ::signalfd(-1, &children, SFD_NONBLOCK | SFD_CLOEXEC);
+  }
+
+  // Returns in the child.
+  void fork_worker() {
+    const pid_t keeper = ::getpid();
+    worker_ = ::fork();
+    if (worker_ < 0)
+      throw Error(ErrorKind::io, fmt::format("no process: {}", std::strerror(errno)));
+    if (worker_ > 0) return;
+    ::close(changes_);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: short waits are short
+    if (::getppid() != keeper) ::_exit(1);
+  }
+  bool is_worker() const { return worker_ == 0; }
+  FlightPage* flight() const { return flight_; }
+
+  // Until the worker has ended; its exit code, or 1.
+  int watch() {
+    for (;;) {
+      pollfd entries[] = {{changes_, POLLIN, 0}, {told_ ? -1 : pipe_->socket(), POLLIN, 0}};
+      ::poll(entries, 2, told_ ? kOwnEnd : -1);
+      signalfd_siginfo ignored;
+      while (::read(changes_, &ignored, sizeof(ignored)) > 0) {
+      }
+      if (told_ && entries[0].revents == 0) ::kill(worker_, SIGKILL);
+      // Any word, and the end of all words, is that nobody waits for the worker.
+      told_ = told_ || pipe_->receive().has_value() || pipe_->closed();
+      if (const std::optional<int> code = look()) return *code;
+    }
+  }
+  // Somebody may take this process's end for a reason to end all others, the one that reports too.
+  void wait_for_the_end() {
+    const auto is_watched = [this] { return ::getppid() == parent_; };
+    while (!pipe_->closed() && is_watched()) {
+      pollfd entry{pipe_->socket(), POLLIN, 0};
+      ::poll(&entry, 1, kBetweenLooks);
+      pipe_->receive();
+    }
+    close_files(3, ~0u);  // such as the number on this machine: the next run may have it
+    const auto limit = std::chrono::steady_clock::now() + kDismissal + std::chrono::seconds(1);
+    while (is_watched() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(kBetweenLooks));
+  }
+
+ private:
+  void tell(std::string_view words) {
+    WireWriter message;
+    message.add(static_cast<int64_t>(Announce::state));
+    message.add(int64_t{process_});
+    message.add(words);
+    message.add(flight_->begun.load());
+    message.add(flight_->done.load());
+    message.add(int64_t{flight_->line.load()});
+    pipe_->send(message);
+    pipe_->flush();
+  }
+  std::optional<int> look() {
+    for (int status = 0; ::waitpid(worker_, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0;) {
+      tell(state_words(status));
+      if (WIFEXITED(status)) return WEXITSTATUS(status);
+      if (WIFSIGNALED(status)) return 1;
+    }
+    return std::nullopt;
+  }
+
+  std::unique_ptr<MessagePipe> pipe_;
+  int process_ = 0, changes_ = -1;
+  FlightPage* flight_;
+  bool told_ = false;  // that it is over
+  pid_t parent_ = ::getppid(), worker_ = 0;
+  sigset_t before_;
+};
+
+}  // namespace
+
+FlightPage* keep_worker(const std::string& address, int process) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Keeper keeper(go_to(address), process);
+  keeper.fork_worker();
+  if (!keeper.is_worker()) ::_exit(keeper.watch());
+  return keeper.flight();
+}
+
+Kept keep_guest(const std::string& rendezvous, int process, std::chrono::seconds patience) {
+  Entrance entrance = come_to(rendezvous, patience);
+  Keeper keeper(std::move(entrance.pipe), process);
+  keeper.fork_worker();
+  if (keeper.is_worker()) return {entrance.address, keeper.flight()};
+  if (keeper.watch() != 0) keeper.wait_for_the_end();
+  ::_exit(0);
+}
+
+void decline(const std::string& address, int process, const Error& error) {
+  try {
+    const std::unique_ptr<MessagePipe> pipe = go_to(address);
+    WireWriter message;
+    message.add(static_cast<int64_t>(Announce::unfit));
+    message.add(int64_t{process});
+    message.add(std::string_view(error.what()));
+    pipe->send(message);
+    pipe->flush();
+  } catch (const Error&) {  // it is over
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,140 @@
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "shardproof/backends/remote/rendezvous/rendezvous.h"
+#include "shardproof/backends/remote/wire/messages.h"
+
+namespace shardproof {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBetweenTries{20}, kSecondThought{5000};
+constexpr int kMostPort = 65535, kMostHere = 4096;
+
+struct Rendezvous {
+  std::string kind, place;  // "file", PATH; "unix", NAME; "tcp", HOST
+  int port = 0;
+};
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw_bad_input("--rendezvous: expected file:PATH or tcp:HOST:PORT, found \"{}\"", text);
+}
+
+Rendezvous parse(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || colon + 1 == text.size()) refuse(text);
+  Rendezvous out{text.substr(0, colon), text.substr(colon + 1), 0};
+  if (out.kind == "file" || out.kind == "unix") return out;
+  const size_t last = out.place.rfind(':');
+  if (out.kind != "tcp" || last == std::string::npos || last == 0) refuse(text);
+  const char* const end = out.place.data() + out.place.size();
+  const auto read = std::from_chars(out.place.data() + last + 1, end, out.port);
+  if (read.ec != std::errc() || read.ptr != end || out.port < 1 || out.port > kMostPort)
+    refuse(text);
+  out.place.resize(last);
+  return out;
+}
+
+// Empty: nobody has said it yet.
+std::string address_at(const Rendezvous& where) {
+  if (where.kind == "file") return published_at(where.place);
+  if (where.kind == "tcp") return address_of_port(where.place, where.port);
+  return "unix:" + where.place;
+}
+
+std::shared_ptr<MeetingPlace> open(const Rendezvous& where) {
+  if (where.kind == "tcp") return MeetingPlace::at_port(where.place, where.port);
+  if (where.kind == "unix") return MeetingPlace::on_this_machine(where.place);
+  std::shared_ptr<MeetingPlace> place = MeetingPlace::between_machines();
+  place->publish(where.place);
+  return place;
+}
+
+// Whose first message it is.
+int64_t sender_of(std::string_view message) {
+  WireReader in(message);
+  const Announce kind = static_cast<Announce>(in.number());
+  if (kind == Announce::hello) in.number();
+  return in.number();
+}
+
+}  // namespace
+
+void check_rendezvous(const std::string& text) { parse(text); }
+
+std::shared_ptr<MeetingPlace> open_rendezvous(const std::string& text) {
+  try {
+    return open(parse(text));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::io || !error.where().file.empty()) throw;
+    throw Error(error.kind(), fmt::format("--rendezvous {}: {}", text, error.message()));
+  }
+}
+
+void dismiss(MeetingPlace& place) {
+  std::vector<std::unique_ptr<MessagePipe>> guests;
+  std::set<int64_t> seen;
+  const Clock::time_point limit = Clock::now() + kDismissal;
+  while (static_cast<int>(seen.size()) < place.awaited() && Clock::now() < limit) {
+    pollfd door{place.socket(), POLLIN, 0};
+    if (::poll(&door, 1, 10) > 0)
+      if (std::unique_ptr<MessagePipe> guest = place.accept()) guests.push_back(std::move(guest));
+    for (const std::unique_ptr<MessagePipe>& guest : guests)
+      if (const std::optional<std::string> message = guest->receive())
+        seen.insert(sender_of(*message));
+  }
+  place.close();
+}
+
+Entrance come_to(const std::string& text, std::chrono::seconds patience) {
+  const Rendezvous where = parse(text);
+  const Clock::time_point began = Clock::now(), limit = began + patience;
+  std::string why = "nothing was written there";
+  do {
+    try {
+      const std::string address = address_at(where);
+      if (!address.empty()) return {address, go_to(address)};
+    } catch (const Error& error) {
+      // Who leads is refused it too, and says so, unless this is another machine's file.
+      if (error.kind() == ErrorKind::bad_input && Clock::now() > began + kSecondThought) throw;
+      why = error.message();
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  } while (Clock::now() < limit);
+  throw Error(ErrorKind::io, fmt::format("--rendezvous {}: nobody came within {} s: {}", text,
+                                         patience.count(), why));
+}
+
+// The names are kept until this process ends.
+int number_on_this_machine(const std::string& text) {
+  Rendezvous where = parse(text);
+  if (where.kind == "file") where.place = std::filesystem::absolute(where.place).lexically_normal();
+  const size_t word =
+      std::hash<std::string>()(fmt::format("{}:{}:{}", where.kind, where.place, where.port));
+  for (int number = 0; number < kMostHere; ++number) {
+    const std::string name = fmt::format("shardproof-{}-{:x}-{}", ::getuid(), word, number);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    const socklen_t length =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) break;
+    if (::bind(socket, reinterpret_cast<sockaddr*>(&address), length) == 0) return number;
+    ::close(socket);
+  }
+  return 0;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,127 @@
+// Streams of a program on its devices: who waits for whom, and what has ended.
+#include <algorithm>
+
+#include "shardproof/backends/remote/worker/device_work_queue.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kFirstStream = 1;  // of a device, for programs
+
+}  // namespace
+
+LaunchedWork::~LaunchedWork() {
+  for (const auto& [key, queue] : queues_)
+    for (const Mark& mark : queue.marks) queue.device->forget(mark.event);
+}
+
+std::shared_ptr<Device> LaunchedWork::settle_at(size_t device, int32_t cohort) {
+  if (devices_.empty()) return nullptr;
+  settled_[cohort] = device;
+  return devices_.at(device);
+}
+
+std::shared_ptr<Device> LaunchedWork::device_of(int32_t cohort) const {
+  return devices_.empty() ? nullptr : devices_[settled_.at(cohort)];
+}
+
+// What an earlier world has asked of the stream is nothing to this one.
+LaunchedWork::Queue& LaunchedWork::queue(Place place) {
+  const auto [at, first] = queues_.try_emplace(key(place));
+  Queue& queue = at->second;
+  if (!first) return queue;
+  queue.device = device_of(place.cohort).get();
+  queue.stream = kFirstStream + static_cast<int>(queues_.size()) - 1;
+  queue.device->use(queue.stream);
+  queue.covered = queue.device->asked();
+  return queue;
+}
+
+int LaunchedWork::enter(Place place) {
+  if (devices_.empty()) return 0;
+  const Queue& entered = queue(place);
+  entered.device->use(entered.stream);
+  return entered.stream;
+}
+
+void LaunchedWork::join(const std::vector<Place>& places) {
+  if (devices_.empty()) return;
+  Device& device = *device_of(places.front().cohort);
+  const int current = device.current();
+  std::vector<int> streams;
+  for (const Place place : places) {
+    SP_CHECK(queue(place).device == &device, "streams of several devices are joined");
+    streams.push_back(queue(place).stream);
+  }
+  device.use(current);
+  device.follow(streams);
+}
+
+void LaunchedWork::add(Ticket ticket, Place place) {
+  if (devices_.empty()) return;
+  Queue& queue = this->queue(place);
+  queue.device->use(queue.stream);
+  const int64_t asked = queue.device->asked();
+  if (asked != queue.covered) {
+    queue.marks.push_back({ticket, queue.device->record()});
+    queue.covered = asked;
+    ++queue.marked;
+  }
+}
+
+// The last mark that is not of later tickets; a call that went in pieces has several.
+void LaunchedWork::follow(Place place, Ticket ticket, Place from) {
+  if (devices_.empty() || key(place) == key(from)) return;
+  const Queue& source = queue(from);
+  const std::deque<Mark>& marks = source.marks;
+  const auto behind = std::upper_bound(marks.begin(), marks.end(), ticket,
+                                       [](Ticket of, const Mark& one) { return of < one.first; });
+  if (behind == marks.begin()) return;  // it has ended
+  enter(place);
+  SP_CHECK(queue(place).device == source.device, "a stream waits for one of another device");
+  source.device->wait(std::prev(behind)->event);
+}
+
+bool LaunchedWork::drop_ended(Queue& queue) {
+  bool any = false;
+  for (; !queue.marks.empty() && queue.device->reached(queue.marks.front().event); any = true) {
+    queue.device->forget(queue.marks.front().event);
+    queue.marks.pop_front();
+    ++queue.ended;
+  }
+  return any;
+}
+
+bool LaunchedWork::look() {
+  bool any = false;
+  for (auto& [key, queue] : queues_) any = drop_ended(queue) || any;
+  while (!orders_.empty() && has_ended(orders_.front())) orders_.pop_front();
+  return any;
+}
+
+bool LaunchedWork::has_ended(Ticket ticket, Place place) const {
+  const auto at = queues_.find(key(place));
+  return at == queues_.end() || at->second.marks.empty() || ticket < at->second.marks.front().first;
+}
+
+bool LaunchedWork::all_ended() const {
+  return std::all_of(queues_.begin(), queues_.end(),
+                     [](const auto& each) { return each.second.marks.empty(); });
+}
+
+bool LaunchedWork::has_ended(const Order& order) const {
+  return std::all_of(order.until.begin(), order.until.end(), [this](const auto& each) {
+    return queues_.at(each.first).ended >= each.second;
+  });
+}
+
+void LaunchedWork::end_order(const std::vector<Place>& places) {
+  ++carried_out_;
+  Order order;
+  for (const Place place : places)
+    if (!devices_.empty()) order.until.emplace_back(key(place), queue(place).marked);
+  if (!orders_.empty() || !has_ended(order)) orders_.push_back(std::move(order));
+}
+
+}  // namespace shardproof

@@ -1,0 +1,216 @@
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/backends/remote/worker/worker_world.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+
+WorkerDoor::WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes)
+    : world_(world), index_(index), endpoint_(endpoint), lanes_(std::move(lanes)) {
+  streams_.emplace_back().name = "main";
+}
+
+WireWriter WorkerDoor::announcement(Announce kind) const {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  message.add(int64_t{index_});
+  return message;
+}
+
+StreamId WorkerDoor::stream(std::string_view name) {
+  for (size_t id = 0; id < streams_.size(); ++id)
+    if (streams_[id].name == name) return static_cast<StreamId>(id);
+  streams_.emplace_back().name = name;
+  WireWriter message = announcement(Announce::stream);
+  message.add(name);
+  world_.announce(message);
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+// --- tickets and items
+// ----------------------------------------------------------------------------
+
+Ticket WorkerDoor::open_ticket(StreamId stream) {
+  return at(stream).last = world_.tickets_.open({index_, stream});
+}
+
+// A stopped host issues nothing more; what it asks for never ends.
+Ticket WorkerDoor::refuse() { return world_.tickets_.open({index_, kMainStream}); }
+
+TicketState WorkerDoor::poll(Ticket ticket) { return world_.state_of(ticket); }
+
+bool WorkerDoor::runs_at_issue(Stream& stream) const { return stream.idle() && !world_.defers_; }
+
+void WorkerDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what) {
+  at(stream).push({ticket, std::move(what), {}});
+  world_.list({index_, stream});
+  world_.settle();
+}
+
+// Work that runs at once is nobody else's business, unless there is a clock.
+Ticket WorkerDoor::launch(Work work) {
+  if (!goes_on()) return refuse();
+  world_.link_.flight().line.store(work.site.line, std::memory_order_relaxed);
+  const StreamId stream = work.stream;
+  const bool now = runs_at_issue(at(stream));
+  if (now && !world_.timed_) {
+    const bool lasts = world_.measures_ || device() != nullptr;
+    const Ticket ticket = lasts ? open_ticket(stream) : kDone;
+    world_.perform(work, ticket, {index_, stream});
+    return ticket;
+  }
+  const Ticket ticket = open_ticket(stream);
+  WireWriter message = announcement(Announce::launch);
+  message.add(int64_t{stream});
+  message.add(ticket);
+  write_lanes(message, work.lanes);
+  message.add_real(work.flops);
+  message.add_real(work.bytes);
+  // Without a clock not every work is announced: then none is recorded there.
+  world_.book_.write_text(message, world_.timed_ ? work.name : "");
+  message.add(int64_t{work.site.line});
+  world_.book_.write_text(message, work.site.instance);
+  world_.announce(message);
+  push(stream, ticket, std::move(work));
+  return ticket;
+}
+
+void WorkerDoor::order(StreamId stream, Ticket ticket) {
+  if (ticket == kDone || !goes_on()) return;
+  const bool launched = world_.tickets_.state(ticket) == TicketState::done;
+  if (!launched || world_.timed_) {
+    WireWriter message = announcement(Announce::order);
+    message.add(int64_t{stream});
+    message.add(ticket);
+    world_.announce(message);
+  }
+  if (!launched || !at(stream).idle()) return push(stream, kDone, ticket);
+  world_.launched_.follow({index_, stream}, ticket, world_.tickets_.place(ticket));
+}
+
+// --- calls
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+// Lanes that are no members of the call's group have no part in it.
+bool restrict_to_members(Call& call) {
+  const Lanes members = call.lanes.intersect(call.collective.group.lanes());
+  if (members == call.lanes) return false;
+  std::vector<int64_t> peers;
+  std::vector<std::vector<int64_t>> send_counts, recv_counts;
+  for (int64_t i = 0; i < call.lanes.size(); ++i) {
+    if (!members.contains(call.lanes[i])) continue;
+    const size_t at = static_cast<size_t>(i);
+    if (!call.peers.empty()) peers.push_back(call.peers[at]);
+    if (!call.send_counts.empty()) send_counts.push_back(call.send_counts[at]);
+    if (!call.recv_counts.empty()) recv_counts.push_back(call.recv_counts[at]);
+  }
+  call.lanes = members;
+  call.peers = std::move(peers);
+  call.send_counts = std::move(send_counts);
+  call.recv_counts = std::move(recv_counts);
+  return true;
+}
+
+}  // namespace
+
+void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
+  flight.parties.resize(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Party& party = flight.parties[i];
+    party.call = std::move(calls[i]);
+    party.flight = &flight;
+    const bool cut = restrict_to_members(party.call);
+    keep_views(party);
+    if (cut) {
+      party.input = party.input.restrict_to(party.call.lanes);
+      party.output = party.output.restrict_to(party.call.lanes);
+    }
+    party.open = party.call.lanes.size();
+    if (party.open != 0) ++flight.open;
+    // A rank that has no business with one of its calls never comes to the end of them.
+    flight.failed = flight.failed || (party.open == 0 && lanes_.size() == 1);
+  }
+}
+
+// The call at which a host was stopped is told like any other: it is part of what the rank did.
+Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
+  if (!calls.empty())
+    world_.link_.flight().line.store(calls.front().site.line, std::memory_order_relaxed);
+  const Ticket ticket = goes_on() ? open_ticket(stream) : refuse();
+  WireWriter message = announcement(Announce::submit);
+  message.add(int64_t{stream});
+  message.add(ticket);
+  message.add(static_cast<int64_t>(calls.size()));
+  for (const Call& call : calls) write_call(message, world_.book_, call);
+  world_.announce(message);
+  if (!goes_on()) return ticket;
+  auto flight = std::make_unique<Flight>();
+  flight->cohort = index_;
+  flight->lanes = lanes_;
+  flight->stream = stream;
+  flight->ticket = ticket;
+  keep(*flight, calls);
+  Flight* const kept = flight.get();
+  world_.flights_.emplace(ticket, std::move(flight));
+  push(stream, ticket, kept);
+  world_.pump_now_and_then();
+  return ticket;
+}
+
+// --- told and forgotten
+// ---------------------------------------------------------------------------
+
+void WorkerDoor::announce(const Allocation& allocation, Announce kind) {
+  WireWriter message = announcement(kind);
+  write_lanes(message, allocation.lanes);
+  message.add(allocation.bytes);
+  message.add(int64_t{allocation.category});
+  world_.announce(message);
+}
+
+void WorkerDoor::allocate(const Allocation& allocation) {
+  announce(allocation, Announce::allocate);
+}
+void WorkerDoor::release(const Allocation& allocation) { announce(allocation, Announce::release); }
+
+void WorkerDoor::host_wait(Ticket ticket) {
+  const bool ended = world_.tickets_.state(ticket) == TicketState::done;
+  if (ticket == kDone || (ended && !world_.timed_)) return;
+  WireWriter message = announcement(Announce::host_wait);
+  message.add(ticket);
+  world_.announce(message);
+}
+
+std::optional<TicketTimes> WorkerDoor::times(Ticket ticket) {
+  if (!world_.measures_) return std::nullopt;
+  const std::optional<TicketTimes> times = world_.tickets_.times(ticket);
+  return times ? world_.times_at(endpoint_).of(ticket, *times) : times;
+}
+
+void WorkerDoor::elapse(Duration time) {
+  WireWriter message = announcement(Announce::elapse);
+  message.add(time.ps);
+  world_.announce(message);
+}
+
+void WorkerDoor::stop(CohortState state) {
+  state_ = state;
+  WireWriter message = announcement(Announce::stop);
+  message.add(static_cast<int64_t>(state));
+  world_.announce(message);
+}
+
+std::shared_ptr<Device> WorkerDoor::device() { return world_.launched_.device_of(index_); }
+
+void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
+
+void WorkerDoor::read_slot(int64_t slot, LocalTensor& output) {
+  const auto window = [&](int64_t rank) {
+    const auto found = world_.windows_.find({rank, slot});
+    return found == world_.windows_.end() ? nullptr : &found->second;
+  };
+  deliver_windows(window, output);
+}
+
+}  // namespace shardproof

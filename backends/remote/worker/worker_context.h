@@ -1,0 +1,53 @@
+// The door of a cohort in a worker: it keeps the cohort's streams and announces what its host does.
+// Internal to the remote layer.
+#pragma once
+
+#include <deque>
+
+#include "shardproof/backends/remote/wire/messages.h"
+#include "shardproof/sim/call/stream.h"
+
+namespace shardproof {
+
+class WorkerWorld;
+class WorkerDoor : public Door {
+ public:
+  WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes);
+  StreamId stream(std::string_view name) override;
+  Ticket submit(std::span<Call> calls, StreamId stream) override;
+  Ticket launch(Work work) override;
+  void allocate(const Allocation& allocation) override;
+  void release(const Allocation& allocation) override;
+  void order(StreamId stream, Ticket ticket) override;
+  Ticket last(StreamId stream) override { return at(stream).last; }
+  void host_wait(Ticket ticket) override;
+  TicketState poll(Ticket ticket) override;
+  CohortState state() override { return state_; }
+  std::shared_ptr<Device> device() override;
+  void finish() override;
+  void read_slot(int64_t slot, LocalTensor& output) override;
+  std::optional<TicketTimes> times(Ticket ticket) override;
+  void elapse(Duration time) override;
+  void stop(CohortState state) override;
+
+ private:
+  friend class WorkerWorld;
+  bool goes_on() const { return state_ == CohortState::running; }
+  Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
+  bool runs_at_issue(Stream& stream) const;
+  WireWriter announcement(Announce kind) const;
+  Ticket refuse();
+  Ticket open_ticket(StreamId stream);
+  void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
+  void announce(const Allocation& allocation, Announce kind);
+  void keep(Flight& flight, std::span<Call> calls);
+
+  WorkerWorld& world_;
+  int32_t index_;
+  int endpoint_;  // where its lanes lie
+  Lanes lanes_;
+  std::deque<Stream> streams_;
+  CohortState state_ = CohortState::running;
+};
+
+}  // namespace shardproof

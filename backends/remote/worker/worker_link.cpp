@@ -1,0 +1,174 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include "shardproof/backends/remote/rendezvous/listen_address.h"
+#include "shardproof/backends/remote/worker/worker.h"
+
+namespace shardproof {
+
+namespace {
+
+constexpr int kBeatMilliseconds = 250;
+
+WireWriter message_of(Announce kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+
+}  // namespace
+
+WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport)
+    : pipe_(go_to(options.join)), transport_(std::move(transport)), flight_(options.flight) {
+  transport_->when_lost([this](const std::string& words) {
+    WireWriter message = message_of(Announce::trouble);
+    message.add(words);
+    pipe_->send(message);
+    pipe_->flush();
+  });
+  beat_ = std::thread([this] { beat(); });
+  try {
+    come_together(options);
+  } catch (const Error& error) {
+    WireWriter message = message_of(Announce::unfit);
+    message.add(int64_t{options.process});
+    message.add(error.message());
+    pipe_->send(message);
+    pipe_->flush();
+    transport_->abort();
+    stopping_ = true;
+    beat_.join();
+    throw;
+  }
+}
+
+// The first says what all have to know, the coordinator hands it on, and each joins.
+void WorkerLink::come_together(const CrewOptions& options) {
+  std::string invitation;
+  std::optional<Error> unfit;
+  try {
+    invitation = transport_->invitation();
+  } catch (const Error& error) {
+    unfit = error;  // said after the hello
+  }
+  WireWriter hello = message_of(Announce::hello);
+  hello.add(kWireVersion);
+  hello.add(int64_t{transport_->self()});
+  hello.add(int64_t{transport_->processes()});
+  hello.add(static_cast<int64_t>(::getpid()));
+  hello.add(invitation);
+  hello.add(static_cast<int64_t>(options.terms.size()));
+  for (const auto& [name, value] : options.terms) {
+    hello.add(name);
+    hello.add(value);
+  }
+  pipe_->send(hello);
+  pipe_->flush();
+  if (unfit) throw *unfit;
+  const std::string order = await(Order::join);
+  WireReader in(order);
+  in.number();
+  transport_->join(in.text());
+  pipe_->send(message_of(Announce::joined));
+  pipe_->flush();
+}
+
+WorkerLink::~WorkerLink() {
+  stopping_ = true;
+  beat_.join();
+}
+
+// Nobody waits for a process whose coordinator is gone, and contents may never come: it ends at
+// once.
+void WorkerLink::leave() {
+  if (!leaving_.exchange(true)) {
+    transport_->abort();
+    ::_exit(1);
+  }
+  for (;;) ::pause();  // the other thread is at it
+}
+
+void WorkerLink::beat() {
+  while (!stopping_) {
+    pollfd entry{pipe_->socket(), POLLRDHUP, 0};
+    ::poll(&entry, 1, kBeatMilliseconds);
+    if (stopping_) return;
+    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
+    WireWriter message = message_of(Announce::beat);
+    message.add(static_cast<int64_t>(activity_.load()));
+    pipe_->send(message);
+    pipe_->flush();
+  }
+}
+
+std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
+  std::optional<std::string> message = pipe_->receive();
+  if (!message && !pipe_->closed() && time.count() != 0) {
+    pipe_->wait(time);
+    message = pipe_->receive();
+  }
+  if (!message && pipe_->closed()) leave();
+  if (message && static_cast<Order>(WireReader(*message).number()) == Order::leave_case) {
+    left_ = true;
+    throw Error(ErrorKind::io, "the coordinating process has left this case");
+  }
+  return message;
+}
+
+std::string WorkerLink::await(Order kind) {
+  pipe_->flush();
+  for (;;) {
+    std::optional<std::string> message = order(std::chrono::seconds(1));
+    if (!message) continue;
+    const Order got = static_cast<Order>(WireReader(*message).number());
+    SP_CHECK(got == kind, "order {} where {} must come", static_cast<int>(got),
+             static_cast<int>(kind));
+    return *std::move(message);
+  }
+}
+
+void WorkerLink::gather() { SP_UNREACHABLE("a worker gathers nobody"); }
+void WorkerLink::begin(int64_t) { SP_UNREACHABLE("a worker begins no case"); }
+void WorkerLink::end() { SP_UNREACHABLE("a worker ends no case"); }
+std::vector<Repeated> WorkerLink::told() { SP_UNREACHABLE("nobody tells a worker"); }
+
+std::optional<int64_t> WorkerLink::next() {
+  for (;;) {
+    const std::optional<std::string> message = order(std::chrono::seconds(1));
+    if (!message) continue;
+    WireReader in(*message);
+    const Order kind = static_cast<Order>(in.number());
+    if (kind == Order::quit) {
+      pipe_->send(message_of(Announce::leaving));
+      pipe_->flush();
+      return std::nullopt;
+    }
+    SP_CHECK(kind == Order::begin_case, "order {} between cases", static_cast<int>(kind));
+    left_ = false;
+    return in.number();
+  }
+}
+
+void WorkerLink::tell(const Repeated& repeated) {
+  WireWriter message = message_of(Announce::repeated);
+  write_repeated(message, repeated);
+  pipe_->send(message);
+  pipe_->flush();
+}
+
+// Every case ends with the coordinator's leave.
+void WorkerLink::done(const std::string& trouble) {
+  WireWriter message = message_of(Announce::case_done);
+  message.add(trouble);
+  pipe_->send(message);
+  pipe_->flush();
+  while (!left_) {
+    try {
+      order(std::chrono::seconds(1));
+    } catch (const Error&) {
+      return;
+    }
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,489 @@
+#include <thread>
+#include <utility>
+
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/decorators/flight_recorder.h"
+#include "shardproof/backends/remote/worker/worker_world.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr microseconds kAtOnce{0};
+constexpr microseconds kPatience{200000};
+constexpr int kSubmitsPerPump = 16;
+// Between two tests of an exchange; the longer nothing has moved, the longer.
+constexpr microseconds kShortPause{10}, kLongPause{1000};
+constexpr int kPausesInAWait = 128;
+constexpr size_t kMostUnsent = size_t{1} << 26;          // bytes of values
+constexpr std::chrono::milliseconds kBetweenWords{250};  // that a device moves
+// So long a device is asked without a pause.
+constexpr std::chrono::milliseconds kEager{5};
+
+microseconds pause_after(std::chrono::nanoseconds waited) {
+  return std::clamp(std::chrono::duration_cast<microseconds>(waited) / kPausesInAWait, kShortPause,
+                    kLongPause);
+}
+
+// Of the endpoints here, in their order; none: contents lie on the host.
+std::vector<std::shared_ptr<Device>> devices_of(WorkerLink& link) {
+  Transport& transport = link.transport();
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int i = 0; i < transport.endpoints_each(); ++i)
+    if (auto device =
+            std::dynamic_pointer_cast<Device>(transport.memory(transport.first_endpoint() + i)))
+      devices.push_back(std::move(device));
+  return devices;
+}
+
+}  // namespace
+
+std::unique_ptr<World> worker_world(WorkerLink& link, const WorldOptions& options) {
+  std::vector<Fault> faults = faults_of(options);
+  std::unique_ptr<World> world = std::make_unique<WorkerWorld>(link, options);
+  if (options.measures) world = recorded(std::move(world), options.max_records);
+  return faults.empty() ? std::move(world) : faulty(std::move(world), std::move(faults));
+}
+
+WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
+    : link_(link),
+      blocks_(options.ranks, link.transport().processes(), link.transport().endpoints_each()),
+      defers_(options.schedule.kind != ScheduleKind::fifo),
+      timed_(options.cost != nullptr),
+      measures_(options.measures),
+      launched_(devices_of(link)),
+      device_times_(static_cast<size_t>(link.transport().endpoints_each())) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::want));
+  write_options(message, options);
+  announce(message);
+  link_.await(Order::start);
+  link_.flight().begun = link_.flight().done = 0;
+  link_.flight().line = 0;
+  began_ = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < device_times_.size(); ++i) {
+    const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
+    const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
+    if (device != nullptr)
+      device->while_waiting([this](auto waited) { wait_on_device(waited); },
+                            [this] { link_.is_about(*std::exchange(before_wait_, {})); });
+    if (measures_) device_times_[i].start(device, now());
+  }
+  link_.is_about(Activity::computes);
+}
+
+WorkerWorld::~WorkerWorld() {
+  for (const std::shared_ptr<Device>& device : launched_.devices()) device->while_waiting({});
+}
+
+Lanes WorkerWorld::here() const { return blocks_.of(link_.transport().self()); }
+
+std::vector<Lanes> WorkerWorld::here_by_device() const {
+  const Transport& transport = link_.transport();
+  std::vector<Lanes> all;
+  for (int i = 0; i < transport.endpoints_each(); ++i)
+    all.push_back(blocks_.of_endpoint(transport.first_endpoint() + i));
+  return all;
+}
+
+DeviceTimes& WorkerWorld::times_at(int endpoint) {
+  return device_times_[static_cast<size_t>(endpoint - link_.transport().first_endpoint())];
+}
+
+Door& WorkerWorld::open(const Lanes& cohort) {
+  SP_CHECK(!cohort.empty() && here().contains(cohort), "cohort {} in a process of {}",
+           to_string(cohort), to_string(here()));
+  const int endpoint = blocks_.endpoint_of(cohort[0]);
+  SP_CHECK(blocks_.of_endpoint(endpoint).contains(cohort), "cohort {} on several devices",
+           to_string(cohort));
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::open));
+  message.add(static_cast<int64_t>(doors_.size()));
+  write_lanes(message, cohort);
+  announce(message);
+  const int32_t index = static_cast<int32_t>(doors_.size());
+  const int device = endpoint - link_.transport().first_endpoint();
+  launched_.settle_at(static_cast<size_t>(device), index);
+  return doors_.emplace_back(*this, index, endpoint, cohort);
+}
+
+// --- streams
+// --------------------------------------------------------------------------------------
+
+void WorkerWorld::list(Place place) {
+  Stream& stream = door(place.cohort).at(place.stream);
+  if (stream.listed) return;
+  stream.listed = true;
+  ready_.push_back(place);
+}
+
+void WorkerWorld::wake() {
+  for (const Place place : tickets_.woken()) list(place);
+  tickets_.woken().clear();
+}
+
+void WorkerWorld::take_off(Flight& flight) {
+  door(flight.cohort).at(flight.stream).flying = &flight;
+  flight.started = true;
+  if (flight.open == 0 && !flight.failed) land(flight);
+}
+
+Duration WorkerWorld::now() const {
+  const auto passed = std::chrono::steady_clock::now() - began_;
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count() * 1000};
+}
+
+void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
+  const Duration start = now();
+  link_.is_about(Activity::computes);
+  launched_.enter(place);
+  if (work.body && measures_)
+    times_at(door(place.cohort).endpoint_).watch(ticket, work.body);
+  else if (work.body)
+    work.body();
+  launched_.add(ticket, place);
+  if (measures_)
+    tickets_.end(ticket, TicketState::done, LaneTimes(start), LaneTimes(now()));
+  else
+    tickets_.end(ticket, TicketState::done);
+}
+
+// False when the head has to wait, for a ticket or for an order.
+bool WorkerWorld::run_head(Place place) {
+  Stream& stream = door(place.cohort).at(place.stream);
+  if (const Ticket* ticket = std::get_if<Ticket>(&stream.front().what)) {
+    if (tickets_.state(*ticket) != TicketState::done) {
+      tickets_.wait(*ticket, place);
+      return false;
+    }
+    launched_.follow(place, *ticket, tickets_.place(*ticket));
+    stream.pop();
+    return true;
+  }
+  if (std::holds_alternative<Work>(stream.front().what) && defers_) return false;
+  StreamItem item = std::move(stream.front());
+  stream.pop();
+  if (Flight** flight = std::get_if<Flight*>(&item.what)) {
+    take_off(**flight);
+    return true;
+  }
+  perform(std::get<Work>(item.what), item.ticket, place);
+  wake();
+  return true;
+}
+
+void WorkerWorld::settle() {
+  wake();
+  if (std::exchange(running_, true)) return;
+  while (!ready_.empty()) {
+    const Place place = ready_.front();
+    ready_.pop_front();
+    Stream& stream = door(place.cohort).at(place.stream);
+    stream.listed = false;
+    while (stream.flying == nullptr && stream.has_items() && run_head(place)) {
+    }
+  }
+  running_ = false;
+}
+
+void WorkerWorld::run_work(Ticket ticket) {
+  const Place place = tickets_.place(ticket);
+  settle();
+  Stream& stream = door(place.cohort).at(place.stream);
+  SP_CHECK(stream.has_items() && stream.front().ticket == ticket, "work {} is not next", ticket);
+  StreamItem item = std::move(stream.front());
+  stream.pop();
+  perform(std::get<Work>(item.what), ticket, place);
+  list(place);
+  settle();
+}
+
+void WorkerWorld::land(Flight& flight) {
+  const Place place{flight.cohort, flight.stream};
+  Stream& stream = door(place.cohort).at(place.stream);
+  stream.flying = nullptr;
+  launched_.add(flight.ticket, place);
+  if (measures_)
+    tickets_.end(flight.ticket, TicketState::done, flight.start, LaneTimes(now()));
+  else
+    tickets_.end(flight.ticket, TicketState::done);
+  list(place);
+  flights_.erase(flight.ticket);
+}
+
+void WorkerWorld::end_part(Party& party) {
+  if (--party.open == 0 && --party.flight->open == 0 && !party.flight->failed) land(*party.flight);
+}
+
+// Its stream stays in what was found wrong; its host learns it from the ticket.
+void WorkerWorld::fail_ticket(Ticket ticket) {
+  if (tickets_.state(ticket) != TicketState::pending) return;
+  tickets_.end(ticket, TicketState::failed);
+  settle();
+}
+
+// --- orders
+// ---------------------------------------------------------------------------------------
+
+CallPart WorkerWorld::read_part(WireReader& in) {
+  const auto flight = flights_.find(in.number());
+  const size_t party = static_cast<size_t>(in.number());
+  const int64_t lane = in.number();
+  SP_CHECK(flight != flights_.end() && party < flight->second->parties.size(),
+           "an order names a call that is not under way");
+  SP_CHECK(flight->second->started, "an order names a call whose stream is not there yet");
+  // The first order of the flight: from here on its contents are on their way.
+  if (measures_ && flight->second->start[0] == Duration{}) flight->second->start.set_all(now());
+  return {&flight->second->parties[party], lane, 0};
+}
+
+void WorkerWorld::take_part(Order kind, WireReader& in) {
+  switch (kind) {
+    case Order::meet: return meet(in);
+    case Order::pair: return pair(in);
+    case Order::put: return put(in);
+    case Order::end_part: return end_without_contents(read_part(in));
+    default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
+  }
+}
+
+// It may be the wait for a signal: what was put before it is there behind it.
+void WorkerWorld::end_without_contents(const CallPart& part) {
+  come_behind_landings(part);
+  end_part(*part.party);
+}
+
+void WorkerWorld::take_parts(WireReader& in) {
+  for (int64_t count = in.number(); count > 0; --count) {
+    WireReader part(in.text());
+    const Order kind = static_cast<Order>(part.number());
+    take_part(kind, part);
+  }
+}
+
+// False for what a host waits for: the next message may be for another world.
+bool WorkerWorld::carry_out(std::string_view message) {
+  WireReader in(message);
+  const Order kind = static_cast<Order>(in.number());
+  switch (kind) {
+    case Order::still: still_ = true; return false;
+    case Order::concluded:
+      conclusion_ = read_conclusion(in);
+      concluded_ = true;
+      return false;
+    case Order::report:
+      report_ = read_report(in);
+      reported_ = true;
+      return false;
+    case Order::form: form(in); return true;
+    case Order::window: open_window(in); return true;
+    default: break;
+  }
+  begin_order();
+  switch (kind) {
+    case Order::run: run_work(in.number()); break;
+    case Order::group: take_parts(in); break;
+    case Order::fail: fail_ticket(in.number()); break;
+    default: take_part(kind, in);
+  }
+  if (!moving_.empty()) {
+    ask_for_estimates();
+    start_moving();
+    return true;  // is carried out when it has moved
+  }
+  end_order({});
+  settle();
+  return true;
+}
+
+void WorkerWorld::begin_order() {
+  link_.flight().begun.store(launched_.orders_carried_out() + 1, std::memory_order_relaxed);
+}
+
+void WorkerWorld::end_order(const std::vector<Place>& places) {
+  launched_.end_order(places);
+  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+}
+
+// Whatever an exchange does that does not come to its end, it waits: only work computes.
+bool WorkerWorld::pump(microseconds time) {
+  bool moved = false;
+  for (;;) {
+    link_.is_about(Activity::waits);
+    if (!moving_.empty()) {
+      if (!has_moved()) return moved;
+      finish_moving();
+      moved = true;
+      continue;
+    }
+    std::optional<std::string> message;
+    if (!orders_.empty()) {
+      message = std::move(orders_.front());
+      orders_.pop_front();
+    } else {
+      message = link_.order(moved ? kAtOnce : time);
+    }
+    if (!message) return moved;
+    moved = true;
+    if (!carry_out(*message)) return true;
+  }
+}
+
+// The host issues without waiting; what may go on meanwhile does.
+void WorkerWorld::pump_now_and_then() {
+  if (++submitted_ % kSubmitsPerPump != 0) return;
+  link_.pipe().flush();
+  pump(kAtOnce);
+  look_at_device();
+  link_.is_about(Activity::computes);
+}
+
+void WorkerWorld::tell(Announce kind) {
+  told_ = launched_.orders_ended();
+  told_at_ = Clock::now();
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  message.add(told_);
+  announce(message);
+}
+
+// Waits for one more order. While contents move it has to wait for its turn; who waits for others
+// leaves them the processor, which a test of a young exchange does by itself. What has been said
+// until here goes as one: the coordinator is woken once for it.
+void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
+  link_.pipe().flush();
+  microseconds pause = kPatience;
+  if (!at_rest()) {
+    const auto now = Clock::now();
+    if (now < eager_until_) return;
+    pause = pause_after(now - quiet_since);
+  }
+  if (std::optional<std::string> order = link_.order(pause)) orders_.push_back(std::move(*order));
+}
+
+bool WorkerWorld::progress() {
+  const Clock::time_point began = Clock::now();
+  bool idle = false;
+  while (!pump(kAtOnce) && !look_at_device()) {
+    if (at_rest() && !std::exchange(idle, true)) tell(Announce::idle);
+    if (!at_rest() && told_ != launched_.orders_ended()) {
+      tell(Announce::at);
+      idle = false;
+    }
+    wait_for_order(began);
+  }
+  link_.pipe().flush();
+  link_.is_about(Activity::computes);
+  return !std::exchange(still_, false);
+}
+
+// What is ordered meanwhile is carried out, and told.
+void WorkerWorld::wait_until(const std::function<bool()>& condition) {
+  Clock::time_point moved = Clock::now();
+  while (!condition()) {
+    if (pump(kAtOnce) || look_at_device()) {
+      moved = Clock::now();
+      continue;
+    }
+    if (told_ != launched_.orders_ended()) tell(Announce::at);
+    wait_for_order(moved);
+  }
+  link_.is_about(Activity::computes);
+}
+
+// --- the device
+// -----------------------------------------------------------------------------------
+
+TicketState WorkerWorld::state_of(Ticket ticket) const {
+  const TicketState state = tickets_.state(ticket);
+  if (state != TicketState::done || ticket == kDone) return state;
+  return launched_.has_ended(ticket, tickets_.place(ticket)) ? state : TicketState::pending;
+}
+
+// Communicators that were aborted let their streams go on with whatever lies there. A device that
+// is long at work before a call is not lost in it.
+bool WorkerWorld::look_at_device() {
+  if (launched_.all_ended() || !link_.transport().goes_on()) return false;
+  const bool moved = launched_.look();
+  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  if (moved && Clock::now() > told_at_ + kBetweenWords) tell(Announce::at);
+  return moved;
+}
+
+// The host needs what a stream makes, and that may need other processes: they are told how far
+// this one is. When one of them is lost, the coordinator ends the case.
+void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
+  if (!before_wait_) before_wait_ = link_.activity();
+  link_.is_about(Activity::waits);
+  look_at_device();
+  if (told_ != launched_.orders_ended()) tell(Announce::at);
+  link_.pipe().flush();
+  while (!link_.transport().goes_on()) link_.order(kPatience);
+  waited < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
+}
+
+TicketBook::Place WorkerWorld::place_of(const CallPart& part) {
+  return {part.party->flight->cohort, part.party->flight->stream};
+}
+
+// What several ranks here bring is taken when all of their streams have come to it.
+int WorkerWorld::enter(const std::vector<CallPart>& parts) {
+  std::vector<Place> places;
+  for (const CallPart& part : parts) places.push_back(place_of(part));
+  for (const CallPart& part : parts) come_behind_landings(part);
+  const int stream = launched_.enter(places.front());
+  launched_.join(places);
+  return stream;
+}
+
+// A barrier tells of a put as a signal does, so any call comes behind.
+void WorkerWorld::come_behind_landings(const CallPart& part) {
+  if (landings_ == kDone) return;
+  launched_.enter(place_of(part));
+  launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
+}
+
+// --- the end
+// --------------------------------------------------------------------------------------
+
+// The coordinator compares them one after another, and a program may make them faster.
+void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& contents) {
+  WireWriter message;
+  message.add(
+      static_cast<int64_t>(kind == Publication::made ? Announce::value : Announce::final_value));
+  message.add(value);
+  write_tensor(message, contents);
+  announce(message);
+  link_.pipe().wait_until_sent(kMostUnsent);
+}
+
+void WorkerWorld::publish(const std::vector<Record>& measured) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::measured));
+  message.add(static_cast<int64_t>(measured.size()));
+  for (const Record& record : measured) message.add(to_string(record));
+  announce(message);
+}
+
+// Values are looked at when nothing changes them any more.
+Conclusion WorkerWorld::conclude(Conclusion own) {
+  wait_until([this] { return at_rest(); });
+  WireWriter message;
+  message.add(static_cast<int64_t>(Announce::conclude));
+  message.add(told_ = launched_.orders_ended());
+  write_conclusion(message, own);
+  announce(message);
+  wait_until([this] { return concluded_; });
+  return conclusion_;
+}
+
+WorldReport WorkerWorld::close() {
+  tell(Announce::close);
+  wait_until([this] { return reported_ && at_rest(); });
+  return report_;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,259 @@
+// Orders that move contents: a collective, a send with its receive, a put.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "shardproof/backends/remote/worker/worker_world.h"
+#include "shardproof/sim/matching/write_outputs.h"
+
+namespace shardproof {
+
+std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t> members,
+                                const RankBlocks& blocks) {
+  std::map<int, Moving> found;
+  for (CallPart& part : parts)
+    found[blocks.endpoint_of(part.rank())].parts.push_back(std::move(part));
+  std::vector<Moving> all;
+  for (auto& [endpoint, moving] : found) {
+    moving.members = members;
+    moving.exchange.self = endpoint;
+    all.push_back(std::move(moving));
+  }
+  return all;
+}
+
+bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport) {
+  seat(moving, blocks);
+  const Collective& c = moving.parts.front().party->call.collective;
+  if (reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype)) moving.unfolded = true;
+  const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
+  if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
+  start_on_device(moving, memory);
+  return true;
+}
+
+void finish_meeting(Moving& moving) {
+  if (moving.on_device) return finish_on_device(moving);
+  finish_collective(moving);
+}
+
+bool WorkerWorld::is_alike(const Group& group) {
+  const auto [at, is_new] = alike_.try_emplace(group.key());
+  if (is_new) at->second = lies_alike(group, blocks_);
+  return at->second;
+}
+
+void WorkerWorld::meet(WireReader& in) {
+  std::vector<CallPart> parts;
+  for (int64_t count = in.number(); count > 0; --count) parts.push_back(read_part(in));
+  const CallPart& first = parts.front();
+  const Group& group = first.party->call.collective.group;
+  const std::vector<int32_t> members = group.members(group.sibling_of(first.rank()));
+  for (CallPart& part : parts) part.member = group.index_of(part.rank());
+  std::sort(parts.begin(), parts.end(),
+            [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
+  const size_t meeting = moving_.size();
+  const bool unfolded = depends_on_association(first.party->call.collective) && !is_alike(group);
+  for (Moving& moving : by_endpoint(std::move(parts), members, blocks_)) {
+    moving.meeting = meeting;
+    moving.unfolded = unfolded;
+    moving.exchange.stream = enter(moving.parts);
+    if (start_meeting(moving, blocks_, link_.transport())) {
+      moving_.push_back(std::move(moving));
+      continue;
+    }
+    for (const CallPart& part : moving.parts) end_part(*part.party);
+  }
+}
+
+Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number) {
+  Exchange exchange;
+  exchange.kind = kind;
+  exchange.dtype = DType::u8;
+  exchange.team = {std::min(self, other), std::max(self, other)};
+  exchange.self = self;
+  exchange.root = other > self ? 1 : 0;
+  exchange.number = number;
+  return exchange;
+}
+
+void WorkerWorld::send(const CallPart& part, Exchange exchange) {
+  Moving moving;
+  moving.message = true;
+  moving.parts = {part};
+  moving.exchange = std::move(exchange);
+  moving.exchange.stream = enter({part});
+  send_piece(moving, part, link_.transport().memory(moving.exchange.self));
+  moving.exchange.count = brought_bytes(*part.party, part.rank());
+  moving_.push_back(std::move(moving));
+}
+
+void WorkerWorld::receive(const CallPart& part, Exchange exchange) {
+  Moving moving;
+  moving.message = true;
+  moving.parts = {part};
+  moving.exchange = std::move(exchange);
+  moving.exchange.stream = enter({part});
+  const Collective& c = part.party->call.collective;
+  receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory(moving.exchange.self));
+  moving.exchange.count = moving.in.size();
+  moving_.push_back(std::move(moving));
+}
+
+// number, other endpoint if one end is elsewhere, whether the sender is here and its part, the same
+// of the receiver.
+void WorkerWorld::pair(WireReader& in) {
+  const int64_t number = in.number();
+  const int other = static_cast<int>(in.number());
+  CallPart sender, receiver;
+  if (in.number() != 0) sender = read_part(in);
+  if (in.number() != 0) receiver = read_part(in);
+  const int from = sender.party != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
+  const int to = receiver.party != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
+  if (from == to) {
+    enter({sender, receiver});
+    const Brought own = brought(sender);
+    deliver(*receiver.party, receiver.rank(), own.data, own.size);
+    end_part(*sender.party);
+    end_part(*receiver.party);
+    return;
+  }
+  if (sender.party != nullptr)
+    send(sender, message_exchange(CollectiveKind::send, from, to, number));
+  if (receiver.party != nullptr)
+    receive(receiver, message_exchange(CollectiveKind::recv, to, from, number));
+}
+
+// What is put here lands in no stream of the program.
+TicketBook::Place WorkerWorld::landing_at(int endpoint) const {
+  return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
+}
+
+void WorkerWorld::put_here(const CallPart& source, std::pair<int64_t, int64_t> window) {
+  enter({source});
+  const Brought own = brought(source);
+  Bytes contents = Bytes::uninitialized(own.size);
+  if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
+  windows_[window] = std::move(contents);
+  end_part(*source.party);
+}
+
+// number, other endpoint if one end is elsewhere, whether the source is here and its part, whether
+// the target is here, its rank, slot and bytes, and where in its window; -1: nowhere.
+void WorkerWorld::put(WireReader& in) {
+  const int64_t number = in.number();
+  const int other = static_cast<int>(in.number());
+  CallPart source;
+  if (in.number() != 0) source = read_part(in);
+  const bool lands_here = in.number() != 0;
+  const int64_t target = in.number(), slot = in.number(), bytes = in.number();
+  const int64_t offset = in.number();
+  const bool one_sided = offset >= 0 && link_.transport().has_window();
+  const int from = source.party != nullptr ? blocks_.endpoint_of(source.rank()) : other;
+  const int to = blocks_.endpoint_of(target);
+  if (from == to) return put_here(source, {target, slot});
+  if (source.party != nullptr) {
+    Exchange exchange =
+        message_exchange(one_sided ? CollectiveKind::put : CollectiveKind::send, from, to, number);
+    exchange.offset = offset;
+    send(source, std::move(exchange));
+  }
+  if (!lands_here) return;
+  Moving moving;
+  moving.message = true;
+  moving.exchange = message_exchange(one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv,
+                                     to, from, number);
+  moving.exchange.stream = launched_.enter(landing_at(to));
+  moving.exchange.offset = offset;
+  moving.target = target;
+  moving.slot = slot;
+  receive_bytes(moving, bytes, link_.transport().memory(to));
+  moving.exchange.count = bytes;
+  moving_.push_back(std::move(moving));
+}
+
+namespace {
+
+// As long as it may take where nobody is late; after that, waiting for it must not cost much.
+std::chrono::nanoseconds eager_time(const std::vector<Moving>& moving) {
+  constexpr int64_t kNanosecondsAByte = 10;
+  int64_t bytes = 0;
+  for (const Moving& one : moving) bytes += std::max(one.in.size(), one.out.size());
+  return std::chrono::milliseconds(5) + std::chrono::nanoseconds(bytes * kNanosecondsAByte);
+}
+
+}  // namespace
+
+void WorkerWorld::start_moving() {
+  for (Moving& one : moving_) {
+    if (!measures_ || one.exchange.side != Side::device || one.parts.empty()) continue;
+    launched_.enter(place_of(one.parts.front()));
+    one.begun = times_at(one.exchange.self).begin();
+  }
+  eager_until_ = Clock::now() + eager_time(moving_);
+  if (moving_.size() == 1) return link_.transport().start({&moving_.front().exchange, 1});
+  std::vector<Exchange> exchanges;
+  for (const Moving& one : moving_) exchanges.push_back(one.exchange);
+  link_.transport().start(exchanges);
+}
+
+// Every member of a call asks here, before it starts, each for itself: of a group the library would
+// say what the last of its calls takes. Of messages it says nothing.
+void WorkerWorld::ask_for_estimates() {
+  if (!measures_) return;
+  for (size_t first = 0, next = 0; first < moving_.size(); first = next) {
+    std::vector<Exchange> parts;
+    for (; next < moving_.size() && moving_[next].message == moving_[first].message &&
+           moving_[next].meeting == moving_[first].meeting;
+         ++next)
+      parts.push_back(moving_[next].exchange);
+    const bool asked = !moving_[first].message && parts.front().side == Side::device;
+    const std::optional<double> expected =
+        asked ? link_.transport().estimate(parts) : std::optional<double>();
+    for (size_t i = first; i < next; ++i)
+      if (const Moving& own = moving_[i]; !own.parts.empty())
+        times_at(own.exchange.self).expect(own.parts.front().party->flight->ticket, expected);
+  }
+}
+
+// What stays on the device has moved when it is in its stream.
+bool WorkerWorld::has_moved() {
+  const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const Moving& one) {
+    return one.exchange.side == Side::device;
+  });
+  return stays ? link_.transport().launched() : link_.transport().done();
+}
+
+void WorkerWorld::finish_moving() {
+  std::vector<Moving> moved = std::exchange(moving_, {});
+  std::vector<Place> places;
+  for (Moving& one : moved) {
+    const Place place =
+        one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
+    launched_.enter(place);
+    if (one.exchange.side == Side::device) {
+      const bool lands = one.parts.empty();
+      const Ticket ticket = lands ? ++landings_ : one.parts.front().party->flight->ticket;
+      if (measures_ && !lands) times_at(one.exchange.self).end(ticket, one.begun);
+      launched_.add(ticket, place);
+      places.push_back(place);
+    }
+    finish(one);
+  }
+  end_order(places);
+  settle();
+}
+
+void WorkerWorld::finish(Moving& moved) {
+  if (moved.target >= 0) {
+    windows_[{moved.target, moved.slot}] = std::move(moved.in);
+  } else if (!moved.message) {
+    finish_meeting(moved);
+  } else if (moved.exchange.kind == CollectiveKind::recv) {
+    const CallPart& part = moved.parts.front();
+    deliver(*part.party, part.rank(), moved.in);
+  }
+  for (const CallPart& part : moved.parts) end_part(*part.party);
+}
+
+}  // namespace shardproof
