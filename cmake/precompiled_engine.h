@@ -3,5 +3,5 @@
 
 #include "shardproof/backends/api/execution_context.h"
 #include "shardproof/cmake/precompiled_ops.h"
-#include "shardproof/program/global_program.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/ir/spmd_program.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

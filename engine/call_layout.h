@@ -3,7 +3,7 @@
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -16,7 +16,7 @@
 #include "shardproof/backends/api/execution_context.h"
 #include "shardproof/ops/device_kernels.h"
 #include "shardproof/ops/op.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/partition.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 // `keep(x, comm)`: x's memory outlives its last name until `comm` is past the keep.
 #pragma once
 
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -16,9 +16,9 @@
 #include "shardproof/localtensor/dtype/matmul_precision.h"
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/localtensor/plan/plan.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/condition.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/condition.h"
 
 namespace shardproof {
 

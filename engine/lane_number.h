@@ -5,7 +5,7 @@
 
 #include "shardproof/localtensor/base/lanes.h"
 #include "shardproof/localtensor/dtype/dtype.h"
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 

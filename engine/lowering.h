@@ -13,9 +13,9 @@
 
 #include "shardproof/engine/lane_number.h"
 #include "shardproof/ops/op.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/evaluate.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/evaluate.h"
 
 namespace shardproof {
 

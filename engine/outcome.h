@@ -10,7 +10,7 @@
 #include "shardproof/engine/seen_value.h"
 #include "shardproof/localtensor/base/fraction.h"
 #include "shardproof/localtensor/placement/spec.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "shardproof/engine/job.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/ops/op.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 #include "shardproof/engine/compare.h"
 #include "shardproof/engine/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/select_ranks.h"
+#include "shardproof/program/value/select_ranks.h"
 
 namespace shardproof {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "shardproof/engine/job.h"
 #include "shardproof/ops/op.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 

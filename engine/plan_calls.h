@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 #include "shardproof/sim/analysis/planned_calls.h"
 
 namespace shardproof {

@@ -7,7 +7,7 @@
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/op.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 // Adds `releases` to instructions: a value without a name ends after its last use in its listing.
 #pragma once
 
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

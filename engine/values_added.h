@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "shardproof/ops/op.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

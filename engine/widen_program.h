@@ -4,7 +4,7 @@
 #pragma once
 
 #include "shardproof/ops/op.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shardproof/ops/rule.h"
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 

@@ -21,7 +21,7 @@
 #include "shardproof/ops/builder.h"
 #include "shardproof/ops/kernel.h"
 #include "shardproof/ops/rule.h"
-#include "shardproof/program/attrs.h"
+#include "shardproof/program/value/attrs.h"
 
 namespace shardproof {
 

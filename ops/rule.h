@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
-#include "shardproof/program/attrs.h"
+#include "shardproof/program/value/attrs.h"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <set>
 
-#include "shardproof/program/names.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {

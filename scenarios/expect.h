@@ -9,7 +9,7 @@
 
 #include "shardproof/engine/job.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/condition.h"
+#include "shardproof/program/syntax/condition.h"
 
 namespace shardproof {
 

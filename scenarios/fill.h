@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/tensor/tensor.h"
-#include "shardproof/program/evaluate.h"
+#include "shardproof/program/syntax/evaluate.h"
 
 namespace shardproof {
 

@@ -1,6 +1,6 @@
 #include "shardproof/scenarios/detail/let_table.h"
 
-#include "shardproof/program/names.h"
+#include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/detail/visit_listing.h"
 
 namespace shardproof {

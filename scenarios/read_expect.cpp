@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "shardproof/program/quantity.h"
+#include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/detail/setting.h"
 

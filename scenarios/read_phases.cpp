@@ -2,7 +2,7 @@
 #include <set>
 
 #include "shardproof/ops/torch_names.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/detail/setting.h"
 #include "shardproof/scenarios/detail/visit_listing.h"

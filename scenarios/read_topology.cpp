@@ -1,5 +1,5 @@
 #include "shardproof/localtensor/base/duration.h"
-#include "shardproof/program/quantity.h"
+#include "shardproof/program/value/quantity.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/load.h"

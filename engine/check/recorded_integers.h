@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/program/global_program.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

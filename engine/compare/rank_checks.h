@@ -19,7 +19,7 @@
 #include "shardproof/engine/job.h"
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

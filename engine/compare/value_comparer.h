@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/compare/judge.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 

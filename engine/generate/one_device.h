@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/engine/job.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

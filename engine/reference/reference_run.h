@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "shardproof/ops/op.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "shardproof/localtensor/report/finding.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 
 namespace shardproof {

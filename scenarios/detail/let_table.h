@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/program/evaluate.h"
-#include "shardproof/program/select_ranks.h"
+#include "shardproof/program/syntax/evaluate.h"
+#include "shardproof/program/value/select_ranks.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 
 namespace shardproof {

@@ -1,9 +1,9 @@
-// Keys of an object as rank selectors (program/select_ranks.h) and `rest`.
+// Keys of an object as rank selectors (program/value/select_ranks.h) and `rest`.
 #pragma once
 
 #include <vector>
 
-#include "shardproof/program/select_ranks.h"
+#include "shardproof/program/value/select_ranks.h"
 #include "shardproof/scenarios/detail/json_reader.h"
 
 namespace shardproof {

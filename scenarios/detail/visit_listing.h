@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 

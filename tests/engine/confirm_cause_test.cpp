@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/outcome.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

@@ -5,7 +5,7 @@
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/condition.h"
-#include "shardproof/program/evaluate.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/condition.h"
+#include "shardproof/program/syntax/evaluate.h"
 
 namespace shardproof {
 namespace {

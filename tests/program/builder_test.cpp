@@ -1,6 +1,6 @@
 // The law of the builder: what it builds is what the parser makes of the same text, to the last
 // place.
-#include "shardproof/program/builder.h"
+#include "shardproof/program/syntax/listing_builder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "shardproof/program/condition.h"
+#include "shardproof/program/syntax/condition.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "shardproof/program/evaluate.h"
+#include "shardproof/program/syntax/evaluate.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/program/random_listing.h"
 
 namespace shardproof {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/approval.h"
 
 namespace shardproof {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 namespace {

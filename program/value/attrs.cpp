@@ -1,9 +1,9 @@
-#include "shardproof/program/attrs.h"
+#include "shardproof/program/value/attrs.h"
 
 #include <fmt/format.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 namespace {

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/global_program.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {

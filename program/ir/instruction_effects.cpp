@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/program/instr.h"
+#include "shardproof/program/ir/instruction.h"
 
 namespace shardproof {
 namespace {

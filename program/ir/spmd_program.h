@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/placement/spec.h"
-#include "shardproof/program/global_program.h"
-#include "shardproof/program/instr.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/ir/instruction.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/placement/placement.h"
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/spmd_program.h"
+#include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 namespace {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 namespace {

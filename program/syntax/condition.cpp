@@ -1,4 +1,4 @@
-#include "shardproof/program/condition.h"
+#include "shardproof/program/syntax/condition.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/arithmetic.h"
+#include "shardproof/program/value/arithmetic.h"
 
 namespace shardproof {
 namespace {

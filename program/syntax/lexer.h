@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof::detail {
 

@@ -1,4 +1,4 @@
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 #include <fmt/format.h>
 

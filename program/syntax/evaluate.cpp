@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/arithmetic.h"
-#include "shardproof/program/evaluate.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/syntax/evaluate.h"
+#include "shardproof/program/value/arithmetic.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {

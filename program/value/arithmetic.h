@@ -4,7 +4,7 @@
 #include <compare>
 #include <string_view>
 
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof::detail {
 

@@ -10,7 +10,7 @@
 
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/localtensor/plan/plan.h"
-#include "shardproof/program/global_program.h"
+#include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {
 

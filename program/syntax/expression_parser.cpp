@@ -5,10 +5,10 @@
 #include <set>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/expression_parser.h"
-#include "shardproof/program/detail/placed_text.h"
-#include "shardproof/program/detail/precedence.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/syntax/expression_parser.h"
+#include "shardproof/program/syntax/placed_text.h"
+#include "shardproof/program/syntax/precedence.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof::detail {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/lexer.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/syntax/lexer.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof::detail {
 namespace {

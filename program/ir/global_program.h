@@ -9,8 +9,8 @@
 
 #include "shardproof/localtensor/base/dims.h"
 #include "shardproof/localtensor/placement/placement.h"
-#include "shardproof/program/attrs.h"
-#include "shardproof/program/number.h"
+#include "shardproof/program/value/attrs.h"
+#include "shardproof/program/value/number.h"
 
 namespace shardproof {
 

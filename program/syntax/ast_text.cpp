@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/ast.h"
-#include "shardproof/program/detail/precedence.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/precedence.h"
 
 namespace shardproof {
 namespace {

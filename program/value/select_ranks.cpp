@@ -1,4 +1,4 @@
-#include "shardproof/program/select_ranks.h"
+#include "shardproof/program/value/select_ranks.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "shardproof/localtensor/base/fraction.h"
-#include "shardproof/program/evaluate.h"
-#include "shardproof/program/number.h"
-#include "shardproof/program/quantity.h"
+#include "shardproof/program/syntax/evaluate.h"
+#include "shardproof/program/value/number.h"
+#include "shardproof/program/value/quantity.h"
 
 namespace shardproof {
 

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "shardproof/localtensor/dtype/dtype.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "shardproof/program/ast.h"
-#include "shardproof/program/detail/lexer.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/lexer.h"
 
 namespace shardproof::detail {
 

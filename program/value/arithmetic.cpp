@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/arithmetic.h"
+#include "shardproof/program/value/arithmetic.h"
 
 namespace shardproof::detail {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "shardproof/program/ast.h"
+#include "shardproof/program/syntax/ast.h"
 
 namespace shardproof {
 

@@ -1,11 +1,11 @@
-#include "shardproof/program/builder.h"
+#include "shardproof/program/syntax/listing_builder.h"
 
 #include <cmath>
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/placed_text.h"
-#include "shardproof/program/detail/precedence.h"
+#include "shardproof/program/syntax/placed_text.h"
+#include "shardproof/program/syntax/precedence.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardproof/program/quantity.h"
+#include "shardproof/program/value/quantity.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/program/detail/expression_parser.h"
-#include "shardproof/program/names.h"
+#include "shardproof/program/syntax/expression_parser.h"
+#include "shardproof/program/value/names.h"
 
 namespace shardproof {
 namespace {
