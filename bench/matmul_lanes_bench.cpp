@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "shardproof/engine/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
-#include "shardproof/ops/torch_names.h"
+#include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/topology.h"
 
 namespace shardproof {

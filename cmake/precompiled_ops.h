@@ -4,5 +4,5 @@
 #include <any>
 
 #include "shardproof/cmake/precompiled_nouns.h"
-#include "shardproof/ops/builder.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/ops/core/op_builder.h"

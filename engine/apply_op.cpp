@@ -1,6 +1,6 @@
 #include "shardproof/engine/bind_arguments.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/torch_names.h"
+#include "shardproof/ops/core/torch_names.h"
 
 namespace shardproof {
 namespace {

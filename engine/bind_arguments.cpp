@@ -4,7 +4,7 @@
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/torch_names.h"
+#include "shardproof/ops/core/torch_names.h"
 
 namespace shardproof {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "shardproof/backends/api/execution_context.h"
-#include "shardproof/ops/device_kernels.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "shardproof/engine/lane_number.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/program/syntax/evaluate.h"

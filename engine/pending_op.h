@@ -8,7 +8,7 @@
 
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {

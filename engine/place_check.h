@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/engine/job.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/global_program.h"
 #include "shardproof/program/syntax/ast.h"
 

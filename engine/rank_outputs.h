@@ -6,7 +6,7 @@
 
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {

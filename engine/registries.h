@@ -3,8 +3,8 @@
 
 #include "shardproof/backends/api/execution_context.h"
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/ops/device_kernels.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 
 namespace shardproof {
 

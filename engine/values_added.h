@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {

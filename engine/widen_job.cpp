@@ -2,7 +2,7 @@
 #include "shardproof/engine/widen_job.h"
 
 #include "shardproof/engine/adopt.h"
-#include "shardproof/ops/wider_floats.h"
+#include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/wider_floats.h"
+#include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 // it was lowered, and what is left out, stays what it is as written.
 #pragma once
 
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {

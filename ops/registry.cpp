@@ -1,4 +1,4 @@
-#include "shardproof/ops/families.h"
+#include "shardproof/ops/core/families.h"
 
 namespace shardproof {
 

@@ -9,7 +9,7 @@
 #include "shardproof/engine/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/ops/promotion.h"
+#include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/scenarios/run_comparison.h"
 
 namespace shardproof {

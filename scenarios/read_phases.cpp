@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "shardproof/ops/torch_names.h"
+#include "shardproof/ops/core/torch_names.h"
 #include "shardproof/program/value/names.h"
 #include "shardproof/scenarios/detail/later.h"
 #include "shardproof/scenarios/detail/setting.h"

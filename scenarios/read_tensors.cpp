@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "shardproof/ops/torch_names.h"
+#include "shardproof/ops/core/torch_names.h"
 #include "shardproof/scenarios/detail/setting.h"
 
 namespace shardproof {

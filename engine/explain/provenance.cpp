@@ -1,6 +1,6 @@
 // Implements provenance.h: one pass over each listing in program order. An op takes its states
-// from its sharding rule (ops/rule.h), asked with the local shapes; a call takes them from its
-// group.
+// from its sharding rule (ops/core/sharding_rule.h), asked with the local shapes; a call takes them
+// from its group.
 #include "shardproof/engine/explain/provenance.h"
 
 #include <algorithm>

@@ -12,8 +12,8 @@
 #include "shardproof/engine/rank_lowering.h"
 #include "shardproof/engine/widen_program.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/run_once.h"
-#include "shardproof/ops/wider_floats.h"
+#include "shardproof/ops/core/run_single_device.h"
+#include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof {
 namespace {

@@ -8,7 +8,7 @@
 #include "shardproof/engine/generate/one_device.h"
 #include "shardproof/engine/partition.h"
 #include "shardproof/engine/widen_program.h"
-#include "shardproof/ops/wider_floats.h"
+#include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof {
 namespace {

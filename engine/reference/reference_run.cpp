@@ -13,7 +13,7 @@
 #include "shardproof/engine/adopt.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
 
 namespace shardproof {
 namespace {

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {

@@ -4,10 +4,10 @@
 // loading and storing, and a kernel for each of some 150 loops would take minutes to compile.
 #pragma once
 
+#include "shardproof/ops/core/load_store_element.h"
 #include "shardproof/ops/cuda/kernel_families.h"
-#include "shardproof/ops/cuda/places.h"
-#include "shardproof/ops/loops.h"
-#include "shardproof/ops/stored_element.h"
+#include "shardproof/ops/cuda/operand_offsets.h"
+#include "shardproof/ops/elementwise/tile_loops.h"
 
 namespace shardproof {
 

@@ -3,10 +3,10 @@
 // one program.
 #pragma once
 
-#include "shardproof/ops/cuda/convolutions.h"
+#include "shardproof/ops/cuda/convolution_kernels.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 #include "shardproof/ops/cuda/launch.h"
-#include "shardproof/ops/device_kernels.h"
-#include "shardproof/ops/elementwise.h"
+#include "shardproof/ops/elementwise/elementwise_kernel.h"
 
 namespace shardproof {
 

@@ -1,4 +1,4 @@
-#include "shardproof/ops/device_kernels.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 
 namespace shardproof {
 

@@ -9,8 +9,8 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/localtensor/tensor/copy_strided.h"
-#include "shardproof/ops/params.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/params.h"
+#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/gpu/long_samples.h"
 #include "shardproof/tests/ops/agreement.h"
 
@@ -245,8 +245,8 @@ bool takes(const OpRecord& op, const Sample& sample) {
 }
 
 // Products may be made by the maker's library, in an order of its own. Other ops call no functions
-// but the C library's (ops/double_math.h and the functors), which each device has its own of; all
-// the rest of their arithmetic is IEEE 754's, in one order.
+// but the C library's (ops/elementwise/double_math.h and the functors), which each device has its
+// own of; all the rest of their arithmetic is IEEE 754's, in one order.
 bool may_differ(const OpRecord& op) {
   static const std::set<std::string> kCallFunctions = {
       "acos",  "acosh", "asin",    "asinh",         "atan",         "atan2",

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/ops/device_kernels.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 #include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {

@@ -4,8 +4,8 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/dtype/matmul_precision.h"
-#include "shardproof/ops/cuda/plan_gemm.h"
-#include "shardproof/ops/params.h"
+#include "shardproof/ops/core/params.h"
+#include "shardproof/ops/cuda/gemm_from_contraction.h"
 #include "shardproof/tests/gpu/kernel_law.h"
 #include "shardproof/tests/gpu/stand_in/kernels.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"

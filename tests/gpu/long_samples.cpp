@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "shardproof/ops/params.h"
+#include "shardproof/ops/core/params.h"
 
 namespace shardproof::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 
 namespace shardproof::testing {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/cuda/plan_gemm.h"
+#include "shardproof/ops/cuda/gemm_from_contraction.h"
 
 namespace shardproof::testing {
 namespace {

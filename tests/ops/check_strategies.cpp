@@ -6,7 +6,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"
 
 namespace shardproof::testing {

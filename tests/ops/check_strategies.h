@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/mesh/mesh.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/tests/ops/lower_by_rules.h"
 #include "shardproof/tests/ops/run_op.h"
 

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/float_math.h"
-#include "shardproof/ops/promotion.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
+#include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/ops/elementwise/float_math.h"
 #include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 #include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/op.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/ops/core/run_single_device.h"
 
 namespace shardproof::testing {
 

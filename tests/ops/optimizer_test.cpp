@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/run_op.h"
 
 namespace shardproof::testing {

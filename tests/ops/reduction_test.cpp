@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/reduce.h"
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
+#include "shardproof/ops/reduction/reduce_kernel.h"
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/run_op.h"
 

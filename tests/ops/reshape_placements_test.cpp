@@ -1,12 +1,12 @@
 // View propagation: the shapes of PyTorch's documented cases, and the law that what is given is
 // never wrong.
-#include "shardproof/ops/reshape_placements.h"
+#include "shardproof/ops/layout/reshape_placements.h"
 
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 
 namespace shardproof {
 namespace {

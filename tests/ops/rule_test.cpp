@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 
 namespace shardproof {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/ops/wider_floats.h"
+#include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof::testing {
 namespace {

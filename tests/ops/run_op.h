@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/localtensor/tensor/local_tensor.h"
-#include "shardproof/ops/op.h"
+#include "shardproof/ops/core/op.h"
 
 namespace shardproof::testing {
 
@@ -24,8 +24,8 @@ struct OpInstance {
 };
 Attrs with_fallbacks(const OpRecord& record, Attrs attrs);
 OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t seed);
-// The same with all floats in f64 and all complex numbers in c128 (ops/wider_floats.h); nothing
-// where results would be of the same dtypes.
+// The same with all floats in f64 and all complex numbers in c128 (ops/core/widen_op_call.h);
+// nothing where results would be of the same dtypes.
 std::optional<OpInstance> in_f64(const OpInstance& instance);
 // "ints", "ints(0, 5)", "uniform(0.1, 1)", "bools", "ones", "zeros", "iota".
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "shardproof/ops/run_once.h"
+#include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/tests/ops/agreement.h"
 #include "shardproof/tests/ops/check_strategies.h"
 

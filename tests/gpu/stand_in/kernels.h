@@ -2,7 +2,7 @@
 // (kernels.cpp), or the code that nvcc made of them (ptx/), by what a program links.
 #pragma once
 
-#include "shardproof/ops/device_kernels.h"
+#include "shardproof/ops/cuda/device_kernels.h"
 
 namespace shardproof {
 

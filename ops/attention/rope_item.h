@@ -1,0 +1,30 @@
+// One pair of elements of rope, its angle computed where it is used: for machines where every pair
+// has a thread of its own.
+#pragma once
+
+#include <cmath>
+
+#include "shardproof/ops/core/item_kernel.h"
+
+namespace shardproof {
+
+template <typename T>
+struct RopeItem {
+  int64_t seq, half, offset;  // of a row: two halves
+  double base;
+
+  constexpr void operator()(int64_t item, const LaneCall& lane) const {
+    const int64_t row = item / half, i = item % half, s = row % seq;
+    const int64_t position = lane.inputs[1] != nullptr ? lane.in<int64_t>(1)[s] : s + offset;
+    const T* x = lane.in<T>(0) + row * 2 * half;
+    T* y = lane.out<T>(0) + row * 2 * half;
+    const double power = -2.0 * static_cast<double>(i) / static_cast<double>(2 * half);
+    const double angle = static_cast<double>(position) * std::pow(base, power);
+    const T cosine = static_cast<T>(std::cos(angle)), sine = static_cast<T>(std::sin(angle));
+    const T first = x[i], second = x[i + half];
+    y[i] = first * cosine - second * sine;
+    y[i + half] = second * cosine + first * sine;
+  }
+};
+
+}  // namespace shardproof

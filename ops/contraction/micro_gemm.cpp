@@ -1,0 +1,145 @@
+#include "shardproof/ops/contraction/micro_gemm.h"
+
+namespace shardproof {
+namespace {
+
+// A vector of 32 bytes; compilers split it where the machine has narrower registers. It is read and
+// written as elements lie, wherever they lie.
+template <typename T>
+struct Wide {
+  typedef T type __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
+  static constexpr int kCount = 32 / sizeof(T);
+};
+
+template <typename T, int kVectors>
+inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t depth,
+                                                         T* tile) {
+  using V = typename Wide<T>::type;
+  V sums[kMicroRows][kVectors] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    const V* right = reinterpret_cast<const V*>(b);
+    for (int v = 0; v < kVectors; ++v) {
+      const V column = right[v];
+      for (int i = 0; i < kMicroRows; ++i) sums[i][v] += column * a[i];
+    }
+    a += kMicroRows;
+    b += kVectors * Wide<T>::kCount;
+  }
+  V* target = reinterpret_cast<V*>(tile);
+  for (int i = 0; i < kMicroRows; ++i)
+    for (int v = 0; v < kVectors; ++v) target[i * kVectors + v] = sums[i][v];
+}
+
+template <typename T>
+inline __attribute__((always_inline)) void row_plain(const T* factors, const T* const* rows,
+                                                     int64_t depth, int64_t first, int64_t columns,
+                                                     T* result) {
+  for (int64_t n = first; n < columns; ++n) {
+    T sum{};
+    for (int64_t k = 0; k < depth; ++k) sum += micro_product(factors[k], rows[k][n]);
+    result[n] = sum;
+  }
+}
+
+// The sums of a stretch of columns stay in registers over all terms.
+template <typename T>
+inline __attribute__((always_inline)) void row_wide(const T* factors, const T* const* rows,
+                                                    int64_t depth, int64_t columns, T* result) {
+  using V = typename Wide<T>::type;
+  constexpr int kVectors = 4;
+  constexpr int64_t kStretch = kVectors * Wide<T>::kCount;
+  int64_t first = 0;
+  for (; first + kStretch <= columns; first += kStretch) {
+    V sums[kVectors] = {};
+    for (int64_t k = 0; k < depth; ++k) {
+      const V* source = reinterpret_cast<const V*>(rows[k] + first);
+      for (int v = 0; v < kVectors; ++v) sums[v] += source[v] * factors[k];
+    }
+    V* target = reinterpret_cast<V*>(result + first);
+    for (int v = 0; v < kVectors; ++v) target[v] = sums[v];
+  }
+  row_plain(factors, rows, depth, first, columns, result);
+}
+
+template <typename T>
+void row_narrow_machine(const T* factors, const T* const* rows, int64_t depth, int64_t columns,
+                        T* result) {
+  row_wide(factors, rows, depth, columns, result);
+}
+
+template <typename T>
+void multiply_narrow_machine(const T* a, const T* b, int64_t depth, T* tile) {
+  multiply_wide<T, 1>(a, b, depth, tile);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void multiply_avx(const float* a, const float* b, int64_t depth,
+                                                  float* tile) {
+  multiply_wide<float, 2>(a, b, depth, tile);
+}
+__attribute__((target("avx2"))) void row_avx(const float* factors, const float* const* rows,
+                                             int64_t depth, int64_t columns, float* result) {
+  row_wide(factors, rows, depth, columns, result);
+}
+__attribute__((target("avx2"))) void multiply_avx(const double* a, const double* b, int64_t depth,
+                                                  double* tile) {
+  multiply_wide<double, 2>(a, b, depth, tile);
+}
+__attribute__((target("avx2"))) void row_avx(const double* factors, const double* const* rows,
+                                             int64_t depth, int64_t columns, double* result) {
+  row_wide(factors, rows, depth, columns, result);
+}
+#endif
+
+template <typename T>
+MicroKernel<T> vector_kernel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * Wide<T>::kCount, row_avx};
+#endif
+  return {multiply_narrow_machine<T>, Wide<T>::kCount, row_narrow_machine<T>};
+}
+
+constexpr int kPlainColumns = 4;
+
+template <typename T>
+void multiply_plain(const T* a, const T* b, int64_t depth, T* tile) {
+  T sums[kMicroRows][kPlainColumns] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int i = 0; i < kMicroRows; ++i)
+      for (int j = 0; j < kPlainColumns; ++j) sums[i][j] += micro_product(a[i], b[j]);
+    a += kMicroRows;
+    b += kPlainColumns;
+  }
+  for (int i = 0; i < kMicroRows; ++i)
+    for (int j = 0; j < kPlainColumns; ++j) tile[i * kPlainColumns + j] = sums[i][j];
+}
+
+template <typename T>
+void row_any(const T* factors, const T* const* rows, int64_t depth, int64_t columns, T* result) {
+  row_plain(factors, rows, depth, 0, columns, result);
+}
+
+}  // namespace
+
+template <>
+MicroKernel<float> micro_gemm() {
+  return vector_kernel<float>();
+}
+template <>
+MicroKernel<double> micro_gemm() {
+  return vector_kernel<double>();
+}
+template <>
+MicroKernel<uint64_t> micro_gemm() {
+  return {multiply_plain<uint64_t>, kPlainColumns, row_any<uint64_t>};
+}
+template <>
+MicroKernel<std::complex<float>> micro_gemm() {
+  return {multiply_plain<std::complex<float>>, kPlainColumns, row_any<std::complex<float>>};
+}
+template <>
+MicroKernel<std::complex<double>> micro_gemm() {
+  return {multiply_plain<std::complex<double>>, kPlainColumns, row_any<std::complex<double>>};
+}
+
+}  // namespace shardproof

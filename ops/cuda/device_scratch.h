@@ -1,0 +1,21 @@
+// Device memory of a kernel's own.
+#pragma once
+
+#include "shardproof/localtensor/tensor/scoped_device_memory.h"
+#include "shardproof/ops/core/kernel.h"
+
+namespace shardproof {
+
+// Memory for as long as a call.
+template <typename T>
+class Room {
+ public:
+  Room(const KernelCall& call, int64_t count)
+      : memory_(*call.memory, count * static_cast<int64_t>(sizeof(T))) {}
+  T* get() const { return reinterpret_cast<T*>(memory_.start()); }
+
+ private:
+  TakenMemory memory_;
+};
+
+}  // namespace shardproof

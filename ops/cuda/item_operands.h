@@ -1,0 +1,55 @@
+// Items of a call on a device: what they read and write, and a thread for each.
+#pragma once
+
+#include <array>
+
+#include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/cuda/launch.h"
+
+namespace shardproof {
+
+// What items of a call read and write.
+struct Operands {
+  static constexpr size_t kMost = 4;
+  std::array<const std::byte*, kMost> inputs;
+  std::array<std::byte*, kMost> outputs;
+  std::byte* scratch;
+  int64_t* trouble;
+
+  constexpr LaneCall lane() const {
+    LaneCall lane;
+    lane.inputs = inputs.data();
+    lane.outputs = outputs.data();
+    lane.scratch = scratch;
+    lane.trouble = trouble;
+    return lane;
+  }
+};
+
+template <typename Item>
+struct ItemBody {
+  Item item;
+  Operands operands;
+  constexpr void operator()(int64_t index) const { item(index, operands.lane()); }
+};
+
+template <typename Item>
+void launch_items(const KernelCall& call, const Item& item, int64_t items,
+                  const Operands& operands) {
+  launch(call.stream, items, ItemBody<Item>{item, operands});
+}
+
+// What is left when all items are done.
+template <typename Item>
+struct FinishBody {
+  Item item;
+  Operands operands;
+  constexpr void operator()(int64_t) const { item.finish(operands.lane()); }
+};
+
+template <typename Item>
+void launch_finish(const KernelCall& call, const Item& item, const Operands& operands) {
+  launch(call.stream, 1, FinishBody<Item>{item, operands});
+}
+
+}  // namespace shardproof

@@ -1,0 +1,252 @@
+// clamp, lerp, addcmul and other elementwise ops that are a few arithmetic ops.
+#include <cmath>
+#include <limits>
+
+#include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/core/type_promotion.h"
+
+namespace shardproof {
+namespace {
+
+using params::tensor;
+using Terms = std::vector<FormulaTerm>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Param number(const char* name) { return params::optional(name, ParamKind::number); }
+
+// Of whole numbers beside a narrow float: they are that float, and the result is.
+FormulaTerm as_float(Formula& f, const FormulaTerm& x) {
+  const bool narrows = is_floating(f[0].dtype()) && !is_floating(x.dtype());
+  return narrows ? f.to(f[0].dtype(), x) : x;
+}
+
+Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
+            std::vector<std::string> fills = {}) {
+  return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
+}
+
+Terms clamp(Formula& f) {
+  if (!f.has(1) && !f.has(2)) f.refuse("needs min, max or both");
+  FormulaTerm x = f[0];
+  if (f.has(1)) x = max_of(x, f[1]);
+  if (f.has(2)) x = min_of(x, f[2]);
+  return {x};
+}
+
+void add_clamps(OpRegistry& ops) {
+  Sample both = over({{5, 3}, {}, {3}}, {}, {"ints", "ints(-2, -1)", "ints(0, 3)"});
+  both.inputs[1] = {DType::f64, {}, true, false};
+  Sample low = over({{7}, {}}, {}, {"uniform(-3, 3)", "ints(0, 1)"});
+  low.inputs[1] = {DType::i64, {}, true, false};
+  low.inputs.push_back(absent_input());
+  ops.add(formula({"clamp", "elementwise", "x, not below min and not above max"},
+                  {tensor("x"), params::optional_tensor("min"), params::optional_tensor("max")},
+                  clamp, {both, low}));
+  ops.add(formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
+                  [](Formula& f) { return Terms{max_of(f[0], f[1])}; }, {over({{5, 3}, {3}})}));
+  ops.add(formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
+                  [](Formula& f) { return Terms{min_of(f[0], f[1])}; }, {over({{5, 3}, {5, 1}})}));
+}
+
+// From the nearer end, so that weight 1 gives `end`.
+Terms lerp(Formula& f) {
+  const DType dtype = f[0].dtype();
+  if (dtype != f[1].dtype() || !is_floating(dtype))
+    f.refuse("x and end must be of one float dtype");
+  const FormulaTerm weight = dtype == DType::f64 ? f.to(dtype, f[2]) : f[2];
+  const FormulaTerm apart = f[1] - f[0];
+  const FormulaTerm near = f.op("lt", {f.op("abs", {weight}), 0.5});
+  const FormulaTerm found = f.where(near, f[0] + weight * apart, f[1] - apart * (1 - weight));
+  return {found.dtype() != dtype && weight.dims() == 0 ? f.to(dtype, found) : found};
+}
+
+void add_products(OpRegistry& ops) {
+  const std::vector<Param> three = {tensor("x"), tensor("a"), tensor("b"),
+                                    params::number("value", 1.0)};
+  const std::vector<Sample> samples = {
+      over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
+  ops.add(formula(
+      {"addcmul", "elementwise", "x + value * a * b"}, three,
+      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") * f[2]}; },
+      samples));
+  ops.add(formula(
+      {"addcdiv", "elementwise", "x + value * a / b"}, three,
+      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") / f[2]}; },
+      samples));
+  ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
+                  {tensor("x"), tensor("end"), tensor("weight")}, lerp,
+                  {over({{5, 3}, {5, 3}, {5, 1}}),
+                   over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})}));
+  ops.add(formula({"rsub", "elementwise", "y - alpha * x"},
+                  {tensor("x"), tensor("y"), number("alpha")},
+                  [](Formula& f) {
+                    return Terms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
+                  },
+                  {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
+  ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
+                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {f[1]})}; },
+                  {over({{5, 3}, {3}})}));
+}
+
+void add_logarithms(OpRegistry& ops) {
+  const std::vector<Param> pair = {tensor("x"), tensor("y")};
+  const std::vector<Sample> samples = {over({{5, 3}, {3}}, {}, {"ints", "uniform(0.5, 2)"})};
+  ops.add(formula(
+      {"xlogy", "elementwise", "x * log(y), 0 where x is 0"}, pair,
+      [](Formula& f) {
+        const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
+        const FormulaTerm counts =
+            f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
+        return Terms{f.where(counts, product, 0.0)};
+      },
+      samples));
+  // Of two equal infinities the distance would be NaN.
+  OpRecord logaddexp = formula(
+      {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
+      [](Formula& f) {
+        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
+        const FormulaTerm more = f.op("log1p", {f.op("exp", {apart * -1})});
+        const FormulaTerm infinite = f.op("isinf", {larger});
+        return Terms{larger + f.where(infinite, 0.0, more)};
+      },
+      samples);
+  refuse_whole_numbers(logaddexp);
+  ops.add(std::move(logaddexp));
+  OpRecord logaddexp2 = formula(
+      {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
+      [](Formula& f) {
+        const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
+        const FormulaTerm more = f.op("log1p", {f.op("exp2", {apart * -1})}) / std::log(2.0);
+        const FormulaTerm infinite = f.op("isinf", {larger});
+        return Terms{larger + f.where(infinite, 0.0, more)};
+      },
+      samples);
+  refuse_whole_numbers(logaddexp2);
+  ops.add(std::move(logaddexp2));
+  ops.add(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
+                  {tensor("x"), number("eps")},
+                  [](Formula& f) {
+                    FormulaTerm x = f[0];
+                    if (f.given("eps")) {
+                      const double eps = f.number("eps").real();
+                      x = min_of(max_of(x, eps), 1 - eps);
+                    }
+                    return Terms{f.op("log", {x / (1 - x)})};
+                  },
+                  {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}));
+}
+
+void add_tests(OpRegistry& ops) {
+  const std::vector<Sample> samples = {over({{5, 3}})};
+  ops.add(formula(
+      {"isfinite", "elementwise", "x is neither infinite nor NaN"}, {tensor("x")},
+      [](Formula& f) {
+        const FormulaTerm odd = f.op("logical_or", {f.op("isnan", {f[0]}), f.op("isinf", {f[0]})});
+        return Terms{f.op("logical_not", {odd})};
+      },
+      samples));
+  ops.add(formula(
+      {"isposinf", "elementwise", "x is +infinity"}, {tensor("x")},
+      [](Formula& f) {
+        return Terms{f.op("eq", {f[0], kInfinity})};
+      },
+      samples));
+  ops.add(formula(
+      {"isneginf", "elementwise", "x is -infinity"}, {tensor("x")},
+      [](Formula& f) {
+        return Terms{f.op("eq", {f[0], -kInfinity})};
+      },
+      samples));
+  ops.add(formula(
+      {"sgn", "elementwise", "-1, 0 or 1"}, {tensor("x")},
+      [](Formula& f) { return Terms{f.op("sign", {f[0]})}; }, samples));
+  ops.add(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
+                  {tensor("x"), tensor("y")},
+                  [](Formula& f) {
+                    const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
+                    return Terms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
+                  },
+                  {over({{5, 3}, {3}})}));
+  ops.add(formula(
+      {"nan_to_num", "elementwise", "x with nan, posinf, neginf in place of these"},
+      {tensor("x"), params::number("nan", 0.0), number("posinf"), number("neginf")},
+      [](Formula& f) {
+        if (!is_floating(f[0].dtype())) return Terms{f[0]};
+        const double most = max_finite(f[0].dtype());
+        const double high = f.given("posinf") ? f.number("posinf").real() : most;
+        const double low = f.given("neginf") ? f.number("neginf").real() : -most;
+        FormulaTerm x = f.where(f.op("isnan", {f[0]}), f.number("nan").real(), f[0]);
+        x = f.where(f.op("eq", {f[0], kInfinity}), high, x);
+        return Terms{f.where(f.op("eq", {f[0], -kInfinity}), low, x)};
+      },
+      samples));
+}
+
+Terms isclose(Formula& f) {
+  const double rtol = f.number("rtol").real(), atol = f.number("atol").real();
+  FormulaTerm close = f.op("eq", {f[0], f[1]});  // infinities too
+  if (rtol != 0 || atol != 0) {
+    // The distance of whole numbers is that of floats: it has no range to leave.
+    const DType common = float_result_dtype(f.call);
+    const auto in_float = [&](const FormulaTerm& x) {
+      return is_floating(x.dtype()) || is_complex(x.dtype()) ? x : f.to(common, x);
+    };
+    const FormulaTerm x = in_float(f[0]), y = in_float(f[1]);
+    const FormulaTerm apart = f.op("abs", {x - y}), allowed = f.op("abs", {y}) * rtol + atol;
+    // Nothing finite is close to an infinity, however much that allows.
+    const FormulaTerm near =
+        f.op("logical_and", {f.op("le", {apart, allowed}), f.op("lt", {apart, kInfinity})});
+    close = f.op("logical_or", {close, near});
+  }
+  if (!f.flag("equal_nan")) return {close};
+  const FormulaTerm none = f.op("logical_and", {f.op("isnan", {f[0]}), f.op("isnan", {f[1]})});
+  return {f.op("logical_or", {close, none})};
+}
+
+void add_scalings(OpRegistry& ops) {
+  const std::vector<Sample> samples = {over({{5, 3}})};
+  ops.add(formula(
+      {"sinc", "elementwise", "sin(pi x) / (pi x), 1 at 0"}, {tensor("x")},
+      [](Formula& f) {
+        const FormulaTerm turned = f[0] * M_PI;
+        const FormulaTerm wave = f.op("sin", {turned}) / turned;
+        return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+      },
+      samples));
+  ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
+                  {tensor("x"), tensor("y"), params::number("rtol", 1e-5),
+                   params::number("atol", 1e-8), params::boolean("equal_nan", false)},
+                  isclose, {over({{5, 3}, {3}})}));
+  ops.add(formula(
+      {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
+      [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));
+  ops.add(formula(
+      {"rad2deg", "elementwise", "radians to degrees"}, {tensor("x")},
+      [](Formula& f) { return Terms{f[0] * (180 / M_PI)}; }, samples));
+  ops.add(formula({"masked_fill", "elementwise", "value where mask, else x"},
+                  {tensor("x"), tensor("mask"), tensor("value")},
+                  [](Formula& f) {
+                    const FormulaTerm filled = f.where(f[1], f[2], f[0]);
+                    return Terms{filled.dtype() == f[0].dtype() ? filled
+                                                                : f.to(f[0].dtype(), filled)};
+                  },
+                  {[] {
+                    Sample sample = over({{5, 3}, {3}, {}}, {}, {"ints", "bools", "ints"});
+                    sample.inputs[1].dtype = DType::boolean;
+                    return sample;
+                  }()}));
+}
+
+}  // namespace
+
+void add_arithmetic_formulas(OpRegistry& ops) {
+  add_clamps(ops);
+  add_products(ops);
+  add_logarithms(ops);
+  add_tests(ops);
+  add_scalings(ops);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,112 @@
+// Functors of two operands that compare or combine truth values and bits. Maximum and minimum give
+// NaN when an operand is NaN, as in torch. Templates on the compute type.
+#pragma once
+
+#include <cstdint>
+
+#include "shardproof/ops/elementwise/tile_loops.h"
+
+namespace shardproof::functor {
+
+struct Maximum {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    const C larger = a < b ? b : a;  // a when either is NaN
+    return b != b ? b : larger;
+  }
+};
+struct Minimum {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    const C smaller = b < a ? b : a;
+    return b != b ? b : smaller;
+  }
+};
+struct Eq {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a == b;
+  }
+};
+struct Ne {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a != b;
+  }
+};
+struct Lt {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a < b;
+  }
+};
+struct Le {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a <= b;
+  }
+};
+struct Gt {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a > b;
+  }
+};
+struct Ge {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a >= b;
+  }
+};
+struct LogicalAnd {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a != C{0} && b != C{0};
+  }
+};
+struct LogicalOr {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return a != C{0} || b != C{0};
+  }
+};
+struct LogicalXor {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C a, C b) {
+    return (a != C{0}) != (b != C{0});
+  }
+};
+struct BitAnd {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return a & b;
+  }
+};
+struct BitOr {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return a | b;
+  }
+};
+struct BitXor {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C a, C b) {
+    return a ^ b;
+  }
+};
+
+}  // namespace shardproof::functor

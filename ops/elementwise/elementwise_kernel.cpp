@@ -1,0 +1,208 @@
+#include "shardproof/ops/elementwise/elementwise_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/copy_strided.h"
+#include "shardproof/ops/elementwise/broadcast_iteration.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int kMaxOperands = Walk::kMostOperands;
+constexpr int64_t kArenaBytes = 16 * 1024;
+
+// How an operand comes into its tile.
+enum class Way { in_place, constant, staged };
+
+struct Operand {
+  DType storage, tile;
+  int64_t storage_bytes = 0, tile_bytes = 0;
+  Way way = Way::in_place;
+  bool everywhere = false;  // one element for the whole call
+  std::byte* base = nullptr;
+  std::byte* staging = nullptr;
+};
+
+struct Frame {
+  Walk walk;
+  std::array<Operand, kMaxOperands> operands;
+  int inputs = 0, count = 0;
+  int64_t tile_elements = 0;
+  std::byte* raw = nullptr;  // strided elements before conversion
+};
+
+void choose_ways(Frame& frame, std::byte* arena) {
+  const auto inner = static_cast<size_t>(frame.walk.dims - 1);
+  int64_t per_element = 0, widest = 0;
+  for (int k = 0; k < frame.count; ++k) {
+    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    const auto& steps = frame.walk.steps[static_cast<size_t>(k)];
+    operand.way = steps[inner] == 0 && k < frame.inputs ? Way::constant : Way::staged;
+    if (operand.storage == operand.tile && steps[inner] == operand.storage_bytes)
+      operand.way = Way::in_place;
+    operand.everywhere =
+        operand.way == Way::constant && std::all_of(steps.begin(), steps.begin() + frame.walk.dims,
+                                                    [](int64_t step) { return step == 0; });
+    if (operand.way == Way::in_place) continue;
+    per_element += operand.tile_bytes;
+    widest = std::max(widest, operand.storage_bytes);
+  }
+  if (per_element == 0) {
+    frame.tile_elements = frame.walk.sizes[inner];
+    return;
+  }
+  frame.tile_elements = kArenaBytes / (per_element + widest) / 16 * 16;
+  frame.raw = arena;
+  arena += frame.tile_elements * widest;
+  for (int k = 0; k < frame.count; ++k) {
+    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    if (operand.way == Way::in_place) continue;
+    operand.staging = arena;
+    arena += frame.tile_elements * operand.tile_bytes;
+  }
+}
+
+template <typename Word>
+void repeat(std::byte* tile, int64_t count) {
+  Word word;
+  std::memcpy(&word, tile, sizeof(Word));
+  auto* to = reinterpret_cast<Word*>(tile);
+  for (int64_t i = 0; i < count; ++i) to[i] = word;
+}
+
+struct Wide {
+  uint64_t halves[2];
+};
+
+void fill(const Operand& operand, const std::byte* element, int64_t count) {
+  convert(element, operand.storage, operand.staging, operand.tile, 1);
+  switch (operand.tile_bytes) {
+    case 1: return repeat<uint8_t>(operand.staging, count);
+    case 2: return repeat<uint16_t>(operand.staging, count);
+    case 4: return repeat<uint32_t>(operand.staging, count);
+    case 8: return repeat<uint64_t>(operand.staging, count);
+    default: return repeat<Wide>(operand.staging, count);
+  }
+}
+
+void load(const Frame& frame, const Operand& operand, const std::byte* from, int64_t step,
+          int64_t count) {
+  const bool packed = step == operand.storage_bytes;
+  std::byte* gathered = operand.storage == operand.tile ? operand.staging : frame.raw;
+  if (!packed) {
+    const Dims stride{step / operand.storage_bytes};
+    copy_strided(from, stride, gathered, Dims{1}, Dims{count}, operand.storage_bytes);
+    from = gathered;
+  }
+  if (from != operand.staging) convert(from, operand.storage, operand.staging, operand.tile, count);
+}
+
+// One pass along the innermost dim, from the operands' current places.
+void run_inner(const Frame& frame, const ElementwisePlan& plan,
+               const std::array<std::byte*, kMaxOperands>& places) {
+  const auto inner = static_cast<size_t>(frame.walk.dims - 1);
+  const int64_t total = frame.walk.sizes[inner];
+  for (int k = 0; k < frame.inputs; ++k) {
+    const Operand& operand = frame.operands[static_cast<size_t>(k)];
+    if (operand.way == Way::constant && !operand.everywhere)
+      fill(operand, places[static_cast<size_t>(k)], std::min(total, frame.tile_elements));
+  }
+  std::array<std::byte*, kMaxOperands> at{};
+  for (int64_t done = 0; done < total; done += frame.tile_elements) {
+    const int64_t count = std::min(frame.tile_elements, total - done);
+    for (int k = 0; k < frame.count; ++k) {
+      const Operand& operand = frame.operands[static_cast<size_t>(k)];
+      const int64_t step = frame.walk.steps[static_cast<size_t>(k)][inner];
+      std::byte* here = places[static_cast<size_t>(k)] + done * step;
+      at[static_cast<size_t>(k)] = operand.way == Way::in_place ? here : operand.staging;
+      if (operand.way == Way::staged && k < frame.inputs) load(frame, operand, here, step, count);
+    }
+    plan.loop({at.data(), at.data() + frame.inputs, count, &plan.numbers});
+    for (int k = frame.inputs; k < frame.count; ++k) {
+      const Operand& operand = frame.operands[static_cast<size_t>(k)];
+      if (operand.way == Way::in_place) continue;
+      std::byte* here = places[static_cast<size_t>(k)] + done * operand.storage_bytes;
+      convert(operand.staging, operand.tile, here, operand.storage, count);
+    }
+  }
+}
+
+void run_walk(const Frame& frame, const ElementwisePlan& plan) {
+  const auto inner = static_cast<size_t>(frame.walk.dims - 1);
+  std::array<std::byte*, kMaxOperands> places{};
+  for (int k = 0; k < frame.count; ++k) {
+    const Operand& operand = frame.operands[static_cast<size_t>(k)];
+    places[static_cast<size_t>(k)] = operand.base;
+    if (operand.everywhere)
+      fill(operand, operand.base, std::min(frame.tile_elements, frame.walk.sizes[inner]));
+  }
+  std::array<int64_t, Dims::kCapacity + 1> index{};
+  while (true) {
+    run_inner(frame, plan, places);
+    int d = frame.walk.dims - 2;
+    for (; d >= 0; --d) {
+      const auto dim = static_cast<size_t>(d);
+      const bool carry = ++index[dim] == frame.walk.sizes[dim];
+      const int64_t moves = carry ? 1 - frame.walk.sizes[dim] : 1;
+      for (size_t k = 0; k < static_cast<size_t>(frame.count); ++k)
+        places[k] += moves * frame.walk.steps[k][dim];
+      if (!carry) break;
+      index[dim] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t first, int64_t lanes) {
+  alignas(64) std::byte arena[kArenaBytes];
+  Frame frame;
+  std::array<const LaneView*, kMaxOperands> views{};
+  frame.inputs = static_cast<int>(plan.inputs.size());
+  frame.count = frame.inputs + static_cast<int>(plan.outputs.size());
+  for (int k = 0; k < frame.count; ++k) {
+    const bool in = k < frame.inputs;
+    const auto at = static_cast<size_t>(in ? k : k - frame.inputs);
+    const LaneView& view = in ? (*call.inputs)[at] : (*call.outputs)[at];
+    views[static_cast<size_t>(k)] = &view;
+    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    operand.storage = view.dtype;
+    operand.tile = in ? plan.inputs[at] : plan.outputs[at];
+    operand.storage_bytes = size_of(operand.storage);
+    operand.tile_bytes = size_of(operand.tile);
+    operand.base = view.at(first);
+  }
+  frame.walk = walk_of(views.data(), frame.count, call.outputs->front().shape, lanes);
+  choose_ways(frame, arena);
+  run_walk(frame, plan);
+}
+
+bool has_slots(const std::vector<LaneView>& views) {
+  return std::any_of(views.begin(), views.end(),
+                     [](const LaneView& v) { return v.slots != nullptr; });
+}
+
+void run_elementwise(const ElementwisePlan& plan, const KernelCall& call) {
+  for (const int64_t size : call.outputs->front().shape)
+    if (size == 0) return;
+  if (call.lanes == 0) return;
+  if (!has_slots(*call.inputs) && !has_slots(*call.outputs))
+    return run_lanes(plan, call, 0, call.lanes);
+  for (int64_t lane = 0; lane < call.lanes; ++lane) run_lanes(plan, call, lane, 1);
+}
+
+}  // namespace
+
+Kernel elementwise_kernel(const ElementwisePlan& plan) {
+  SP_CHECK(plan.loop && plan.inputs.size() + plan.outputs.size() <= kMaxOperands,
+           "an elementwise plan of {} inputs and {} outputs", plan.inputs.size(),
+           plan.outputs.size());
+  Kernel kernel;
+  kernel.accepts_strides = true;
+  kernel.plan = plan;
+  kernel.run = [plan](const KernelCall& call) { run_elementwise(plan, call); };
+  return kernel;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,27 @@
+// The functors of the elementwise ops as lists of types, for those who compile all of them for
+// another machine. A test asks that no op's functor is missing here.
+#pragma once
+
+#include "shardproof/ops/elementwise/activation_functors.h"
+#include "shardproof/ops/elementwise/binary_functors.h"
+#include "shardproof/ops/elementwise/compare_functors.h"
+#include "shardproof/ops/elementwise/double_functors.h"
+#include "shardproof/ops/elementwise/float_pair_functors.h"
+#include "shardproof/ops/elementwise/rounding_functors.h"
+#include "shardproof/ops/elementwise/unary_functors.h"
+
+namespace shardproof::functor {
+
+template <typename... F>
+struct List {};
+
+using PlainUnary = List<Neg, Abs, Sqrt, Rsqrt, Square, Reciprocal, Relu, Floor, Ceil, Round, Trunc,
+                        Sign, IsNan, IsInf, Frac, SignBit, LogicalNot, BitwiseNot>;
+using CurvedUnary =
+    List<Exp, Log, Tanh, Erf, Sigmoid, Gelu, GeluTanh, Silu, Softplus, Expm1, Exp2, Log1p, Log2,
+         Log10, Erfc, Sin, Cos, Tan, Sinh, Cosh, Asin, Acos, Atan, Asinh, Acosh, Atanh>;
+using PlainPairs = List<Add, Sub, Mul, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd,
+                        LogicalOr, LogicalXor, BitAnd, BitOr, BitXor, CopySign, Fmax, Fmin>;
+using CurvedPairs = List<Div, Remainder, FloorDiv, Pow, Atan2, Hypot, Fmod>;
+
+}  // namespace shardproof::functor

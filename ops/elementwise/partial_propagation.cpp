@@ -1,0 +1,106 @@
+#include "shardproof/ops/elementwise/partial_propagation.h"
+
+#include <optional>
+
+#include "shardproof/ops/core/type_promotion.h"
+
+namespace shardproof {
+namespace {
+
+std::optional<ReduceOp> none() { return std::nullopt; }
+constexpr ReduceOp kSum = ReduceOp::sum, kAvg = ReduceOp::avg, kProd = ReduceOp::prod,
+                   kMax = ReduceOp::max, kMin = ReduceOp::min, kBand = ReduceOp::band,
+                   kBor = ReduceOp::bor, kBxor = ReduceOp::bxor;
+
+// A wrapped integer sum keeps no order.
+bool keeps_order(const OpCall& call) {
+  const DType common = result_dtype(call);
+  return !is_integral(common) && common != DType::boolean;
+}
+// On bool, min is `and` and max is `or`; other dtypes are made bool first, which keeps no order.
+bool both_bool(const OpCall& call) {
+  return call.inputs[0].dtype == DType::boolean && call.inputs[1].dtype == DType::boolean;
+}
+
+}  // namespace
+
+std::vector<Pass> no_passes(const OpCall&) { return {}; }
+std::vector<Pass> add_passes(const OpCall& call) {
+  std::vector<Pass> passes = {
+      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
+  if (!keeps_order(call)) return passes;
+  for (const ReduceOp op : {kMax, kMin}) {
+    passes.push_back({{op, none()}, op});
+    passes.push_back({{none(), op}, op});
+  }
+  return passes;
+}
+std::vector<Pass> mul_passes(const OpCall&) {
+  return {{{kSum, none()}, kSum},
+          {{none(), kSum}, kSum},
+          {{kAvg, none()}, kAvg},
+          {{none(), kAvg}, kAvg},
+          {{kProd, kProd}, kProd}};
+}
+// By a number of the program alone: where an element of a divisor is 0, the parts of a sum are
+// infinite and add up to NaN, while one device has infinity.
+std::vector<Pass> div_passes(const OpCall& call) {
+  if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
+  if (!call.inputs[1].weak) return {};
+  return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
+}
+std::vector<Pass> sub_passes(const OpCall& call) {
+  std::vector<Pass> passes = {
+      {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
+  if (!keeps_order(call)) return passes;
+  for (const ReduceOp op : {kMax, kMin}) {
+    passes.push_back({{op, none()}, op});
+    passes.push_back({{none(), op}, op == kMax ? kMin : kMax});
+  }
+  return passes;
+}
+std::vector<Pass> maximum_passes(const OpCall&) {
+  return {{{kMax, kMax}, kMax},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin}};
+}
+std::vector<Pass> minimum_passes(const OpCall&) {
+  return {{{kMin, kMin}, kMin},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax}};
+}
+std::vector<Pass> band_passes(const OpCall&) {
+  return {{{kBand, kBand}, kBand}, {{kBand, none()}, kBand}, {{none(), kBand}, kBand},
+          {{kBor, none()}, kBor},  {{none(), kBor}, kBor},   {{kBxor, none()}, kBxor},
+          {{none(), kBxor}, kBxor}};
+}
+std::vector<Pass> bor_passes(const OpCall&) {
+  return {{{kBor, kBor}, kBor},
+          {{kBor, none()}, kBor},
+          {{none(), kBor}, kBor},
+          {{kBand, none()}, kBand},
+          {{none(), kBand}, kBand}};
+}
+std::vector<Pass> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
+std::vector<Pass> and_passes(const OpCall& call) {
+  if (!both_bool(call)) return {};
+  return {{{kMin, kMin}, kMin},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax}};
+}
+std::vector<Pass> or_passes(const OpCall& call) {
+  if (!both_bool(call)) return {};
+  return {{{kMax, kMax}, kMax},
+          {{kMax, none()}, kMax},
+          {{none(), kMax}, kMax},
+          {{kMin, none()}, kMin},
+          {{none(), kMin}, kMin}};
+}
+
+}  // namespace shardproof

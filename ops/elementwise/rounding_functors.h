@@ -1,0 +1,89 @@
+// Functors of one operand that are step functions or tests: floor, sign, isnan. Templates on the
+// compute type.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "shardproof/ops/elementwise/tile_loops.h"
+
+namespace shardproof::functor {
+
+// Whole numbers near x; integers are whole already.
+template <typename F>
+struct Whole {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr C apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return x;
+    else
+      return F::of(x);
+  }
+};
+struct Floor : Whole<Floor> {
+  template <typename C>
+  static constexpr C of(C x) {
+    return std::floor(x);
+  }
+};
+struct Ceil : Whole<Ceil> {
+  template <typename C>
+  static constexpr C of(C x) {
+    return std::ceil(x);
+  }
+};
+// Half to even, as in torch.
+struct Round : Whole<Round> {
+  template <typename C>
+  static constexpr C of(C x) {
+    return std::nearbyint(x);
+  }
+};
+struct Trunc : Whole<Trunc> {
+  template <typename C>
+  static constexpr C of(C x) {
+    return std::trunc(x);
+  }
+};
+struct Sign {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr C apply(C x) {
+    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : C{0});  // 0 of NaN, as in torch
+  }
+};
+struct IsNan {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C x) {
+    return x != x;
+  }
+};
+struct IsInf {
+  static constexpr unsigned kTypes = kReals;
+  template <typename C>
+  static constexpr bool apply(C x) {
+    if constexpr (std::is_same_v<C, int64_t>)
+      return false;
+    else
+      return std::abs(x) == std::numeric_limits<C>::infinity();
+  }
+};
+struct LogicalNot {
+  static constexpr unsigned kTypes = kAllTypes;
+  template <typename C>
+  static constexpr bool apply(C x) {
+    return x == C{0};
+  }
+};
+struct BitwiseNot {
+  static constexpr unsigned kTypes = kIntegers;
+  template <typename C>
+  static constexpr C apply(C x) {
+    return ~x;
+  }
+};
+
+}  // namespace shardproof::functor

@@ -1,0 +1,138 @@
+// where and cast: ops that pick or convert elements and compute nothing.
+
+#include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/ops/elementwise/elementwise_rule.h"
+#include "shardproof/ops/elementwise/select_loops.h"
+
+namespace shardproof {
+namespace {
+
+// ---- where ----
+
+struct Wide {
+  uint64_t halves[2];
+};
+
+TileLoop where_loop_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return WhereLoop::run<uint8_t>;
+    case 2: return WhereLoop::run<uint16_t>;
+    case 4: return WhereLoop::run<uint32_t>;
+    case 8: return WhereLoop::run<uint64_t>;
+    default: return WhereLoop::run<Wide>;
+  }
+}
+
+TileLoop copy_loop_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return CopyLoop::run<uint8_t>;
+    case 2: return CopyLoop::run<uint16_t>;
+    case 4: return CopyLoop::run<uint32_t>;
+    case 8: return CopyLoop::run<uint64_t>;
+    default: return CopyLoop::run<Wide>;
+  }
+}
+
+// The two that are chosen between: the condition's dtype means nothing to the result.
+OpCall choices(const OpCall& call) { return {call.attrs, {call.inputs[1], call.inputs[2]}}; }
+
+std::vector<TensorMeta> infer_where(const OpCall& call) {
+  if (call.inputs[0].dtype != DType::boolean)
+    refuse("where", call, "the condition is bool, found {}", name(call.inputs[0].dtype));
+  return {{result_dtype(choices(call)), broadcast_result("where", call)}};
+}
+
+std::vector<Pass> where_passes(const OpCall&) {
+  std::vector<Pass> passes;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                            ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+    passes.push_back({{std::nullopt, op, op}, op});
+    // What all parts share is its own maximum, minimum, average.
+    const bool idempotent = op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor;
+    if (!idempotent) continue;
+    passes.push_back({{std::nullopt, op, std::nullopt}, op});
+    passes.push_back({{std::nullopt, std::nullopt, op}, op});
+  }
+  return passes;
+}
+
+OpRecord where_record() {
+  OpRecord op;
+  op.name = "where";
+  op.family = "elementwise";
+  op.summary = "x where the condition holds, else y";
+  op.params = {{"condition", ParamKind::tensor, true, {}},
+               {"x", ParamKind::tensor, true, {}},
+               {"y", ParamKind::tensor, true, {}}};
+  op.infer = infer_where;
+  op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
+    const DType dtype = outputs.front().dtype;
+    return elementwise_kernel(
+        {where_loop_of(dtype), &typeid(WhereLoop), {DType::boolean, dtype, dtype}, {dtype}});
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, where_passes(call));
+  };
+  op.samples = [] {
+    const DType f32 = DType::f32, yes = DType::boolean;
+    return std::vector<Sample>{
+        {{}, {{yes, {5, 4}}, {f32, {5, 4}}, {f32, {5, 4}}}, {"bools", "ints", "ints"}},
+        {{}, {{yes, {3, 1}}, {DType::bf16, {4}}, {f32, {}}}, {"bools", "uniform(-1, 1)", "ints"}},
+        {{}, {{yes, {7}}, {DType::i32, {7}}, {DType::i32, {7}}}, {"bools", "ints", "ints"}},
+        {{}, {{yes, {2, 3}}, {yes, {3}}, {yes, {2, 3}}}, {"bools", "bools", "bools"}}};
+  };
+  return op;
+}
+
+// ---- cast ----
+
+std::vector<Pass> cast_passes() {
+  std::vector<Pass> passes;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                            ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
+    passes.push_back({{op}, op});
+  return passes;
+}
+
+OpRecord cast_record() {
+  OpRecord op;
+  op.name = "cast";
+  op.family = "elementwise";
+  op.summary = "the same values in another dtype";
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"dtype", ParamKind::dtype, true, {}}};
+  op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
+    return {{call.attrs->dtype("dtype"), call.inputs[0].shape}};
+  };
+  op.prepare = [](const OpCall&, const std::vector<TensorMeta>& outputs) {
+    const DType to = outputs.front().dtype;
+    return elementwise_kernel({copy_loop_of(to), &typeid(CopyLoop), {to}, {to}});
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return elementwise_strategies(call, outputs, cast_passes());
+  };
+  op.samples = [] {
+    auto to = [](DType from, DType dtype, const Dims& shape, const char* fill) {
+      return Sample{Attrs{{"dtype", dtype}}, {{from, shape}}, {fill}};
+    };
+    return std::vector<Sample>{to(DType::f32, DType::bf16, {5, 3}, "uniform(-2, 2)"),
+                               to(DType::bf16, DType::f32, {4, 4}, "uniform(-2, 2)"),
+                               to(DType::f32, DType::i32, {7}, "uniform(-4, 4)"),
+                               to(DType::i32, DType::f32, {2, 3}, "ints"),
+                               to(DType::i16, DType::i64, {5}, "ints"),
+                               to(DType::f32, DType::boolean, {5}, "ints"),
+                               to(DType::boolean, DType::f32, {5}, "bools"),
+                               to(DType::f32, DType::f8e4m3, {3, 2}, "ints")};
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_select_ops(OpRegistry& ops) {
+  ops.add(where_record());
+  ops.add(cast_record());
+}
+
+}  // namespace shardproof

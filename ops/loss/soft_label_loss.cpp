@@ -1,0 +1,82 @@
+#include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/loss/loss.h"
+
+namespace shardproof {
+namespace {
+
+using Terms = std::vector<FormulaTerm>;
+using L = std::vector<int64_t>;
+
+// What both forms read of a call.
+struct Shares {
+  explicit Shares(Formula& f)
+      : dim(f[0].dims() > 1 ? 1 : 0),
+        smoothing(f.number("label_smoothing").real()),
+        classes(f[0].shape()[dim]) {}
+  int dim;
+  double smoothing;
+  int64_t classes;
+};
+
+FormulaTerm beside_classes(Formula& f, const FormulaTerm& x, const Shares& shares, int dims) {
+  L shape(static_cast<size_t>(dims), 1);
+  shape[static_cast<size_t>(shares.dim)] = shares.classes;
+  return f.op("reshape", {x}, {{"shape", shape}});
+}
+
+FormulaTerm over_classes(Formula& f, const FormulaTerm& x, const Shares& shares) {
+  return f.op("sum", {x}, {{"dim", L{shares.dim}}}) * -1;
+}
+
+// -sum(weight * share * log softmax); the mean is over the rows.
+Terms of_probabilities(Formula& f) {
+  if (f[0].dims() == 0) f.refuse("the logits need a dim of classes");
+  if (!(f[0].shape() == f[1].shape())) f.refuse("probabilities must have the shape of the logits");
+  const Shares shares(f);
+  FormulaTerm share = f[1];
+  if (shares.smoothing != 0)
+    share = share * (1 - shares.smoothing) + shares.smoothing / static_cast<double>(shares.classes);
+  FormulaTerm term = f.op("log_softmax", {f[0]}, {{"dim", int64_t{shares.dim}}}) * share;
+  if (f.has(kLossWeight)) term = term * beside_classes(f, f[kLossWeight], shares, f[0].dims());
+  const FormulaTerm loss = over_classes(f, term, shares);
+  if (f.call.attrs->text("reduction") != "mean") return {f.reduced(loss)};
+  const int64_t rows = element_count(f[0].shape()) / std::max<int64_t>(shares.classes, 1);
+  return {f.op("sum", {loss}) / static_cast<double>(rows)};
+}
+
+// (1 - s) of the weighted loss of the labels, s of the weighted loss of all classes alike; a mean
+// is over the weights of the labels.
+Terms of_weighted_labels(Formula& f) {
+  const Shares shares(f);
+  const std::string& reduction = f.call.attrs->text("reduction");
+  const auto labelled = [&](const FormulaTerm& logs, const std::string& how) {
+    return f.op("nll_loss", {logs, f[kLossLabels], f[kLossWeight]},
+                {{"ignore_index", f.integer("ignore_index")}, {"reduction", how}});
+  };
+  const FormulaTerm logs = f.op("log_softmax", {f[0]}, {{"dim", int64_t{shares.dim}}});
+  const FormulaTerm weight = beside_classes(f, f[kLossWeight], shares, f[0].dims());
+  const FormulaTerm valid = f.op("ne", {f[kLossLabels], f.integer("ignore_index")});
+  FormulaTerm spread = f.where(valid, over_classes(f, logs * weight, shares), 0.0);
+  if (reduction != "none") spread = f.op("sum", {spread});
+  if (reduction == "mean")
+    spread = spread / labelled(f.op("full", {logs}, {{"value", -1.0}}), "sum");
+  return {labelled(logs, reduction) * (1 - shares.smoothing) +
+          spread * (shares.smoothing / static_cast<double>(shares.classes))};
+}
+
+}  // namespace
+
+void take_class_shares(OpRecord& cross_entropy) {
+  write_as_others(
+      cross_entropy,
+      [](const OpCall& call) {
+        return present(call, kLossWeight) && call.attrs->has("label_smoothing") &&
+               call.attrs->number("label_smoothing") != 0;
+      },
+      of_weighted_labels);
+  write_as_others(
+      cross_entropy, [](const OpCall& call) { return is_floating(call.inputs[kLossLabels].dtype); },
+      of_probabilities);
+}
+
+}  // namespace shardproof

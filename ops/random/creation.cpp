@@ -1,0 +1,278 @@
+// zeros, ones, full, empty, arange; dim and start, which tell a rank about its shard.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/shape_errors.h"
+#include "shardproof/ops/core/shard_index.h"
+#include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/ops/layout/copy_boxes.h"
+#include "shardproof/ops/random/creation.h"
+
+namespace shardproof {
+
+std::vector<Param> creation_params() {
+  return {{"shape", ParamKind::integers, false, {}, "like"},
+          {"dtype", ParamKind::dtype, false, {}},
+          {"like", ParamKind::optional_tensor, false, {}}};
+}
+
+std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call, DType fallback) {
+  const bool like = present(call, 0);
+  const bool shaped = call.attrs && call.attrs->has("shape");
+  if (like == shaped) refuse(name, call, "takes a shape or like=, one of them");
+  TensorMeta meta;
+  meta.dtype = like ? call.inputs[0].dtype : fallback;
+  if (call.attrs && call.attrs->has("dtype")) meta.dtype = call.attrs->dtype("dtype");
+  meta.shape = like ? call.inputs[0].shape : Dims(integer_list(*call.attrs, "shape"));
+  for (const int64_t size : meta.shape)
+    if (size < 0) refuse(name, call, "a size of {} in {}", size, to_string(meta.shape));
+  return {meta};
+}
+
+std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& output,
+                                          LocalForm form) {
+  const std::string dims = letters(output.shape.size());
+  const bool like = present(call, 0);
+  FactorOptions options;
+  // Without a tensor to follow, the rank's shape is an attribute.
+  options.form = form == LocalForm::same && !like ? LocalForm::attrs : form;
+  const std::string inputs = call.inputs.empty() ? "" : like ? " " + dims : " ";
+  std::vector<Strategy> strategies = factor_strategies(inputs + "->" + dims, options);
+  if (like) {
+    // Only the shape of `like` matters: any partials of it will do.
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
+                              ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
+      strategies.push_back({{P(op)}, {R()}, form, Cut::any});
+  }
+  return strategies;
+}
+
+Attrs creation_local_attrs(const OpCall& call, const std::vector<Spec>& outputs, int64_t rank) {
+  Attrs attrs = call.attrs ? *call.attrs : Attrs{};
+  if (present(call, 0)) return attrs;
+  const Dims local = outputs[0].local_shape(rank);
+  attrs.set("shape", std::vector<int64_t>(local.begin(), local.end()));
+  return attrs;
+}
+
+namespace {
+
+using Pattern = FillPlan;
+
+Pattern element_of(DType dtype, const AttrValue& value) {
+  Pattern pattern{};
+  if (const auto* whole = std::get_if<int64_t>(&value)) {
+    store_i64(pattern.element.data(), dtype, *whole);
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    store_i64(pattern.element.data(), dtype, *truth ? 1 : 0);
+  } else {
+    store_f64(pattern.element.data(), dtype, std::get<double>(value));
+  }
+  return pattern;
+}
+
+Kernel fill_kernel(const Pattern& pattern) {
+  Kernel kernel;
+  kernel.plan = pattern;
+  kernel.accepts_strides = true;
+  kernel.run = [pattern](const KernelCall& call) {
+    const LaneView& out = call.outputs->front();
+    const auto bytes = static_cast<size_t>(size_of(out.dtype));
+    const auto total = bytes * static_cast<size_t>(element_count(out.shape));
+    for (int64_t lane = 0; lane < call.lanes && total > 0; ++lane) {
+      std::byte* to = out.at(lane);
+      std::memcpy(to, pattern.element.data(), bytes);
+      // What is filled doubles with every copy.
+      for (size_t done = bytes; done < total; done *= 2)
+        std::memcpy(to + done, to, std::min(done, total - done));
+    }
+  };
+  return kernel;
+}
+
+// What `empty` holds: nothing a program could mistake for a result, and the same in every run.
+AttrValue poison(DType dtype) {
+  if (is_floating(dtype) || is_complex(dtype)) return std::numeric_limits<double>::quiet_NaN();
+  return int64_t{0x5555555555555555};
+}
+
+struct Row {
+  const char* name;
+  const char* summary;
+  bool given;  // the value is an attribute
+  bool poisoned;
+  int64_t value;
+};
+const Row kRows[] = {
+    {"zeros", "zeros([4, n], bf16) or zeros(like=x)", false, false, 0},
+    {"ones", "ones([4, n], bf16) or ones(like=x)", false, false, 1},
+    {"empty", "contents undefined: NaN, or a pattern of bits", false, true, 0},
+    {"full", "full([4, n], 2.5) or full(like=x, value=2.5)", true, false, 0},
+};
+
+AttrValue value_of(const Row& row, const OpCall& call, DType dtype) {
+  if (row.given) return call.attrs->values().find("value")->second;
+  return row.poisoned ? poison(dtype) : AttrValue(row.value);
+}
+
+DType default_dtype(const Row& row, const OpCall& call) {
+  if (!row.given) return kDefaultFloat;
+  const AttrValue& value = call.attrs->values().find("value")->second;
+  if (std::holds_alternative<bool>(value)) return DType::boolean;
+  return std::holds_alternative<int64_t>(value) ? DType::i64 : kDefaultFloat;
+}
+
+std::vector<Sample> fill_samples(const Row& row) {
+  auto attrs = [&](Attrs a) {
+    if (row.given) a.set("value", 2.5);
+    return a;
+  };
+  using List = std::vector<int64_t>;
+  const TensorMeta none{DType::f32, {}, false, true};
+  std::vector<Sample> samples = {
+      {attrs({{"shape", List{5, 3}}}), {none}, {"ints"}},
+      {attrs({{"shape", List{4}}, {"dtype", DType::bf16}}), {none}, {"ints"}},
+      {attrs({}), {{DType::f32, {7, 2}}}, {"ints"}},
+      {attrs({{"dtype", DType::i32}}), {{DType::f64, {3}}}, {"ints"}}};
+  return samples;
+}
+
+OpRecord fill_record(const Row& row) {
+  OpRecord op;
+  op.name = row.name;
+  op.family = "creation";
+  op.summary = row.summary;
+  op.params = creation_params();
+  if (row.given) op.params.insert(op.params.begin() + 1, {"value", ParamKind::scalar, true, {}});
+  op.infer = [&row](const OpCall& call) {
+    return infer_creation(row.name, call, default_dtype(row, call));
+  };
+  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const DType dtype = outputs[0].dtype;
+    return fill_kernel(element_of(dtype, value_of(row, call, dtype)));
+  };
+  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
+    return creation_strategies(call, outputs[0], LocalForm::same);
+  };
+  op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
+                           const std::vector<Spec>& outputs,
+                           int64_t rank) { return creation_local_attrs(call, outputs, rank); };
+  op.samples = [&row] { return fill_samples(row); };
+  return op;
+}
+
+// dim(x, 0), start(x, 0). Not the same on every rank when that dim is cut, so that in a global
+// program, where a value is one tensor, only cuts of other dims pass.
+OpRecord place_record(const char* op_name, const char* summary, bool start) {
+  OpRecord op;
+  op.name = op_name;
+  op.family = "creation";
+  op.summary = summary;
+  op.params = {{"x", ParamKind::tensor, true, {}}, {"dim", ParamKind::integer, true, {}}};
+  op.infer = [op_name](const OpCall& call) -> std::vector<TensorMeta> {
+    dim_of(op_name, call, call.attrs->integer("dim"));
+    return {{DType::i64, {}}};
+  };
+  op.prepare = [op_name, start](const OpCall& call, const std::vector<TensorMeta>&) {
+    Kernel kernel;
+    kernel.accepts_strides = true;
+    kernel.run = [start,
+                  dim = dim_of(op_name, call, call.attrs->integer("dim"))](const KernelCall& run) {
+      const Dims& local = run.inputs->front().shape;
+      for (int64_t lane = 0; lane < run.lanes; ++lane) {
+        const GlobalPlace place = place_of_input(run, 0, lane);
+        const int64_t first = place.spec ? place.spec->start(place.rank)[dim] : 0;
+        store_i64(run.outputs->front().at(lane), DType::i64, start ? first : local[dim]);
+      }
+    };
+    return kernel;
+  };
+  op.rule.strategies = [op_name](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+    std::vector<Strategy> strategies;
+    const int asked = dim_of(op_name, call, call.attrs->integer("dim"));
+    for (int d = 0; d < call.inputs[0].shape.size(); ++d)
+      if (d != asked) strategies.push_back({{S(d)}, {R()}, LocalForm::shard, Cut::any});
+    for (const ReduceOp reduce : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
+      strategies.push_back({{P(reduce)}, {R()}, LocalForm::shard, Cut::any});
+    return strategies;
+  };
+  op.samples = [] {
+    return std::vector<Sample>{{{{"dim", int64_t{0}}}, {{DType::f32, {5, 3}}}, {"ints"}},
+                               {{{"dim", int64_t{-1}}}, {{DType::i64, {4}}}, {"ints"}}};
+  };
+  return op;
+}
+
+// ---- arange ----
+
+struct Progression {
+  double start = 0, step = 1;
+  int64_t count = 0;
+  bool whole = true;
+};
+
+Progression progression_of(const OpCall& call) {
+  const Attrs& attrs = *call.attrs;
+  Progression p;
+  const bool ends = attrs.has("end");
+  const double end = attrs.number(ends ? "end" : "start");
+  p.start = ends ? attrs.number("start") : 0;
+  p.step = attrs.number("step");
+  for (const char* name : {"start", "end", "step"})
+    if (attrs.has(name))
+      p.whole = p.whole && std::holds_alternative<int64_t>(attrs.values().find(name)->second);
+  const double steps = std::ceil((end - p.start) / p.step);
+  if (!std::isfinite(steps) || steps < 0 || steps > 0x1p40)
+    refuse("arange", call, "from {} to {} by {}", p.start, end, p.step);
+  p.count = static_cast<int64_t>(steps);
+  return p;
+}
+
+// Whole on every rank: a shard of it is a slice, which moves nothing.
+OpRecord arange_record() {
+  OpRecord op;
+  op.name = "arange";
+  op.family = "creation";
+  op.summary = "arange(n) or arange(start, end, step): numbers `step` apart, end not taken";
+  op.params = {{"start", ParamKind::number, true, {}},
+               {"end", ParamKind::number, false, {}},
+               {"step", ParamKind::number, false, int64_t{1}},
+               {"dtype", ParamKind::dtype, false, {}}};
+  op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
+    const Progression p = progression_of(call);
+    const DType natural = p.whole ? DType::i64 : kDefaultFloat;
+    return {{call.attrs->has("dtype") ? call.attrs->dtype("dtype") : natural, Dims{p.count}}};
+  };
+  op.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    Kernel kernel;
+    kernel.run = [p = progression_of(call), dtype = outputs[0].dtype](const KernelCall& run) {
+      for (int64_t lane = 0; lane < run.lanes; ++lane)
+        for (int64_t i = 0; i < p.count; ++i)
+          store_f64(run.outputs->front().at(lane) + i * size_of(dtype), dtype,
+                    p.start + static_cast<double>(i) * p.step);
+    };
+    return kernel;
+  };
+  op.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
+    return std::vector<Strategy>{};
+  };
+  op.samples = [] {
+    return std::vector<Sample>{{{{"start", int64_t{5}}}, {}, {}},
+                               {{{"start", 0.5}, {"end", int64_t{3}}, {"step", 0.75}}, {}, {}}};
+  };
+  return op;
+}
+
+}  // namespace
+
+void add_creation_ops(OpRegistry& ops) {
+  for (const Row& row : kRows) ops.add(fill_record(row));
+  ops.add(arange_record());
+  ops.add(place_record("dim", "my local size of a dim", false));
+  ops.add(place_record(
+      "start", "global index of my first element of a dim; the global size when empty", true));
+}
+
+}  // namespace shardproof

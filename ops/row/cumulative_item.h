@@ -1,0 +1,41 @@
+// One line of a running product or extreme; of an extreme also where it stands, the last of equal
+// ones.
+#pragma once
+
+#include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/elementwise/binary_functors.h"
+
+namespace shardproof {
+
+enum class Running { product, largest, smallest };
+
+// A dim in the midst of [outer, size, inner]; a line for each of the others.
+template <typename T>
+struct RunningItem {
+  Running kind;
+  int64_t size, inner;
+
+  constexpr void operator()(int64_t item, const LaneCall& lane) const {
+    const int64_t first = item / inner * size * inner + item % inner;
+    const T* x = lane.in<T>(0) + first;
+    T* out = lane.out<T>(0) + first;
+    T held{1};
+    int64_t best = 0;
+    for (int64_t at = 0; at < size; ++at) {
+      const T now = x[at * inner];
+      if (kind == Running::product) {
+        held = functor::Mul::apply(held, now);
+      } else {
+        const bool beats = kind == Running::largest ? now >= held : now <= held;
+        if (at == 0 || beats || now != now) {
+          held = now;
+          best = at;
+        }
+        lane.out<int64_t>(1)[first + at * inner] = best;
+      }
+      out[at * inner] = held;
+    }
+  }
+};
+
+}  // namespace shardproof
