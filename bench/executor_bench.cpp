@@ -7,8 +7,8 @@
 
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
-#include "shardproof/engine/executor.h"
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/execute/executor.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace {

@@ -3,7 +3,7 @@
 // finding or a missed expectation, 2 bad input or a refused operation, 3 a bug of ours.
 #pragma once
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/plan_text.h"
-#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/core/torch_names.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "shardproof/engine/owned_elements.h"
+#include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/ops/core/type_promotion.h"

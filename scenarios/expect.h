@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/condition.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/engine/outcome.h"
+#include "shardproof/engine/job/outcome.h"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/precision_text.h"
+#include "shardproof/engine/compare/precision_text.h"
 #include "shardproof/localtensor/base/number_text.h"
 
 namespace shardproof {

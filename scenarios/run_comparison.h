@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-// How near two runs of one value are, by its measured rounding (engine/compare/measure_rounding.h).
+// How near two runs of one value are, by its measured rounding (engine/check/measure_rounding.h).
 // The larger of both runs' roundings counts: each has measured its own order of addition.
 enum class ValueMatch : uint8_t {
   bit_equal,

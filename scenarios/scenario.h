@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/expect.h"
 #include "shardproof/scenarios/fill.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/scenarios/load.h"
 
 namespace shardproof {

@@ -11,9 +11,9 @@
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/list_findings.h"
+#include "shardproof/engine/check/measure_rounding.h"
+#include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/compare/f64_judge.h"
-#include "shardproof/engine/compare/measure_rounding.h"
-#include "shardproof/engine/compare/own_dtype_judge.h"
 #include "shardproof/engine/compare/perturbation.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/explain.h"
+#include "shardproof/engine/explain/explain.h"
 
 namespace shardproof {
 namespace {

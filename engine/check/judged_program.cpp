@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/adopt.h"
-#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 

@@ -5,14 +5,14 @@
 #include <map>
 #include <memory>
 
+#include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/check/recorded_integers.h"
-#include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/judge.h"
-#include "shardproof/engine/compare/own_dtype_judge.h"
-#include "shardproof/engine/global_lowering.h"
-#include "shardproof/engine/job.h"
-#include "shardproof/engine/partition.h"
-#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/job/job.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/engine/partition/partition.h"
 
 namespace shardproof {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/precision_text.h"
+#include "shardproof/engine/compare/precision_text.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 
 namespace shardproof {
 namespace {

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <optional>
 
-#include "shardproof/engine/adopt.h"
-#include "shardproof/engine/owned_elements.h"
+#include "shardproof/engine/compare/owned_elements.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/localtensor/split/split.h"
 

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <limits>
 
-#include "shardproof/engine/adopt.h"
 #include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {

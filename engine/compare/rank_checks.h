@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "shardproof/engine/compare/judge.h"
-#include "shardproof/engine/job.h"
-#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/job/job.h"
+#include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/localtensor/tensor/local_tensor.h"
 #include "shardproof/program/ir/global_program.h"
 

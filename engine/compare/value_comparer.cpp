@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 // cause. They are applied to every pass of a loop through a line.
 #pragma once
 
-#include "shardproof/engine/rank_lowering.h"
+#include "shardproof/engine/lower/rank_lowering.h"
 
 namespace shardproof {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "shardproof/engine/bind_arguments.h"
-#include "shardproof/engine/values_added.h"
+#include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

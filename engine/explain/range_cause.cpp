@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "shardproof/engine/adopt.h"
 #include "shardproof/engine/compare/elements.h"
-#include "shardproof/engine/explain_precision.h"
-#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/number_text.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "shardproof/engine/generate/one_device.h"
-#include "shardproof/engine/global_lowering.h"
+#include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/generate/plant_error.h"
-#include "shardproof/engine/registries.h"
+#include "shardproof/engine/job/registries.h"
 
 namespace shardproof {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <set>
 
-#include "shardproof/engine/adopt.h"
-#include "shardproof/engine/global_lowering.h"
-#include "shardproof/engine/rank_lowering.h"
-#include "shardproof/engine/widen_program.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/run_single_device.h"
 #include "shardproof/ops/core/widen_op_call.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/program/ir/global_program.h"
 
 namespace shardproof {

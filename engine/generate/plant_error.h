@@ -21,7 +21,7 @@
 #include <optional>
 
 #include "shardproof/engine/generate/random_program.h"
-#include "shardproof/engine/registries.h"
+#include "shardproof/engine/job/registries.h"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 

@@ -2,10 +2,10 @@
 
 #include <map>
 
+#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/generate/one_device.h"
-#include "shardproof/engine/partition.h"
-#include "shardproof/engine/rank_lowering.h"
-#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/engine/partition/partition.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/generate/one_device.h"
-#include "shardproof/engine/partition.h"
-#include "shardproof/engine/widen_program.h"
+#include "shardproof/engine/partition/partition.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/ops/core/widen_op_call.h"
 
 namespace shardproof {

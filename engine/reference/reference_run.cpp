@@ -10,7 +10,7 @@
 #include <cmath>
 #include <map>
 
-#include "shardproof/engine/adopt.h"
+#include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/run_single_device.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "shardproof/engine/seen_value.h"
+#include "shardproof/engine/job/recorded_value.h"
 
 namespace shardproof {
 

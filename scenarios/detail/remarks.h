@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/outcome.h"
+#include "shardproof/engine/job/outcome.h"
 
 namespace shardproof {
 

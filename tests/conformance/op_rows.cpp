@@ -3,7 +3,7 @@
 #include <functional>
 #include <map>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::conformance {

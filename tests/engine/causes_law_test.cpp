@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "shardproof/engine/generate/plant_error.h"
-#include "shardproof/engine/outcome.h"
+#include "shardproof/engine/job/outcome.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 

@@ -1,5 +1,5 @@
 // Tests the text of a ValuePrecision.
-#include "shardproof/engine/precision_text.h"
+#include "shardproof/engine/compare/precision_text.h"
 
 #include <gtest/gtest.h>
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/execute/run_program.h"
 #include "shardproof/engine/explain/provenance.h"
 #include "shardproof/engine/generate/random_program.h"
-#include "shardproof/engine/rank_lowering.h"
-#include "shardproof/engine/run_program.h"
+#include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/ops/run_op.h"

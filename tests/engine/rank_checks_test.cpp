@@ -2,8 +2,8 @@
 // of a run, which values they leave undecided, and how bad ones are refused.
 #include <gtest/gtest.h>
 
-#include "shardproof/engine/rank_lowering.h"
-#include "shardproof/engine/widen_program.h"
+#include "shardproof/engine/lower/rank_lowering.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/sim/cost/cost_model.h"

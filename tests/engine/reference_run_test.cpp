@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/compare/f64_judge.h"
-#include "shardproof/engine/global_lowering.h"
-#include "shardproof/engine/widen_program.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

@@ -4,13 +4,13 @@
 #include <map>
 #include <optional>
 
-#include "shardproof/engine/compare.h"
+#include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/value_comparer.h"
-#include "shardproof/engine/global_lowering.h"
-#include "shardproof/engine/partition.h"
-#include "shardproof/engine/run_program.h"
-#include "shardproof/engine/widen_job.h"
-#include "shardproof/engine/widen_program.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/partition/partition.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/tests/ops/agreement.h"

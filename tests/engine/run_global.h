@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "shardproof/engine/job.h"
+#include "shardproof/engine/job/job.h"
 #include "shardproof/program/ir/global_program.h"
 
 namespace shardproof::testing {

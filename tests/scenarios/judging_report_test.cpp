@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "shardproof/engine/precision_text.h"
+#include "shardproof/engine/compare/precision_text.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report.h"
 #include "shardproof/tests/approval.h"

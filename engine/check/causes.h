@@ -1,0 +1,32 @@
+// Causes of wrong outputs of rank programs. Candidates follow from provenance (provenance.h), from
+// the calls and numbers on the way to the output, and from its declared placements; each is tried
+// by an edit of the program (confirm_cause.h).
+//
+// | candidate                         | edit                                   |
+// |---|---|
+// | never reduced over an axis        | an all_reduce behind a value           |
+// | reduced over the wrong group      | the group of the call                  |
+// | copies are added up               | the axes of the copies leave the group |
+// | sum for mean, mean for sum        | the reduction of the call              |
+// | a factor too many                 | the factor becomes 1                   |
+// | a term that each rank adds        | the term is divided by the ranks       |
+// | a factor is missing               | a value is divided by it               |
+//
+// A candidate is the cause only if its edit, and no other, makes the program right. If several do,
+// or the edit explains a number by nothing but its size, it is a hint.
+#pragma once
+
+#include "shardproof/engine/check/confirm_cause.h"
+#include "shardproof/localtensor/report/finding.h"
+
+namespace shardproof {
+
+// Replaces the causes of a finding about `value` by what was confirmed: "cause   ..." and a fix, or
+// "hint    ...". What the finding called a cause and no run confirms becomes a hint, and its fix
+// goes.
+void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding);
+
+// Turns the causes of a finding into hints.
+void causes_to_hints(Finding& finding);
+
+}  // namespace shardproof

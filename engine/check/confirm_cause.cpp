@@ -1,0 +1,186 @@
+// Implements confirm_cause.h: runs the program before and after the edit and compares, value by
+// value, how far the ranks are from one device.
+#include "shardproof/engine/check/confirm_cause.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kRight = 0x1p-20;       // of the largest element
+constexpr double kCloser = 64;           // times, than before the edit
+constexpr int64_t kMostMoved = 1 << 18;  // input elements that are worth drawing again
+
+// How far each value is from one device.
+class DistanceJudge : public Judge {
+ public:
+  void restart() override { found_.clear(); }
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
+    const Tensor& held = reference.value(value.global);
+    const Tensor expected = held.contiguous() ? held : contiguous_copy(held);
+    const LocalTensor ready = reduced_over_partials(value.value, value.spec, expected.dtype);
+    double farthest = 0;
+    for (const Deviation& one :
+         deviations(stored_copies(ready, value.spec), value.spec, expected, 0))
+      farthest = std::max(farthest, one.distance);
+    const double largest = largest_element(expected);
+    found_[value.key] = largest > 0 ? farthest / largest : farthest;
+    return Judgement::right;
+  }
+  std::map<std::string, double> take() { return std::move(found_); }
+
+ private:
+  std::map<std::string, double> found_;
+};
+
+// A number in (0.5, 1.5) for each element, the same on every platform.
+double factor_of(uint64_t element) {
+  uint64_t bits = (element + 1) * 0x9e3779b97f4a7c15ULL;
+  bits ^= bits >> 29;
+  bits *= 0xbf58476d1ce4e5b9ULL;
+  bits ^= bits >> 32;
+  return 0.5 + static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+// The same job with other numbers in its floats; nothing where there are none, or too many.
+std::optional<Job> with_other_inputs(const Job& job) {
+  int64_t all = 0;
+  bool any = false;
+  for (const JobInput& input : job.inputs) {
+    all += input.data.elements();
+    any = any || input.data.dtype == DType::f64;
+  }
+  if (!any || all > kMostMoved) return std::nullopt;
+  Job moved = job;
+  uint64_t next = 0;
+  for (JobInput& input : moved.inputs) {
+    if (input.data.dtype != DType::f64) continue;
+    input.data = contiguous_copy(input.data);
+    double* data = reinterpret_cast<double*>(input.data.mutate());
+    for (int64_t i = 0; i < input.data.elements(); ++i) data[i] *= factor_of(next++);
+  }
+  return moved;
+}
+
+}  // namespace
+
+double work_of(const RankProgram& ranks) {
+  double work = 0;
+  for (const SpmdListing& listing : ranks.program.listings)
+    for (const Instr& instr : listing.instrs) {
+      work += 200;
+      for (const ValueId id : effects_of(instr).writes)
+        for (const LocalShape& shape : ranks.program.values[static_cast<size_t>(id)].shapes)
+          work += static_cast<double>(shape.lanes.size()) *
+                  (1 + static_cast<double>(element_count(shape.shape)));
+    }
+  return work;
+}
+
+RankProgram up_to(const RankProgram& ranks, const std::vector<ValueId>& ends) {
+  RankProgram result = ranks;
+  if (result.program.listings.size() != 1) return result;
+  std::vector<Instr>& instrs = result.program.listings[0].instrs;
+  size_t last = instrs.size();
+  while (last > 0) {
+    const std::vector<ValueId> writes = effects_of(instrs[last - 1]).writes;
+    const bool is_end = std::any_of(writes.begin(), writes.end(), [&](ValueId id) {
+      return std::find(ends.begin(), ends.end(), id) != ends.end();
+    });
+    const bool is_name = std::holds_alternative<Merge>(instrs[last - 1].action);
+    if (is_end || is_name) break;
+    --last;
+  }
+  instrs.resize(last);
+  return result;
+}
+
+Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
+    : about_(about), key_(value.key), target_(value.label.name) {
+  most_runs_ = static_cast<int>(
+      std::min(static_cast<double>(kMostRuns), kMostWork / std::max(work_of(about.ranks), 1.0)));
+  if (most_runs_ < 4) {
+    most_runs_ = 0;
+    return;
+  }
+  before_ = distances(about_, about_.ranks);
+  moved_ = with_other_inputs(about.job);
+  if (!moved_) return;
+  try {
+    moved_inputs_ = split_inputs(*moved_);
+    const RankCase moved{*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries};
+    before_moved_ = distances(moved, about_.ranks);
+  } catch (const Error&) {
+    moved_.reset();
+  }
+  // Where other numbers hide the error nothing is to be learned from them.
+  if (moved_ && !(before_moved_[key_] > kRight)) moved_.reset();
+}
+
+std::map<std::string, double> Confirmation::distances(const RankCase& about,
+                                                      const RankProgram& ranks) {
+  ++runs_;
+  DistanceJudge judge;
+  const std::unique_ptr<JudgedProgram> program =
+      make_judged_ranks(about.job, about.inputs, ranks, about.truth, about.registries);
+  if (stands_still(program->run(judge, {}).findings)) return {};
+  return judge.take();
+}
+
+bool Confirmation::improves(const RankCase& about, const std::map<std::string, double>& before,
+                            const Edit& edit) {
+  const auto wrong = before.find(key_);
+  if (wrong == before.end() || !(wrong->second > 0)) return false;
+  const double allowed = std::min(kRight, wrong->second / kCloser);
+  const std::optional<RankProgram> ranks = edited(about.ranks, edit, target_);
+  if (!ranks) return false;
+  try {
+    const std::map<std::string, double> after = distances(about, *ranks);
+    if (after.size() < before.size()) return false;
+    for (const auto& [key, distance] : after) {
+      const auto known = before.find(key);
+      const bool was_right = known == before.end() || known->second <= kRight;
+      if ((key == key_ || was_right) && !(distance <= (key == key_ ? allowed : kRight)))
+        return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool Confirmation::confirms(const Edit& edit) {
+  if (is_spent() || !improves(about_, before_, edit)) return false;
+  if (!moved_) return true;
+  const RankCase moved{*moved_, moved_inputs_, about_.ranks, about_.truth, about_.registries};
+  return improves(moved, before_moved_, edit);
+}
+
+bool Confirmation::confirms_resized(const std::string& let, int64_t number, const Edit& edit) {
+  if (is_spent()) return false;
+  Job job = about_.job;
+  for (auto& [name, value] : job.numbers)
+    if (name == let) value = Number(number);
+  try {
+    const OpRegistry& ops = about_.registries.ops;
+    RankProgram ranks = lower_ranks(job, ops);
+    GlobalProgram truth = lower_global(*job.truth, context_of(job, ops), "/truth");
+    widen_floats(ranks.program, ops);
+    widen_floats(truth, ops);
+    const RankCase resized{job, about_.inputs, ranks, truth, about_.registries};
+    const std::map<std::string, double> before = distances(resized, ranks);
+    return improves(resized, before, edit);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,228 @@
+// The judged form of a global program (judged_program.h): it is partitioned once, and every line's
+// value is compared when it is made.
+#include <algorithm>
+
+#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/compare/value_comparer.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/explain.h"
+#include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/job/recorded_value.h"
+#include "shardproof/engine/partition/partition.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+namespace {
+
+// Records each compared value, then lets the judge decide.
+class RecordingJudge : public Judge {
+ public:
+  RecordingJudge(Judge& judge, const Partitioned& parts, const OpRegistry& ops)
+      : judge_(judge), parts_(parts), added_(values_added(parts.program, ops)) {}
+  void restart() override {
+    seen_.clear();
+    judge_.restart();
+  }
+  Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
+    const ValueId id = parts_.placed[static_cast<size_t>(value.global)];
+    SeenValue& seen = seen_[id] =
+        see_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value);
+    seen.added = added_[static_cast<size_t>(id)];
+    return judge_.judge(value, reference);
+  }
+  Tensor held(const ComparedValue& value, const ReferenceRun& reference) override {
+    return judge_.held(value, reference);
+  }
+  void was_held(const std::vector<ValueId>& ids) override { judge_.was_held(ids); }
+  const std::map<ValueId, SeenValue>& seen() const { return seen_; }
+
+ private:
+  Judge& judge_;
+  const Partitioned& parts_;
+  std::vector<bool> added_;
+  std::map<ValueId, SeenValue> seen_;
+};
+
+class JudgedGlobal : public JudgedProgram {
+ public:
+  JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program,
+               const Registries& registries)
+      : JudgedProgram(std::move(job), std::move(inputs), registries),
+        global_(std::move(program)),
+        plan_(global_, registries.ops),
+        parts_(partition(global_, job_, registries.ops, partition_options(job_))) {
+    reduce_in_order(parts_.program, job_.order);
+  }
+
+  std::unique_ptr<JudgedProgram> simulated() const override {
+    return make_judged_global(on_simulated_ranks(job_), inputs_, global_, registries_);
+  }
+  std::unique_ptr<JudgedProgram> lifted() const override {
+    GlobalProgram program = global_;
+    widen_floats(program, registries_.ops);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    return make_judged_global(std::move(job), std::move(inputs), std::move(program), registries_);
+  }
+  const EvaluationPlan* reference() const override { return &plan_; }
+  bool ranks_move() const override { return false; }
+  bool has_narrow_floats() const override {
+    return std::any_of(global_.values.begin(), global_.values.end(),
+                       [](const GlobalValue& value) { return is_narrow_float(value.dtype); });
+  }
+  bool has_floats() const override {
+    return std::any_of(global_.values.begin(), global_.values.end(), [](const GlobalValue& value) {
+      return is_floating(value.dtype) || is_complex(value.dtype);
+    });
+  }
+
+  Outcome run(Judge& judge, const JudgedRun& options) const override;
+  void explain(const ComparedValue& value, Finding& finding) const override;
+  std::string cause_of(const MeasuredPrecision& measured) const override {
+    const ValueId id = parts_.placed[static_cast<size_t>(measured.global)];
+    return precision_cause(measured, narrow_step(parts_.program, {id}, measured.narrowest));
+  }
+
+ private:
+  std::vector<ValueId> compared_values() const;
+  std::set<ValueId> kept_values() const;
+  std::set<ValueId> named_values() const;
+  void add_values(const ValueComparer& comparer, Outcome& outcome) const;
+
+  GlobalProgram global_;
+  EvaluationPlan plan_;
+  Partitioned parts_;
+};
+
+// The values that the names mean at the end, where they are placed at all.
+std::set<ValueId> JudgedGlobal::named_values() const {
+  std::set<ValueId> ids;
+  for (const auto& [name, id] : global_.names)
+    if (const ValueId placed = parts_.placed[static_cast<size_t>(id)]; placed != kNoValue)
+      ids.insert(placed);
+  return ids;
+}
+
+std::vector<ValueId> JudgedGlobal::compared_values() const {
+  std::set<ValueId> skipped(parts_.program.inputs.begin(), parts_.program.inputs.end());
+  const std::set<ValueId> named = named_values();
+  std::vector<ValueId> ids;
+  for (size_t i = 0; i < parts_.program.values.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    const SpmdValue& value = parts_.program.values[i];
+    if (value.global == kNoValue || !value.spec || skipped.contains(id)) continue;
+    if (job_.compared == Compared::outputs && !named.contains(id)) continue;
+    ids.push_back(id);
+  }
+  std::stable_sort(ids.begin(), ids.end(), [&](ValueId a, ValueId b) {
+    const auto maker = [&](ValueId id) {
+      return plan_.maker(parts_.program.values[static_cast<size_t>(id)].global);
+    };
+    return maker(a) < maker(b);
+  });
+  return ids;
+}
+
+std::set<ValueId> JudgedGlobal::kept_values() const {
+  std::set<ValueId> ids;
+  for (const auto& [name, id] : global_.names)
+    if (const ValueId placed = parts_.placed[static_cast<size_t>(id)];
+        placed != kNoValue && keeps(job_, name))
+      ids.insert(placed);
+  return ids;
+}
+
+void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) const {
+  for (const auto& [name, global] : global_.names) {
+    const ValueId id = parts_.placed[static_cast<size_t>(global)];
+    if (id == kNoValue) continue;
+    const SpmdValue& value = parts_.program.values[static_cast<size_t>(id)];
+    ValueInfo info{value.dtype, value.shapes, value.spec, {}};
+    const LocalTensor kept = comparer.kept(id);
+    if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
+    // A value that nothing has made is as the scenario gives it.
+    const std::vector<ValueId>& inputs = parts_.program.inputs;
+    const auto input = std::find(inputs.begin(), inputs.end(), id);
+    if (input != inputs.end() && keeps(job_, name))
+      info.value = job_.inputs[static_cast<size_t>(input - inputs.begin())].data;
+    outcome.values.emplace(name, std::move(info));
+  }
+}
+
+Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
+  ValueComparer::Options comparing{compared_values(), kept_values(), options.integers};
+  std::vector<bool> wanted(global_.values.size(), false);
+  for (const ValueId id : comparing.compared)
+    wanted[static_cast<size_t>(parts_.program.values[static_cast<size_t>(id)].global)] = true;
+  std::optional<RecordingJudge> recording;
+  if (options.reports && job_.sees) recording.emplace(judge, parts_, registries_.ops);
+  Judge& asked = recording ? *recording : judge;
+  std::optional<ReferenceRun> reference;
+  std::optional<ValueComparer> comparer;
+  // Made anew for each attempt of the run.
+  const auto probe = [&]() -> ProbeFunction {
+    asked.restart();
+    comparer.reset();
+    reference.emplace(plan_, global_inputs(job_), wanted, options.keeps_all);
+    comparer.emplace(parts_.program, global_.lines, comparing, *reference, asked);
+    return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
+  };
+  Outcome outcome;
+  try {
+    const Watched watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+    outcome = run_program(parts_.program, job_, registries_, watched, probe, &inputs_).outcome;
+    comparer->finish();
+  } catch (const Error& error) {
+    rethrow(error, "/program");
+  }
+  if (!options.reports) return outcome;
+  for (const Finding& finding : parts_.unwritten) outcome.findings.push_back(finding);
+  add_values(*comparer, outcome);
+  if (recording)
+    for (const auto& [id, seen] : recording->seen()) outcome.seen.push_back(seen);
+  if (job_.sees) outcome.program = to_lines(parts_.program);
+  return outcome;
+}
+
+void JudgedGlobal::explain(const ComparedValue& value, Finding& finding) const {
+  explain_claim({value.label, value.spec, value.global}, global_, parts_, job_, registries_.ops,
+                finding);
+}
+
+}  // namespace
+
+std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTensor> inputs,
+                                                  GlobalProgram program,
+                                                  const Registries& registries) {
+  return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
+                                        registries);
+}
+
+Lowered lower_job(const Job& job, const Registries& registries) {
+  Lowered lowered;
+  if (!job.program) {
+    RankProgram ranks = lower_ranks(job, registries.ops);
+    for (const auto& [name, parts] : ranks.names)
+      for (const NamedPart& part : parts)
+        lowered.dtypes[name] = ranks.program.values[static_cast<size_t>(part.value)].dtype;
+    lowered.program = std::move(ranks.program);
+    return lowered;
+  }
+  const GlobalProgram global =
+      lower_global(*job.program, context_of(job, registries.ops), "/program");
+  lowered.global_lines = to_lines(global);
+  for (const auto& [name, id] : global.names)
+    lowered.dtypes[name] = global.values[static_cast<size_t>(id)].dtype;
+  for (const GlobalInstr& instr : global.instrs)
+    lowered.global_origins.push_back(instr.origin.line);
+  Partitioned parts = partition(global, job, registries.ops, partition_options(job));
+  lowered.program = std::move(parts.program);
+  lowered.unwritten = std::move(parts.unwritten);
+  return lowered;
+}
+
+}  // namespace shardproof

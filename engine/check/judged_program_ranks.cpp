@@ -1,0 +1,351 @@
+// The judged form of rank programs (judged_program.h): what lines check(..) have seen, and outputs,
+// are compared when the listings have ended, in the order in which the truth makes them.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "shardproof/engine/check/causes.h"
+#include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/check/observe_values.h"
+#include "shardproof/engine/compare/output_value.h"
+#include "shardproof/engine/compare/rank_checks.h"
+#include "shardproof/engine/compare/rank_outputs.h"
+#include "shardproof/engine/compare/reduction_provenance.h"
+#include "shardproof/engine/execute/run_program.h"
+#include "shardproof/engine/explain/explain.h"
+#include "shardproof/engine/explain/explain_precision.h"
+#include "shardproof/engine/explain/range_cause.h"
+#include "shardproof/engine/reference/f64_job.h"
+#include "shardproof/engine/reference/f64_program.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// How a name is known to be placed: not where parts of a sum may have been reduced in place.
+std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
+                               const std::vector<bool>& written) {
+  if (parts.size() != 1) return std::nullopt;
+  const auto id = static_cast<size_t>(parts.front().value);
+  const std::optional<Spec>& spec = program.values[id].spec;
+  return spec && spec->has_partial() && written[id] ? std::nullopt : spec;
+}
+
+class JudgedRanks : public JudgedProgram {
+ public:
+  JudgedRanks(Job job, std::vector<LocalTensor> inputs, RankProgram program,
+              std::optional<GlobalProgram> truth, const Registries& registries)
+      : JudgedProgram(std::move(job), std::move(inputs), registries),
+        ranks_(std::move(program)),
+        truth_(std::move(truth)),
+        outputs_{job_, ranks_, truth_ ? &*truth_ : nullptr} {
+    reduce_in_order(ranks_.program, job_.order);
+    if (truth_) plan_.emplace(*truth_, registries.ops);
+    for (const JobOutput& output : job_.outputs) {
+      try {
+        outputs_.spec_of(output);
+      } catch (const Error& error) {
+        rethrow(error, output.path);
+      }
+    }
+  }
+
+  std::unique_ptr<JudgedProgram> simulated() const override {
+    return make_judged_ranks(on_simulated_ranks(job_), inputs_, ranks_, truth_, registries_);
+  }
+  std::unique_ptr<JudgedProgram> lifted() const override {
+    RankProgram ranks = ranks_;
+    std::optional<GlobalProgram> truth = truth_;
+    widen_floats(ranks.program, registries_.ops);
+    if (truth) widen_floats(*truth, registries_.ops);
+    Job job = with_wider_floats(job_);
+    std::vector<LocalTensor> inputs = lifted_inputs(job);
+    return make_judged_ranks(std::move(job), std::move(inputs), std::move(ranks), std::move(truth),
+                             registries_);
+  }
+  const EvaluationPlan* reference() const override { return plan_ ? &*plan_ : nullptr; }
+  bool ranks_move() const override { return true; }
+  bool has_narrow_floats() const override { return any_dtype(is_narrow_float); }
+  bool has_floats() const override {
+    return any_dtype([](DType dtype) { return is_floating(dtype) || is_complex(dtype); });
+  }
+
+  Outcome run(Judge& judge, const JudgedRun& options) const override;
+  void explain(const ComparedValue& value, Finding& finding) const override;
+  std::string cause_of(const MeasuredPrecision& measured) const override;
+  std::string range_cause_of(const std::string& key) const override;
+
+ private:
+  std::vector<ValueId> parts_of(const std::string& key) const;
+  template <typename Predicate>
+  bool any_dtype(const Predicate& predicate) const {
+    const auto matches = [&](const auto& value) { return predicate(value.dtype); };
+    const auto& values = ranks_.program.values;
+    return std::any_of(values.begin(), values.end(), matches) ||
+           (truth_ && std::any_of(truth_->values.begin(), truth_->values.end(), matches));
+  }
+  LocalTensor value_of(const JobOutput& output, const ProgramRun& run) const;
+  ValueLabel label_of(const JobOutput& output, const Lanes& ranks) const;
+  std::vector<ComparedValue> outputs_of(const ProgramRun& run) const;
+  ComparedValue checked(const CheckedValue& value) const;
+  void judge_all(std::vector<ComparedValue> values, Judge& judge, const JudgedRun& options) const;
+  ProbeFunction integer_probe(const JudgedRun& options) const;
+  void compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const;
+  void add_infos(const ProgramRun& run, Outcome& outcome) const;
+  void add_outputs(const ProgramRun& run, Outcome& outcome) const;
+  std::vector<ValueId> watched_at_end() const;
+
+  RankProgram ranks_;
+  std::optional<GlobalProgram> truth_;
+  std::optional<EvaluationPlan> plan_;
+  RankOutputs outputs_;
+};
+
+// Empty when a rank never got there.
+LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
+  const Lanes on = outputs_.owners(output);
+  LocalTensor value =
+      gather(ranks_.names.at(output.name), on, [&](ValueId id) { return run.value(id); });
+  return value.lanes().contains(on) ? value : LocalTensor();
+}
+
+ValueLabel JudgedRanks::label_of(const JobOutput& output, const Lanes& ranks) const {
+  ValueLabel label{output.name, 0, "", ""};
+  const NamedPart* first = outputs_.first_part(output.name, ranks);
+  if (first == nullptr) return label;
+  label.line = first->line;
+  label.instance = first->instance;
+  for (const SpmdListing& listing : ranks_.program.listings)
+    if (!listing.lanes.intersect(first->lanes).empty())
+      label.text = line_text(listing.lines, first->line);
+  return label;
+}
+
+std::vector<ComparedValue> JudgedRanks::outputs_of(const ProgramRun& run) const {
+  std::vector<ComparedValue> values;
+  for (const JobOutput& output : job_.outputs) {
+    LocalTensor held = value_of(output, run);
+    if (held.empty()) continue;  // a rank never got there; the run tells why
+    const ValueLabel label = label_of(output, held.lanes());
+    values.push_back({truth_->names.at(output.name), output.name, outputs_.spec_of(output),
+                      std::move(held), label,
+                      [this, &output](const Lanes& ranks) { return label_of(output, ranks); }});
+  }
+  return values;
+}
+
+ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
+  CheckedValue entries = value;
+  entries.parts = {};
+  const ValueLabel label = shardproof::label_of(value, ranks_.program, value.owners);
+  return {truth_->names.at(label.name),
+          fmt::format("check {} of {}", value.number, label.name),
+          value.spec,
+          value.parts,
+          label,
+          [this, entries](const Lanes& ranks) {
+            return shardproof::label_of(entries, ranks_.program, ranks);
+          }};
+}
+
+// Values that the truth makes earlier come first, so that each value is judged on what the ranks
+// hold of those before it.
+void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
+                            const JudgedRun& options) const {
+  std::stable_sort(values.begin(), values.end(),
+                   [&](const ComparedValue& a, const ComparedValue& b) {
+                     return plan_->maker(a.global) < plan_->maker(b.global);
+                   });
+  judge.restart();
+  std::vector<bool> wanted(truth_->values.size(), false);
+  for (const ComparedValue& value : values) wanted[static_cast<size_t>(value.global)] = true;
+  const bool keeps_all = options.keeps_all || options.records != nullptr;
+  ReferenceRun reference(*plan_, global_inputs(job_), wanted, keeps_all);
+  if (options.replaces != nullptr)
+    for (const auto& [id, value] : options.replaces->of_truth) reference.hold(id, value);
+  for (const ComparedValue& value : values) {
+    try {
+      judge.judge(value, reference);
+      judge.was_held(reference.hold(value.global, judge.held(value, reference)));
+    } catch (const Error& error) {
+      rethrow(error, "/truth");
+    }
+  }
+  if (options.records == nullptr) return;
+  const std::vector<bool> wanted_integers = integers_from_floats(*truth_);
+  for (size_t id = 0; id < wanted_integers.size(); ++id)
+    if (const Tensor* made =
+            wanted_integers[id] ? reference.find(static_cast<ValueId>(id)) : nullptr)
+      options.records->of_truth[static_cast<ValueId>(id)] = *made;
+}
+
+// Records or replaces the whole numbers that ranks compute from floats; null where a run does not.
+ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
+  if (options.records == nullptr && options.replaces == nullptr) return {};
+  if (options.records != nullptr) options.records->of_ranks.clear();
+  return [wanted = integers_from_floats(ranks_.program), options](ValueId id,
+                                                                  const LocalTensor& value) {
+    if (!wanted[static_cast<size_t>(id)]) return;
+    if (options.records != nullptr) record_integers(id, value, *options.records);
+    if (options.replaces != nullptr) replace_integers(id, value, *options.replaces);
+  };
+}
+
+// Without a truth all that can be said of an output is that its replicas are the same.
+void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const {
+  for (const JobOutput& output : job_.outputs) {
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) continue;
+    const Spec spec = outputs_.spec_of(output);
+    if (const std::optional<ReplicaDifference> difference = compare_replicas(value, spec))
+      outcome.findings.push_back(
+          explain_replicas({label_of(output, difference->ranks), spec, kNoValue}, *difference));
+  }
+}
+
+void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
+  const std::vector<bool> written = values_written(ranks_.program, registries_.ops);
+  for (const auto& [name, parts] : ranks_.names) {
+    ValueInfo info;
+    for (const NamedPart& part : parts) {
+      const SpmdValue& value = ranks_.program.values[static_cast<size_t>(part.value)];
+      info.dtype = value.dtype;
+      for (const LocalShape& shape : value.shapes)
+        if (const Lanes here = shape.lanes.intersect(part.lanes); !here.empty())
+          info.shapes.push_back({here, shape.shape});
+    }
+    info.spec = known_spec(ranks_.program, parts, written);
+    if (keeps(job_, name))
+      for (const NamedPart& part : parts) {
+        const LocalTensor own = run.value(part.value);
+        if (!own.empty()) keep_value(own.restrict_to(part.lanes), info.spec, info);
+      }
+    outcome.values.emplace(name, std::move(info));
+  }
+}
+
+// Declared outputs are known to be placed as declared.
+void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
+  for (const JobOutput& output : job_.outputs) {
+    const LocalTensor value = value_of(output, run);
+    if (value.empty()) continue;
+    ValueInfo& info = outcome.values[output.name];
+    info.spec = outputs_.spec_of(output);
+    if (!keeps(job_, output.name)) continue;
+    info.copies.clear();
+    info.value.reset();
+    keep_value(value, info.spec, info);
+  }
+}
+
+std::vector<ValueId> JudgedRanks::watched_at_end() const {
+  std::set<std::string> names(job_.keep.begin(), job_.keep.end());
+  if (job_.sees)
+    for (const auto& [name, parts] : ranks_.names) names.insert(name);
+  for (const JobOutput& output : job_.outputs) names.insert(output.name);
+  std::vector<ValueId> ids;
+  for (const std::string& name : names)
+    if (const auto found = ranks_.names.find(name); found != ranks_.names.end())
+      for (const NamedPart& part : found->second) ids.push_back(part.value);
+  return ids;
+}
+
+// In the program's own dtypes rounding hides whether an edit makes a value right.
+void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
+  const bool own_dtypes = any_dtype([](DType dtype) {
+    return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
+  });
+  if (own_dtypes || !job_.functions.empty()) return causes_to_hints(finding);
+  explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
+}
+
+// Values that make up an output; none of a check.
+std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
+  std::vector<ValueId> parts;
+  if (const auto found = ranks_.names.find(key); found != ranks_.names.end())
+    for (const NamedPart& part : found->second) parts.push_back(part.value);
+  return parts;
+}
+
+// Empty where the program does not run in f64 as it does in its own dtypes.
+std::string JudgedRanks::range_cause_of(const std::string& key) const try {
+  const std::vector<ValueId> targets = parts_of(key);
+  if (targets.empty() || !job_.functions.empty()) return "";
+  const Job simulated = on_simulated_ranks(job_), wider = with_wider_floats(job_);
+  const std::vector<LocalTensor> wider_inputs = lifted_inputs(wider);
+  SpmdProgram program = ranks_.program;
+  widen_floats(program, registries_.ops);
+  return range_cause({simulated, inputs_, ranks_.program}, {wider, wider_inputs, program}, targets,
+                     registries_);
+} catch (const Error&) {
+  return "";
+}
+
+std::string JudgedRanks::cause_of(const MeasuredPrecision& measured) const {
+  if (measured.nothing_left || !std::isfinite(measured.precision.error))
+    if (std::string cause = range_cause_of(measured.key); !cause.empty()) return cause;
+  const std::vector<ValueId> targets = parts_of(measured.key);
+  if (targets.empty()) return "";
+  return precision_cause(measured, narrow_step(ranks_.program, targets, measured.narrowest));
+}
+
+Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
+  std::vector<ComparedValue> values;
+  std::optional<RankChecks> checks;
+  // Made anew for each attempt of the run.
+  const auto probe = [&]() -> ProbeFunction {
+    values.clear();
+    const ProbeFunction integers = integer_probe(options);
+    if (ranks_.checks.empty()) return integers;
+    checks.emplace(job_, ranks_,
+                   [&](const CheckedValue& value) { values.push_back(checked(value)); });
+    return [&, integers](ValueId id, const LocalTensor& value) {
+      if (integers) integers(id, value);
+      if (checks->wants(id)) checks->add(id, value);
+    };
+  };
+  const bool all = options.records != nullptr || options.replaces != nullptr;
+  const Watched watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
+                        watched_at_end()};
+  ProgramRun run;
+  try {
+    run = run_program(ranks_.program, job_, registries_, watched, probe, &inputs_);
+  } catch (const Error&) {
+    if (truth_) judge_all(std::move(values), judge, options);
+    throw;
+  }
+  Outcome outcome = std::move(run.outcome);
+  const bool ended = !stands_still(outcome.findings);
+  if (options.reports) add_infos(run, outcome);
+  if (ended) {
+    // Only now: a rank that makes another call than the others, or none, ends with another shape,
+    // and then the call is what is to be told.
+    for (const JobOutput& output : job_.outputs)
+      if (const std::optional<Error> error = outputs_.misfit(output)) rethrow(*error, output.path);
+    if (options.reports) add_outputs(run, outcome);
+    if (!truth_ && options.reports) compare_replicas_of_outputs(run, outcome);
+    if (truth_)
+      for (ComparedValue& output : outputs_of(run)) values.push_back(std::move(output));
+  }
+  if (truth_) judge_all(std::move(values), judge, options);
+  if (checks && options.reports && ended) outcome.undecided = checks->undecided(*truth_);
+  if (options.reports && job_.sees) {
+    outcome.seen = values_at_end(outputs_, run, registries_.ops);
+    outcome.program = to_lines(ranks_.program);
+  }
+  return outcome;
+} catch (const Error& error) {
+  rethrow(error, error.where().path.empty() ? "/ranks" : error.where().path);
+}
+
+}  // namespace
+
+std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTensor> inputs,
+                                                 RankProgram program,
+                                                 std::optional<GlobalProgram> truth,
+                                                 const Registries& registries) {
+  return std::make_unique<JudgedRanks>(std::move(job), std::move(inputs), std::move(program),
+                                       std::move(truth), registries);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,279 @@
+// Implements measure_rounding.h. Runs of the job are samples. Each sample is brought into the
+// layout of the given value (one tensor for each of its parts), because ranks may be grouped
+// otherwise and replicas that agree in one run may differ in another. Then elements are compared
+// one by one.
+//
+// Example: y is 0.3 in f64; 0.30000001 as it is, rounding up and given, 0.29999998 rounding down
+// and to zero. Its rounding is 2e-8, but at least 0.3 * 2^-24 = 1.8e-8 and the median of its
+// neighbours.
+#include "shardproof/engine/check/measure_rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <optional>
+#include <set>
+
+#include "shardproof/engine/check/observe_values.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kOtherDirections = 3;
+
+// Two honest runs may add in two orders. Narrow floats round in one direction only, so that the
+// order is all that moves their sums: each run in another direction takes another order as well.
+std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own) {
+  std::vector<ReductionSchedule> orders;
+  for (const FoldOrder order :
+       {FoldOrder::ring, FoldOrder::tree, FoldOrder::exact, FoldOrder::rank})
+    if (order != own.order && orders.size() < kOtherDirections) orders.push_back({order});
+  return orders;
+}
+
+// --- runs
+// ----------------------------------------------------------------------------------------------
+
+struct Samples {
+  std::optional<ValuesById> reference;  // in f64
+  std::vector<ValuesById> own;          // in the program's dtypes
+};
+
+// Nothing where the program cannot run so.
+std::optional<ValuesById> observed(const Observation& observation, const ReductionSchedule& order,
+                                   const std::set<std::string>& ids) {
+  try {
+    return observation.run(ids, order);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The run as it is stands first. It runs last, so that what C++ rank functions leave behind is what
+// they leave behind in the run that is measured.
+std::vector<ValuesById> own_samples(const Job& job, const Registries& registries,
+                                    const std::set<std::string>& ids) {
+  const Observation observation(job, registries, Floats::as_written);
+  std::vector<ValuesById> samples;
+  int direction = 0;
+  for (const ReductionSchedule& order : other_orders(job.order)) {
+    const ScopedRoundingMode rounding(direction++);
+    if (std::optional<ValuesById> sample = observed(observation, order, ids))
+      samples.push_back(std::move(*sample));
+  }
+  if (std::optional<ValuesById> sample = observed(observation, job.order, ids))
+    samples.insert(samples.begin(), std::move(*sample));
+  return samples;
+}
+
+Samples samples_of(const Job& job, const Registries& registries, const std::set<std::string>& ids) {
+  Samples samples;
+  try {
+    samples.own = own_samples(job, registries, ids);
+    if (job.functions.empty())
+      samples.reference = observed(Observation(job, registries, Floats::widest), job.order, ids);
+  } catch (const Error&) {
+    // The program has no such form: what the other runs show remains.
+  } catch (const std::bad_alloc&) {
+    // A run that has succeeded does not fail because there is too little memory to measure it.
+  }
+  return samples;
+}
+
+// --- layouts
+// -------------------------------------------------------------------------------------------
+
+bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
+
+// True if elements of both can be compared.
+bool fits(const Tensor& sample, const Tensor& layout) {
+  return sample.shape == layout.shape && is_complex(sample.dtype) == is_complex(layout.dtype) &&
+         (sample.dtype == layout.dtype || !(is_exact(sample.dtype) || is_exact(layout.dtype)));
+}
+
+// A whole value, cut for its ranks; empty where only a sum over ranks is known.
+LocalTensor cut_of(const SeenValue& value) {
+  if (!value.whole || value.spec->has_partial()) return {};
+  return split(value.parts.front().tensor, *value.spec);
+}
+
+// One copy of what a rank holds.
+std::optional<Tensor> held_by(const SeenValue& value, int32_t rank, const LocalTensor& cut) {
+  if (value.whole)
+    return cut.find(rank) == nullptr ? std::nullopt : std::optional(cut.of_rank(rank));
+  for (const SeenPart& part : value.parts)
+    if (part.lanes.contains(rank)) return part.tensor;
+  return std::nullopt;
+}
+
+// The whole value that the ranks' copies make up, each element from the first rank that has it.
+std::optional<Tensor> joined(const SeenValue& value, const Spec& layout) {
+  if (layout.has_partial() || !value.lanes.contains(layout.mesh().ranks())) return std::nullopt;
+  std::vector<Block> blocks;
+  for (const SeenPart& part : value.parts)
+    for (int64_t i = 0; i < part.lanes.size(); ++i) {
+      if (!(part.tensor.shape == layout.local_shape(part.lanes[i]))) return std::nullopt;
+      blocks.push_back({Lanes::one(part.lanes[i]), part.tensor});
+    }
+  return assemble(LocalTensor(std::move(blocks)), layout.with_dtype(value.dtype));
+}
+
+// One tensor for each part of `layout`; nothing where `value` does not tell them.
+std::optional<std::vector<Tensor>> in_layout(const SeenValue& value, const SeenValue& layout) {
+  const LocalTensor cut = layout.whole ? LocalTensor() : cut_of(value);
+  std::vector<Tensor> tensors;
+  for (const SeenPart& part : layout.parts) {
+    std::optional<Tensor> own;
+    if (!layout.whole)
+      own = held_by(value, part.lanes[0], cut);
+    else
+      own = value.whole ? std::optional(value.parts.front().tensor) : joined(value, *layout.spec);
+    if (!own || !fits(*own, part.tensor)) return std::nullopt;
+    tensors.push_back(std::move(*own));
+  }
+  return tensors;
+}
+
+// --- distances
+// -----------------------------------------------------------------------------------------
+
+// All numbers of a tensor: of a complex one both parts of each element.
+std::vector<double> numbers_of(const Tensor& tensor) {
+  const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
+  const bool complex = is_complex(dense.dtype);
+  std::vector<double> numbers(static_cast<size_t>(dense.elements() * (complex ? 2 : 1)));
+  convert(dense.data(), dense.dtype, reinterpret_cast<std::byte*>(numbers.data()),
+          complex ? DType::c128 : DType::f64, dense.elements());
+  return numbers;
+}
+
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double apart = std::fabs(a - b);
+  return std::isnan(apart) ? kInfinity : apart;
+}
+
+// Integers are the same or have nothing to do with each other.
+void widen_exact(const Tensor& reference, const Tensor& sample, std::vector<double>& distances) {
+  const int64_t size = size_of(reference.dtype);
+  for (size_t i = 0; i < distances.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i) * size;
+    if (std::memcmp(reference.data() + at, sample.data() + at, static_cast<size_t>(size)) != 0)
+      distances[i] = kInfinity;
+  }
+}
+
+// One part of a value: the reference, and the largest distance of each element from it so far.
+struct MeasuredPart {
+  Tensor reference;
+  std::vector<double> numbers, distances = {};
+
+  explicit MeasuredPart(const Tensor& tensor)
+      : reference(tensor.contiguous() ? tensor : contiguous_copy(tensor)),
+        numbers(numbers_of(reference)),
+        distances(static_cast<size_t>(reference.elements()), 0) {}
+  void widen(const Tensor& sample) {
+    if (is_exact(reference.dtype))
+      return widen_exact(reference, sample.contiguous() ? sample : contiguous_copy(sample),
+                         distances);
+    const std::vector<double> other = numbers_of(sample);
+    const size_t width = is_complex(reference.dtype) ? 2 : 1;
+    for (size_t i = 0; i < numbers.size(); ++i)
+      distances[i / width] = std::max(distances[i / width], distance(numbers[i], other[i]));
+  }
+};
+
+// The median of the finite distances.
+double median_of(const std::vector<MeasuredPart>& parts) {
+  std::vector<double> all;
+  for (const MeasuredPart& part : parts)
+    std::copy_if(part.distances.begin(), part.distances.end(), std::back_inserter(all),
+                 [](double distance) { return std::isfinite(distance); });
+  if (all.empty()) return 0;
+  const auto middle = all.begin() + std::ssize(all) / 2;
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+bool are_exact(const std::vector<MeasuredPart>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const MeasuredPart& part) {
+    return std::count(part.distances.begin(), part.distances.end(), 0) ==
+           std::ssize(part.distances);
+  });
+}
+
+// One rounding of each element, which may be below the smallest normal number.
+std::vector<double> units_of(const Tensor& tensor) {
+  const std::vector<double> numbers = numbers_of(tensor);
+  const double least = std::ldexp(0.5, smallest_exponent(tensor.dtype));
+  std::vector<double> units(static_cast<size_t>(tensor.elements()), least);
+  const size_t width = is_complex(tensor.dtype) ? 2 : 1;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (std::isfinite(numbers[i]))
+      units[i / width] =
+          std::max(units[i / width], unit_roundoff(tensor.dtype) * std::fabs(numbers[i]));
+  return units;
+}
+
+// --- one value
+// -----------------------------------------------------------------------------------------
+
+const SeenValue* find(const ValuesById& values, const std::string& id) {
+  const auto found = values.find(id);
+  return found == values.end() ? nullptr : &found->second;
+}
+
+// The reference first.
+std::vector<std::vector<Tensor>> layouts_of(const Samples& samples, const SeenValue& value) {
+  std::vector<std::vector<Tensor>> layouts;
+  const auto add = [&](const ValuesById& values) {
+    const SeenValue* sample = find(values, value.id);
+    if (sample == nullptr) return;
+    if (std::optional<std::vector<Tensor>> own = in_layout(*sample, value))
+      layouts.push_back(std::move(*own));
+  };
+  if (samples.reference) add(*samples.reference);
+  for (const ValuesById& own : samples.own) add(own);
+  return layouts;
+}
+
+void measure(const Samples& samples, SeenValue& value) {
+  const std::vector<std::vector<Tensor>> layouts = layouts_of(samples, value);
+  if (layouts.size() < 2) return;
+  std::vector<MeasuredPart> parts(layouts.front().begin(), layouts.front().end());
+  for (size_t i = 1; i < layouts.size(); ++i)
+    for (size_t p = 0; p < parts.size(); ++p) parts[p].widen(layouts[i][p]);
+  value.measured = true;
+  if (are_exact(parts)) return;
+  const double median = median_of(parts);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::vector<double> rounding = std::move(parts[p].distances);
+    if (!is_exact(value.dtype)) {
+      const std::vector<double> units = units_of(value.parts[p].tensor);
+      for (size_t i = 0; i < rounding.size(); ++i)
+        rounding[i] = std::max({rounding[i], units[i], median});
+    }
+    (value.whole ? value.rounding : value.parts[p].rounding) = std::move(rounding);
+  }
+}
+
+}  // namespace
+
+void measure_rounding(const Job& job, const Registries& registries, std::vector<SeenValue>& seen) {
+  std::set<std::string> ids;
+  for (const SeenValue& value : seen)
+    if (!value.parts.empty()) ids.insert(value.id);
+  if (ids.empty()) return;
+  const Samples samples = samples_of(job, registries, ids);
+  for (SeenValue& value : seen)
+    if (!value.parts.empty()) measure(samples, value);
+}
+
+}  // namespace shardproof

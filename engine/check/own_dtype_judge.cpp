@@ -1,0 +1,353 @@
+// Implements own_dtype_judge.h.
+//
+// Precision of a value: E is what the line gives in f64 from the inputs that the ranks hold, R what
+// one device gives in the program's own dtypes, N what the ranks hold.
+//
+//   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
+//
+// u is the unit roundoff of the dtype, T the size of the terms that the value is a sum of: of its
+// parts, where it lies as partial sums; of a line that reads partial sums, or of a value of fewer
+// than 16 elements, whose R may be exact by luck, 2^45 times how far E moves when the line's inputs
+// move by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32
+// gradients that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one
+// below 10.
+#include "shardproof/engine/check/own_dtype_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/compare/elements.h"
+#include "shardproof/engine/compare/perturbation.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/explain/explain.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A value that differs by no more units than this cannot reach kPrecisionNote.
+constexpr double kHarmlessUnits = kPrecisionNote - 1;
+constexpr int64_t kFewElements = 16;
+constexpr double kReachRoundings = 16;
+constexpr int kReachDraws = 8;
+
+bool has_precision(DType dtype) {
+  return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
+}
+
+// Partial axes reduced: sums of floats narrower than f32 in f64 and rounded once, others in their
+// own dtype.
+LocalTensor comparable(const ComparedValue& value, DType dtype) {
+  if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
+  const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
+  const LocalTensor reduced =
+      reduced_over_partials(value.value, value.spec, narrow ? DType::f64 : dtype);
+  if (!narrow) return reduced;
+  std::vector<Block> blocks;
+  for (const Block& block : reduced.blocks())
+    blocks.push_back({block.lanes, as_dtype(block.tensor, dtype)});
+  return LocalTensor(std::move(blocks));
+}
+
+// `expected` with the element of each deviation that is farthest from it, and the ranks that hold
+// an element half as far off as the farthest of all, or more.
+struct Worst {
+  Tensor held;
+  double distance = 0;
+  Lanes ranks;
+};
+
+Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Tensor& expected) {
+  Worst worst{contiguous_copy(expected), 0, {}};
+  std::map<int64_t, double> known;
+  const int64_t size = size_of(expected.dtype);
+  std::byte* data = worst.held.mutate();
+  for (const Deviation& one : found) {
+    double& farthest = known[one.global];
+    if (one.distance <= farthest) continue;
+    farthest = one.distance;
+    std::memcpy(data + one.global * size, element_at(copies[one.copy], one.local),
+                static_cast<size_t>(size));
+    worst.distance = std::max(worst.distance, one.distance);
+  }
+  std::set<int32_t> ranks;
+  for (const Deviation& one : found)
+    if (2 * one.distance >= worst.distance)
+      ranks.insert(copies[one.copy].ranks.begin(), copies[one.copy].ranks.end());
+  worst.ranks = Lanes::of({ranks.begin(), ranks.end()});
+  return worst;
+}
+
+// The largest error over elements that are numbers on one device and in f64; infinity where the
+// ranks hold no number there. Elements whose error is within twice their `reach` do not count.
+double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact,
+                     const std::vector<double>& reach = {}) {
+  double largest = 0;
+  for (int64_t i = 0; i < exact.elements(); ++i) {
+    if (!std::isfinite(magnitude_at(device, i)) || !std::isfinite(magnitude_at(exact, i))) continue;
+    const double error = distance_at(held, exact, i);
+    const double reached = reach.empty() ? 0 : 2 * reach[static_cast<size_t>(i)];
+    if (!(error <= reached)) largest = std::max(largest, error);
+  }
+  return largest;
+}
+
+}  // namespace
+
+namespace {
+
+// Whether copies of one element are farther apart than `allowed`. A copy that is not among `found`
+// holds what is expected.
+bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
+               const Spec& spec, const Tensor& expected, double allowed) {
+  std::map<Dims, size_t> copies_at;  // of the shard that begins there
+  for (const StoredCopy& copy : copies) ++copies_at[spec.start(copy.ranks[0])];
+  std::map<int64_t, std::vector<double>> held;
+  std::map<int64_t, size_t> owners;
+  for (const Deviation& one : found) {
+    held[one.global].push_back(one.got);
+    owners[one.global] = copies_at[spec.start(copies[one.copy].ranks[0])];
+  }
+  const std::vector<double> right = values_of(expected);
+  for (auto& [global, values] : held) {
+    if (values.size() < owners[global]) values.push_back(right[static_cast<size_t>(global)]);
+    for (const double value : values)
+      if (value != values[0] && !(std::isnan(value) && std::isnan(values[0])) &&
+          !(std::fabs(value - values[0]) <= allowed))
+        return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
+
+// One rounding of a value. Products in TF32 keep 10 bits behind the point of each factor, and what
+// follows may be cut off.
+double OwnDtypeJudge::unit_of(DType dtype) const {
+  const bool tf32 = options_.matmul == MatmulPrecision::high && dtype == DType::f32;
+  return tf32 ? 0x1p-10 : unit_roundoff(dtype);
+}
+
+void OwnDtypeJudge::add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
+                                const Tensor& expected, ReferenceRun& reference) {
+  UnequalValue unequal;
+  unequal.judged.global = value.global;
+  unequal.judged.key = value.key;
+  unequal.judged.label = value.label;
+  unequal.judged.of = expected.elements();
+  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  // Another order of reduction on real ranks may turn an overflow of one device back into a number.
+  const auto is_judged = [&](int64_t element) {
+    return !options_.explains || std::isfinite(magnitude_at(expected, element));
+  };
+  for (const Deviation& one : found)
+    if (!(one.distance <= allowed) && is_judged(one.global))
+      unequal.judged.elements.push_back(one.global);
+  std::vector<int64_t>& elements = unequal.judged.elements;
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  if (options_.explains && unequal.is_wrong())
+    unequal.finding =
+        explain_difference({value.label_for ? value.label_for(value.value.lanes()) : value.label,
+                            value.spec, value.global},
+                           difference_of(value, expected, elements), nullptr, reference);
+  unequal_.push_back(std::move(unequal));
+  if (!options_.compares_replicas && is_floating(expected.dtype)) add_torn(value, found, expected);
+  if (replicas_ || !options_.compares_replicas) return;
+  if (const std::optional<ReplicaDifference> apart = compare_replicas(value.value, value.spec))
+    replicas_ = explain_replicas({value.label, value.spec, value.global}, *apart);
+}
+
+void OwnDtypeJudge::add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
+                             const Tensor& expected) {
+  const double allowed = kOwnSpread * unit_of(expected.dtype) * largest_element(expected);
+  if (!are_apart(found, stored_copies(ready_, value.spec), value.spec, expected, allowed)) return;
+  if (const std::optional<ReplicaDifference> apart = compare_replicas(ready_, value.spec))
+    torn_.emplace_back(value.key,
+                       explain_replicas({value.label, value.spec, value.global}, *apart));
+}
+
+Judgement OwnDtypeJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
+  ++compared_;
+  if (options_.on_value) options_.on_value(value);
+  const Tensor expected = dense(reference.value(value.global));
+  const DType dtype = expected.dtype;
+  ready_ = comparable(value, dtype);
+  const std::vector<StoredCopy> copies = stored_copies(ready_, value.spec);
+  identical_ = are_identical(copies, value.spec, expected);
+  const bool rounds = is_floating(dtype) || is_complex(dtype);
+  if (options_.keeps_integers && !rounds)
+    integers_[value.global] = whole_value(value.value, value.spec);
+  if (value.spec.has_partial() && rounds) {
+    in_parts_[value.global] = value;
+    std::erase_if(in_parts_, [&](const auto& entry) {
+      return entry.first != value.global && reference.find(entry.first) == nullptr;
+    });
+  }
+  may_be_rounded_ = may_be_rounded_ || uses_last_bits(expected);
+  if (identical_) {
+    equal_.insert(value.key);
+    return Judgement::equal;
+  }
+  const std::vector<Deviation> found = deviations(copies, value.spec, expected, 0);
+  if (found.empty()) {
+    equal_.insert(value.key);
+    return Judgement::equal;
+  }
+  all_equal_ = false;
+  add_unequal(value, found, expected, reference);
+  if (!has_precision(dtype)) return Judgement::undecided;
+  const Worst worst = worst_of(found, copies, expected);
+  const double unit = unit_of(dtype) * largest_element(expected);
+  if (options_.measures_all || !(worst.distance <= kHarmlessUnits * unit))
+    measure(value, reference, expected, worst.held, worst.ranks);
+  return Judgement::undecided;
+}
+
+Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& reference) {
+  const Tensor* known = reference.find(value.global);
+  return identical_ ? *known : assembled(ready_, value.spec, known);
+}
+
+// --- precision
+
+namespace {
+
+std::vector<double> magnitudes(const Tensor& tensor) {
+  std::vector<double> all(static_cast<size_t>(tensor.elements()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = magnitude_at(tensor, static_cast<int64_t>(i));
+  return all;
+}
+
+}  // namespace
+
+double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
+                                    const ReferenceRun& reference) const {
+  double size = 0;
+  if (value.spec.has_partial())
+    for (const double own : part_sizes(value.value, value.spec))
+      if (std::isfinite(own)) size = std::max(size, own);
+  // The largest loss over many elements is not small by luck.
+  bool moves = element_count(value.spec.shape()) < kFewElements;
+  std::map<ValueId, std::vector<double>> sizes;
+  for (const ValueId id : reference.line_inputs()) {
+    const auto parts = in_parts_.find(id);
+    std::vector<double> own;
+    if (parts != in_parts_.end()) own = part_sizes(parts->second.value, parts->second.spec);
+    if (own.empty() && options_.input_part_sizes) own = options_.input_part_sizes(id);
+    moves = moves || !own.empty();
+    if (own.empty()) own = magnitudes(dense(*reference.find(id)));
+    sizes.emplace(id, std::move(own));
+  }
+  if (!moves) return size;
+  const EvaluationPlan& lifted = options_.lifted();
+  const Tensor still = dense(reference.again(value.global, lifted));
+  for (int direction = 0; direction < kOtherRoundings; ++direction) {
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          return moved(tensor, sizes.at(id), direction, id);
+        }));
+    for (const double movement : distances(other, still))
+      if (std::isfinite(movement)) size = std::max(size, std::ldexp(movement, kMovedBits));
+  }
+  return size;
+}
+
+// How far each element moves when the inputs of its line move by some roundings: a number that is
+// rounded to whole ones may step to the next, which is no loss of precision. They are roundings of
+// the value's dtype where the inputs are narrower, as bf16 gradients that are added up in f32.
+std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
+                                            const ReferenceRun& reference) const {
+  const EvaluationPlan& lifted = options_.lifted();
+  const DType dtype = reference.plan().info(value.global).dtype;
+  const Tensor still = dense(reference.again(value.global, lifted));
+  std::vector<double> reach(static_cast<size_t>(still.elements()), 0);
+  for (int draw = 0; draw < kReachDraws; ++draw) {
+    const Tensor other =
+        dense(reference.again(value.global, lifted, [&](ValueId id, const Tensor& tensor) {
+          const double roundings =
+              kReachRoundings *
+              std::min(unit_roundoff(reference.plan().info(id).dtype), unit_roundoff(dtype));
+          std::vector<double> sizes = magnitudes(dense(tensor));
+          for (double& size : sizes) size *= std::ldexp(roundings, kMovedBits);
+          return moved(tensor, sizes, draw, id);
+        }));
+    for (size_t i = 0; i < reach.size(); ++i) {
+      const double movement = distance_at(other, still, static_cast<int64_t>(i));
+      if (std::isfinite(movement)) reach[i] = std::max(reach[i], movement);
+    }
+  }
+  return reach;
+}
+
+// The line in f64. An input that lies as partial sums is the sum of its parts, before any rounding
+// to its dtype: a cast to a wider dtype keeps what the reference has rounded away.
+Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& reference) const {
+  return dense(
+      reference.again(value.global, options_.lifted(), [&](ValueId id, const Tensor& tensor) {
+        const auto parts = in_parts_.find(id);
+        if (parts == in_parts_.end() || id == value.global) return tensor;
+        const Spec& spec = parts->second.spec;
+        return assembled(reduced_over_partials(parts->second.value, spec, tensor.dtype),
+                         spec.with_dtype(tensor.dtype));
+      }));
+}
+
+// The narrowest float dtype that one device rounds to on a line, its inputs included.
+DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
+  DType narrowest = reference.plan().info(id).dtype;
+  const auto look_at = [&](ValueId other) {
+    const DType dtype = reference.plan().info(other).dtype;
+    if (is_floating(dtype) && !reference.plan().info(other).weak &&
+        (!is_floating(narrowest) || precision_bits(dtype) < precision_bits(narrowest)))
+      narrowest = dtype;
+  };
+  for (const ValueId input : reference.line_inputs()) look_at(input);
+  for (const int index : reference.line())
+    for (const ValueId output :
+         reference.plan().program().instrs[static_cast<size_t>(index)].outputs)
+      look_at(output);
+  return narrowest;
+}
+
+void OwnDtypeJudge::measure(const ComparedValue& value, const ReferenceRun& reference,
+                            const Tensor& expected, const Tensor& held, const Lanes& ranks) try {
+  const Tensor exact = exact_of(value, reference);
+  const Tensor device = as_dtype(expected, exact.dtype);
+  MeasuredPrecision measured;
+  measured.key = value.key;
+  measured.global = value.global;
+  measured.dtype = expected.dtype;
+  measured.spec = value.spec;
+  measured.ranks = ranks;
+  measured.nothing_left = largest_element(held) == 0;
+  measured.narrowest = narrowest_of(value.global, reference);
+  double error = largest_error(as_dtype(held, exact.dtype), device, exact);
+  const double lost = largest_error(device, device, exact);
+  const double largest = largest_element(exact), unit = unit_of(expected.dtype);
+  double base = std::max(lost, unit * largest);
+  if (error >= kPrecisionNote * base) {
+    error = largest_error(as_dtype(held, exact.dtype), device, exact, reach_of(value, reference));
+    if (std::isfinite(error)) base = std::max(base, unit * size_of_terms(value, reference));
+  }
+  ValuePrecision& told = measured.precision;
+  told.name = value.label.name;
+  told.line = value.label.line;
+  told.instance = value.label.instance;
+  told.ratio = error == 0 ? 0 : base == 0 ? kInfinity : error / base;
+  told.error = largest > 0 ? error / largest : error;
+  told.device_error = largest > 0 ? lost / largest : lost;
+  if (told.ratio >= kPrecisionNote || options_.measures_all)
+    precision_.push_back(std::move(measured));
+} catch (const Error& error) {
+  unmeasured_ = error.message();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,295 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/compare/owned_elements.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/collective/collective.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+namespace {
+
+// The coordinate of what a rank holds: axes of copies count as 0.
+Dims place_of_part(const Spec& spec, int64_t rank) {
+  Dims place = *spec.mesh().coordinate_of(rank);
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate()) place[axis] = 0;
+  return place;
+}
+
+}  // namespace
+
+Difference difference_of(const ComparedValue& value, const Tensor& truth,
+                         const std::vector<int64_t>& wrong) {
+  constexpr double kAlike = 64;
+  Difference difference;
+  difference.truth = truth.contiguous() ? truth : contiguous_copy(truth);
+  const LocalTensor ready = reduced_over_partials(value.value, value.spec, truth.dtype);
+  const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
+  std::map<int64_t, Deviation> farthest;
+  std::vector<Deviation> found = deviations(copies, value.spec, difference.truth, 0);
+  for (const Deviation& one : found) {
+    Deviation& known = farthest.emplace(one.global, one).first->second;
+    if (one.distance > known.distance) known = one;
+  }
+  std::erase_if(found, [&](const Deviation& one) {
+    return !std::binary_search(wrong.begin(), wrong.end(), one.global);
+  });
+  difference.first = wrong.front();
+  difference.elements = std::ssize(wrong);
+  difference.got_all = values_of(difference.truth);
+  difference.expected = difference.got_all[static_cast<size_t>(difference.first)];
+  for (const auto& [index, one] : farthest)
+    difference.got_all[static_cast<size_t>(index)] = one.got;
+  difference.got = difference.got_all[static_cast<size_t>(difference.first)];
+  std::set<int32_t> ranks;
+  std::map<int32_t, double> owners;
+  for (const Deviation& one : found) {
+    if (kAlike * one.distance < farthest.at(one.global).distance) continue;
+    for (const int32_t rank : copies[one.copy].ranks) {
+      ranks.insert(rank);
+      if (one.global == difference.first) owners.emplace(rank, one.got);
+    }
+  }
+  difference.ranks = Lanes::of({ranks.begin(), ranks.end()});
+  difference.got_by_rank.assign(owners.begin(), owners.end());
+  std::vector<int32_t> first_owners;
+  for (const auto& [rank, got] : owners) first_owners.push_back(rank);
+  difference.first_owners = Lanes::of(std::move(first_owners));
+  return difference;
+}
+
+namespace {
+
+constexpr double kUnitsShown = 8;  // losses that an element may be off by anyway
+
+double apart(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
+}
+
+// The least number with all bits of its dtype: below it differences vanish.
+double least_normal(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::f8e5m2: return std::ldexp(1, -14);
+    case DType::f8e4m3: return std::ldexp(1, -6);
+    case DType::bf16:
+    case DType::f32: return std::ldexp(1, -126);
+    default: return std::ldexp(1, -1022);
+  }
+}
+
+// One element on both sides, in the program's own dtypes and in f64.
+struct Element {
+  double own_expected, own_got, expected, got;
+  double own_distance() const { return apart(own_got, own_expected); }
+  double distance() const { return apart(got, expected); }
+  // The change by the own dtypes, on the side that they changed less.
+  double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
+};
+
+}  // namespace
+
+bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
+  const DType dtype = own.truth.dtype;
+  // Distances of labels and other integers mean nothing.
+  if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
+  const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
+  size_t shown = 0, not_shown = 0;
+  double farthest = 0, farthest_shown = 0;
+  bool torn = false, agrees = true;  // no numbers in f64 alone
+  for (size_t k = 0; k < judged.elements.size(); ++k) {
+    const auto i = static_cast<size_t>(judged.elements[k]);
+    const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
+    if (!std::isfinite(e.own_got) || !std::isfinite(e.own_expected)) continue;
+    if (!std::isfinite(e.got) && std::isfinite(e.expected)) {
+      torn = true;
+      agrees = agrees &&
+               e.own_distance() <= kUnitsShown * unit_roundoff(dtype) * std::fabs(e.own_expected);
+    }
+    const double lost = std::max(
+        {unit_roundoff(dtype) * std::fabs(e.expected), judged.losses[k], least_normal(dtype)});
+    if (!(e.distance() > kUnitsShown * lost) || std::isinf(e.distance())) continue;
+    if (e.changed() > e.distance() / 2) continue;
+    ++(e.own_distance() < e.distance() / 2 ? not_shown : shown);
+    farthest = std::max(farthest, e.distance());
+    farthest_shown = std::max(farthest_shown, e.own_distance());
+  }
+  if (shown + not_shown == 0) return torn && agrees;
+  return not_shown > shown && farthest_shown < farthest / 2;
+}
+
+std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
+                             double share) {
+  const bool all = value.lanes() == declared.mesh().ranks();
+  if (!all || truth.elements() > 1 << 20 || truth.dtype == DType::boolean) return std::nullopt;
+  const double allowed = share * largest_element(truth);
+  const auto holds = [&](const Spec& spec) {
+    const LocalTensor ready = reduced_over_partials(value, spec, truth.dtype);
+    const std::vector<Deviation> found = deviations(stored_copies(ready, spec), spec, truth, 0);
+    return std::all_of(found.begin(), found.end(),
+                       [&](const Deviation& one) { return one.distance <= allowed; });
+  };
+  // Two axes of one size may explain one number: then neither is named.
+  std::vector<Spec> found;
+  for (int axis : declared.partial_axes()) {
+    if (Spec one = declared.with_placement(axis, R()); holds(one)) found.push_back(std::move(one));
+    const ReduceOp known = declared.placement(axis).partial().reduction.op;
+    if (known != ReduceOp::sum && known != ReduceOp::avg) return std::nullopt;
+  }
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+    if (!found.empty() || (op == ReduceOp::avg && !is_floating(truth.dtype))) continue;
+    Spec summed = declared;
+    int changed = 0;
+    for (int axis = 0; axis < declared.mesh().axis_count(); ++axis) {
+      const bool copies = declared.placement(axis).is_replicate();
+      if (!copies || declared.mesh().axes()[static_cast<size_t>(axis)].size == 1) continue;
+      if (Spec one = declared.with_placement(axis, P(op)); holds(one))
+        found.push_back(std::move(one));
+      summed = summed.with_placement(axis, P(op));
+      ++changed;
+    }
+    if (found.empty() && changed > 1 && holds(summed)) found.push_back(summed);
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found.front();
+}
+
+bool is_made(const LocalTensor& value) {
+  return !value.empty() && std::all_of(value.blocks().begin(), value.blocks().end(),
+                                       [](const Block& b) { return has_contents(b.tensor); });
+}
+
+std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec) {
+  if (!spec.has_partial()) return std::nullopt;
+  const Group group = Group::of_axes(spec.mesh(), spec.partial_axes());
+  for (int64_t sibling = 0; sibling < group.count(); ++sibling) {
+    const Lanes members = Lanes::of(group.members(sibling)), missing = members.minus(on);
+    if (!missing.empty() && missing.size() < members.size()) return missing[0];
+  }
+  return std::nullopt;
+}
+
+std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec) {
+  std::set<Dims> held;
+  for (const Block& block : value.blocks())
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      if (!(spec.local_shape(block.lanes[i]) == block.tensor.shape)) return std::nullopt;
+      held.insert(place_of_part(spec, block.lanes[i]));
+    }
+  int64_t parts = 1;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (!spec.placement(axis).is_replicate()) parts *= spec.mesh().axis_size(axis);
+  if (static_cast<int64_t>(held.size()) < parts) return std::nullopt;
+  return assemble(value, spec);
+}
+
+std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec) {
+  std::map<Dims, std::pair<const Block*, int64_t>>
+      first_of;  // by coordinate of the axes that are not R
+  std::vector<int32_t> differing;
+  std::vector<ReplicaPair> pairs;
+  ReplicaDifference result;
+  for (const Block& block : value.blocks()) {
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      const auto [entry, fresh] =
+          first_of.emplace(place_of_part(spec, block.lanes[i]), std::make_pair(&block, i));
+      if (fresh) continue;
+      const auto [other, lane] = entry->second;
+      if (other == &block && other->slot(lane) == block.slot(i)) continue;
+      if (bit_equal(other->tensor, other->slot(lane), block.tensor, block.slot(i))) continue;
+      if (differing.empty()) {
+        result.first = other->lanes[lane];
+        result.other = block.lanes[i];
+      }
+      differing.push_back(block.lanes[i]);
+      pairs.push_back({other, &block, lane, i});
+    }
+  }
+  if (differing.empty()) return std::nullopt;
+  result.element = find_differing_element(pairs, value, spec);
+  result.ranks = Lanes::of(std::move(differing));
+  return result;
+}
+
+namespace {
+
+// The fraction of small numbers that rounding has moved a ratio away from, if there is one.
+double unrounded(double ratio, double share) {
+  constexpr int kMostRanks = 64;
+  for (int below = 1; below <= kMostRanks; ++below) {
+    const double above = std::round(ratio * below);
+    if (above != 0 && std::abs(ratio - above / below) <= share * std::abs(ratio))
+      return above / below;
+  }
+  return ratio;
+}
+
+}  // namespace
+
+std::optional<double> constant_ratio(const Difference& difference) {
+  const Tensor& truth = difference.truth;
+  const std::vector<double> expected = values_of(truth);
+  size_t at = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (std::abs(expected[i]) > std::abs(expected[at])) at = i;
+  if (expected.empty() || expected[at] == 0) return std::nullopt;
+  const double ratio = difference.got_all[at] / expected[at], largest = std::abs(expected[at]);
+  // Rounding of either side, which small elements feel in full.
+  const double share = std::max(1e-6, 4 * unit_roundoff(truth.dtype));
+  if (!std::isfinite(ratio) || std::abs(ratio - 1) <= share) return std::nullopt;
+  const double allowed = share * largest * std::max(std::abs(ratio), 1e-300);
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (!(std::abs(difference.got_all[i] - ratio * expected[i]) <= allowed)) return std::nullopt;
+  return unrounded(ratio, share);
+}
+
+std::vector<double> errors_of(const Difference& difference) {
+  std::vector<double> errors = values_of(difference.truth);
+  for (size_t i = 0; i < errors.size(); ++i) errors[i] = difference.got_all[i] - errors[i];
+  return errors;
+}
+
+std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
+                                  const Tensor& other) {
+  const std::vector<double> values = values_of(other);
+  if (values.empty() || other.shape.size() > shape.size()) return std::nullopt;
+  Dims strides = Dims::filled(shape.size(), 0);
+  const Dims own = contiguous_strides(other.shape);
+  const int pad = shape.size() - other.shape.size();
+  for (int d = 0; d < other.shape.size(); ++d) {
+    if (other.shape[d] != 1 && other.shape[d] != shape[d + pad]) return std::nullopt;
+    strides[d + pad] = other.shape[d] == 1 ? 0 : own[d];
+  }
+  std::vector<double> units(elements.size());
+  size_t at_largest = 0;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const Dims index = unravel(static_cast<int64_t>(i), shape);
+    int64_t at = 0;
+    for (int d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    units[i] = values[static_cast<size_t>(at)];
+    if (std::fabs(units[i]) > std::fabs(units[at_largest])) at_largest = i;
+  }
+  if (elements.empty() || units[at_largest] == 0) return std::nullopt;
+  // Rounding of either side is far below this share of the largest.
+  constexpr double kShare = 1e-6;
+  const double factor = elements[at_largest] / units[at_largest];
+  const double allowed = kShare * std::fabs(elements[at_largest]);
+  int64_t used = 0;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (!(std::fabs(elements[i] - factor * units[i]) <= allowed)) return std::nullopt;
+    if (std::fabs(units[i]) > kShare * std::fabs(units[at_largest])) ++used;
+  }
+  if (used < 2 || factor == 0) return std::nullopt;
+  return factor;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/compare/owned_elements.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/job/recorded_value.h"
+#include "shardproof/localtensor/split/split.h"
+
+namespace shardproof {
+namespace {
+
+// --- digests
+// ------------------------------------------------------------------------------------
+
+uint64_t mixed(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xBF58476D1CE4E5B9ull;
+  x ^= x >> 27;
+  x *= 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+uint64_t element_digest(const std::byte* element, int64_t size, int64_t index) {
+  uint64_t bits[2] = {0, 0};
+  std::memcpy(bits, element, static_cast<size_t>(size));
+  const uint64_t place = mixed(static_cast<uint64_t>(index) + 0x9E3779B97F4A7C15ull);
+  return mixed(mixed(bits[0] ^ place) ^ bits[1]);
+}
+
+uint64_t digest_of(const Tensor& tensor, int64_t slot, const std::optional<Spec>& spec,
+                   int64_t rank) {
+  const std::byte* data = tensor.data(slot);
+  const int64_t size = size_of(tensor.dtype);
+  uint64_t digest = 0;
+  const auto add = [&](int64_t local, int64_t global) {
+    digest += element_digest(data + local * size, size, global);
+  };
+  if (spec)
+    for_each_element(local_indices(*spec, rank), contiguous_strides(spec->shape()), add);
+  else
+    for (int64_t i = 0; i < tensor.elements(); ++i) add(i, i);
+  return digest;
+}
+
+// One for each copy and place of its shard.
+class Digests {
+ public:
+  explicit Digests(const std::optional<Spec>& spec) : spec_(spec) {}
+  void add(const Block& block) {
+    const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
+    for (int64_t i = 0; i < block.lanes.size(); ++i) {
+      const int32_t rank = block.lanes[i];
+      const Dims place = spec_ ? place_of_shard(*spec_, rank) : Dims();
+      const auto [known, fresh] = known_.emplace(std::tuple(&block, block.slot(i), place), 0);
+      if (fresh) known->second = digest_of(dense, block.slot(i), spec_, rank);
+      ranks_[known->second].push_back(rank);
+    }
+  }
+  std::vector<SeenDigest> take() {
+    std::vector<SeenDigest> digests;
+    for (auto& [digest, ranks] : ranks_) digests.push_back({Lanes::of(std::move(ranks)), digest});
+    std::sort(digests.begin(), digests.end(),
+              [](const SeenDigest& a, const SeenDigest& b) { return a.lanes[0] < b.lanes[0]; });
+    return digests;
+  }
+
+ private:
+  const std::optional<Spec>& spec_;
+  std::map<std::tuple<const Block*, int64_t, Dims>, uint64_t> known_;
+  std::map<uint64_t, std::vector<int32_t>> ranks_;
+};
+
+// --- contents
+// -----------------------------------------------------------------------------------
+
+Tensor one_copy(const Block& block, int64_t slot) {
+  const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
+  Tensor copy = Tensor::empty(dense.dtype, dense.shape);
+  const size_t bytes = static_cast<size_t>(dense.elements() * size_of(dense.dtype));
+  if (bytes != 0) std::memcpy(copy.mutate(), dense.data(slot), bytes);
+  return copy;
+}
+
+Tensor recorded_whole(const LocalTensor& value, const Spec& spec) {
+  if (!spec.has_partial()) return assemble(value, spec);
+  const LocalTensor reduced =
+      reduced_over_partials(value, spec, is_floating(spec.dtype()) ? DType::f64 : spec.dtype());
+  Spec whole = spec.with_dtype(reduced.dtype());
+  for (const int axis : spec.partial_axes()) whole = whole.with_placement(axis, R());
+  return assemble(reduced, whole);
+}
+
+// A buffer that was never written: what it holds means nothing, but it is the same each time.
+void fill_unwritten(const LocalTensor& value) {
+  for (const Block& block : value.blocks())
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+}
+
+}  // namespace
+
+std::vector<SeenPart> each_copy(const LocalTensor& value) {
+  std::vector<SeenPart> parts;
+  for (const Block& block : value.blocks()) {
+    std::map<int64_t, std::vector<int32_t>> ranks;
+    for (int64_t i = 0; i < block.lanes.size(); ++i) ranks[block.slot(i)].push_back(block.lanes[i]);
+    for (auto& [slot, own] : ranks)
+      parts.push_back({Lanes::of(std::move(own)), one_copy(block, slot)});
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
+  return parts;
+}
+
+SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
+                    const LocalTensor& value) {
+  SeenValue seen;
+  seen.id = info.name;
+  seen.bound = info.bound;
+  seen.line = info.origin.line;
+  seen.instance = info.origin.instance;
+  seen.dtype = info.dtype;
+  seen.lanes = value.lanes();
+  seen.spec = spec;
+  fill_unwritten(value);
+  Digests digests(seen.spec);
+  for (const Block& block : value.blocks()) digests.add(block);
+  seen.digests = digests.take();
+  if (seen.bound.empty()) return seen;
+  seen.whole =
+      spec && value.lanes().contains(spec->mesh().ranks()) && !compare_replicas(value, *spec);
+  if (seen.whole)
+    seen.parts.push_back({value.lanes(), recorded_whole(value, *spec)});
+  else
+    seen.parts = each_copy(value);
+  return seen;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,55 @@
+#include "shardproof/engine/compare/output_value.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+
+namespace shardproof {
+namespace {
+
+LocalTensor made_part(const LocalTensor& value) {
+  std::vector<Block> blocks;
+  for (const Block& block : value.blocks())
+    if (has_contents(block.tensor)) blocks.push_back(block);
+  return LocalTensor(std::move(blocks));
+}
+
+// Ranks that hold the same shard and part as this one.
+Lanes replicas_of(int32_t rank, const Spec& spec) {
+  std::vector<int> copies;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
+    if (spec.placement(axis).is_replicate()) copies.push_back(axis);
+  const Group group = Group::of_axes(spec.mesh(), copies);
+  return Lanes::of(group.members(group.sibling_of(rank)));
+}
+
+void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
+  const std::optional<ReplicaDifference> difference = compare_replicas(value, spec);
+  std::optional<Tensor> whole = whole_of(value, spec);
+  if (!whole) return;
+  if (!difference) {
+    info.value = std::move(whole);
+    return;
+  }
+  info.copies.push_back({value.lanes().minus(difference->ranks), std::move(*whole)});
+  for (int64_t i = 0; i < difference->ranks.size(); ++i) {
+    const Lanes own = Lanes::one(difference->ranks[i]);
+    const Lanes others = replicas_of(own[0], spec).minus(own);
+    if (std::optional<Tensor> with = whole_of(value.restrict_to(value.lanes().minus(others)), spec))
+      info.copies.push_back({own, std::move(*with)});
+  }
+}
+
+}  // namespace
+
+void keep_value(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info) {
+  const LocalTensor made = made_part(value);
+  if (made.empty()) return;
+  if (spec) return keep_wholes(made, *spec, info);
+  for (SeenPart& copy : each_copy(made)) info.copies.push_back(std::move(copy));
+  std::sort(info.copies.begin(), info.copies.end(),
+            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
+}
+
+}  // namespace shardproof

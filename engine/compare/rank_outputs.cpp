@@ -1,0 +1,159 @@
+#include "shardproof/engine/compare/rank_outputs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "shardproof/engine/compare/compare.h"
+
+namespace shardproof {
+namespace {
+
+struct Holder {
+  int32_t rank;
+  TensorMeta meta;
+};
+
+// Those of these ranks that have a value of this name, in order: not each one that binds it does.
+std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, const Lanes& on) {
+  std::vector<Holder> found;
+  for (const NamedPart& part : ranks.names.at(name)) {
+    const SpmdValue& value = ranks.program.values[static_cast<size_t>(part.value)];
+    for (const LocalShape& shape : value.shapes) {
+      const Lanes here = shape.lanes.intersect(part.lanes).intersect(on);
+      for (int64_t i = 0; i < here.size(); ++i)
+        found.push_back({here[i], {value.dtype, shape.shape}});
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Holder& a, const Holder& b) { return a.rank < b.rank; });
+  return found;
+}
+
+// By dim: the axes that cut it.
+std::vector<std::vector<int>> cutting_axes(const std::string& placements, const Mesh& mesh,
+                                           int dims) {
+  std::vector<std::vector<int>> axes(static_cast<size_t>(dims));
+  const std::vector<PlacementText> entries = parse_placements(placements);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].placement.is_shard()) continue;
+    const std::string& name = entries[i].axis;
+    const int dim = normalize_dim(entries[i].placement.shard().dim, dims);
+    axes[static_cast<size_t>(dim)].push_back(name.empty() ? static_cast<int>(i) : mesh.axis(name));
+  }
+  return axes;
+}
+
+// A dim is as long as its parts together; one that nobody holds counts like the first.
+Dims whole_shape(const std::vector<Holder>& held, const std::string& placements, const Mesh& mesh) {
+  Dims shape = held.front().meta.shape;
+  const std::vector<std::vector<int>> cuts = cutting_axes(placements, mesh, shape.size());
+  for (int dim = 0; dim < shape.size(); ++dim) {
+    const std::vector<int>& axes = cuts[static_cast<size_t>(dim)];
+    int64_t parts = 1, total = 0;
+    for (const int axis : axes) {
+      if (axis >= mesh.axis_count()) return shape;  // refused where the placements are read
+      parts *= mesh.axis_size(axis);
+    }
+    std::map<Dims, int64_t> lengths;  // by coordinate on these axes
+    for (const Holder& holder : held) {
+      const std::optional<Dims> at = mesh.coordinate_of(holder.rank);
+      if (!at || holder.meta.shape.size() != shape.size()) continue;
+      Dims place;
+      for (const int axis : axes) place.push_back((*at)[axis]);
+      lengths.emplace(place, holder.meta.shape[dim]);
+    }
+    for (const auto& [place, length] : lengths) total += length;
+    shape[dim] = total + (parts - static_cast<int64_t>(lengths.size())) * shape[dim];
+  }
+  return shape;
+}
+
+}  // namespace
+
+const Mesh& RankOutputs::mesh_of(const JobOutput& output) const {
+  for (const auto& [key, mesh] : job.meshes)
+    if (key == output.mesh) return mesh;
+  return job.meshes.at(0).second;
+}
+
+Lanes RankOutputs::owners(const JobOutput& output) const {
+  return output.on.empty() ? mesh_of(output).ranks() : output.on;
+}
+
+TensorMeta RankOutputs::meta_of(const JobOutput& output) const {
+  if (truth) {
+    const auto found = truth->names.find(output.name);
+    if (found == truth->names.end()) throw_bad_input("the truth does not bind {}", output.name);
+    const GlobalValue& global = truth->values[static_cast<size_t>(found->second)];
+    return {global.dtype, global.shape};
+  }
+  const Lanes on = owners(output);
+  const std::vector<Holder> held = holders(ranks, output.name, on);
+  if (held.empty()) throw_bad_input("rank {} does not bind {}", on[0], output.name);
+  return {held.front().meta.dtype, whole_shape(held, output.placements, mesh_of(output))};
+}
+
+Spec RankOutputs::spec_of(const JobOutput& output) const {
+  if (!ranks.names.contains(output.name)) throw_bad_input("no rank binds {}", output.name);
+  const TensorMeta meta = meta_of(output);
+  const Spec spec = Spec::parse(output.placements, mesh_of(output), meta.shape, meta.dtype);
+  if (const std::optional<int32_t> rank = missing_part(owners(output), spec))
+    throw_bad_input("{} placed as {} cannot be reduced without the part of rank {}", output.name,
+                    placements_text(spec), *rank);
+  return spec;
+}
+
+void RankOutputs::check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const {
+  std::vector<int32_t> held;
+  for (const Holder& holder : holders(ranks, output.name, on)) {
+    held.push_back(holder.rank);
+    if (holder.meta.dtype != spec.dtype())
+      throw_bad_input("{} is {} on rank {}, but {} {}", output.name, name(holder.meta.dtype),
+                      holder.rank, name(spec.dtype()),
+                      truth ? "in the truth" : fmt::format("on rank {}", held.front()));
+    if (const Dims placed = spec.local_shape(holder.rank); !(placed == holder.meta.shape))
+      throw_bad_input("{} has shape {} on rank {}; placed as {} it would be {} there", output.name,
+                      to_string(holder.meta.shape), holder.rank, placements_text(spec),
+                      to_string(placed));
+  }
+  const Lanes missing = on.minus(Lanes::of(std::move(held)));
+  if (!missing.empty()) throw_bad_input("rank {} does not bind {}", missing[0], output.name);
+}
+
+std::optional<Error> RankOutputs::misfit(const JobOutput& output) const {
+  try {
+    const Spec spec = spec_of(output);
+    check_shapes(output, spec, owners(output));
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+const NamedPart* RankOutputs::first_part(const std::string& name, const Lanes& on) const {
+  const NamedPart* first = nullptr;
+  for (const NamedPart& part : ranks.names.at(name))
+    if (!part.lanes.intersect(on).empty() && (!first || part.line < first->line)) first = &part;
+  return first;
+}
+
+const JobOutput* RankOutputs::find(const std::string& name) const {
+  for (const JobOutput& output : job.outputs)
+    if (output.name == name) return &output;
+  return nullptr;
+}
+
+LocalTensor gather(const std::vector<NamedPart>& parts, const Lanes& on,
+                   const std::function<LocalTensor(ValueId)>& value_of) {
+  LocalTensor all;
+  for (const NamedPart& part : parts) {
+    const Lanes here = part.lanes.intersect(on);
+    const LocalTensor own = value_of(part.value);
+    if (here.empty() || own.empty()) continue;
+    const LocalTensor cut = own.restrict_to(here);
+    if (!cut.empty()) all = all.empty() ? cut : all.merged_with(cut);
+  }
+  return all;
+}
+
+}  // namespace shardproof

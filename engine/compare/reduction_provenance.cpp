@@ -1,0 +1,142 @@
+#include "shardproof/engine/compare/reduction_provenance.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardproof {
+namespace {
+
+// Two numbers have one sum, whoever is first; an average is also made from halves.
+bool order_matters(const Collective& c) {
+  if (!reduces(c.kind) || is_integral(c.dtype) || c.dtype == DType::boolean) return false;
+  switch (c.reduction.op) {
+    case ReduceOp::sum:
+    case ReduceOp::prod: return c.group.size() > 2;
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum:
+    case ReduceOp::norm: return c.group.size() > 1;
+    default: return false;
+  }
+}
+
+// Values that may lie in one buffer: what is written into one of them is in all.
+class Kin {
+ public:
+  Kin(const SpmdProgram& program, const OpRegistry& ops) : heads_(program.values.size()) {
+    std::iota(heads_.begin(), heads_.end(), ValueId{0});
+    for (const SpmdListing& listing : program.listings)
+      for (const Instr& instr : listing.instrs) {
+        if (const auto* compute = std::get_if<Compute>(&instr.action))
+          if (compute->into == kNoValue && ops.at(compute->op).view)
+            join(compute->outputs.front(), compute->inputs.front());
+        if (const auto* merge = std::get_if<Merge>(&instr.action))
+          for (const auto& [lanes, part] : merge->parts) join(merge->output, part);
+      }
+  }
+  ValueId head(ValueId id) {
+    ValueId& known = heads_[static_cast<size_t>(id)];
+    if (known != id) known = head(known);
+    return known;
+  }
+
+ private:
+  void join(ValueId a, ValueId b) { heads_[static_cast<size_t>(head(a))] = head(b); }
+  std::vector<ValueId> heads_;
+};
+
+// Marks all that comes of a mark: what a rank sends stands in one listing, what comes of it in
+// another, so until nothing is new.
+class Marks {
+ public:
+  Marks(const SpmdProgram& program, const OpRegistry& ops)
+      : kin_(program, ops), marked_(program.values.size(), false) {
+    while (fresh_) {
+      fresh_ = false;
+      for (const SpmdListing& listing : program.listings)
+        for (const Instr& instr : listing.instrs) look_at(instr);
+    }
+  }
+  std::vector<bool> take() {
+    std::vector<bool> added(marked_.size());
+    for (size_t id = 0; id < added.size(); ++id) added[id] = is_added(static_cast<ValueId>(id));
+    return added;
+  }
+
+ private:
+  bool is_added(ValueId id) {
+    return id != kNoValue && marked_[static_cast<size_t>(kin_.head(id))];
+  }
+  bool is_made_of_sums(const Instr& instr, const Effects& effects) {
+    bool from = std::any_of(effects.reads.begin(), effects.reads.end(),
+                            [&](ValueId id) { return is_added(id); });
+    if (const auto* calls = std::get_if<Communicate>(&instr.action)) {
+      for (const CallItem& item : calls->items) {
+        from = from || order_matters(item.collective);
+        const bool message = is_point_to_point(item.collective.kind);
+        fresh_ = fresh_ || (from && message && !sent_);
+        sent_ = sent_ || (from && message);
+        from = from || (sent_ && message);
+      }
+    }
+    return from || (sent_ && std::holds_alternative<SlotRead>(instr.action));
+  }
+  void look_at(const Instr& instr) {
+    const Effects effects = effects_of(instr);
+    if (!is_made_of_sums(instr, effects)) return;
+    for (const ValueId id : effects.writes) {
+      if (is_added(id)) continue;
+      marked_[static_cast<size_t>(kin_.head(id))] = fresh_ = true;
+    }
+  }
+
+  Kin kin_;
+  std::vector<bool> marked_;  // of heads
+  bool sent_ = false;         // a message with sums
+  bool fresh_ = true;         // since the last look
+};
+
+}  // namespace
+
+std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops) {
+  return Marks(program, ops).take();
+}
+
+std::vector<bool> values_written(const SpmdProgram& program, const OpRegistry& ops) {
+  Kin kin(program, ops);
+  std::vector<bool> heads(program.values.size()), written(program.values.size());
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      const auto* compute = std::get_if<Compute>(&instr.action);
+      if (compute && compute->into == kNoValue && ops.at(compute->op).view) continue;
+      if (std::holds_alternative<Merge>(instr.action)) continue;
+      for (const ValueId id : effects_of(instr).writes)
+        if (id != kNoValue) heads[static_cast<size_t>(kin.head(id))] = true;
+    }
+  for (size_t id = 0; id < written.size(); ++id)
+    written[id] = heads[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
+  return written;
+}
+
+std::vector<bool> written_through_others(const SpmdProgram& program, const OpRegistry& ops) {
+  Kin kin(program, ops);
+  std::vector<bool> heads(program.values.size()), written(program.values.size());
+  std::vector<int> kin_of(program.values.size(), 0);
+  for (size_t id = 0; id < written.size(); ++id)
+    ++kin_of[static_cast<size_t>(kin.head(static_cast<ValueId>(id)))];
+  const auto mark = [&](ValueId id) { heads[static_cast<size_t>(kin.head(id))] = true; };
+  for (const SpmdListing& listing : program.listings)
+    for (const Instr& instr : listing.instrs) {
+      if (const auto* compute = std::get_if<Compute>(&instr.action))
+        if (compute->into != kNoValue) mark(compute->into);
+      if (const auto* call = std::get_if<Communicate>(&instr.action))
+        for (const CallItem& item : call->items)
+          if (item.in_place && item.output != kNoValue) mark(item.output);
+    }
+  for (size_t id = 0; id < written.size(); ++id) {
+    const auto head = static_cast<size_t>(kin.head(static_cast<ValueId>(id)));
+    written[id] = heads[head] && kin_of[head] > 1;
+  }
+  return written;
+}
+
+}  // namespace shardproof

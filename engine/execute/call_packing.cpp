@@ -1,0 +1,180 @@
+#include "shardproof/engine/execute/call_packing.h"
+
+#include <map>
+
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// A step of a plan says which call; in which order it adds, the item.
+Collective collective_of(const CallItem& item) {
+  if (!item.step) return item.collective;
+  Collective call = *lower(*item.step).call;
+  call.schedule = item.collective.schedule;
+  return call;
+}
+
+// Dim `dim` of a tensor becomes (pieces, size / pieces), and the pieces come first.
+Tensor pieces_first(Tensor tensor, int dim, int64_t pieces) {
+  const int64_t stride = tensor.strides[dim];
+  tensor.shape[dim] /= pieces;
+  tensor.shape.insert(0, pieces);
+  tensor.strides.insert(0, stride * tensor.shape[dim + 1]);
+  return tensor;
+}
+
+// Flat [pieces * k] read as pieces of `piece` each, joined on `dim`.
+Tensor join_pieces(Tensor flat, const Dims& piece, int dim, int64_t pieces) {
+  Dims shape = piece;
+  Dims strides = contiguous_strides(piece);
+  shape.insert(dim, pieces);
+  strides.insert(dim, element_count(piece));
+  flat.shape = shape;
+  flat.strides = strides;
+  return flat;
+}
+
+bool splits(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
+         kind == CollectiveKind::all_to_all;
+}
+
+int64_t rows_size(const LocalTensor& input, int64_t rank) {
+  const Block* block = input.find(rank);
+  SP_CHECK(block, "rank {} holds no rows", rank);
+  int64_t size = 1;
+  for (int d = 1; d < block->tensor.shape.size(); ++d) size *= block->tensor.shape[d];
+  return size;
+}
+
+Lanes root_lanes(const Collective& c, const Lanes& on) {
+  std::vector<int32_t> roots;
+  for (int64_t i = 0; i < on.size(); ++i)
+    if (c.group.index_of(on[i]) == c.root) roots.push_back(on[i]);
+  return Lanes::of(std::move(roots));
+}
+
+std::vector<FlatOutput> exchange_outputs(const CallItem& item, const LocalTensor& input,
+                                         const Lanes& on) {
+  std::map<int64_t, std::vector<int32_t>> by_count;
+  for (int64_t i = 0; i < on.size(); ++i) {
+    int64_t rows = 0;
+    for (int64_t r : item.recv_counts[static_cast<size_t>(item.lanes.index_of(on[i]))]) rows += r;
+    by_count[rows * rows_size(input, on[i])].push_back(on[i]);
+  }
+  std::vector<FlatOutput> outputs;
+  for (auto& [count, ranks] : by_count) outputs.push_back({Lanes::of(std::move(ranks)), count});
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& input,
+                                     const Lanes& on) {
+  const Collective c = collective_of(item);
+  const int64_t n = c.group.size();
+  switch (c.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter:
+    case CollectiveKind::recv: return {{on, c.count}};
+    case CollectiveKind::all_gather: return {{on, n * c.count}};
+    case CollectiveKind::reduce:
+    case CollectiveKind::gather: {
+      const Lanes roots = root_lanes(c, on);
+      if (roots.empty()) return {};
+      return {{roots, c.kind == CollectiveKind::reduce ? c.count : n * c.count}};
+    }
+    case CollectiveKind::all_to_all_v: return exchange_outputs(item, input, on);
+    default: return {};
+  }
+}
+
+Call door_call(const CallItem& item, const LocalTensor& input, const Lanes& on) {
+  Call call;
+  call.lanes = on;
+  call.collective = collective_of(item);
+  if (item.step) call.whole_bytes = lower(*item.step).whole_bytes;
+  for (int64_t i = 0; i < on.size(); ++i) {
+    const size_t lane = static_cast<size_t>(item.lanes.index_of(on[i]));
+    if (!item.peers.empty()) call.peers.push_back(item.peers[lane]);
+    if (item.send_counts.empty()) continue;
+    const int64_t row = rows_size(input, on[i]);
+    std::vector<int64_t> send = item.send_counts[lane], recv = item.recv_counts[lane];
+    for (int64_t& c : send) c *= row;
+    for (int64_t& c : recv) c *= row;
+    call.send_counts.push_back(std::move(send));
+    call.recv_counts.push_back(std::move(recv));
+  }
+  return call;
+}
+
+LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input) {
+  std::vector<Block> blocks;
+  const Collective c = collective_of(item);
+  for (const Block& block : input.blocks()) {
+    int64_t count = block.tensor.elements();
+    if (item.step)
+      count = c.kind == CollectiveKind::reduce_scatter ? c.group.size() * c.count : c.count;
+    blocks.push_back(promise_block(block.tensor.dtype, Dims{count}, block.lanes));
+  }
+  // Ranks whose padded counts agree lie in one block, as the door expects.
+  if (item.step && blocks.size() > 1) {
+    Block joined = promise_block(blocks[0].tensor.dtype, blocks[0].tensor.shape, input.lanes());
+    blocks.assign(1, std::move(joined));
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat) {
+  for (const Block& block : input.blocks())
+    if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+  if (item.step) return adopt(flat, pack(*item.step, input));
+  std::vector<Block> blocks;
+  for (const Block& block : input.blocks()) {
+    Tensor tensor = block.tensor;
+    if (splits(item.collective.kind) && item.dim != 0)
+      tensor = pieces_first(tensor, item.dim, item.collective.group.size());
+    if (!tensor.contiguous()) tensor = contiguous_copy(tensor);
+    blocks.push_back({block.lanes, std::move(tensor)});
+  }
+  adopt(flat, LocalTensor(std::move(blocks)));
+}
+
+LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const LocalTensor& target) {
+  if (item.step) return unpack(*item.step, flat);
+  const CollectiveKind kind = item.collective.kind;
+  const bool gathers = kind == CollectiveKind::all_gather || kind == CollectiveKind::gather;
+  const int dim = gathers ? item.dim : item.dim2;
+  if (!(gathers || kind == CollectiveKind::all_to_all) || dim == 0) return flat;
+  const int64_t n = item.collective.group.size();
+  std::vector<Block> blocks;
+  for (const Block& block : target.blocks()) {
+    Dims piece = block.tensor.shape;
+    piece[dim] /= n;
+    const LocalTensor here = flat.restrict_to(block.lanes);
+    for (const Block& part : here.blocks())
+      blocks.push_back({part.lanes, contiguous_copy(join_pieces(part.tensor, piece, dim, n))});
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat) {
+  std::vector<Block> blocks;
+  for (const Block& block : target.blocks()) {
+    const LocalTensor here = flat.restrict_to(block.lanes);
+    for (Block part : here.blocks()) {
+      SP_CHECK(part.tensor.elements() == block.tensor.elements(), "an answer of another size");
+      part.tensor.shape = block.tensor.shape;
+      part.tensor.strides = contiguous_strides(block.tensor.shape);
+      blocks.push_back(std::move(part));
+    }
+  }
+  return LocalTensor(std::move(blocks));
+}
+
+}  // namespace shardproof

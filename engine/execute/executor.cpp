@@ -1,0 +1,59 @@
+#include "shardproof/engine/execute/executor.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/frame.h"
+
+namespace shardproof {
+
+Executor::Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
+                   ExecutorOptions options)
+    : shared_(new Shared{program, ops, world, std::move(options), {}, {}, {}, {}}) {}
+
+Executor::~Executor() = default;
+
+void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs) {
+  const SpmdProgram& program = shared_->program;
+  for (const Lanes& lanes : cohorts) {
+    const SpmdListing* listing = nullptr;
+    for (const SpmdListing& candidate : program.listings)
+      if (candidate.lanes.contains(lanes)) listing = &candidate;
+    SP_CHECK(listing, "no listing holds the cohort {}", to_string(lanes));
+    Door& door = shared_->world.open(lanes);
+    frames_.push_back(std::make_unique<Frame>(*shared_, *listing, lanes, door));
+    Frame& frame = *frames_.back();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueId id = program.inputs[i];
+      LocalTensor own = fork(inputs[i], lanes);
+      if (own.empty()) continue;
+      frame.allocate(own, id, kMainStream);
+      frame.set_value(id, std::move(own), kDone);
+    }
+  }
+}
+
+bool Executor::run(const std::function<bool()>& beside) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const std::unique_ptr<Frame>& frame : frames_) moved = frame->advance() || moved;
+    if (!shared_->errors.empty()) return false;
+    if (beside) moved = beside() || moved;
+    moved = shared_->world.progress() || moved;
+  }
+  return std::all_of(frames_.begin(), frames_.end(), [](auto& frame) { return frame->finished(); });
+}
+
+LocalTensor Executor::value(ValueId id) const {
+  std::vector<Block> blocks;
+  for (const std::unique_ptr<Frame>& frame : frames_)
+    for (const Block& block : frame->values[static_cast<size_t>(id)].blocks())
+      blocks.push_back(block);
+  return blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
+}
+
+const std::vector<Error>& Executor::kernel_errors() const { return shared_->errors; }
+
+const std::set<std::string>& Executor::host_ops() const { return shared_->host_ops; }
+
+}  // namespace shardproof

@@ -1,0 +1,277 @@
+#include "shardproof/engine/execute/frame.h"
+
+#include <algorithm>
+
+#include "shardproof/backends/cuda/device.h"
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/tensor/gemm.h"
+
+namespace shardproof {
+
+Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, Door& door)
+    : shared(shared),
+      listing(listing),
+      known(shared.known[&listing]),
+      lanes(std::move(lanes)),
+      door(door),
+      device(door.device()) {
+  known.resize(listing.instrs.size());
+  values.resize(shared.program.values.size());
+  tickets.resize(shared.program.values.size(), kDone);
+  streams.emplace_back("main", kMainStream);
+  if (device == nullptr || !shared.options.loads_kernels) return;
+  device->select();
+  shared.options.kernels->load();
+  if (Gemm* const gemm = device->gemm()) gemm->open();
+}
+
+bool Executor::Frame::advance() {
+  drop_ended_calls();
+  if (ended || stopped) return false;
+  if (host_waits != kDone) {
+    if (door.poll(host_waits) != TicketState::done) return false;
+    host_waits = kDone;
+  }
+  while (pc < listing.instrs.size()) {
+    const Instr& instr = listing.instrs[pc++];
+    issue(instr);
+    if (!shared.errors.empty()) return true;
+    if (door.state() != CohortState::running) {
+      stopped = true;
+      return true;
+    }
+    if (host_waits != kDone) return true;
+  }
+  sweep_calls();
+  ended = true;
+  door.finish();
+  return true;
+}
+
+bool Executor::Frame::finished() {
+  if (stopped) return true;  // the world says whether anyone waits for it
+  if (!ended) return false;
+  sweep_calls();
+  return std::all_of(streams.begin(), streams.end(), [&](const auto& stream) {
+    return door.poll(door.last(stream.second)) == TicketState::done;
+  });
+}
+
+void Executor::Frame::issue(const Instr& instr) {
+  const Lanes on = instr.lanes == lanes ? lanes : instr.lanes.intersect(lanes);
+  if (on.empty()) return;
+  std::visit(
+      [&](const auto& action) {
+        using T = std::decay_t<decltype(action)>;
+        if constexpr (std::is_same_v<T, Compute>) issue_compute(instr, action, on);
+        if constexpr (std::is_same_v<T, NumberValue>) issue_number(instr, action, on);
+        if constexpr (std::is_same_v<T, Communicate>) issue_calls(instr, action, on);
+        if constexpr (std::is_same_v<T, Reshuffle>) issue_reshuffle(instr, action, on);
+        if constexpr (std::is_same_v<T, Merge>) issue_merge(instr, action, on);
+        if constexpr (std::is_same_v<T, Snapshot>) issue_snapshot(instr, action, on);
+        if constexpr (std::is_same_v<T, SlotRead>) issue_slot_read(instr, action, on);
+        if constexpr (std::is_same_v<T, RecordEvent>)
+          events[action.event] = issued_on(stream_of(instr), instr);
+        if constexpr (std::is_same_v<T, Wait>) issue_wait(instr, action);
+        if constexpr (std::is_same_v<T, Free>) release(action.value, on);
+      },
+      instr.action);
+  for (ValueId id : instr.releases) release(id, on);
+}
+
+CallSite Executor::Frame::site(const Instr& instr) const {
+  CallSite site;
+  site.line = instr.origin.line;
+  const size_t index = static_cast<size_t>(instr.origin.line - 1);
+  if (instr.origin.line > 0 && index < listing.lines.size()) site.text = listing.lines[index];
+  site.instance = instr.origin.instance;
+  return site;
+}
+
+StreamId Executor::Frame::stream_of(const Instr& instr) {
+  if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
+  const StreamId id = door.stream(instr.stream);
+  streams.emplace_back(instr.stream, id);
+  return id;
+}
+
+const StreamId* Executor::Frame::find_stream(const std::string& name) const {
+  for (const auto& [known_name, id] : streams)
+    if (known_name == name) return &id;
+  return nullptr;
+}
+
+Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_view name,
+                               OpCost cost, std::function<void()> body) {
+  Work work;
+  work.lanes = on;
+  work.stream = stream_of(instr);
+  work.flops = cost.flops;
+  work.bytes = cost.bytes;
+  work.site = site(instr);
+  work.name = name;
+  work.body = std::move(body);
+  return door.launch(std::move(work));
+}
+
+void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId stream) {
+  for (const Block& block : value.blocks())
+    door.allocate({block.lanes, block.tensor.buffer->bytes_per_lane,
+                   static_cast<int>(info(id).category), stream});
+}
+
+LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId stream) {
+  std::vector<Block> blocks;
+  for (const LocalShape& shape : info(id).shapes) {
+    const Lanes here = shape.lanes.intersect(on);
+    if (!here.empty()) blocks.push_back(promise_block(info(id).dtype, shape.shape, here));
+  }
+  LocalTensor value = blocks.empty() ? LocalTensor() : LocalTensor(std::move(blocks));
+  allocate(value, id, stream);
+  return value;
+}
+
+void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
+  replace(id, at(id).empty() ? std::move(fresh) : at(id).merged_with(fresh));
+  stamp(id, ticket);
+}
+
+void Executor::Frame::stamp(ValueId id, Ticket ticket) {
+  Ticket& known_ticket = tickets[static_cast<size_t>(id)];
+  known_ticket = std::max(known_ticket, ticket);
+}
+
+void Executor::Frame::wrote(ValueId id, Ticket ticket) {
+  stamp(id, ticket);
+  for (const Block& block : at(id).blocks())
+    viewers.for_each(block.tensor.buffer.get(), [&](ValueId viewer) { stamp(viewer, ticket); });
+}
+
+void Executor::Frame::made(ValueId id, const LocalTensor& value) {
+  if (shared.options.made && !value.empty()) shared.options.made(id, value);
+}
+
+// Work that has not run yet refers to the buffer too, so its count of references says nothing: when
+// an allocation ends would depend on the schedule.
+bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const {
+  return viewers.another_views(buffer, but, [&](ValueId viewer) {
+    const std::vector<Block>& blocks = at(viewer).blocks();
+    return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) {
+      return block.tensor.buffer.get() == buffer && !block.lanes.intersect(on).empty();
+    });
+  });
+}
+
+void Executor::Frame::replace(ValueId id, LocalTensor value) {
+  viewers.remove(id, at(id));
+  values[static_cast<size_t>(id)] = std::move(value);
+  viewers.add(id, at(id));
+}
+
+void Executor::Frame::release(ValueId id, const Lanes& on) {
+  std::vector<Block> kept;
+  for (const Block& block : at(id).blocks()) {
+    const Lanes gone = block.lanes.intersect(on);
+    const Lanes stay = block.lanes.minus(on);
+    // The allocation ends with the last view of the buffer.
+    const bool last =
+        block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
+    if (last && !gone.empty() && !unmetered.contains(id))
+      door.release({gone, block.tensor.buffer->bytes_per_lane, static_cast<int>(info(id).category),
+                    kMainStream});
+    if (!stay.empty()) kept.push_back({stay, block.tensor});
+  }
+  replace(id, kept.empty() ? LocalTensor() : LocalTensor(std::move(kept)));
+}
+
+void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {
+  const DType dtype = info(number.output).dtype;
+  const size_t count = std::max(number.values.size(), number.integers.size());
+  LocalTensor value(promise_block(dtype, Dims{}, on));
+  Buffer& buffer = *value.blocks()[0].tensor.buffer;
+  const bool one = count == 1;
+  buffer.slots = one ? Slots::shared(on.size()) : Slots::each(on.size());
+  buffer.bytes = Bytes::uninitialized(buffer.bytes_per_lane * buffer.slots.count());
+  std::byte* data = buffer.bytes.mutate();
+  for (int64_t i = 0; i < buffer.slots.count(); ++i) {
+    const size_t from = one ? 0 : static_cast<size_t>(instr.lanes.index_of(on[i]));
+    if (!number.integers.empty())
+      store_i64(data + i * buffer.bytes_per_lane, dtype, number.integers[from]);
+    else
+      store_f64(data + i * buffer.bytes_per_lane, dtype, number.values[from]);
+  }
+  unmetered.insert(number.output);
+  set_value(number.output, std::move(value), kDone);
+}
+
+void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const Lanes& on) {
+  std::vector<Block> blocks;
+  Ticket ticket = kDone;
+  for (const auto& [lanes_of_part, id] : merge.parts) {
+    const Lanes here = lanes_of_part.intersect(on);
+    if (here.empty() || at(id).empty()) continue;
+    const LocalTensor part = at(id).restrict_to(here);
+    for (const Block& block : part.blocks()) blocks.push_back(block);
+    if (unmetered.contains(id)) unmetered.insert(merge.output);
+    ticket = std::max(ticket, tickets[static_cast<size_t>(id)]);
+  }
+  if (blocks.empty()) return;
+  LocalTensor merged(std::move(blocks));
+  if (shared.options.made)
+    launch(instr, on, "merge", {}, [this, merged, &merge] { made(merge.output, merged); });
+  set_value(merge.output, std::move(merged), ticket);
+}
+
+// The copy is made when the stream comes here, and belongs to the probe: the frame never holds it.
+void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapshot,
+                                     const Lanes& on) {
+  if (!shared.options.made || at(snapshot.input).empty()) return;
+  const LocalTensor value = at(snapshot.input).restrict_to(on);
+  launch(instr, on, "check", {}, [this, on, value, &snapshot] {
+    for (const Block& block : value.blocks())
+      if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    made(snapshot.output, fork(value, on));
+  });
+}
+
+void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {
+  LocalTensor value = promise(read.output, on, stream_of(instr));
+  const Ticket ticket = launch(instr, on, "slot", {}, [this, value, &read]() mutable {
+    door.read_slot(read.slot, value);
+    made(read.output, value);
+  });
+  set_value(read.output, std::move(value), ticket);
+}
+
+// A wait has no ticket of its own: work of nothing behind it has.
+Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
+  const auto wait = waits.find(stream);
+  if (wait == waits.end() || wait->second != door.last(stream)) return door.last(stream);
+  Work nothing;
+  nothing.lanes = lanes;
+  nothing.stream = stream;
+  nothing.site = site(instr);
+  nothing.name = "event";
+  return door.launch(std::move(nothing));
+}
+
+void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
+  Ticket ticket = kDone;
+  if (wait.value != kNoValue) ticket = tickets[static_cast<size_t>(wait.value)];
+  if (!wait.event.empty()) ticket = events[wait.event];
+  if (!wait.stream.empty()) {
+    if (const StreamId* id = find_stream(wait.stream)) ticket = issued_on(*id, instr);
+  }
+  if (ticket == kDone) return;
+  if (wait.who == Wait::Who::host) {
+    door.host_wait(ticket);
+    if (door.poll(ticket) != TicketState::done) host_waits = ticket;
+    return;
+  }
+  const StreamId stream = stream_of(instr);
+  door.order(stream, ticket);
+  waits[stream] = door.last(stream);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,119 @@
+#include <algorithm>
+
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/call_packing.h"
+#include "shardproof/engine/execute/frame.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// A group of one rank makes no call: its result is what the collective means for one member. What
+// the gate finds wrong is brought to it all the same.
+bool is_no_call(const Call& call) {
+  const Group& group = call.collective.group;
+  return !is_point_to_point(call.collective.kind) && group.size() == 1 &&
+         group.lanes().contains(call.lanes) && call.send_counts == call.recv_counts;
+}
+
+LocalTensor alone(const Collective& collective, const LocalTensor& input) {
+  return collective.kind == CollectiveKind::all_to_all_v ? input : reference(collective, input);
+}
+
+}  // namespace
+
+void Executor::Frame::sweep_calls() {
+  std::erase_if(
+      calls, [&](const CallState& call) { return door.poll(call.ticket) != TicketState::pending; });
+}
+
+void Executor::Frame::drop_ended_calls() {
+  while (!calls.empty() && door.poll(calls.front().ticket) != TicketState::pending)
+    calls.pop_front();
+}
+
+// What the door needs for one item: flat input (packed by work on the same stream) and flat output.
+void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, const Lanes& on,
+                                   CallState& state) {
+  const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input).restrict_to(on);
+  state.calls.push_back(door_call(item, input, on));
+  Call& call = state.calls.back();
+  call.site = site(instr);
+  if (item.origin.line > 0 && static_cast<size_t>(item.origin.line) <= listing.lines.size()) {
+    call.site.line = item.origin.line;
+    call.site.text = listing.lines[static_cast<size_t>(item.origin.line - 1)];
+  }
+  if (item.input != kNoValue) {
+    LocalTensor& flat = state.inputs.emplace_back(promise_flat_input(item, input));
+    launch(instr, on, "pack", {}, [flat, input, &item]() mutable { pack_item(item, input, flat); });
+    call.input = &flat;
+  }
+  std::vector<Block> blocks;
+  for (const FlatOutput& output : flat_outputs(item, input, on))
+    blocks.push_back(promise_block(call.collective.dtype, Dims{output.count}, output.lanes));
+  if (!blocks.empty()) call.output = &state.outputs.emplace_back(LocalTensor(std::move(blocks)));
+}
+
+void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
+                                  const LocalTensor& flat, ValueId output) {
+  const StreamId stream = stream_of(instr);
+  if (item.in_place) {
+    // The value may be gone when the call ends: a view that no later line reads.
+    LocalTensor target = at(output);
+    const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, target, output]() mutable {
+      write_through(target, shaped_as(target, flat));
+      made(output, target);
+    });
+    wrote(output, ticket);
+    return;
+  }
+  LocalTensor result = promise(output, on, stream);
+  if (result.empty()) return;
+  const Ticket ticket =
+      launch(instr, on, "unpack", {}, [this, flat, result, &item, output]() mutable {
+        adopt(result, unpack_item(item, flat, result));
+        made(output, result);
+      });
+  set_value(output, std::move(result), ticket);
+}
+
+void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communicate,
+                                  const Lanes& on) {
+  for (const CallItem& item : communicate.items)
+    if (item.step && item.step->kind == StepKind::transfer)
+      return issue_transfer(instr, item, item.lanes.intersect(on));
+  const StreamId stream = stream_of(instr);
+  CallState& state = calls.emplace_back();
+  std::vector<std::pair<const CallItem*, Lanes>> issued;
+  std::vector<const LocalTensor*> flats;
+  for (const CallItem& item : communicate.items) {
+    const Lanes here = item.lanes == on ? on : item.lanes.intersect(on);
+    if (here.empty()) continue;
+    prepare_item(instr, item, here, state);
+    issued.emplace_back(&item, here);
+    flats.push_back(state.calls.back().output);
+    if (!is_no_call(state.calls.back())) continue;
+    Call lone = std::move(state.calls.back());
+    state.calls.pop_back();
+    if (lone.output)
+      launch(instr, here, "copy", {},
+             [c = item.collective, in = *lone.input, out = *lone.output]() mutable {
+               adopt(out, alone(c, in));
+             });
+  }
+  if (!state.calls.empty()) {
+    // `submit` takes the calls; they point into `state`, which stays until the ticket is done.
+    state.ticket = door.submit(std::span<Call>(state.calls), stream);
+    if (door.state() != CohortState::running) return;
+  }
+  const Ticket submitted = state.ticket;
+  for (size_t i = 0; i < issued.size(); ++i) {
+    const CallItem& item = *issued[i].first;
+    if (item.output == kNoValue) continue;
+    if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
+    stamp(item.output, submitted);
+  }
+  if (door.poll(submitted) == TicketState::done) calls.pop_back();
+}
+
+}  // namespace shardproof

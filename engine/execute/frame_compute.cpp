@@ -1,0 +1,223 @@
+#include <algorithm>
+
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/frame.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+double bytes_of(const std::vector<TensorMeta>& metas) {
+  double bytes = 0;
+  for (const TensorMeta& meta : metas)
+    if (!meta.absent) bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
+  return bytes;
+}
+
+OpCost op_cost(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  if (op.cost) return op.cost(call, outputs);
+  double elements = 0;
+  for (const TensorMeta& meta : outputs) elements += static_cast<double>(element_count(meta.shape));
+  return {elements, bytes_of(call.inputs) + bytes_of(outputs)};
+}
+
+std::vector<TensorMeta> metas_of(const Compute& compute, const SpmdProgram& program,
+                                 std::span<const Block> blocks) {
+  std::vector<TensorMeta> metas;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const Tensor& tensor = blocks[i].tensor;
+    TensorMeta& meta = metas.emplace_back();
+    meta.absent = tensor.buffer == nullptr;
+    if (meta.absent) continue;
+    meta = {tensor.dtype, tensor.shape, program.values[static_cast<size_t>(compute.inputs[i])].weak,
+            false};
+  }
+  return metas;
+}
+
+// The block of a value that holds all these lanes; null when several share them.
+const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
+  for (const Block& block : value.blocks())
+    if (block.lanes.contains(lanes)) return &block;
+  return nullptr;
+}
+
+}  // namespace
+
+bool Prepared::fits(const Attrs& wanted, std::span<const Block> blocks) const {
+  if (attrs != &wanted) return false;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (inputs[i].absent) continue;
+    const Tensor& tensor = blocks[i].tensor;
+    if (inputs[i].dtype != tensor.dtype || inputs[i].shape != tensor.shape) return false;
+  }
+  return true;
+}
+
+LocalTensor PendingOp::result(size_t output) const {
+  const size_t count = compute().outputs.size();
+  if (aliases.empty() && parts.size() == 1) return LocalTensor(outputs[output]);
+  std::vector<Block> blocks = aliases;
+  for (size_t at = output; at < outputs.size(); at += count) blocks.push_back(outputs[at]);
+  return LocalTensor(std::move(blocks));
+}
+
+void PendingOp::clear() {
+  parts.clear();
+  inputs.clear();
+  outputs.clear();
+  aliases.clear();
+  results.clear();
+  target = {};
+}
+
+// --- issue
+// ----------------------------------------------------------------------------------------
+
+PendingOp& Executor::Frame::new_op(const Instr& instr) {
+  if (idle_ops.empty()) idle_ops.push_back(&ops.emplace_back());
+  PendingOp& op = *idle_ops.back();
+  idle_ops.pop_back();
+  op.instr = &instr;
+  return op;
+}
+
+const Prepared& Executor::Frame::prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
+                                         std::span<const Block> inputs) {
+  for (const std::unique_ptr<Prepared>& entry : known.prepared)
+    if (entry->fits(attrs, inputs)) return *entry;
+  auto fresh = std::make_unique<Prepared>();
+  fresh->attrs = &attrs;
+  fresh->inputs = metas_of(compute, shared.program, inputs);
+  const OpCall call{&attrs, fresh->inputs};
+  fresh->outputs = known.op->infer(call);
+  fresh->kernel = known.op->prepare(call, fresh->outputs);
+  if (device && shared.options.kernels != nullptr)
+    fresh->device_kernel =
+        shared.options.kernels->find(fresh->kernel, fresh->inputs, fresh->outputs);
+  if (shared.options.timed) fresh->cost = op_cost(*known.op, call, fresh->outputs);
+  return *known.prepared.emplace_back(std::move(fresh));
+}
+
+void Executor::Frame::add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on,
+                               size_t first) {
+  const Compute& compute = op.compute();
+  const std::span<const Block> inputs = std::span(op.inputs).subspan(first);
+  // A view op aliases its first input where it can; then there is nothing to run.
+  if (known.op->view && compute.into == kNoValue) {
+    const std::vector<TensorMeta> metas = metas_of(compute, shared.program, inputs);
+    if (std::optional<Tensor> view = known.op->view({&attrs, metas}, inputs[0].tensor)) {
+      op.aliases.push_back({on, std::move(*view)});
+      op.inputs.erase(op.inputs.begin() + static_cast<std::ptrdiff_t>(first), op.inputs.end());
+      return;
+    }
+  }
+  const Prepared& prepared = prepare(compute, known, attrs, inputs);
+  for (size_t o = 0; o < compute.outputs.size(); ++o)
+    op.outputs.push_back(promise_block(prepared.outputs[o].dtype, prepared.outputs[o].shape, on));
+  op.parts.push_back({&prepared, on});
+}
+
+void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry,
+                                const Lanes& on) {
+  const size_t first = op.inputs.size();
+  bool whole = true;
+  for (ValueId id : op.compute().inputs) {
+    const Block* block = id == kNoValue ? nullptr : whole_block(at(id), on);
+    whole = whole && (block != nullptr || id == kNoValue);
+    op.inputs.push_back(block == nullptr ? Block{} : Block{on, block->tensor});
+  }
+  if (whole) return add_part(op, known, entry.attrs, on, first);
+  op.inputs.erase(op.inputs.begin() + static_cast<std::ptrdiff_t>(first), op.inputs.end());
+  std::vector<const LocalTensor*> present;
+  for (ValueId id : op.compute().inputs)
+    if (id != kNoValue) present.push_back(&at(id));
+  for (LanePart& cut : common_parts(on, present)) {
+    const size_t start = op.inputs.size();
+    size_t next = 0;
+    for (ValueId id : op.compute().inputs)
+      op.inputs.push_back(id == kNoValue ? Block{} : std::move(cut.inputs[next++]));
+    add_part(op, known, entry.attrs, cut.lanes, start);
+  }
+}
+
+void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, const Lanes& on) {
+  KnownOp& its = known[static_cast<size_t>(&instr - listing.instrs.data())];
+  if (its.op == nullptr) its.op = &shared.ops.at(compute.op);
+  PendingOp& op = new_op(instr);
+  for (const LaneAttrs& entry : compute.attrs) {
+    const Lanes here = entry.lanes == on ? on : entry.lanes.intersect(on);
+    if (!here.empty()) add_parts(op, its, entry, here);
+  }
+  OpCost cost;
+  for (const PendingOp::Part& part : op.parts) {
+    cost.flops = std::max(cost.flops, part.prepared->cost.flops);
+    cost.bytes = std::max(cost.bytes, part.prepared->cost.bytes);
+  }
+  const bool writes = compute.into != kNoValue, runs = !op.parts.empty();
+  if (writes) op.target = at(compute.into);
+  const StreamId stream = stream_of(instr);
+  for (size_t o = 0; o < compute.outputs.size(); ++o) {
+    LocalTensor result = op.result(o);
+    if (runs && !writes) allocate(result, compute.outputs[o], stream);
+    if (runs && writes) unmetered.insert(compute.outputs[o]);
+    if (writes || shared.options.made) op.results.push_back(result);
+    set_value(compute.outputs[o], std::move(result), kDone);
+  }
+  const Ticket ticket =
+      launch(instr, on, compute.op, cost, [this, pending = &op] { run(*pending); });
+  for (ValueId id : compute.outputs) stamp(id, ticket);
+  if (writes) wrote(compute.into, ticket);
+}
+
+// --- run
+// ------------------------------------------------------------------------------------------
+
+bool Executor::Frame::run_kernels(PendingOp& op) {
+  const Compute& compute = op.compute();
+  const size_t ins = compute.inputs.size(), outs = compute.outputs.size();
+  try {
+    for (size_t p = 0; p < op.parts.size(); ++p) {
+      const RanOn ran =
+          run_part(op.parts[p], std::span(op.inputs).subspan(p * ins, ins),
+                   std::span(op.outputs).subspan(p * outs, outs), compute, shared.views, device);
+      if (device && ran == RanOn::host) shared.host_ops.insert(compute.op);
+    }
+    return true;
+  } catch (const Error& error) {
+    const Origin& origin = op.instr->origin;
+    shared.errors.push_back(error.inside({"", "", origin.line, origin.column}));
+    return false;
+  }
+}
+
+void Executor::Frame::run(PendingOp& op) {
+  if (run_kernels(op)) {
+    const Compute& compute = op.compute();
+    if (compute.into != kNoValue) {
+      write_through(op.target, op.results[0]);
+      made(compute.into, op.target);
+    } else {
+      for (size_t o = 0; o < op.results.size(); ++o) made(compute.outputs[o], op.results[o]);
+    }
+  }
+  op.clear();
+  idle_ops.push_back(&op);
+}
+
+void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle,
+                                      const Lanes& on) {
+  const StreamId stream = stream_of(instr);
+  LocalTensor result = promise(reshuffle.output, on, stream);
+  const LocalTensor input = at(reshuffle.input).restrict_to(on);
+  auto body = [this, result, input, &reshuffle]() mutable {
+    for (const Block& block : input.blocks())
+      if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);
+    adopt(result, unpack(reshuffle.step, pack(reshuffle.step, input)));
+    made(reshuffle.output, result);
+  };
+  const Ticket ticket = launch(instr, on, "reshuffle", {}, std::move(body));
+  set_value(reshuffle.output, std::move(result), ticket);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,84 @@
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/engine/execute/frame.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// The contents of a one-lane tensor become those of a promised flat buffer.
+void give(const LocalTensor& promised, const Tensor& contents) {
+  Buffer& buffer = *promised.blocks()[0].tensor.buffer;
+  buffer.slots = Slots::shared(1);
+  buffer.bytes = contents.buffer->bytes;
+}
+
+Call message(CollectiveKind kind, int64_t world, DType dtype, int64_t count, int32_t rank,
+             int32_t peer) {
+  Call call;
+  call.collective.kind = kind;
+  call.collective.group = Group::world(world);
+  call.collective.dtype = dtype;
+  call.collective.count = count;
+  call.collective.peer = peer;
+  call.lanes = Lanes::one(rank);
+  return call;
+}
+
+}  // namespace
+
+// To another mesh: each rank's sends and receives start together, so that no order among them can
+// block.
+void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on) {
+  const PlanStep& step = *item.step;
+  const StreamId stream = stream_of(instr);
+  CallState& state = calls.emplace_back();
+  const LocalTensor input = at(item.input);
+  const std::vector<TransferPiece> pieces = transfer_pieces(step);
+  std::vector<std::pair<TransferPiece, LocalTensor>> arriving;
+  const auto flat_of = [&](const TransferPiece& piece, int32_t rank) {
+    return LocalTensor(promise_block(step.to.dtype(), Dims{piece.elements}, Lanes::one(rank)));
+  };
+  for (const TransferPiece& piece : pieces) {
+    const bool sends = on.contains(piece.from_rank), receives = on.contains(piece.to_rank);
+    if (sends) {
+      LocalTensor& flat = state.inputs.emplace_back(flat_of(piece, piece.from_rank));
+      launch(instr, Lanes::one(piece.from_rank), "pack", {},
+             [flat, piece, input, &step] { give(flat, pack_piece(step, piece, input)); });
+      if (piece.from_rank == piece.to_rank) {
+        arriving.emplace_back(piece, flat);
+        continue;
+      }
+      Call call = message(CollectiveKind::send, shared.program.world, step.to.dtype(),
+                          piece.elements, piece.from_rank, piece.to_rank);
+      call.site = site(instr);
+      call.input = &flat;
+      state.calls.push_back(std::move(call));
+    }
+    if (!receives || piece.from_rank == piece.to_rank) continue;
+    LocalTensor& flat = state.outputs.emplace_back(flat_of(piece, piece.to_rank));
+    Call call = message(CollectiveKind::recv, shared.program.world, step.to.dtype(), piece.elements,
+                        piece.to_rank, piece.from_rank);
+    call.site = site(instr);
+    call.output = &flat;
+    state.calls.push_back(std::move(call));
+    arriving.emplace_back(piece, flat);
+  }
+  if (!state.calls.empty()) state.ticket = door.submit(std::span<Call>(state.calls), stream);
+  if (door.state() != CohortState::running) return;
+  const Ticket submitted = state.ticket;
+  if (door.poll(submitted) == TicketState::done) calls.pop_back();
+  const Lanes targets = on.intersect(step.to.mesh().ranks());
+  if (targets.empty()) return;
+  LocalTensor result = promise(item.output, targets, stream);
+  const Ticket ticket =
+      launch(instr, targets, "unpack", {}, [this, arriving, result, targets, &item]() mutable {
+        LocalTensor whole = empty_locals(item.step->to);
+        for (const auto& [piece, flat] : arriving)
+          unpack_piece(*item.step, piece, flat.blocks()[0].tensor, whole);
+        adopt(result, whole.restrict_to(targets));
+        made(item.output, result);
+      });
+  set_value(item.output, std::move(result), std::max(ticket, submitted));
+}
+
+}  // namespace shardproof

@@ -1,0 +1,299 @@
+#include "shardproof/engine/explain/explain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.9g}", value);
+}
+
+// As many digits as a ratio of narrow floats has.
+std::string ratio_text(double ratio) { return fmt::format("{:.6g}", ratio); }
+
+std::string index_text(const std::string& name, int64_t flat, const Dims& shape) {
+  if (shape.empty()) return name;
+  const Dims index = unravel(flat, shape);
+  std::string text = name + "[";
+  for (int d = 0; d < index.size(); ++d) text += fmt::format("{}{}", d ? ", " : "", index[d]);
+  return text + "]";
+}
+
+std::string owners_text(const Lanes& owners, const Spec& spec) {
+  if (owners == spec.mesh().ranks()) return "all ranks";
+  if (owners.size() == 1) return fmt::format("rank {}", owners[0]);
+  return fmt::format("ranks {}", to_string(owners));
+}
+
+// What the owners of a wrong element hold there, and who holds it.
+std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference) {
+  std::vector<std::pair<std::string, std::vector<int32_t>>> values;
+  for (const auto& [rank, got] : difference.got_by_rank) {
+    const std::string text = number_text(got);
+    const auto known = std::find_if(values.begin(), values.end(),
+                                    [&](const auto& entry) { return entry.first == text; });
+    if (known != values.end())
+      known->second.push_back(rank);
+    else
+      values.push_back({text, {rank}});
+  }
+  return values;
+}
+
+// One number where all owners hold the same, else the first few with those who hold them.
+std::string got_text(const Difference& difference) {
+  const auto values = got_values(difference);
+  if (values.size() < 2) return number_text(difference.got);
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
+    const Lanes ranks = Lanes::of(values[i].second);
+    text += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", values[i].first,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  return values.size() > kShown ? text + ", ..." : text;
+}
+
+// Axes, joined by "and", whose size is this number.
+std::string axes_of_size(const Mesh& mesh, double size) {
+  std::string axes;
+  for (const MeshAxis& axis : mesh.axes())
+    if (axis.size > 1 && std::abs(size - static_cast<double>(axis.size)) < 1e-6 * size)
+      axes += (axes.empty() ? "" : " and of ") + axis.name;
+  return axes;
+}
+
+// A possible origin of a ratio. It is a hint and no cause: another number may be the size of an
+// axis by coincidence.
+std::string ratio_hint(double ratio, const Spec& spec) {
+  if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is the size of {}: a sum over it may count each rank, or happen twice", axes);
+  if (const std::string axes = axes_of_size(spec.mesh(), 1 / ratio); !axes.empty())
+    return fmt::format(
+        "the ratio is 1 / the size of {}: a sum over it may be missing, or an average be taken "
+        "twice",
+        axes);
+  return "";
+}
+
+// Another value of the program, k times.
+struct Multiple {
+  std::string of;
+  double factor = 0;
+};
+
+std::optional<Multiple> multiple_among_values(const WrongValue& wrong,
+                                              const std::vector<double>& elements,
+                                              const ReferenceRun& reference) {
+  if (elements.size() > 1 << 20) return std::nullopt;
+  const Dims& shape = reference.plan().info(wrong.global).shape;
+  for (ValueId other = 0; other < wrong.global; ++other) {
+    const GlobalValue& value = reference.plan().info(other);
+    if (value.weak || value.name.empty()) continue;
+    const Tensor* held = reference.find(other);
+    if (held == nullptr) continue;
+    const std::optional<double> k = multiple_of(elements, shape, *held);
+    if (k && std::abs(*k) <= 1e6) return Multiple{value.name, *k};
+  }
+  return std::nullopt;
+}
+
+bool is_others_of(const Multiple& off, const MeshAxis& axis) {
+  const double others = static_cast<double>(axis.size - 1);
+  return std::abs(off.factor - others) <= 1e-6 * others;
+}
+
+// A value that was reduced lies as R: what every rank added before is in it once a rank.
+void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& finding) {
+  std::string axes;
+  for (int axis = 0; axis < wrong.spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && wrong.spec.placement(axis).is_replicate() && is_others_of(off, a))
+      axes += (axes.empty() ? "" : " or ") + a.name;
+  }
+  if (axes.empty()) return;
+  finding.details.push_back(fmt::format(
+      "hint    {} is in the result {} times, as if each rank of {} had added it before the sum",
+      off.of, number_text(off.factor + 1), axes));
+}
+
+void explain_multiple(const WrongValue& wrong, const Difference& difference,
+                      const ReferenceRun& reference, Finding& finding) {
+  if (const std::optional<Multiple> held =
+          multiple_among_values(wrong, difference.got_all, reference)) {
+    const std::string times =
+        held->factor == 1 ? "" : fmt::format("{} x ", number_text(held->factor));
+    finding.details.push_back(fmt::format("the ranks hold {}{} instead", times, held->of));
+    return;
+  }
+  const std::optional<Multiple> off =
+      multiple_among_values(wrong, errors_of(difference), reference);
+  if (!off) return;
+  finding.details.push_back(
+      fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
+  std::vector<int> axes;
+  for (const int axis : wrong.spec.partial_axes())
+    if (is_others_of(*off, wrong.spec.mesh().axes()[static_cast<size_t>(axis)]))
+      axes.push_back(axis);
+  if (axes.size() == 1) {
+    const MeshAxis& a = wrong.spec.mesh().axes()[static_cast<size_t>(axes.front())];
+    finding.details.push_back(
+        fmt::format("cause   {} is added on each of the {} ranks of {} to a {}", off->of, a.size,
+                    a.name, to_string(wrong.spec.placement(axes.front()))));
+    finding.fix = fmt::format("add {} after the reduction, or on one rank of {}", off->of, a.name);
+    return;
+  }
+  explain_repeated(wrong, *off, finding);
+}
+
+// What was left out when other placements would make the value right.
+void explain_placements(const WrongValue& wrong, const Spec& right, Finding& finding) {
+  std::string axes;
+  int first = -1;
+  for (int axis = 0; axis < right.mesh().axis_count(); ++axis) {
+    if (right.placement(axis) == wrong.spec.placement(axis)) continue;
+    if (first < 0) first = axis;
+    axes += fmt::format("{}{}", axes.empty() ? "" : " and ",
+                        right.mesh().axes()[static_cast<size_t>(axis)].name);
+  }
+  if (first < 0) return;
+  if (!right.placement(first).is_partial()) {
+    finding.details.push_back(
+        fmt::format("cause   each rank of {} holds the whole value, and {} counts it {} times",
+                    axes, to_string(wrong.spec.placement(first)),
+                    right.mesh().axes()[static_cast<size_t>(first)].size));
+    finding.fix = fmt::format("declare it as {}:R", axes);
+    return;
+  }
+  const bool sum = right.placement(first).partial().reduction.op == ReduceOp::sum;
+  finding.details.push_back(fmt::format(
+      "cause   the {} of the values on the ranks of {} is right: it was never reduced over {}",
+      sum ? "sum" : "average", axes, axes));
+  finding.fix = fmt::format("reduce it over {}, or declare it as {}", axes, placements_text(right));
+}
+
+// The numbers that a finding shows: in the program's own dtypes where these show the difference.
+struct Shown {
+  const Difference& difference;
+  bool in_f64 = false;  // although the program's own dtypes are others
+};
+
+Shown shown_numbers(const Difference& difference, const Difference* own) {
+  if (own == nullptr) return {difference, false};
+  const bool differs = std::any_of(
+      own->got_by_rank.begin(), own->got_by_rank.end(),
+      [&](const auto& entry) { return number_text(entry.second) != number_text(own->expected); });
+  if (differs) return {*own, false};
+  return {difference, !(own->truth.dtype == difference.truth.dtype)};
+}
+
+std::string shown_name(const WrongValue& wrong) {
+  return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
+}
+
+// "dp", "dp and cp": axes over which the value is the same.
+std::string replicated_axes(const Spec& spec) {
+  std::string axes;
+  for (int axis = 0; axis < spec.mesh().axis_count(); ++axis) {
+    const MeshAxis& a = spec.mesh().axes()[static_cast<size_t>(axis)];
+    if (a.size > 1 && spec.placement(axis).is_replicate())
+      axes += (axes.empty() ? "" : " and ") + a.name;
+  }
+  return axes;
+}
+
+std::string replicas_text(const std::string& name, const DifferingElement& element,
+                          const Spec& spec) {
+  constexpr size_t kShown = 3;
+  std::string held;
+  for (size_t i = 0; i < std::min(element.held.size(), kShown); ++i) {
+    const auto& [text, ranks] = element.held[i];
+    held += fmt::format("{}{} on {} {}", i == 0 ? "" : ", ", text,
+                        ranks.size() == 1 ? "rank" : "ranks", to_string(ranks));
+  }
+  if (element.held.size() > kShown) held += ", ...";
+  const int64_t all = element_count(spec.shape());
+  return fmt::format("{} should be the same on all ranks of {}: {}; {} of {} element{} differ{}",
+                     index_text(name, element.first, spec.shape()), replicated_axes(spec), held,
+                     element.count, all, all == 1 ? "" : "s", element.count == 1 ? "s" : "");
+}
+
+}  // namespace
+
+Finding explain_difference(const WrongValue& wrong, const Difference& difference,
+                           const Difference* own, const ReferenceRun& reference) {
+  const Tensor& expected = difference.truth;
+  Finding finding;
+  finding.verdict = Verdict::wrong_values;
+  finding.line = wrong.label.line;
+  finding.name = wrong.label.name;
+  finding.instance = wrong.label.instance;
+  finding.ranks = difference.ranks;
+  finding.ratio = constant_ratio(difference);
+  const std::string shown = shown_name(wrong);
+  const Shown numbers = shown_numbers(difference, own);
+  finding.headline = fmt::format(
+      "{} on {}: expected {}, got {}", index_text(shown, numbers.difference.first, expected.shape),
+      owners_text(numbers.difference.first_owners, wrong.spec),
+      number_text(numbers.difference.expected), got_text(numbers.difference));
+  finding.details.push_back(
+      fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
+  const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;
+  finding.details.push_back(fmt::format(
+      "{} of {} element{} {} wrong; {} is {} {}", difference.elements, expected.elements(),
+      expected.elements() == 1 ? "" : "s", difference.elements == 1 ? "is" : "are", shown,
+      name(dtype), placements_text(wrong.spec)));
+  if (numbers.in_f64)
+    finding.details.push_back(fmt::format(
+        "these are numbers of a run with all floats in f64; in {} both round to the same",
+        name(dtype)));
+  std::string hint;
+  if (finding.ratio) {
+    if (*finding.ratio != 0) hint = ratio_hint(*finding.ratio, wrong.spec);
+    // One number is a multiple of any other, and copies that differ have no ratio.
+    const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
+    if (*finding.ratio == 0)
+      finding.details.push_back("every element is 0");
+    else if (tells || !hint.empty())
+      finding.details.push_back(
+          fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
+  } else {
+    explain_multiple(wrong, difference, reference, finding);
+  }
+  if (wrong.spec.has_partial() && !std::isfinite(difference.expected)) {
+    finding.details.push_back(
+        "cause   the product is not finite there, and the parts of a sum do not add up to it");
+    finding.fix = "reduce the sum before this line";
+  }
+  if (difference.right_as && finding.fix.empty())
+    explain_placements(wrong, *difference.right_as, finding);
+  if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
+  return finding;
+}
+
+Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference) {
+  Finding finding;
+  finding.verdict = Verdict::replicas_differ;
+  finding.line = wrong.label.line;
+  finding.name = wrong.label.name;
+  finding.instance = wrong.label.instance;
+  finding.ranks = difference.ranks;
+  const std::string shown = shown_name(wrong);
+  finding.headline =
+      difference.element
+          ? replicas_text(shown, *difference.element, wrong.spec)
+          : fmt::format("{} should be the same on ranks {} and {}, but its bits differ", shown,
+                        difference.first, difference.other);
+  finding.details.push_back(fmt::format("line {}   {}", wrong.label.line, wrong.label.text));
+  finding.details.push_back(fmt::format("declared {}", placements_text(wrong.spec)));
+  return finding;
+}
+
+}  // namespace shardproof

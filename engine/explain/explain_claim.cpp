@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <set>
+
+#include "shardproof/engine/explain/explain.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kRemove = "remove `as`: the partitioner then adds what the line needs";
+
+// The ops of one line with `as`, as a program over what they read, to be partitioned by the rules.
+struct LineProgram {
+  GlobalProgram program;
+  Job job;
+  std::vector<GlobalInstr> chain;
+};
+
+std::optional<LineProgram> line_program(const WrongValue& wrong, const GlobalProgram& global,
+                                        const Partitioned& parts, const Job& job) {
+  LineProgram line;
+  for (const GlobalInstr& instr : global.instrs)
+    if (instr.local && instr.origin.line == wrong.label.line &&
+        instr.origin.instance == wrong.label.instance)
+      line.chain.push_back(instr);
+  if (line.chain.empty()) return std::nullopt;
+  line.program.values = global.values;
+  line.job.world = job.world;
+  line.job.meshes = job.meshes;
+  std::set<ValueId> known;
+  for (GlobalInstr& instr : line.chain) {
+    instr.local = false;
+    for (ValueId id : instr.inputs) {
+      if (id == kNoValue || global.values[static_cast<size_t>(id)].weak) continue;
+      if (!known.insert(id).second) continue;
+      const ValueId placed = parts.placed[static_cast<size_t>(id)];
+      if (placed == kNoValue) return std::nullopt;
+      const SpmdValue& value = parts.program.values[static_cast<size_t>(placed)];
+      if (!value.spec) return std::nullopt;
+      line.program.inputs.push_back(id);
+      line.job.inputs.push_back({value.name, *value.spec, value.spec->mesh().ranks(), {}});
+    }
+    known.insert(instr.outputs.begin(), instr.outputs.end());
+  }
+  return line;
+}
+
+std::string inputs_text(const GlobalInstr& instr, const LineProgram& line) {
+  std::string text;
+  for (size_t i = 0; i < line.program.inputs.size(); ++i) {
+    const auto reads = std::count(instr.inputs.begin(), instr.inputs.end(), line.program.inputs[i]);
+    if (reads == 0) continue;
+    const JobInput& input = line.job.inputs[i];
+    text += fmt::format("{}{} as {}", text.empty() ? " on " : " and ", input.name,
+                        placements_text(input.spec));
+  }
+  return text;
+}
+
+// Whether the ranks ran an op of the line as if each shard were a whole.
+bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
+  for (const Instr& instr : parts.program.listings.at(0).instrs)
+    if (const auto* compute = std::get_if<Compute>(&instr.action))
+      if (instr.origin == op.origin && compute->op == op.op) return compute->input_specs.empty();
+  return false;
+}
+
+// An argument that the rule of an op takes from the whole value, as the count of a mean; "" when it
+// takes none.
+std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
+  for (const auto& [name, value] : by_rule.values()) {
+    const auto known = written.values().find(name);
+    if (known == written.values().end() || !(known->second == value))
+      return fmt::format("{}={}", name, to_string(value));
+  }
+  return "";
+}
+
+// What the op that was added last needs beyond a kernel on each shard; "" when nothing.
+std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
+                       const GlobalInstr& last) {
+  for (const Instr& instr : ruled.program.listings.at(0).instrs) {
+    if (const auto* call = std::get_if<Communicate>(&instr.action)) {
+      const Collective& c = call->items.at(0).collective;
+      return fmt::format("needs a call ({} over {}), and `as` adds none", name(c.kind),
+                         c.group.name());
+    }
+    const auto* compute = std::get_if<Compute>(&instr.action);
+    if (compute == nullptr || compute->op != last.op) continue;
+    if (compute->attrs.size() > 1)
+      return "needs other arguments on each rank, and `as` gives all ranks the same";
+    if (const std::string of_whole = argument_of_whole(compute->attrs.at(0).attrs, last.attrs);
+        !of_whole.empty())
+      return fmt::format(
+          "needs {} of the whole value, and inside `as` each rank uses that of its shard",
+          of_whole);
+    if (!compute->input_specs.empty() && ran_as_whole(parts, last))
+      return "needs the place of each shard in the whole, and inside `as` each rank counts from 0";
+  }
+  return "";
+}
+
+}  // namespace
+
+void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
+                   const Job& job, const OpRegistry& ops, Finding& finding) {
+  const bool caused =
+      std::any_of(finding.details.begin(), finding.details.end(),
+                  [](const std::string& text) { return text.starts_with("cause"); });
+  if (caused) return;
+  std::optional<LineProgram> line = line_program(wrong, global, parts, job);
+  if (!line) return;
+  try {
+    for (const GlobalInstr& instr : line->chain) {
+      line->program.instrs.push_back(instr);
+      const std::string needs = needs_text(partition(line->program, line->job, ops), parts, instr);
+      if (needs.empty()) continue;
+      finding.details.push_back(
+          fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
+      finding.fix = kRemove;
+      if (instr.op == "mean" && needs.starts_with("takes count="))
+        finding.fix = fmt::format(
+            "take the sum inside `as` and divide by the count of the whole outside; or {}",
+            kRemove);
+      return;
+    }
+    const Partitioned ruled = partition(line->program, line->job, ops);
+    const ValueId result = ruled.placed[static_cast<size_t>(line->chain.back().outputs.at(0))];
+    const std::optional<Spec>& spec = ruled.program.values[static_cast<size_t>(result)].spec;
+    if (!spec || *spec == wrong.spec) return;
+    finding.details.push_back(
+        fmt::format("cause   by the rules of its ops the result is {}, not {}",
+                    placements_text(*spec), placements_text(wrong.spec)));
+  } catch (const Error&) {
+    // Ops that no rule takes as they lie: nothing to tell.
+  }
+}
+
+}  // namespace shardproof

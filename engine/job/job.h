@@ -1,0 +1,128 @@
+// Job and Outcome: one case of a scenario as plain values, without files or JSON. `check` is the
+// engine's whole service: lower, partition, run on a backend with the one-device truth beside it,
+// compare, explain.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/backends/api/execution_context.h"
+#include "shardproof/engine/job/outcome.h"
+#include "shardproof/engine/job/registries.h"
+#include "shardproof/localtensor/dtype/matmul_precision.h"
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/localtensor/plan/plan.h"
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/program/syntax/condition.h"
+
+namespace shardproof {
+
+class RankContext;
+
+struct JobInput {
+  std::string name;
+  Spec spec;
+  Lanes on;     // ranks that hold it; the mesh's when not restricted
+  Tensor data;  // global, one device
+  Category category = Category::activations;
+};
+
+struct JobListing {
+  Lanes lanes;
+  Listing listing;
+  std::string path;  // JSON pointer of its array, for errors: "/ranks/pp=0"
+};
+
+// Ranks that run a C++ function (backends/api/rank_context.h) in place of a listing.
+struct JobFunction {
+  Lanes lanes;
+  std::function<void(RankContext&)> program;
+};
+
+// How the ranks' `name` make up the truth's `name`.
+struct JobOutput {
+  std::string name;
+  std::string
+      placements;    // text; shape and dtype come from the truth, or from the ranks without one
+  std::string mesh;  // key of Job::meshes
+  Lanes on;
+  std::string path;
+};
+
+// How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests
+// state.
+enum class Grouping {
+  coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
+                 // anything
+  one_by_one,    // cohorts of one from the start
+};
+
+// Which values are compared.
+enum class Compared : uint8_t {
+  lines,    // of a global program: what every line makes
+  outputs,  // what names mean at the end
+};
+
+// Repetitions for the clock, without probes, where ranks run in real processes.
+struct Timing {
+  int warmup = 0;      // not counted
+  int iterations = 0;  // 0: nothing is measured
+};
+
+// A limit on ValuePrecision::ratio in place of kPrecisionLimit.
+struct PrecisionLimit {
+  std::string name;  // of the value; "" for all that have no limit of their own
+  Condition condition;
+  std::string path;  // JSON pointer, for errors
+};
+
+struct Job {
+  int64_t world = 1;
+  std::vector<std::pair<std::string, Mesh>> meshes;     // key "" for a single unnamed mesh
+  std::vector<std::pair<std::string, Number>> numbers;  // `let`, evaluated
+  std::vector<std::pair<std::string, std::vector<int32_t>>> groups;
+  DType dtype = DType::f32;  // of tensors that name none
+  std::vector<JobInput> inputs;
+  std::optional<Listing> program;  // global program; path /program
+  std::vector<JobListing> ranks;   // rank programs
+  // Beside rank programs: every rank has a listing or a function. Then ranks run one by one.
+  std::vector<JobFunction> functions;
+  std::optional<Listing> truth;  // path /truth
+  std::vector<JobOutput> outputs;
+  bool explicit_only = false;  // an unwritten redistribution is a finding
+  std::vector<std::string> faults;
+  std::shared_ptr<const CostModel> cost;  // null: no times
+  std::string backend = "local";
+  std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
+  Schedule schedule;
+  ReductionSchedule order;                            // of every reduction
+  MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device
+  Grouping grouping = Grouping::coarse_first;
+  uint64_t seed = 0;
+  int64_t max_bytes = 0;          // limit on stored bytes; 0: none
+  std::vector<std::string> keep;  // names whose global values the caller wants
+  Compared compared = Compared::lines;
+  bool sees = false;  // the outcome holds what was compared, and the program
+  Timing timing;
+  std::vector<PrecisionLimit> precision_limits;
+};
+
+// What `show` prints: the programs without running them.
+struct Lowered {
+  std::vector<std::string> global_lines;  // empty for rank programs
+  std::vector<int> global_origins;        // the author's line of each
+  SpmdProgram program;
+  std::vector<Finding> unwritten;       // when explicit_only
+  std::map<std::string, DType> dtypes;  // of named values, as they were last bound
+};
+
+// Both throw Error for bad input, with Where::path, line and column.
+Lowered lower_job(const Job& job, const Registries& registries);
+Outcome check(const Job& job, const Registries& registries);
+
+}  // namespace shardproof

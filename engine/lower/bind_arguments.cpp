@@ -1,0 +1,185 @@
+#include "shardproof/engine/lower/bind_arguments.h"
+
+#include <algorithm>
+#include <map>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/torch_names.h"
+
+namespace shardproof {
+namespace {
+
+bool takes_integers(ParamKind kind) {
+  return kind == ParamKind::integers || kind == ParamKind::integers_or_text;
+}
+
+bool takes_values(const Param& param) {
+  return param.kind == ParamKind::tensor || param.kind == ParamKind::optional_tensor ||
+         param.kind == ParamKind::tensors;
+}
+
+const Param* param_named(const OpRecord& op, const std::string& key) {
+  for (const std::string_view name : {std::string_view(key), argument_named(op.name, key)})
+    for (const Param& param : op.params)
+      if (param.name == name) return &param;
+  NearestName nearest(key);
+  for (const Param& param : op.params) nearest.offer(param.name);
+  if (const std::string hint = nearest.hint(); !hint.empty())
+    throw_bad_input("{} has no argument {}{}", op.name, key, hint);
+  std::string all;
+  for (const Param& param : op.params) all += (all.empty() ? "" : ", ") + param.name;
+  throw_bad_input("{} has no argument {}; it takes {}", op.name, key, all);
+}
+
+// `bias=None`: as if it were not written.
+bool is_none(const Expr& arg) {
+  return arg.kind == ExprKind::name && arg.name.plain() && arg.name.texts[0] == "None";
+}
+
+size_t index_of(const OpRecord& op, const Param& param) {
+  return static_cast<size_t>(&param - op.params.data());
+}
+
+// The parameter itself, or where a tensor that stands in its place goes.
+const Param& other_of(const OpRecord& op, const Param& param, const Expr& arg,
+                      const std::function<bool(const Expr&)>& is_number) {
+  const bool fits = arg.kind == ExprKind::text || is_none(arg) || is_number(arg);
+  if (param.tensor_goes_to.empty() || fits) return param;
+  return *param_named(op, param.tensor_goes_to);
+}
+
+// `cat(a, b)`, `reshape(x, 2, 3)`: the rest of the positional arguments belongs to this parameter.
+bool takes_rest(const OpRecord& op, size_t param, const Expr& first) {
+  const ParamKind kind = op.params[param].kind;
+  if (kind == ParamKind::tensors) return first.kind != ExprKind::list;
+  return takes_integers(kind) && first.kind != ExprKind::list && param + 1 == op.params.size();
+}
+
+// What is given by its key leaves its place to a tensor: einsum(x, y, equation='ij,jk->ik').
+bool leaves_place(const Param& param, const Expr& call, const Expr& arg,
+                  const std::function<bool(const Expr&)>& is_number) {
+  const bool tensor = arg.kind != ExprKind::text && !is_none(arg) && !is_number(arg);
+  return tensor && !takes_values(param) &&
+         std::find(call.keys.begin(), call.keys.end(), param.name) != call.keys.end();
+}
+
+}  // namespace
+
+LaneClasses::LaneClasses(Lanes lanes) : classes_{std::move(lanes)} {}
+
+void LaneClasses::refine(const LaneNumber& number) {
+  if (number.uniform()) return;
+  std::vector<Lanes> finer;
+  for (const Lanes& lanes : classes_) {
+    std::vector<std::pair<const Number*, std::vector<int32_t>>> cut;
+    std::map<std::string, size_t> seen;
+    for (int64_t i = 0; i < lanes.size(); ++i) {
+      const Number& value = number.on(lanes[i]);
+      const auto [entry, fresh] = seen.emplace(to_string(value), cut.size());
+      if (fresh) cut.push_back({&value, {}});
+      cut[entry->second].second.push_back(lanes[i]);
+    }
+    for (auto& [value, ranks] : cut) finer.push_back(Lanes::of(std::move(ranks)));
+  }
+  classes_ = std::move(finer);
+}
+
+void LaneClasses::refine(const std::vector<LocalShape>& shapes) {
+  if (shapes.size() == 1 && classes_.size() == 1 && shapes[0].lanes.contains(classes_[0])) return;
+  std::vector<Lanes> finer;
+  for (const Lanes& lanes : classes_)
+    for (const LocalShape& shape : shapes) {
+      Lanes cut = lanes.intersect(shape.lanes);
+      if (!cut.empty()) finer.push_back(std::move(cut));
+    }
+  std::sort(finer.begin(), finer.end(), [](const Lanes& a, const Lanes& b) { return a[0] < b[0]; });
+  classes_ = std::move(finer);
+}
+
+std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
+                                          const std::function<bool(const Expr&)>& is_number) {
+  std::vector<BoundArgument> bound(op.params.size());
+  for (size_t i = 0; i < op.params.size(); ++i) bound[i].param = &op.params[i];
+  size_t next = 0;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Expr& arg = call.args[i];
+    while (call.keys[i].empty() && next < op.params.size() &&
+           leaves_place(op.params[next], call, arg, is_number))
+      ++next;
+    if (call.keys[i].empty() && next < op.params.size())
+      next = index_of(op, other_of(op, op.params[next], arg, is_number));
+    size_t at = next;
+    if (!call.keys[i].empty()) {
+      at = index_of(op, other_of(op, *param_named(op, call.keys[i]), arg, is_number));
+    } else if (next >= op.params.size()) {
+      throw_bad_input("{} takes at most {} arguments", op.name, op.params.size());
+    } else if (!takes_rest(op, next, arg)) {
+      ++next;
+    }
+    BoundArgument& argument = bound[at];
+    if (is_none(arg) && !op.params[at].required) continue;
+    const bool rest = call.keys[i].empty() && next == at;
+    if (!argument.given.empty() && !rest)
+      throw_bad_input("argument {} of {} is given twice", op.params[at].name, op.name);
+    argument.as_list = arg.kind == ExprKind::list && takes_values(op.params[at]);
+    if (argument.as_list && op.params[at].kind == ParamKind::tensors)
+      for (const Expr& item : arg.args) argument.given.push_back(&item);
+    else
+      argument.given.push_back(&arg);
+  }
+  for (const BoundArgument& argument : bound)
+    if (argument.param->required && argument.given.empty() && !argument.as_list)
+      throw_bad_input("{} needs its argument {}", op.name, argument.param->name);
+  return bound;
+}
+
+AttrValue attribute_of(const Param& param, const Number& number) {
+  try {
+    switch (param.kind) {
+      case ParamKind::integer: return number.integer();
+      case ParamKind::scalar:
+        if (number.is_bool()) return number.truth();
+        [[fallthrough]];
+      case ParamKind::number:
+        if (number.is_bool()) return int64_t{number.truth()};
+        if (number.is_integer()) return number.integer();
+        return number.real();
+      case ParamKind::boolean: return number.truth();
+      case ParamKind::text: return number.text();
+      case ParamKind::number_or_text:
+        if (number.is_text()) return number.text();
+        if (number.is_integer()) return number.integer();
+        return number.real();
+      case ParamKind::integers_or_text:
+        if (number.is_text()) return number.text();
+        [[fallthrough]];
+      case ParamKind::integers: {
+        // One number is not a list of one: split(x, 4) cuts pieces of 4.
+        if (!number.is_list()) return number.integer();
+        std::vector<int64_t> values;
+        for (const Number& item : number.list()) values.push_back(item.integer());
+        return values;
+      }
+      case ParamKind::numbers: {
+        std::vector<double> values;
+        for (const Number& item : number.list()) values.push_back(item.real());
+        return values;
+      }
+      default: break;
+    }
+  } catch (const Error& error) {
+    throw_bad_input("argument {}: {}", param.name, error.message());
+  }
+  throw_bad_input("argument {} does not take a number", param.name);
+}
+
+const std::vector<std::string>& special_verbs() {
+  static const std::vector<std::string> verbs = {
+      "redistribute", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
+      "broadcast",    "reduce",     "gather",     "scatter",        "barrier",    "send",
+      "recv",         "put",        "signal",     "wait_signal",    "slot",       "wait",
+      "sync",         "record",     "free",       "keep",           "copy_",      "check"};
+  return verbs;
+}
+
+}  // namespace shardproof

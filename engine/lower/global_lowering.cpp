@@ -1,0 +1,226 @@
+#include "shardproof/engine/lower/global_lowering.h"
+
+#include "shardproof/engine/lower/bind_arguments.h"
+#include "shardproof/engine/lower/lowering.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/torch_names.h"
+
+namespace shardproof {
+namespace {
+
+class GlobalLowering : public Lowering {
+ public:
+  GlobalLowering(const GlobalContext& context, GlobalProgram& into, bool is_truth)
+      : Lowering(*context.ops, Lanes::one(0)), context_(context), into_(into), is_truth_(is_truth) {
+    for (const auto& [name, meta] : context.inputs) {
+      GlobalValue value;
+      value.name = name;
+      value.dtype = meta.dtype;
+      value.shape = meta.shape;
+      const ValueId id = static_cast<ValueId>(into_.values.size());
+      into_.values.push_back(std::move(value));
+      into_.inputs.push_back(id);
+      names_[name].push_back({lanes_, id, 0});
+    }
+  }
+
+  void run(const Listing& listing) {
+    walk(listing.statements);
+    for (const auto& [name, parts] : names_)
+      for (const Part& part : parts)
+        if (const ValueId* id = std::get_if<ValueId>(&part.binding)) into_.names[name] = *id;
+  }
+
+ protected:
+  std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                               std::vector<ValueId> inputs) override {
+    GlobalInstr instr;
+    instr.op = op.name;
+    instr.attrs = std::move(attrs.at(0).attrs);
+    instr.inputs = std::move(inputs);
+    OpCall call{&instr.attrs, {}};
+    for (ValueId id : instr.inputs) call.inputs.push_back(meta_of(id));
+    for (const TensorMeta& meta : op.infer(call)) instr.outputs.push_back(add(meta));
+    instr.local = claiming_;
+    instr.origin = origin();
+    into_.instrs.push_back(std::move(instr));
+    return into_.instrs.back().outputs;
+  }
+
+  ValueId emit_number(const LaneNumber& number) override {
+    const Number& n = number.values.at(0);
+    if (n.is_list() || n.is_text()) fail(place_, "expected a number, found a list or a text");
+    const ValueId id = add({dtype_of(n), Dims{}, true, false});
+    into_.values[static_cast<size_t>(id)].number = n;
+    return id;
+  }
+
+  std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) override {
+    if (call.symbol == "redistribute") {
+      if (!wants_value)
+        fail(call.place, "the result of redistribute is dropped; bind it to a name");
+      return redistribute(call);
+    }
+    if (call.symbol == "check")
+      fail(call.place,
+           is_truth_ ? "check belongs to rank programs: it compares them with this truth"
+                     : "check belongs to rank programs; all lines of a global program are compared "
+                       "anyway");
+    for (const std::string& verb : special_verbs())
+      if (call.symbol == verb || call.symbol == verb + "_")
+        fail(call.place,
+             fmt::format("{} belongs to rank programs; a global program says redistribute{}",
+                         call.symbol, namesake_hint(verb)));
+    return std::nullopt;
+  }
+
+  std::optional<Number> number_function(const std::string& verb, const std::string& argument,
+                                        int64_t) override {
+    if (verb == "index") throw_bad_input("index(axis) belongs to rank programs");
+    if (verb != "size") return std::nullopt;
+    NearestName nearest(argument);
+    for (const auto& [key, mesh] : context_.meshes) {
+      if (const std::optional<int> axis = mesh.find_axis(argument))
+        return Number(mesh.axes()[static_cast<size_t>(*axis)].size);
+      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+    }
+    throw_bad_input("unknown axis {}{}", argument, nearest.hint());
+  }
+
+  bool rank_dependent(const std::string&) override { return false; }
+  std::optional<Number> number_name(const std::string& name, int64_t) override {
+    for (const auto& [known, number] : context_.numbers)
+      if (known == name) return number;
+    return std::nullopt;
+  }
+  std::vector<std::string> number_names() override {
+    std::vector<std::string> names;
+    for (const auto& [name, number] : context_.numbers) names.push_back(name);
+    return names;
+  }
+  std::optional<LaneNumber> shape_number(const Expr&) override { return std::nullopt; }
+  void enter_stream(const std::string&) override {
+    fail(place_, "streams belong to rank programs");
+  }
+  void leave_stream() override {}
+  void enter_group() override { fail(place_, "group: belongs to rank programs"); }
+  void leave_group() override {}
+  bool define(const std::string&, const Expr&) override { return false; }
+  ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>&) override {
+    SP_UNREACHABLE("a global program has one lane");
+  }
+  void write_in_place(ValueId, ValueId) override {
+    fail(place_, "a global program has pure values; writing in place belongs to rank programs");
+  }
+
+  bool knows_sizes() const override { return !claiming_; }
+  void begin_claim(const Statement&) override { claiming_ = true; }
+  ValueId end_claim(ValueId value, const Statement& statement) override {
+    claiming_ = false;
+    GlobalInstr instr;
+    instr.kind = GlobalKind::claim;
+    instr.inputs = {value};
+    instr.placements = statement.claim;
+    instr.origin = origin();
+    const GlobalValue from = into_.values[static_cast<size_t>(value)];
+    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
+    into_.instrs.push_back(instr);
+    return instr.outputs[0];
+  }
+
+  void named(ValueId id, const std::string& name) override {
+    GlobalValue& value = into_.values[static_cast<size_t>(id)];
+    if (value.name.empty()) value.name = name;
+  }
+  void unnamed(ValueId, const Lanes&) override {}
+  std::vector<Lanes> equal_shapes(const std::vector<ValueId>&) override { return {lanes_}; }
+  TensorMeta meta_of(ValueId id) override {
+    if (id == kNoValue) return {DType::f32, {}, false, true};
+    const GlobalValue& value = into_.values[static_cast<size_t>(id)];
+    return {value.dtype, value.shape, value.weak, false};
+  }
+
+ private:
+  ValueId add(const TensorMeta& meta) {
+    GlobalValue value;
+    value.dtype = meta.dtype;
+    value.shape = meta.shape;
+    value.weak = meta.weak;
+    value.origin = origin();
+    into_.values.push_back(std::move(value));
+    return static_cast<ValueId>(into_.values.size() - 1);
+  }
+
+  std::vector<ValueId> redistribute(const Expr& call) {
+    GlobalInstr instr;
+    instr.kind = GlobalKind::redistribute;
+    instr.origin = origin();
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const Expr& arg = call.args[i];
+      if (call.keys[i] == "mesh") {
+        instr.mesh = mesh_key(arg);
+      } else if (!call.keys[i].empty()) {
+        fail(arg.place, fmt::format("redistribute has no argument {}", call.keys[i]));
+      } else if (arg.kind == ExprKind::placements) {
+        if (!arg.on.empty())
+          fail(arg.on_place,
+               fmt::format("redistribute moves all ranks of a mesh; found \"on {}\"", arg.on));
+        instr.placements.insert(instr.placements.end(), arg.placements.begin(),
+                                arg.placements.end());
+      } else if (instr.inputs.empty()) {
+        instr.inputs.push_back(lower_value(arg));
+      } else {
+        fail(arg.place,
+             fmt::format("expected placements such as tp:S(0), found {}", to_string(arg)));
+      }
+    }
+    if (instr.inputs.empty()) fail(call.place, "redistribute needs a tensor");
+    if (instr.placements.empty() && instr.mesh.empty())
+      fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
+    const GlobalValue from = into_.values[static_cast<size_t>(instr.inputs[0])];
+    instr.outputs = {add({from.dtype, from.shape, from.weak, false})};
+    into_.instrs.push_back(instr);
+    return instr.outputs;
+  }
+
+  std::string mesh_key(const Expr& expr) {
+    const std::string key = expr.kind == ExprKind::name ? name_of(expr.name) : "";
+    NearestName nearest(key);
+    for (const auto& [known, mesh] : context_.meshes) {
+      if (known == key) return key;
+      nearest.offer(known);
+    }
+    fail(expr.place, fmt::format("unknown mesh {}{}", to_string(expr), nearest.hint()));
+  }
+
+  const GlobalContext& context_;
+  GlobalProgram& into_;
+  bool is_truth_;
+  bool claiming_ = false;
+};
+
+}  // namespace
+
+GlobalContext context_of(const Job& job, const OpRegistry& ops) {
+  GlobalContext context;
+  context.ops = &ops;
+  context.numbers = job.numbers;
+  context.meshes = job.meshes;
+  for (const JobInput& input : job.inputs)
+    context.inputs.emplace_back(input.name, TensorMeta{input.spec.dtype(), input.spec.shape()});
+  return context;
+}
+
+GlobalProgram lower_global(const Listing& listing, const GlobalContext& context,
+                           const std::string& path) {
+  GlobalProgram program;
+  program.lines = listing.lines;
+  try {
+    GlobalLowering(context, program, path == "/truth").run(listing);
+  } catch (const Error& error) {
+    throw error.inside(Where{"", path, 0, 0});
+  }
+  return program;
+}
+
+}  // namespace shardproof

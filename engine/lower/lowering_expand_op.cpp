@@ -1,0 +1,107 @@
+#include <deque>
+
+#include "shardproof/engine/lower/lowering.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+// Handles are indices into `metas_` and `ids_`.
+class Lowering::Expander : public OpBuilder {
+ public:
+  Expander(Lowering& lowering, std::string name, const std::vector<ValueId>& inputs)
+      : lowering_(lowering), name_(std::move(name)) {
+    for (const ValueId id : inputs) add(id);
+  }
+  int input(int i) override { return id_of(i) == kNoValue ? kAbsent : i; }
+  std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
+    const OpRecord& record = lowering_.ops_.at(name);
+    record.fill_fallbacks(attrs);
+    std::vector<ValueId> ids;
+    for (const int handle : inputs) ids.push_back(handle == kAbsent ? kNoValue : id_of(handle));
+    std::vector<int> results;
+    for (const ValueId id : lowering_.emit(record, {{lowering_.lanes_, std::move(attrs)}}, ids, 1))
+      results.push_back(add(id));
+    return results;
+  }
+  int number(Number value) override {
+    return add(lowering_.value_of({lowering_.lanes_, {std::move(value)}}));
+  }
+  const TensorMeta& meta(int value) override { return metas_[static_cast<size_t>(value)]; }
+  void reads_sizes() override {
+    if (!lowering_.knows_sizes())
+      throw_bad_input(
+          "{} depends on sizes, and inside `as` each rank has its own; bind it to a name before",
+          name_);
+  }
+  ValueId id_of(int handle) const { return ids_[static_cast<size_t>(handle)]; }
+  std::vector<TensorMeta> metas() const { return {metas_.begin(), metas_.end()}; }
+
+ private:
+  int add(ValueId id) {
+    ids_.push_back(id);
+    metas_.push_back(lowering_.meta_of(id));
+    return static_cast<int>(ids_.size()) - 1;
+  }
+
+  Lowering& lowering_;
+  std::string name_;
+  std::deque<TensorMeta> metas_;  // references to metas are handed out
+  std::vector<ValueId> ids_;
+};
+
+ValueId Lowering::value_of(const LaneNumber& number) {
+  const ValueId id = emit_number(number);
+  numbers_made_[id] = number;
+  return id;
+}
+
+void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                     const std::vector<ValueId>& inputs, size_t wanted) {
+  const Lanes all = lanes_;
+  for (const LaneAttrs& entry : attrs) {
+    lanes_ = entry.lanes;
+    for (const Lanes& lanes : equal_shapes(inputs)) {
+      lanes_ = lanes;
+      OpCall call{&entry.attrs, {}, wanted};
+      std::vector<const Number*> numbers;
+      for (const ValueId id : inputs) {
+        call.inputs.push_back(meta_of(id));
+        const auto made = numbers_made_.find(id);
+        numbers.push_back(made == numbers_made_.end() ? nullptr : &made->second.on(lanes[0]));
+      }
+      op.check(call, numbers);
+    }
+  }
+  lanes_ = all;
+}
+
+std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                                    std::vector<ValueId> inputs, size_t wanted) {
+  if (op.check) check(op, attrs, inputs, wanted);
+  if (!op.expand) return emit_op(op, std::move(attrs), std::move(inputs));
+  OpCall first{&attrs.at(0).attrs, {}, wanted};
+  for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
+  if (!op.is_written_as_others(first)) return emit_op(op, std::move(attrs), std::move(inputs));
+  // What an op is written as depends on its attributes and shapes, which may differ by rank.
+  const Lanes all = lanes_;
+  std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
+  for (const LaneAttrs& entry : attrs) {
+    lanes_ = entry.lanes;
+    for (const Lanes& lanes : equal_shapes(inputs)) {
+      lanes_ = lanes;
+      Expander builder(*this, op.name, inputs);
+      const OpCall call{&entry.attrs, builder.metas(), wanted};
+      const std::vector<int> handles = op.expand(call, builder);
+      results.resize(handles.size());
+      for (size_t i = 0; i < handles.size(); ++i)
+        results[i].emplace_back(lanes, builder.id_of(handles[i]));
+    }
+  }
+  lanes_ = all;
+  std::vector<ValueId> values;
+  for (const auto& parts : results)
+    values.push_back(parts.size() == 1 ? parts[0].second : emit_merge(parts));
+  return values;
+}
+
+}  // namespace shardproof

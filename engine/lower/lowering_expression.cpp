@@ -1,0 +1,236 @@
+#include "shardproof/engine/lower/bind_arguments.h"
+#include "shardproof/engine/lower/lowering.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/torch_names.h"
+
+namespace shardproof {
+namespace {
+
+bool is_number_verb(const std::string& verb) {
+  return verb == "min" || verb == "max" || verb == "ceil";
+}
+
+bool is_shape_verb(const std::string& verb) { return verb == "dim" || verb == "start"; }
+
+bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "index"; }
+
+}  // namespace
+
+std::string Lowering::nearest_name(const std::string& name) {
+  if (const auto gone = names_.find(name); gone != names_.end())
+    return gone->second.empty() ? " here: it was freed" : " here: it is bound on other ranks";
+  NearestName nearest(name);
+  for (const auto& [known, parts] : names_) nearest.offer(known);
+  for (const std::string& known : number_names()) nearest.offer(known);
+  return nearest.hint();
+}
+
+NumberScope Lowering::scope(int64_t rank) {
+  NumberScope scope;
+  scope.name = [this, rank](const std::string& name) -> std::optional<Number> {
+    const auto found = names_.find(name);
+    if (found != names_.end())
+      for (const Part& part : found->second) {
+        if (!part.lanes.contains(rank)) continue;
+        if (!std::holds_alternative<LaneNumber>(part.binding))
+          throw_bad_input("{} is a tensor; a number was due here", name);
+        return std::get<LaneNumber>(part.binding).on(rank);
+      }
+    std::optional<Number> number = number_name(name, rank);
+    if (!number) throw_bad_input("unknown name {}{}", name, nearest_name(name));
+    return number;
+  };
+  scope.function = [this, rank](const std::string& verb,
+                                const std::string& argument) -> std::optional<Number> {
+    if (is_shape_verb(verb))
+      if (std::optional<LaneNumber> sizes =
+              shape_number(parse_expression(fmt::format("{}({})", verb, argument))))
+        return sizes->on(rank);
+    return number_function(verb, argument, rank);
+  };
+  return scope;
+}
+
+bool Lowering::is_number(const Expr& expr) {
+  switch (expr.kind) {
+    case ExprKind::number: return true;
+    case ExprKind::name: {
+      const std::string name = name_of(expr.name);
+      const auto found = names_.find(name);
+      if (found != names_.end())
+        for (const Part& part : found->second)
+          if (!part.lanes.intersect(lanes_).empty())
+            return std::holds_alternative<LaneNumber>(part.binding);
+      return name == "inf" || name == "nan" || number_name(name, lanes_[0]).has_value();
+    }
+    case ExprKind::list:
+    case ExprKind::unary:
+    case ExprKind::binary:
+      for (const Expr& arg : expr.args)
+        if (!is_number(arg)) return false;
+      return true;
+    case ExprKind::call: {
+      if (is_axis_verb(expr.symbol)) return true;
+      if (is_shape_verb(expr.symbol) && shape_number(expr)) return true;
+      if (!is_number_verb(expr.symbol)) return false;
+      for (const Expr& arg : expr.args)
+        if (!is_number(arg)) return false;
+      return true;
+    }
+    case ExprKind::index:
+    case ExprKind::transpose: return is_number(expr.args.at(0));
+    default: return false;
+  }
+}
+
+bool Lowering::differs_by_rank(const Expr& expr) {
+  bool differs = false;
+  const auto ask = [&](const std::string& name) {
+    if (rank_dependent(name)) differs = true;
+    const auto found = names_.find(name);
+    if (found == names_.end()) return;
+    int parts = 0;
+    for (const Part& part : found->second) {
+      if (part.lanes.intersect(lanes_).empty()) continue;
+      ++parts;
+      const auto* number = std::get_if<LaneNumber>(&part.binding);
+      // A tensor stands in dim(x, 0) or start(x, 0), which each rank has its own of.
+      if (number == nullptr || !number->uniform()) differs = true;
+    }
+    if (parts > 1) differs = true;
+  };
+  visit_names(expr, [&](const NameTemplate& name) {
+    // What stands in the holes is known here: then all ranks mean the same name.
+    if (differs) return;
+    try {
+      ask(name_of(name));
+    } catch (const Error&) {
+      // No rank can fill it. Evaluating tells so, unless it comes by: `i > 0 and n{i - 1}`.
+    }
+  });
+  return differs;
+}
+
+LaneNumber Lowering::lane_number(const Expr& expr) {
+  if (expr.kind == ExprKind::call && is_shape_verb(expr.symbol))
+    if (std::optional<LaneNumber> number = shape_number(expr)) return *number;
+  LaneNumber result{lanes_, {}};
+  if (!differs_by_rank(expr)) {
+    result.values.push_back(evaluate(expr, scope(lanes_[0])));
+    return result;
+  }
+  result.values.reserve(static_cast<size_t>(lanes_.size()));
+  bool same = true;
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    result.values.push_back(evaluate(expr, scope(lanes_[i])));
+    same = same && result.values.back() == result.values.front();
+  }
+  if (same) result.values.resize(1);
+  return result;
+}
+
+Number Lowering::uniform_number(const Expr& expr) {
+  LaneNumber number = lane_number(expr);
+  if (!number.uniform())
+    fail(expr.place, "expected a number that is equal on all ranks of the listing");
+  return number.values[0];
+}
+
+Binding Lowering::lower(const Expr& expr) {
+  if (is_number(expr)) return lane_number(expr);
+  switch (expr.kind) {
+    case ExprKind::name: {
+      const std::string name = name_of(expr.name);
+      if (std::optional<Binding> found = find(name, expr.place)) return *found;
+      fail(expr.place, fmt::format("unknown name {}{}", name, nearest_name(name)));
+    }
+    case ExprKind::unary: return lower_unary(expr);
+    case ExprKind::binary: return lower_binary(expr);
+    case ExprKind::call: {
+      const std::vector<ValueId> results = lower_call(expr, 1);
+      if (results.size() != 1)
+        fail(expr.place,
+             fmt::format("{} gives {} values where one is due", expr.symbol, results.size()));
+      return results[0];
+    }
+    case ExprKind::index: return lower_index(expr.args.at(0), expr.items, expr.place);
+    case ExprKind::transpose: {
+      const ValueId value = lower_value(expr.args.at(0));
+      return infix(".T", {value}, {}, expr.place);
+    }
+    case ExprKind::list: fail(expr.place, "a list of tensors stands where one value is due");
+    case ExprKind::text: fail(expr.place, "a text stands where a value is due");
+    case ExprKind::placements: fail(expr.place, "placements stand where a value is due");
+    case ExprKind::number: break;
+  }
+  SP_UNREACHABLE("expression kind {}", static_cast<int>(expr.kind));
+}
+
+ValueId Lowering::lower_value(const Expr& expr) {
+  Binding binding = lower(expr);
+  if (std::holds_alternative<ValueId>(binding)) return std::get<ValueId>(binding);
+  const LaneNumber& number = std::get<LaneNumber>(binding);
+  if (number.values[0].is_list() || number.values[0].is_text())
+    fail(expr.place, "expected a tensor or a number, found a list");
+  return value_of(number);
+}
+
+Binding Lowering::lower_unary(const Expr& expr) {
+  const ValueId value = lower_value(expr.args.at(0));
+  if (expr.symbol == "+") return value;
+  if (expr.symbol == "not") fail(expr.place, "not takes a number; use logical_not on tensors");
+  // -x is x * -1: the same bits for every dtype, signed zeros included.
+  if (const TensorMeta meta = meta_of(value); meta.dtype == DType::boolean)
+    fail(expr.place, "- is not defined for bool; use logical_not, or cast it first");
+  const ValueId minus_one = value_of({lanes_, {Number(int64_t{-1})}});
+  return infix("*", {value, minus_one}, {}, expr.place);
+}
+
+Binding Lowering::lower_binary(const Expr& expr) {
+  if (expr.symbol == "and" || expr.symbol == "or")
+    fail(expr.place, fmt::format("{0} takes numbers; use logical_{0} on tensors", expr.symbol));
+  const ValueId left = lower_value(expr.args.at(0));
+  const ValueId right = lower_value(expr.args.at(1));
+  return infix(expr.symbol.c_str(), {left, right}, {}, expr.place);
+}
+
+ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
+                        const Place& place) {
+  const OpRecord* op = ops_.find_infix(symbol);
+  if (!op) fail(place, fmt::format("no op means \"{}\" on tensors", symbol));
+  const Place outer = place_;
+  place_.column = place.column;
+  op->fill_fallbacks(attrs);
+  const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
+  place_ = outer;
+  return result;
+}
+
+std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
+  if (call.kind != ExprKind::call) fail(call.place, "expected a call");
+  const Place outer = place_;
+  place_.column = call.place.column;
+  if (std::optional<std::vector<ValueId>> results = special(call, wanted > 0)) {
+    place_ = outer;
+    return *results;
+  }
+  const bool in_place =
+      call.symbol.size() > 1 && call.symbol.back() == '_' && !ops_.find(call.symbol);
+  const std::string verb = in_place ? call.symbol.substr(0, call.symbol.size() - 1) : call.symbol;
+  const OpRecord* op = ops_.find(verb);
+  if (!op) {
+    NearestName nearest(verb);
+    for (const OpRecord* known : ops_.all()) nearest.offer(known->name);
+    for (const std::string& known : special_verbs()) nearest.offer(known);
+    const std::string known = other_name_hint(verb);
+    fail(call.place,
+         fmt::format("unknown op {}{}", call.symbol, known.empty() ? nearest.hint() : known));
+  }
+  if (wanted == 0 && !in_place)
+    fail(call.place, fmt::format("the result of {} is dropped; bind it to a name", call.symbol));
+  std::vector<ValueId> results = apply_op(*op, call, in_place, wanted);
+  place_ = outer;
+  return results;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "shardproof/engine/lower/lowering.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMaxSteps = 4'000'000;  // statements after loops are expanded
+
+Error at(const Error& error, const Place& place) {
+  Where where;
+  where.line = place.line;
+  where.column = place.column;
+  return error.inside(where);
+}
+
+// The least number from `from` on that is in the range of any rank.
+std::optional<int64_t> next_pass(const LaneNumber& low, const LaneNumber& high, int64_t from) {
+  std::optional<int64_t> next;
+  for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
+    const int64_t at = std::max(from, low.values[low.uniform() ? 0 : i].integer());
+    if (at < high.values[high.uniform() ? 0 : i].integer()) next = std::min(next.value_or(at), at);
+  }
+  return next;
+}
+
+Lanes lanes_in_range(const Lanes& all, const LaneNumber& low, const LaneNumber& high, int64_t i) {
+  if (low.uniform() && high.uniform()) return all;
+  std::vector<int32_t> taken;
+  for (int64_t lane = 0; lane < all.size(); ++lane)
+    if (low.on(all[lane]).integer() <= i && i < high.on(all[lane]).integer())
+      taken.push_back(all[lane]);
+  return Lanes::of(std::move(taken));
+}
+
+// Of the rank with most passes.
+uint64_t passes_of(const LaneNumber& low, const LaneNumber& high) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
+    const int64_t from = low.values[low.uniform() ? 0 : i].integer();
+    const int64_t to = high.values[high.uniform() ? 0 : i].integer();
+    // Unsigned: the difference of any two integers fits.
+    if (from < to) most = std::max(most, static_cast<uint64_t>(to) - static_cast<uint64_t>(from));
+  }
+  return most;
+}
+
+[[noreturn]] void fail_too_many_steps(const Place& place) {
+  throw Error(ErrorKind::limit, fmt::format("the loops expand to more than {} lines", kMaxSteps),
+              Where{"", "", place.line, place.column});
+}
+
+}  // namespace
+
+void Lowering::fail(const Place& place, const std::string& message) const {
+  throw at(Error(ErrorKind::bad_input, message), place);
+}
+
+Origin Lowering::origin() const { return {place_.line, place_.column, instance_}; }
+
+void Lowering::walk(const std::vector<Statement>& statements) {
+  for (const Statement& statement : statements) {
+    if (lanes_.empty()) return;
+    if (++steps_ > kMaxSteps) fail_too_many_steps(statement.place);
+    place_ = statement.place;
+    try {
+      const std::vector<Lanes> classes = equal_dtypes(statement);
+      if (classes.empty()) walk_one(statement);
+      const Lanes all = lanes_;
+      for (const Lanes& lanes : classes) {
+        lanes_ = lanes;
+        walk_one(statement);
+      }
+      lanes_ = all;
+    } catch (const Error& error) {
+      throw at(error, place_);
+    }
+  }
+}
+
+void Lowering::walk_one(const Statement& statement) {
+  switch (statement.kind) {
+    case StatementKind::assign: return walk_assign(statement);
+    case StatementKind::assign_index: return walk_assign_index(statement);
+    case StatementKind::call: {
+      lower_call(*statement.value, 0);
+      return;
+    }
+    case StatementKind::for_range: return walk_for(statement);
+    case StatementKind::if_else: return walk_if(statement);
+    case StatementKind::on_stream: {
+      enter_stream(name_of(statement.targets.at(0)));
+      walk(statement.body);
+      return leave_stream();
+    }
+    case StatementKind::group: {
+      enter_group();
+      walk(statement.body);
+      place_ = statement.place;
+      return leave_group();
+    }
+  }
+}
+
+// A range may differ by rank, as that of the stages behind mine: the others sit a pass out.
+void Lowering::walk_for(const Statement& statement) {
+  LaneNumber low{lanes_, {Number(int64_t{0})}};
+  if (statement.range.size() == 2) low = lane_number(statement.range[0]);
+  const LaneNumber high = lane_number(statement.range.back());
+  // Before the first of them: a range that is far too long would fill the memory until it is told.
+  if (passes_of(low, high) > static_cast<uint64_t>(kMaxSteps - steps_))
+    fail_too_many_steps(statement.place);
+  const std::string name = name_of(statement.targets.at(0));
+  const std::string outer = instance_;
+  const Lanes all = lanes_;
+  std::optional<int64_t> pass = next_pass(low, high, std::numeric_limits<int64_t>::min());
+  for (; pass; pass = next_pass(low, high, *pass + 1)) {
+    lanes_ = lanes_in_range(all, low, high, *pass);
+    instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, *pass);
+    place_ = statement.place;
+    bind(name, LaneNumber{lanes_, {Number(*pass)}});
+    walk(statement.body);
+  }
+  lanes_ = all;
+  instance_ = outer;
+}
+
+void Lowering::walk_if(const Statement& statement) {
+  const LaneNumber condition = lane_number(*statement.value);
+  if (condition.uniform())
+    return walk(condition.values[0].truth() ? statement.body : statement.otherwise);
+  std::vector<int32_t> yes;
+  for (int64_t i = 0; i < lanes_.size(); ++i)
+    if (condition.values[static_cast<size_t>(i)].truth()) yes.push_back(lanes_[i]);
+  const Lanes all = lanes_;
+  const Lanes taken = Lanes::of(std::move(yes));
+  lanes_ = taken;
+  walk(statement.body);
+  lanes_ = all.minus(taken);
+  walk(statement.otherwise);
+  lanes_ = all;
+}
+
+void Lowering::walk_assign(const Statement& statement) {
+  if (statement.has_claim) begin_claim(statement);
+  const Expr& value = *statement.value;
+  if (statement.targets.size() > 1) {
+    if (value.kind != ExprKind::call)
+      fail(value.place, "expected a call that gives several values");
+    const std::vector<ValueId> results = lower_call(value, statement.targets.size());
+    if (results.size() != statement.targets.size())
+      fail(statement.place, fmt::format("{} gives {} values, {} names are bound", value.symbol,
+                                        results.size(), statement.targets.size()));
+    for (size_t i = 0; i < results.size(); ++i)
+      bind(name_of(statement.targets[i]),
+           statement.has_claim ? end_claim(results[i], statement) : results[i]);
+    return;
+  }
+  if (define(name_of(statement.targets.at(0)), value)) return;
+  Binding result = lower(value);
+  if (statement.has_claim) {
+    if (std::holds_alternative<LaneNumber>(result)) result = value_of(std::get<LaneNumber>(result));
+    result = end_claim(std::get<ValueId>(result), statement);
+  }
+  bind(name_of(statement.targets.at(0)), std::move(result));
+}
+
+void Lowering::walk_assign_index(const Statement& statement) {
+  const NameTemplate& target = statement.targets.at(0);
+  const std::string name = name_of(target);
+  const std::optional<Binding> bound = find(name, target.place);
+  if (!bound || !std::holds_alternative<ValueId>(*bound))
+    fail(target.place, fmt::format("{} is not a tensor here", name));
+  Expr base;
+  base.kind = ExprKind::name;
+  base.place = target.place;
+  base.name = target;
+  for (const IndexItem& item : statement.target_index)
+    if (item.kind == IndexKind::at && !indexes_by_place(item))
+      fail(item.at[0].place,
+           "expected places or slices to write to, found a list or a tensor; use index_copy or "
+           "scatter_along_dim");
+  const ValueId view = lower_index(base, statement.target_index, target.place);
+  const ValueId value = lower_value(*statement.value);
+  write_in_place(view, value);
+}
+
+std::string Lowering::name_of(const NameTemplate& name) {
+  if (name.plain()) return name.texts.at(0);
+  const std::string filled = fill_name(name, scope(lanes_[0]));
+  for (const Expr& hole : name.holes) {
+    if (!differs_by_rank(hole)) continue;
+    for (int64_t i = 1; i < lanes_.size(); ++i)
+      if (const std::string other = fill_name(name, scope(lanes_[i])); other != filled)
+        fail(name.place,
+             fmt::format(
+                 "a name must be equal on all ranks: this is {} on rank {} and {} on rank {}",
+                 filled, lanes_[0], other, lanes_[i]));
+  }
+  return filled;
+}
+
+std::optional<Binding> Lowering::find(const std::string& name, const Place& place) {
+  const auto found = names_.find(name);
+  if (found == names_.end()) return std::nullopt;
+  std::vector<const Part*> here;
+  Lanes covered;
+  for (const Part& part : found->second)
+    if (!part.lanes.intersect(lanes_).empty()) {
+      here.push_back(&part);
+      covered = covered.unite(part.lanes.intersect(lanes_));
+    }
+  if (here.empty()) return std::nullopt;
+  const Lanes missing = lanes_.minus(covered);
+  if (!missing.empty())
+    fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
+  if (here.size() == 1) return here[0]->binding;
+  const bool numbers = std::holds_alternative<LaneNumber>(here[0]->binding);
+  for (const Part* part : here)
+    if (std::holds_alternative<LaneNumber>(part->binding) != numbers)
+      fail(place, fmt::format("{} is a number on some ranks and a tensor on others", name));
+  if (numbers) {
+    LaneNumber joined{lanes_, {}};
+    for (int64_t i = 0; i < lanes_.size(); ++i)
+      for (const Part* part : here)
+        if (part->lanes.contains(lanes_[i]))
+          joined.values.push_back(std::get<LaneNumber>(part->binding).on(lanes_[i]));
+    return joined;
+  }
+  std::vector<std::pair<Lanes, ValueId>> parts;
+  int line = 0;
+  for (const Part* part : here) {
+    const ValueId id = std::get<ValueId>(part->binding);
+    const Lanes lanes = part->lanes.intersect(lanes_);
+    line = std::max(line, part->line);
+    const auto same =
+        std::find_if(parts.begin(), parts.end(), [&](auto& p) { return p.second == id; });
+    if (same == parts.end())
+      parts.emplace_back(lanes, id);
+    else
+      same->first = same->first.unite(lanes);
+  }
+  if (parts.size() == 1) return parts[0].second;
+  const ValueId merged = emit_merge(parts);
+  bind(name, merged);
+  for (Part& part : names_[name])
+    if (part.lanes == lanes_) part.line = line;
+  return merged;
+}
+
+bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
+  Lanes held;
+  for (const auto& [name, parts] : names_)
+    for (const Part& part : parts)
+      if (std::holds_alternative<ValueId>(part.binding) && std::get<ValueId>(part.binding) == value)
+        held = held.unite(part.lanes);
+  const Lanes loose = lanes.minus(held);
+  if (loose.empty()) return false;
+  unnamed(value, loose);
+  return true;
+}
+
+// The new part is there before the old ones are released: it may hold the same value (`m = m`).
+void Lowering::bind(const std::string& name, Binding binding) {
+  if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
+  const auto dropped = take_out(name);
+  names_[name].push_back({lanes_, std::move(binding), place_.line, instance_});
+  for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
+}
+
+void Lowering::forget(const std::string& name) {
+  for (const auto& [value, lanes] : take_out(name)) release_if_unheld(value, lanes);
+}
+
+std::vector<std::pair<ValueId, Lanes>> Lowering::take_out(const std::string& name) {
+  std::vector<Part>& parts = names_[name];
+  std::vector<Part> kept;
+  std::vector<std::pair<ValueId, Lanes>> dropped;
+  for (Part& part : parts) {
+    const Lanes cut = part.lanes.intersect(lanes_);
+    if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
+      dropped.emplace_back(std::get<ValueId>(part.binding), cut);
+    part.lanes = part.lanes.minus(lanes_);
+    if (!part.lanes.empty()) kept.push_back(std::move(part));
+  }
+  parts = std::move(kept);
+  return dropped;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,85 @@
+#include "shardproof/engine/lower/bind_arguments.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/ops/core/torch_names.h"
+
+namespace shardproof {
+namespace {
+
+bool is_value_param(ParamKind kind) {
+  return kind == ParamKind::tensor || kind == ParamKind::optional_tensor ||
+         kind == ParamKind::tensors;
+}
+
+// A dtype or a plain word (`approximate='tanh'`), which differ by no rank.
+std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
+  if (param.kind == ParamKind::dtype) {
+    if (expr.kind == ExprKind::name && expr.name.plain())
+      return AttrValue(dtype_named(expr.name.texts[0]));
+    throw_bad_input("argument {}: expected a dtype, found {}", param.name, to_string(expr));
+  }
+  const bool either =
+      param.kind == ParamKind::integers_or_text || param.kind == ParamKind::number_or_text;
+  if (either && expr.kind == ExprKind::text && expr.name.plain())
+    return AttrValue(expr.name.texts[0]);
+  if (param.kind == ParamKind::text) {
+    if (expr.kind == ExprKind::text && expr.name.plain()) return AttrValue(expr.name.texts[0]);
+    if (expr.kind == ExprKind::name && expr.name.plain()) return AttrValue(expr.name.texts[0]);
+    throw_bad_input("argument {}: expected a text in single quotes", param.name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bool in_place,
+                                        size_t wanted) {
+  std::vector<ValueId> inputs;
+  Attrs fixed;
+  std::vector<std::pair<const Param*, LaneNumber>> numbers;
+  const auto is_a_number = [&](const Expr& expr) { return is_number(expr); };
+  for (const BoundArgument& argument : bind_arguments(op, call, is_a_number)) {
+    const Param& param = *argument.param;
+    if (is_value_param(param.kind)) {
+      for (const Expr* expr : argument.given) inputs.push_back(lower_value(*expr));
+      if (argument.given.empty() && param.kind != ParamKind::tensors) inputs.push_back(kNoValue);
+      continue;
+    }
+    if (argument.given.empty()) {
+      fixed.set(param.name, param.fallback);
+      continue;
+    }
+    const Expr& expr = *argument.given[0];
+    if (std::optional<AttrValue> word = word_attribute(param, expr)) {
+      fixed.set(param.name, *word);
+      continue;
+    }
+    for (const Expr* given : argument.given)
+      if (!is_number(*given))
+        fail(given->place, fmt::format("argument {} of {}: expected a number, found {}", param.name,
+                                       op.name, to_string(*given)));
+    if (argument.given.size() == 1) {
+      numbers.emplace_back(&param, lane_number(expr));
+      continue;
+    }
+    Expr list;
+    list.kind = ExprKind::list;
+    list.place = expr.place;
+    for (const Expr* given : argument.given) list.args.push_back(*given);
+    numbers.emplace_back(&param, lane_number(list));
+  }
+  LaneClasses classes(lanes_);
+  for (const auto& [param, number] : numbers) classes.refine(number);
+  std::vector<LaneAttrs> attrs;
+  for (const Lanes& lanes : classes.lanes()) {
+    Attrs values = fixed;
+    for (const auto& [param, number] : numbers)
+      values.set(param->name, attribute_of(*param, number.on(lanes[0])));
+    attrs.push_back({lanes, std::move(values)});
+  }
+  std::vector<ValueId> outputs = emit(op, std::move(attrs), inputs, wanted);
+  if (!in_place) return outputs;
+  write_in_place(inputs.at(0), outputs.at(0));
+  return {inputs.at(0)};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,84 @@
+// Implements place_check.h.
+#include "shardproof/engine/lower/place_check.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/lower/global_lowering.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/program/value/select_ranks.h"
+
+namespace shardproof {
+namespace {
+
+[[noreturn]] void fail_at(const Place& place, ErrorKind kind, const std::string& message) {
+  throw Error(kind, message, Where{"", "", place.line, place.column});
+}
+
+// Errors of selectors and placements count columns in their own text.
+template <typename Function>
+auto told_at(const Place& place, const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    fail_at(place, error.kind(), error.message());
+  }
+}
+
+bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
+  return std::all_of(placements.begin(), placements.end(), [&](const PlacementText& one) {
+    return one.axis.empty() || mesh.find_axis(one.axis);
+  });
+}
+
+}  // namespace
+
+const GlobalProgram& TruthOfChecks::program() {
+  if (!program_) program_ = lower_global(*job_.truth, context_of(job_, ops_), "/truth");
+  return *program_;
+}
+
+std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
+                                      const Lanes& lanes) {
+  Lanes on;
+  if (!check.on.empty())
+    on = told_at(check.on_place, [&] { return select_ranks(check.on, job.meshes, job.world); });
+  std::vector<CheckPart> parts;
+  for (const auto& [key, mesh] : job.meshes) {
+    const Lanes ranks = mesh.ranks();
+    if (!has_axes(mesh, check.placements) || !ranks.contains(on)) continue;
+    parts.push_back({key, &mesh, on.empty() ? ranks : on});
+    if (!on.empty()) return parts;
+  }
+  if (parts.empty()) {
+    for (const PlacementText& one : check.placements)
+      told_at(check.placed_at,
+              [&] { return one.axis.empty() ? 0 : job.meshes.at(0).second.axis(one.axis); });
+    fail_at(check.placed_at, ErrorKind::bad_input, "no mesh has these axes and ranks");
+  }
+  for (const CheckPart& part : parts)
+    if (part.owners.contains(lanes)) return {part};
+  return parts;
+}
+
+Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth) {
+  const auto found = truth.names.find(check.name);
+  if (found == truth.names.end()) {
+    NearestName nearest(check.name);
+    for (const auto& [name, id] : truth.names) nearest.offer(name);
+    fail_at(check.name_place, ErrorKind::bad_input,
+            fmt::format("the truth does not bind {}{}", check.name, nearest.hint()));
+  }
+  const GlobalValue& global = truth.values[static_cast<size_t>(found->second)];
+  const Spec spec = told_at(check.placed_at, [&] {
+    if (check.placements.empty()) return Spec::replicated(*part.mesh, global.shape, global.dtype);
+    return Spec::parse(to_string(check.placements), *part.mesh, global.shape, global.dtype);
+  });
+  if (const std::optional<int32_t> rank = missing_part(part.owners, spec))
+    fail_at(check.placed_at, ErrorKind::bad_input,
+            fmt::format("{} placed as {} cannot be reduced without the part of rank {}", check.name,
+                        placements_text(spec), *rank));
+  return spec;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,57 @@
+// Placing of check(x, 'name', placements): on which mesh, by which ranks and as which part of the
+// truth's value a rank program's value is compared. Internal to the engine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job/job.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/program/ir/global_program.h"
+#include "shardproof/program/syntax/ast.h"
+
+namespace shardproof {
+
+// The truth that checks compare with, lowered at the first call of program().
+class TruthOfChecks {
+ public:
+  TruthOfChecks(const Job& job, const OpRegistry& ops) : job_(job), ops_(ops) {}
+  // Requires Job::truth. Throws Error with path "/truth".
+  const GlobalProgram& program();
+
+ private:
+  const Job& job_;
+  const OpRegistry& ops_;
+  std::optional<GlobalProgram> program_;
+};
+
+// The arguments of one call, holes filled in.
+struct WrittenCheck {
+  const Expr* value = nullptr;
+  std::string name;  // of the truth's value
+  Place name_place;
+  std::vector<PlacementText> placements;
+  Place placed_at;
+  std::string on;  // selector of ranks; empty: all of the mesh
+  Place on_place;
+};
+
+// A mesh that the check is placed on, and the ranks that have to hold the value.
+struct CheckPart {
+  std::string key;  // of Job::meshes
+  const Mesh* mesh = nullptr;
+  Lanes owners;
+};
+
+// Returns the first mesh that has the axes and all ranks of `on`. Without `on` it must hold all of
+// `lanes`, the ranks that reach the line; where none does, each mesh with these axes is one part.
+// Throws Error with line and column.
+std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
+                                      const Lanes& lanes);
+
+// Returns the truth's shape and dtype, placed. Throws Error with line and column: an unbound name,
+// placements that do not fit the shape, a partial sum of which some ranks have no part.
+Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
+
+}  // namespace shardproof

@@ -1,0 +1,271 @@
+#include <algorithm>
+
+#include "shardproof/engine/lower/rank_lowerer.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kReductionWords[] = {"sum", "avg",  "prod", "min",
+                                           "max", "band", "bor",  "bxor"};
+
+}  // namespace
+
+std::vector<std::string> RankLowering::words_of_group(const Expr& expr) {
+  std::vector<std::string> words;
+  if (expr.kind == ExprKind::list) {
+    for (const Expr& item : expr.args) {
+      if (item.kind != ExprKind::name) fail(item.place, "expected the name of an axis");
+      words.push_back(name_of(item.name));
+    }
+    return words;
+  }
+  if (expr.kind != ExprKind::name)
+    fail(expr.place,
+         fmt::format("expected an axis, a list of axes or a group, found {}", to_string(expr)));
+  words.push_back(name_of(expr.name));
+  return words;
+}
+
+Group RankLowering::group_of(const Expr* expr, ValueId value) {
+  if (!expr) return Group::world(job_.world);
+  const std::vector<std::string> words = words_of_group(*expr);
+  if (expr->kind == ExprKind::name)
+    for (const auto& [known, ranks] : job_.groups)
+      if (known == words[0]) return Group::of_ranks(known, ranks);
+  return axes_group(words, expr->place, value);
+}
+
+std::vector<const Mesh*> RankLowering::meshes_having(const std::vector<std::string>& axes) const {
+  std::vector<const Mesh*> having;
+  for (const auto& [key, mesh] : job_.meshes)
+    if (std::all_of(axes.begin(), axes.end(), [&m = mesh](auto& n) { return m.find_axis(n); }))
+      having.push_back(&mesh);
+  return having;
+}
+
+std::vector<Lanes> RankLowering::lanes_by_mesh(const Expr& call) {
+  const auto key = std::find(call.keys.begin(), call.keys.end(), "group");
+  if (key == call.keys.end() || job_.meshes.size() < 2) return {lanes_};
+  const Expr& group = call.args[static_cast<size_t>(key - call.keys.begin())];
+  const std::vector<std::string> words = words_of_group(group);
+  const bool listed = group.kind == ExprKind::name &&
+                      std::any_of(job_.groups.begin(), job_.groups.end(),
+                                  [&](const auto& known) { return known.first == words[0]; });
+  const std::vector<const Mesh*> having = meshes_having(words);
+  if (listed || having.size() < 2) return {lanes_};
+  std::vector<Lanes> cuts;
+  Lanes left = lanes_;
+  for (const Mesh* mesh : having) {
+    const Lanes ranks = mesh->ranks();
+    if (ranks.contains(lanes_)) return {lanes_};
+    if (Lanes cut = left.intersect(ranks); !cut.empty()) cuts.push_back(std::move(cut));
+    left = left.minus(ranks);
+  }
+  if (!left.empty()) cuts.push_back(std::move(left));
+  return cuts;
+}
+
+Group RankLowering::axes_group(const std::vector<std::string>& names, const Place& place,
+                               ValueId id) {
+  const std::vector<const Mesh*> having = meshes_having(names);
+  if (having.empty()) {
+    NearestName nearest(names.at(0));
+    for (const auto& [key, mesh] : job_.meshes)
+      for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+    for (const auto& [known, ranks] : job_.groups) nearest.offer(known);
+    fail(place, fmt::format("unknown axis or group {}{}", fmt::join(names, ", "), nearest.hint()));
+  }
+  // An axis name on two meshes means that of the value, else of the ranks that call.
+  const Mesh* mesh = having[0];
+  if (having.size() > 1) {
+    for (const Mesh* candidate : having)
+      if (candidate->ranks().contains(lanes_)) mesh = candidate;
+    if (id != kNoValue && value(id).spec)
+      for (const Mesh* candidate : having)
+        if (*candidate == value(id).spec->mesh()) mesh = candidate;
+  }
+  std::vector<int> axes;
+  for (const std::string& name : names) axes.push_back(mesh->axis(name));
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    fail(place, "an axis is named twice");
+  return Group::of_axes(*mesh, axes);
+}
+
+std::optional<LaneNumber> RankLowering::factor_of(const Expr* expr) {
+  const bool scaled = expr && expr->kind == ExprKind::call && expr->symbol == "premul_sum";
+  if (!scaled || expr->args.size() != 1) return std::nullopt;
+  return lane_number(expr->args[0]);
+}
+
+Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64_t rank) {
+  if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
+  if (expr->kind == ExprKind::name) {
+    const std::string word = name_of(expr->name);
+    NearestName nearest(word);
+    for (const char* known : kReductionWords) {
+      if (word == known) return parse_reduction(word);
+      nearest.offer(known);
+    }
+    fail(expr->place, fmt::format("unknown reduction {}{}", word, nearest.hint()));
+  }
+  if (const std::optional<LaneNumber> factor = factor_of(expr))
+    return {ReduceOp::premul_sum, factor->on(rank).real()};
+  fail(expr->place, fmt::format("expected a reduction, found {}", to_string(*expr)));
+}
+
+LaneNumber RankLowering::peer_of(const Expr* expr, const Group& group, const char* what,
+                                 const Place& place) {
+  if (!expr) fail(place, fmt::format("expected {}=", what));
+  LaneNumber result{lanes_, {}};
+  const bool neighbour = expr->kind == ExprKind::name && expr->name.plain() &&
+                         (expr->name.texts[0] == "next" || expr->name.texts[0] == "prev");
+  if (!neighbour) {
+    result = lane_number(*expr);
+    for (const Number& n : result.values)
+      if (n.integer() < 0 || n.integer() >= group.size())
+        fail(expr->place,
+             fmt::format("{}={} is no index in a group of {} ranks: it counts within the group",
+                         what, n.integer(), group.size()));
+    return result;
+  }
+  const int64_t step = expr->name.texts[0] == "next" ? 1 : group.size() - 1;
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    const int64_t index = std::max<int64_t>(group.index_of(lanes_[i]), 0);
+    result.values.push_back(Number((index + step) % group.size()));
+  }
+  return result;
+}
+
+std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind kind) {
+  const bool puts = kind == CollectiveKind::put, waits = kind == CollectiveKind::wait_signal;
+  const Arguments args = puts    ? arguments_of(call, 1, {"x", "to", "slot", "group"})
+                         : waits ? arguments_of(call, 0, {"from", "slot", "count", "group"})
+                                 : arguments_of(call, 0, {"to", "slot", "group"});
+  CallItem item;
+  if (puts) item.input = tensor_argument(args.take(0, "x"), call.place, "put");
+  item.collective.kind = kind;
+  item.collective.group = group_of(args.take(9, "group"), item.input);
+  const LaneNumber peers = peer_of(args.take(9, waits ? "from" : "to"), item.collective.group,
+                                   waits ? "from" : "to", call.place);
+  const auto number = [&](const char* key, int64_t fallback) {
+    const Expr* expr = args.take(9, key);
+    if (expr) return lane_number(*expr);
+    LaneNumber plain{lanes_, {}};
+    plain.values.emplace_back(fallback);
+    return plain;
+  };
+  const LaneNumber slots = number("slot", 0), repeats = number("count", 1);
+  std::vector<CallItem> items;
+  for (const Lanes& lanes : classes_of({item.input}, {&slots, &repeats})) {
+    CallItem piece = item;
+    piece.lanes = lanes;
+    piece.collective.slot = slots.on(lanes[0]).integer();
+    piece.collective.repeat = repeats.on(lanes[0]).integer();
+    if (piece.collective.slot < 0) fail(call.place, "a slot is counted from 0");
+    // For none: as where a count is that of the others, and there are none.
+    if (piece.collective.repeat < 0)
+      fail(call.place, fmt::format("count={}: expected 0 or more", piece.collective.repeat));
+    if (piece.input != kNoValue) {
+      piece.collective.dtype = value(piece.input).dtype;
+      piece.collective.count = element_count(shape_on(piece.input, lanes[0]));
+    }
+    for (int64_t i = 0; i < lanes.size(); ++i) piece.peers.push_back(peers.on(lanes[i]).integer());
+    items.push_back(std::move(piece));
+  }
+  add_calls(std::move(items));
+  return {};
+}
+
+std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
+  const Arguments args = arguments_of(call, 1, {"slot", "like"});
+  const Expr *index = args.take(0, "slot"), *like = args.take(9, "like");
+  if (!index || !like)
+    fail(call.place, "slot needs a number and a tensor of its shape, as in slot(0, like=x)");
+  const LaneNumber slots = lane_number(*index);
+  const ValueId shaped = tensor_argument(like, call.place, "slot");
+  std::vector<LocalShape> shapes;
+  const std::vector<Lanes> classes = classes_of({shaped}, {&slots});
+  for (const Lanes& lanes : classes) shapes.push_back({lanes, shape_on(shaped, lanes[0])});
+  const ValueId output = add_value(value(shaped).dtype, shapes, Category::communication);
+  for (const Lanes& lanes : classes) {
+    const int64_t slot = slots.on(lanes[0]).integer();
+    if (slot < 0) fail(index->place, fmt::format("a slot is counted from 0, found {}", slot));
+    add(SlotRead{slot, output}).lanes = lanes;
+  }
+  return {output};
+}
+
+// Of a name that was bound and recorded the last one counts: recording forgets what was bound, so
+// what is bound now came later.
+bool RankLowering::is_event(const std::string& name, const Place& place) {
+  const auto recorded = events_.find(name);
+  if (recorded == events_.end()) return false;
+  Lanes bound;
+  if (const auto found = names_.find(name); found != names_.end())
+    for (const Part& part : found->second) bound = bound.unite(part.lanes);
+  const Lanes here = lanes_.intersect(recorded->second).minus(bound);
+  const Lanes missing = lanes_.minus(here);
+  if (here.empty() || missing.empty()) return !here.empty();
+  if (!missing.intersect(bound).empty())
+    fail(place, fmt::format("{} is an event on rank {} and none on rank {}", name, here[0],
+                            missing.intersect(bound)[0]));
+  fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
+}
+
+void RankLowering::wait_for(const Expr& call, Wait::Who who) {
+  const Arguments args = arguments_of(call, 1, {"x"});
+  const Expr* expr = args.take(0, "x");
+  if (!expr || expr->kind != ExprKind::name)
+    fail(call.place,
+         fmt::format("{} takes the name of a value, an event or a stream", call.symbol));
+  const std::string name = name_of(expr->name);
+  Wait wait;
+  wait.who = who;
+  if (is_event(name, expr->place)) {
+    wait.event = name;
+  } else if (std::optional<Binding> bound = find(name, expr->place)) {
+    if (!std::holds_alternative<ValueId>(*bound))
+      fail(expr->place, fmt::format("{} is a number; nothing is there to wait for", name));
+    wait.value = std::get<ValueId>(*bound);
+  } else if (known_streams_.contains(name) || name == "main") {
+    wait.stream = name;
+  } else {
+    NearestName nearest(name);
+    for (const auto& [known, parts] : names_)
+      if (!parts.empty()) nearest.offer(known);  // not freed
+    for (const std::string& known : known_streams_) nearest.offer(known);
+    fail(expr->place, fmt::format("{} is no value, event or stream here{}", name, nearest.hint()));
+  }
+  add(std::move(wait));
+}
+
+void RankLowering::free_or_keep(const Expr& call, bool keep) {
+  const Arguments args = arguments_of(call, keep ? 2 : 1, {"x", "stream"});
+  const Expr* expr = args.take(0, "x");
+  if (!expr || expr->kind != ExprKind::name)
+    fail(call.place, fmt::format("{} takes the name of a value", call.symbol));
+  const std::string name = name_of(expr->name);
+  const std::optional<Binding> bound = find(name, expr->place);
+  if (!bound || !std::holds_alternative<ValueId>(*bound))
+    fail(expr->place, fmt::format("{} is no value here", name));
+  if (!keep) {
+    // An event of that name, from before the value, does not come back.
+    if (const auto hidden = events_.find(name); hidden != events_.end())
+      hidden->second = hidden->second.minus(lanes_);
+    return forget(name);
+  }
+  const Expr* stream = args.take(1, "stream");
+  if (!stream || stream->kind != ExprKind::name)
+    fail(call.place, "keep needs a stream: keep(x, comm)");
+  const std::string held_by = name_of(stream->name);
+  if (!known_streams_.contains(held_by) && held_by != "main") {
+    NearestName nearest(held_by);
+    for (const std::string& known : known_streams_) nearest.offer(known);
+    fail(stream->place, fmt::format("{} is no stream here{}", held_by, nearest.hint()));
+  }
+  add(Keep{std::get<ValueId>(*bound), held_by});
+}
+
+}  // namespace shardproof

@@ -1,0 +1,356 @@
+#include <algorithm>
+
+#include "shardproof/engine/lower/rank_lowerer.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// Shape a collective gives for a local shape; Error where a dim does not divide.
+Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n) {
+  const auto divide = [&](int d) {
+    if (shape[d] % n != 0)
+      throw_bad_input("{}: dim {} of {} does not divide by the {} ranks of the group", name(kind),
+                      d, to_string(shape), n);
+    shape[d] /= n;
+  };
+  switch (kind) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::gather: shape[dim] *= n; break;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter: divide(dim); break;
+    case CollectiveKind::all_to_all:
+      divide(dim);
+      shape[dim2] *= n;
+      break;
+    default: break;
+  }
+  return shape;
+}
+
+bool takes_dim(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
+}
+
+std::vector<std::string> keys_of(CollectiveKind kind) {
+  std::vector<std::string> keys{"x", "group"};
+  if (reduces(kind)) keys.push_back("op");
+  if (takes_dim(kind)) keys.push_back("dim");
+  if (has_root(kind)) keys.push_back("root");
+  if (kind == CollectiveKind::all_to_all) {
+    keys.push_back("split");
+    keys.push_back("concat");
+  }
+  return keys;
+}
+
+// Off the root, reduce and gather give nothing.
+Lanes lanes_that_get(const Collective& c, const Lanes& lanes) {
+  if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) return lanes;
+  std::vector<int32_t> roots;
+  for (int64_t i = 0; i < lanes.size(); ++i)
+    if (c.group.index_of(lanes[i]) == c.root) roots.push_back(lanes[i]);
+  return Lanes::of(std::move(roots));
+}
+
+bool can_be_in_place(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ||
+         kind == CollectiveKind::reduce;
+}
+
+}  // namespace
+
+std::optional<std::vector<ValueId>> RankLowering::special(const Expr& call, bool wants_value) {
+  const std::string& verb = call.symbol;
+  if (verb == "redistribute")
+    fail(call.place, "redistribute belongs to global programs; a rank program calls collectives");
+  if (verb == "wait" || verb == "sync") {
+    wait_for(call, verb == "wait" ? Wait::Who::stream : Wait::Who::host);
+    return std::vector<ValueId>{};
+  }
+  if (verb == "free" || verb == "keep") {
+    free_or_keep(call, verb == "keep");
+    return std::vector<ValueId>{};
+  }
+  if (verb == "check") {
+    if (wants_value)
+      fail(call.place, "check gives no value; it stands alone on its line, as in check(x, 'h')");
+    lower_check(call);
+    return std::vector<ValueId>{};
+  }
+  if (verb == "slot") return slot_read(call);
+  if (verb == "copy_") {
+    const Arguments args = arguments_of(call, 2, {"dst", "src"});
+    const ValueId target = tensor_argument(args.take(0, "dst"), call.place, "copy_");
+    write_in_place(target, tensor_argument(args.take(1, "src"), call.place, "copy_"));
+    return std::vector<ValueId>{target};
+  }
+  const bool in_place = verb.size() > 1 && verb.back() == '_';
+  const std::optional<CollectiveKind> kind =
+      parse_collective_kind(in_place ? verb.substr(0, verb.size() - 1) : verb);
+  if (!kind) return std::nullopt;
+  if (in_place && !can_be_in_place(*kind))
+    fail(call.place, fmt::format("{} cannot write in place: its result has another shape", verb));
+  const bool silent = *kind == CollectiveKind::barrier || *kind == CollectiveKind::send ||
+                      *kind == CollectiveKind::put || *kind == CollectiveKind::signal ||
+                      *kind == CollectiveKind::wait_signal;
+  if (wants_value && silent) fail(call.place, fmt::format("{} gives no value", verb));
+  if (!wants_value && !in_place && !silent)
+    fail(call.place,
+         fmt::format("the result of {} is dropped; bind it to a name or write {}_", verb, verb));
+  return on_each_mesh(call, *kind, in_place);
+}
+
+std::vector<ValueId> RankLowering::on_each_mesh(const Expr& call, CollectiveKind kind,
+                                                bool in_place) {
+  const Lanes all = lanes_;
+  std::vector<std::pair<Lanes, ValueId>> parts;
+  std::optional<ValueId> result;
+  const std::vector<Lanes> cuts = lanes_by_mesh(call);
+  if (cuts.size() == 1) return communicate(call, kind, in_place);
+  for (const Lanes& cut : cuts) {
+    lanes_ = cut;
+    const std::vector<ValueId> given = communicate(call, kind, in_place);
+    lanes_ = all;
+    if (given.empty()) continue;
+    result = given[0];
+    Lanes held;  // reduce and gather give theirs to the root alone
+    for (const LocalShape& shape : value(given[0]).shapes)
+      held = held.unite(shape.lanes.intersect(cut));
+    if (!held.empty()) parts.emplace_back(held, given[0]);
+  }
+  if (!result) return {};
+  const bool one = std::all_of(parts.begin(), parts.end(),
+                               [&](const auto& part) { return part.second == *result; });
+  return {one ? *result : emit_merge(parts)};  // one: written in place under one name, or none
+}
+
+std::vector<ValueId> RankLowering::communicate(const Expr& call, CollectiveKind kind,
+                                               bool in_place) {
+  if (kind == CollectiveKind::all_to_all_v) return exchange_v(call);
+  if (kind == CollectiveKind::send || kind == CollectiveKind::recv)
+    return point_to_point(call, kind);
+  if (is_point_to_point(kind)) return one_sided(call, kind);
+  return collective(call, kind, in_place);
+}
+
+const Expr* RankLowering::Arguments::take(size_t position, const std::string& key) const {
+  const auto found = keys.find(key);
+  if (found != keys.end()) return found->second;
+  return position < positional.size() ? positional[position] : nullptr;
+}
+
+RankLowering::Arguments RankLowering::arguments_of(const Expr& call, size_t most,
+                                                   std::vector<std::string> keys) {
+  Arguments result;
+  result.call = &call;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (call.keys[i].empty()) {
+      result.positional.push_back(&call.args[i]);
+      continue;
+    }
+    NearestName nearest(call.keys[i]);
+    for (const std::string& key : keys) nearest.offer(key);
+    if (std::find(keys.begin(), keys.end(), call.keys[i]) == keys.end())
+      fail(call.args[i].place,
+           fmt::format("{} has no argument {}{}", call.symbol, call.keys[i], nearest.hint()));
+    if (!result.keys.emplace(call.keys[i], &call.args[i]).second)
+      fail(call.args[i].place, fmt::format("argument {} is given twice", call.keys[i]));
+  }
+  if (result.positional.size() > most)
+    fail(call.place, fmt::format("{} takes {} positional arguments", call.symbol,
+                                 most == 0 ? "no" : fmt::format("at most {}", most)));
+  return result;
+}
+
+int RankLowering::dim_argument(const Arguments& args, const char* key, int64_t dim, int dims) {
+  try {
+    return normalize_dim(dim, dims);
+  } catch (const Error& error) {
+    const Expr* expr = args.take(9, key);
+    fail(expr ? expr->place : args.call->place, error.message());
+  }
+}
+
+ValueId RankLowering::tensor_argument(const Expr* expr, const Place& place, const char* what) {
+  if (!expr) fail(place, fmt::format("{} needs a tensor", what));
+  return lower_value(*expr);
+}
+
+std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind kind,
+                                              bool in_place) {
+  const bool reducing = reduces(kind);
+  const size_t most = kind == CollectiveKind::barrier ? 0 : reducing ? 2 : 1;
+  const Arguments args = arguments_of(call, most, keys_of(kind));
+  ValueId input = kNoValue;
+  if (kind != CollectiveKind::barrier)
+    input = tensor_argument(args.take(0, "x"), call.place, call.symbol.c_str());
+  const Group group = group_of(args.take(9, "group"), input);
+  const auto number = [&](const char* key) -> std::optional<LaneNumber> {
+    const Expr* expr = args.take(9, key);
+    return expr ? std::optional(lane_number(*expr)) : std::nullopt;
+  };
+  std::optional<LaneNumber> dim = number("dim"), split = number("split"), concat = number("concat"),
+                            root = number("root");
+  if (takes_dim(kind) && !dim) dim = LaneNumber{lanes_, {Number(int64_t{0})}};
+  if (has_root(kind) && !root) root = LaneNumber{lanes_, {Number(int64_t{0})}};
+  if (kind == CollectiveKind::all_to_all && (!split || !concat))
+    fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
+  const std::optional<LaneNumber> factor = factor_of(args.take(1, "op"));
+  const auto pointer = [](const std::optional<LaneNumber>& n) { return n ? &*n : nullptr; };
+  std::vector<CallItem> items;
+  std::vector<LocalShape> shapes;
+  for (const Lanes& lanes : classes_of({input}, {pointer(dim), pointer(split), pointer(concat),
+                                                 pointer(root), pointer(factor)})) {
+    CallItem item;
+    item.lanes = lanes;
+    item.input = input;
+    item.in_place = in_place;
+    Collective& c = item.collective;
+    c.kind = kind;
+    c.group = group;
+    if (reducing) c.reduction = reduction_of(args.take(1, "op"), call.place, lanes[0]);
+    if (root) c.root = root->on(lanes[0]).integer();
+    if (root && (c.root < 0 || c.root >= group.size()))
+      fail(args.take(9, "root")->place,
+           fmt::format("root={} is no index in a group of {} ranks: it counts within the group",
+                       c.root, group.size()));
+    if (input != kNoValue) {
+      c.dtype = value(input).dtype;
+      if (reducing) check_reduction(c.reduction, c.dtype);
+      const Dims shape = shape_on(input, lanes[0]);
+      const auto dim_of = [&](const char* key, const LaneNumber& number) {
+        return dim_argument(args, key, number.on(lanes[0]).integer(), shape.size());
+      };
+      if (dim) item.dim = dim_of("dim", *dim);
+      if (split) item.dim = dim_of("split", *split);
+      if (concat) item.dim2 = dim_of("concat", *concat);
+      const Dims result = result_shape(kind, shape, item.dim, item.dim2, group.size());
+      const bool divides =
+          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
+      c.count = element_count(divides ? result : shape);
+      const Lanes given = lanes_that_get(c, lanes);
+      if (!given.empty()) shapes.push_back({given, result});
+    }
+    items.push_back(std::move(item));
+  }
+  std::vector<ValueId> outputs;
+  if (input != kNoValue) {
+    const ValueId output =
+        in_place ? input : add_value(value(input).dtype, shapes, Category::communication);
+    for (CallItem& item : items) item.output = output;
+    outputs.push_back(output);
+  }
+  add_calls(std::move(items));
+  if (in_place) wrote(input);
+  return outputs;
+}
+
+std::vector<ValueId> RankLowering::exchange_v(const Expr& call) {
+  const Arguments args = arguments_of(call, 1, {"x", "send", "recv", "group"});
+  const ValueId input = tensor_argument(args.take(0, "x"), call.place, "all_to_all_v");
+  const Group group = group_of(args.take(9, "group"), input);
+  const Expr *send = args.take(9, "send"), *recv = args.take(9, "recv");
+  if (!send || !recv)
+    fail(call.place, "all_to_all_v needs send=[..] and recv=[..], rows for each member");
+  const LaneNumber sends = lane_number(*send), recvs = lane_number(*recv);
+  const auto counts = [&](const LaneNumber& numbers, int64_t rank, const Expr* expr) {
+    std::vector<int64_t> result;
+    for (const Number& n : numbers.on(rank).list()) result.push_back(n.integer());
+    if (static_cast<int64_t>(result.size()) != group.size())
+      fail(expr->place,
+           fmt::format("{} counts for a group of {} ranks", result.size(), group.size()));
+    if (std::any_of(result.begin(), result.end(), [](int64_t c) { return c < 0; }))
+      fail(expr->place, "a count is negative");
+    return result;
+  };
+  CallItem item;
+  item.lanes = lanes_;
+  item.input = input;
+  item.collective.kind = CollectiveKind::all_to_all_v;
+  item.collective.group = group;
+  item.collective.dtype = value(input).dtype;
+  std::map<Dims, std::vector<int32_t>> by_shape;
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    item.send_counts.push_back(counts(sends, lanes_[i], send));
+    item.recv_counts.push_back(counts(recvs, lanes_[i], recv));
+    Dims shape = shape_on(input, lanes_[i]);
+    if (shape.empty()) fail(call.place, "all_to_all_v needs a tensor with at least one dim");
+    int64_t sent = 0, received = 0;
+    for (int64_t c : item.send_counts.back()) sent += c;
+    for (int64_t c : item.recv_counts.back()) received += c;
+    if (sent != shape[0])
+      fail(send->place,
+           fmt::format("rank {} sends {} rows but holds {}", lanes_[i], sent, shape[0]));
+    shape[0] = received;
+    by_shape[shape].push_back(lanes_[i]);
+  }
+  std::vector<LocalShape> shapes;
+  for (auto& [shape, ranks] : by_shape) shapes.push_back({Lanes::of(std::move(ranks)), shape});
+  std::sort(shapes.begin(), shapes.end(),
+            [](const LocalShape& a, const LocalShape& b) { return a.lanes[0] < b.lanes[0]; });
+  item.output = add_value(value(input).dtype, std::move(shapes), Category::communication);
+  const ValueId output = item.output;
+  std::vector<CallItem> items;
+  items.push_back(std::move(item));
+  add_calls(std::move(items));
+  return {output};
+}
+
+std::vector<ValueId> RankLowering::point_to_point(const Expr& call, CollectiveKind kind) {
+  const bool sends = kind == CollectiveKind::send;
+  const Arguments args = sends ? arguments_of(call, 1, {"x", "to", "group"})
+                               : arguments_of(call, 0, {"like", "shape", "dtype", "from", "group"});
+  CallItem item;
+  item.lanes = lanes_;
+  Collective& c = item.collective;
+  c.kind = kind;
+  std::vector<LocalShape> shapes;
+  ValueId shaped = kNoValue;
+  if (sends) {
+    shaped = item.input = tensor_argument(args.take(0, "x"), call.place, "send");
+  } else if (const Expr* like = args.take(9, "like")) {
+    shaped = tensor_argument(like, call.place, "recv");
+  }
+  c.dtype = shaped != kNoValue ? value(shaped).dtype : job_.dtype;
+  if (const Expr* dtype = sends ? nullptr : args.take(9, "dtype")) {
+    const std::optional<DType> parsed =
+        dtype->kind == ExprKind::name ? parse_dtype(name_of(dtype->name)) : std::nullopt;
+    if (!parsed) fail(dtype->place, fmt::format("expected a dtype, found {}", to_string(*dtype)));
+    c.dtype = *parsed;
+  }
+  LaneNumber shape_list;
+  const Expr* shape = sends ? nullptr : args.take(9, "shape");
+  if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
+  if (shape && shaped != kNoValue)
+    fail(shape->place, "recv takes like=x or shape=[..], one of them");
+  if (shape) shape_list = lane_number(*shape);
+  c.group = group_of(args.take(9, "group"), shaped);
+  const LaneNumber peers =
+      peer_of(args.take(9, sends ? "to" : "from"), c.group, sends ? "to" : "from", call.place);
+  for (const Lanes& lanes :
+       classes_of({shape ? kNoValue : shaped}, {shape ? &shape_list : nullptr})) {
+    Dims dims;
+    if (shape)
+      for (const Number& n : shape_list.on(lanes[0]).list()) dims.push_back(n.integer());
+    else
+      dims = shape_on(shaped, lanes[0]);
+    shapes.push_back({lanes, dims});
+  }
+  std::vector<CallItem> items;
+  const ValueId output = sends ? kNoValue : add_value(c.dtype, shapes, Category::communication);
+  for (const LocalShape& part : shapes) {
+    CallItem piece = item;
+    piece.lanes = part.lanes;
+    piece.output = output;
+    piece.collective.count = element_count(part.shape);
+    for (int64_t i = 0; i < part.lanes.size(); ++i)
+      piece.peers.push_back(peers.on(part.lanes[i]).integer());
+    items.push_back(std::move(piece));
+  }
+  add_calls(std::move(items));
+  return sends ? std::vector<ValueId>{} : std::vector<ValueId>{output};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,493 @@
+#include "shardproof/engine/lower/rank_lowering.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/lower/keep_lifetime.h"
+#include "shardproof/engine/lower/rank_lowerer.h"
+#include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+
+RankLowering::RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into,
+                           SpmdListing& listing, std::string path, TruthOfChecks& truth)
+    : Lowering(ops, listing.lanes),
+      job_(job),
+      into_(into),
+      listing_(listing),
+      path_(std::move(path)),
+      truth_(truth) {
+  for (const auto& [name, number] : job.numbers) numbers_.emplace(name, number);
+  for (size_t i = 0; i < job.inputs.size(); ++i) {
+    const Lanes held = job.inputs[i].on.intersect(listing.lanes);
+    if (!held.empty())
+      names_[job.inputs[i].name].push_back({held, static_cast<ValueId>(into.program.inputs[i]), 0});
+  }
+}
+
+void RankLowering::run(const Listing& listing) {
+  walk(listing.statements);
+  for (const auto& [name, parts] : names_)
+    for (const Part& part : parts)
+      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+        into_.names[name].push_back({part.lanes, *id, part.line, part.instance});
+}
+
+ValueId RankLowering::add_value(DType dtype, std::vector<LocalShape> shapes, Category category) {
+  SpmdValue value;
+  value.dtype = dtype;
+  value.shapes = std::move(shapes);
+  value.category = category;
+  value.origin = origin();
+  value.name = fmt::format("_{}", into_.program.values.size());
+  into_.program.values.push_back(std::move(value));
+  return static_cast<ValueId>(into_.program.values.size() - 1);
+}
+
+Instr& RankLowering::add(Action action) {
+  Instr instr;
+  instr.lanes = lanes_;
+  instr.stream = streams_.back();
+  instr.action = std::move(action);
+  instr.origin = origin();
+  // Inside `group:` the calls start together at its end; work that reads their results follows
+  // them.
+  const Effects effects = group_depth_ > 0 ? effects_of(instr) : Effects{};
+  const auto is_result = [&](ValueId id) {
+    return group_depth_ > 0 && group_results_.contains(id);
+  };
+  bool after = std::any_of(effects.reads.begin(), effects.reads.end(), is_result);
+  if (after) group_results_.insert(effects.writes.begin(), effects.writes.end());
+  // Reads no byte, but what it names has to be there.
+  if (const Merge* const merge = std::get_if<Merge>(&instr.action)) {
+    after = std::any_of(merge->parts.begin(), merge->parts.end(),
+                        [&](const auto& part) { return is_result(part.second); });
+    if (after) group_results_.insert(merge->output);
+  }
+  std::vector<Instr>& target = after ? after_group_ : listing_.instrs;
+  target.push_back(std::move(instr));
+  return target.back();
+}
+
+void RankLowering::add_calls(std::vector<CallItem> items) {
+  for (CallItem& item : items) item.origin = origin();
+  if (group_depth_ == 0) {
+    add(Communicate{std::move(items)});
+    return;
+  }
+  for (CallItem& item : items) {
+    if (group_results_.contains(item.input))
+      fail(place_, "a call of a group reads the result of another call of the same group");
+    open_group_.items.push_back(item);
+    if (item.output != kNoValue) group_results_.insert(item.output);
+  }
+}
+
+void RankLowering::enter_group() {
+  if (group_depth_++ > 0) return;
+  open_group_ = {};
+  group_results_.clear();
+}
+
+void RankLowering::leave_group() {
+  if (--group_depth_ > 0) return;
+  if (!open_group_.items.empty()) {
+    const Lanes mask = lanes_;
+    lanes_ = {};
+    for (const CallItem& item : open_group_.items) lanes_ = lanes_.unite(item.lanes);
+    add(std::move(open_group_));
+    lanes_ = mask;
+  }
+  for (Instr& instr : after_group_) listing_.instrs.push_back(std::move(instr));
+  after_group_.clear();
+}
+
+void RankLowering::enter_stream(const std::string& name) {
+  if (group_depth_ > 0) fail(place_, "a stream cannot begin inside a group");
+  streams_.push_back(name);
+  known_streams_.insert(name);
+}
+
+bool RankLowering::define(const std::string& name, const Expr& value) {
+  if (value.kind != ExprKind::call || value.symbol != "record") return false;
+  if (!value.args.empty()) fail(value.place, "record() takes no arguments: it marks its stream");
+  if (names_.contains(name)) {
+    forget(name);
+    if (names_[name].empty()) names_.erase(name);  // not freed, but an event
+  }
+  events_[name] = events_[name].unite(lanes_);
+  add(RecordEvent{name});
+  return true;
+}
+
+void RankLowering::leave_stream() { streams_.pop_back(); }
+
+void RankLowering::begin_claim(const Statement& statement) {
+  fail(statement.place, "`as` belongs to global programs; a rank program holds shards already");
+}
+
+ValueId RankLowering::end_claim(ValueId value, const Statement&) { return value; }
+
+// What is computed under a condition may have another dtype there.
+void RankLowering::named(ValueId id, const std::string& name) {
+  if (const auto known = names_.find(name); known != names_.end())
+    for (const Part& part : known->second)
+      if (const ValueId* other = std::get_if<ValueId>(&part.binding))
+        mixes_dtypes_ = mixes_dtypes_ || (value(*other).dtype != value(id).dtype &&
+                                          !part.lanes.minus(lanes_).empty());
+  SpmdValue& made = into_.program.values[static_cast<size_t>(id)];
+  if (!made.bound.empty() || made.origin.line == 0) return;
+  made.bound = name;
+  const int use = uses_[name]++;
+  made.name = use == 0 ? name : fmt::format("{}.{}", name, use);
+}
+
+void RankLowering::unnamed(ValueId id, const Lanes& lanes) {
+  Instr instr;
+  instr.lanes = lanes;
+  instr.stream = streams_.back();
+  instr.action = Free{id};
+  instr.origin = origin();
+  (group_depth_ > 0 ? after_group_ : listing_.instrs).push_back(std::move(instr));
+}
+
+TensorMeta RankLowering::meta_of(ValueId id) {
+  if (id == kNoValue) return {DType::f32, {}, false, true};
+  return {value(id).dtype, shape_on(id, lanes_[0]), value(id).weak, false};
+}
+
+std::vector<Lanes> RankLowering::equal_shapes(const std::vector<ValueId>& values) {
+  return classes_of(values, {});
+}
+
+Dims RankLowering::shape_on(ValueId id, int64_t rank) const {
+  for (const LocalShape& shape : value(id).shapes)
+    if (shape.lanes.contains(rank)) return shape.shape;
+  throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
+                  value(id).name, rank);
+}
+
+// Off the root, reduce and gather leave a name without a value.
+void RankLowering::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
+  Lanes held;
+  for (const LocalShape& shape : value(id).shapes)
+    held = held.empty() ? shape.lanes : held.unite(shape.lanes);
+  if (const Lanes missing = lanes.minus(held); !missing.empty())
+    throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
+                    value(id).name, missing[0]);
+  classes.refine(value(id).shapes);
+}
+
+std::vector<Lanes> RankLowering::classes_of(const std::vector<ValueId>& values,
+                                            std::vector<const LaneNumber*> numbers) {
+  LaneClasses classes(lanes_);
+  for (ValueId id : values)
+    if (id != kNoValue) refine_by(classes, id, lanes_);
+  for (const LaneNumber* number : numbers)
+    if (number) classes.refine(*number);
+  return classes.lanes();
+}
+
+namespace {
+
+void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names);
+
+void collect_names(const std::vector<IndexItem>& items, std::vector<const NameTemplate*>& names) {
+  for (const IndexItem& item : items)
+    for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
+      for (const Expr& expr : *part) collect_names(expr, names);
+}
+
+void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names) {
+  if (expr.kind == ExprKind::name) names.push_back(&expr.name);
+  for (const Expr& arg : expr.args) collect_names(arg, names);
+  collect_names(expr.items, names);
+}
+
+}  // namespace
+
+std::vector<Lanes> RankLowering::equal_dtypes(const Statement& statement) {
+  if (!mixes_dtypes_) return {};
+  std::vector<const NameTemplate*> names;
+  if (statement.value) collect_names(*statement.value, names);
+  for (const Expr& end : statement.range) collect_names(end, names);
+  if (statement.kind == StatementKind::assign_index) names.push_back(&statement.targets.at(0));
+  std::vector<Lanes> classes{lanes_};
+  for (const NameTemplate* name : names) {
+    const auto known = names_.find(name_of(*name));
+    if (known == names_.end()) continue;
+    std::map<DType, Lanes> by_dtype;
+    for (const Part& part : known->second)
+      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+        by_dtype[value(*id).dtype] = by_dtype[value(*id).dtype].unite(part.lanes);
+    std::vector<Lanes> finer;
+    for (const Lanes& lanes : classes) {
+      Lanes rest = lanes;
+      for (const auto& [dtype, held] : by_dtype)
+        if (const Lanes cut = lanes.intersect(held); !cut.empty()) {
+          finer.push_back(cut);
+          rest = rest.minus(cut);
+        }
+      if (!rest.empty()) finer.push_back(rest);
+    }
+    classes = std::move(finer);
+  }
+  if (classes.size() < 2) return {};
+  return classes;
+}
+
+std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                                           std::vector<ValueId> inputs) {
+  std::vector<std::vector<LocalShape>> shapes;
+  std::vector<TensorMeta> kinds;
+  for (LaneAttrs& entry : attrs) {
+    LaneClasses classes(entry.lanes);
+    for (ValueId id : inputs)
+      if (id != kNoValue) refine_by(classes, id, entry.lanes);
+    for (const Lanes& lanes : classes.lanes()) {
+      OpCall call{&entry.attrs, {}};
+      for (ValueId id : inputs) {
+        TensorMeta meta;
+        if (id == kNoValue)
+          meta.absent = true;
+        else
+          meta = {value(id).dtype, shape_on(id, lanes[0]), value(id).weak, false};
+        call.inputs.push_back(meta);
+      }
+      const std::vector<TensorMeta> outputs = op.infer(call);
+      if (shapes.empty()) {
+        shapes.resize(outputs.size());
+        kinds = outputs;
+      }
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        std::vector<LocalShape>& known = shapes[k];
+        const auto same = std::find_if(known.begin(), known.end(), [&](const LocalShape& s) {
+          return s.shape == outputs[k].shape;
+        });
+        if (same == known.end())
+          known.push_back({lanes, outputs[k].shape});
+        else
+          same->lanes = same->lanes.unite(lanes);
+      }
+    }
+  }
+  Compute compute;
+  compute.op = op.name;
+  compute.attrs = std::move(attrs);
+  compute.inputs = std::move(inputs);
+  for (size_t k = 0; k < shapes.size(); ++k)
+    compute.outputs.push_back(add_value(kinds[k].dtype, shapes[k], Category::activations));
+  if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
+    memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);
+  std::vector<ValueId> results = compute.outputs;
+  add(std::move(compute));
+  return results;
+}
+
+ValueId RankLowering::emit_number(const LaneNumber& number) {
+  DType dtype = DType::boolean;
+  for (const Number& v : number.values) {
+    if (v.is_list() || v.is_text()) fail(place_, "expected a number, found a list or a text");
+    dtype = promote(dtype, dtype_of(v));
+  }
+  const bool integers = dtype != DType::f64;
+  NumberValue result;
+  for (int64_t i = 0; i < (number.uniform() ? 1 : lanes_.size()); ++i) {
+    const Number& v = number.uniform() ? number.values[0] : number.on(lanes_[i]);
+    if (integers)
+      result.integers.push_back(v.is_bool() ? v.truth() : v.integer());
+    else
+      result.values.push_back(v.real());
+  }
+  result.output = add_value(dtype, {{lanes_, Dims{}}}, Category::activations);
+  into_.program.values.back().weak = true;
+  const ValueId output = result.output;
+  add(std::move(result));
+  return output;
+}
+
+ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) {
+  std::vector<LocalShape> shapes;
+  const DType dtype = value(parts[0].second).dtype;
+  for (const auto& [lanes, id] : parts) {
+    if (value(id).dtype != dtype)
+      fail(place_, fmt::format("{} is {} on rank {} and {} on rank {} here; cast one",
+                               value(parts[0].second).bound, name(dtype), parts[0].first[0],
+                               name(value(id).dtype), lanes[0]));
+    for (const LocalShape& shape : value(id).shapes) {
+      const Lanes cut = shape.lanes.intersect(lanes);
+      if (!cut.empty()) shapes.push_back({cut, shape.shape});
+    }
+  }
+  const ValueId merged = add_value(dtype, std::move(shapes), Category::activations);
+  Memory& memory = memory_[merged];
+  for (const auto& [lanes, id] : parts)
+    for (const auto& [held, owner] : memory_of(id))
+      if (Lanes cut = held.intersect(lanes); !cut.empty()) memory.emplace_back(cut, owner);
+  add(Merge{merged, parts});
+  return merged;
+}
+
+RankLowering::Memory RankLowering::memory_of(ValueId id) const {
+  const auto known = memory_.find(id);
+  return known != memory_.end() ? known->second : Memory{{listing_.lanes, id}};
+}
+
+bool RankLowering::shares(const Memory& memory, ValueId id, const Lanes& lanes) const {
+  const auto meets = [&](const Lanes& held, ValueId owner) {
+    return std::any_of(memory.begin(), memory.end(), [&](const auto& part) {
+      return part.second == owner && !part.first.intersect(held).intersect(lanes).empty();
+    });
+  };
+  const auto known = memory_.find(id);
+  if (known == memory_.end()) return meets(lanes, id);
+  return std::any_of(known->second.begin(), known->second.end(),
+                     [&](const auto& part) { return meets(part.first, part.second); });
+}
+
+void RankLowering::wrote(ValueId target) {
+  const Memory memory = memory_of(target);
+  for (auto& [name, parts] : names_)
+    for (Part& part : parts)
+      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+        if (shares(memory, *id, part.lanes.intersect(lanes_))) {
+          part.line = place_.line;
+          part.instance = origin().instance;
+        }
+}
+
+void RankLowering::write_in_place(ValueId target, ValueId source) {
+  for (const Lanes& lanes : classes_of({target, source}, {})) {
+    const Dims to = shape_on(target, lanes[0]), from = shape_on(source, lanes[0]);
+    if (!(broadcast_shapes(to, from) == to))
+      fail(place_, fmt::format("a value of shape {} cannot be written into {}", to_string(from),
+                               to_string(to)));
+  }
+  const OpRecord* cast = ops_.find("cast");
+  SP_CHECK(cast, "the registry has no cast");
+  Compute compute;
+  compute.op = cast->name;
+  compute.attrs = {{lanes_, Attrs{{"dtype", value(target).dtype}}}};
+  compute.inputs = {source};
+  compute.outputs = {add_value(value(target).dtype, value(source).shapes, Category::activations)};
+  compute.into = target;
+  add(std::move(compute));
+  wrote(target);
+}
+
+std::optional<Number> RankLowering::number_name(const std::string& name, int64_t rank) {
+  if (name == "rank") return Number(rank);
+  if (name == "world") return Number(job_.world);
+  const auto found = numbers_.find(name);
+  if (found != numbers_.end()) return found->second;
+  return std::nullopt;
+}
+
+std::vector<std::string> RankLowering::number_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : numbers_) names.push_back(name);
+  return names;
+}
+
+bool RankLowering::rank_dependent(const std::string& name) {
+  if (name == "rank") return true;
+  if (name == "next" || name == "prev") return true;
+  // An axis as argument of index(); size(axis) then counts as differing too, which costs only time.
+  for (const auto& [key, mesh] : job_.meshes)
+    if (mesh.find_axis(name)) return true;
+  return false;
+}
+
+std::optional<Number> RankLowering::number_function(const std::string& verb,
+                                                    const std::string& argument, int64_t rank) {
+  const bool size = verb == "size", index = verb == "index";
+  if (!size && !index) return std::nullopt;
+  const Mesh* any = nullptr;
+  for (const auto& [key, mesh] : job_.meshes) {
+    const std::optional<int> axis = mesh.find_axis(argument);
+    if (!axis) continue;
+    any = &mesh;
+    const std::optional<Dims> coordinate = mesh.coordinate_of(rank);
+    if (!coordinate) continue;
+    if (size) return Number(mesh.axes()[static_cast<size_t>(*axis)].size);
+    return Number((*coordinate)[*axis]);
+  }
+  if (any && size) return Number(any->axes()[static_cast<size_t>(any->axis(argument))].size);
+  if (any) throw_bad_input("rank {} is not on the mesh that has the axis {}", rank, argument);
+  NearestName nearest(argument);
+  for (const auto& [key, mesh] : job_.meshes)
+    for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+  throw_bad_input("unknown axis {}{}", argument, nearest.hint());
+}
+
+std::optional<LaneNumber> RankLowering::shape_number(const Expr& call) {
+  if (call.args.size() != 2 || call.args[0].kind != ExprKind::name) return std::nullopt;
+  if (is_number(call.args[0])) return std::nullopt;
+  const std::optional<Binding> bound = find(name_of(call.args[0].name), call.place);
+  if (!bound) return std::nullopt;
+  const ValueId id = std::get<ValueId>(*bound);
+  const int dim = normalize_dim(uniform_number(call.args[1]).integer(), meta_of(id).shape.size());
+  LaneNumber result{lanes_, {}};
+  for (int64_t i = 0; i < lanes_.size(); ++i) {
+    if (call.symbol == "dim") {
+      result.values.push_back(Number(shape_on(id, lanes_[i])[dim]));
+      continue;
+    }
+    if (!value(id).spec)
+      fail(call.place,
+           fmt::format("{} was computed here, so its place in a global tensor is not known",
+                       value(id).name));
+    result.values.push_back(Number(value(id).spec->start(lanes_[i])[dim]));
+  }
+  const bool same = std::all_of(result.values.begin(), result.values.end(),
+                                [&](const Number& v) { return v == result.values[0]; });
+  if (same) result.values.resize(1);
+  return result;
+}
+
+namespace {
+
+std::vector<LocalShape> input_shapes(const JobInput& input) {
+  std::vector<LocalShape> shapes;
+  std::map<Dims, std::vector<int32_t>> by_shape;
+  for (int64_t i = 0; i < input.on.size(); ++i)
+    by_shape[input.spec.local_shape(input.on[i])].push_back(input.on[i]);
+  for (auto& [shape, ranks] : by_shape) shapes.push_back({Lanes::of(std::move(ranks)), shape});
+  std::sort(shapes.begin(), shapes.end(),
+            [](const LocalShape& a, const LocalShape& b) { return a.lanes[0] < b.lanes[0]; });
+  return shapes;
+}
+
+}  // namespace
+
+RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
+  RankProgram result;
+  result.program.world = job.world;
+  for (const JobInput& input : job.inputs) {
+    SpmdValue value;
+    value.name = value.bound = input.name;
+    value.dtype = input.spec.dtype();
+    value.shapes = input_shapes(input);
+    value.spec = input.spec;
+    value.category = input.category;
+    result.program.inputs.push_back(static_cast<ValueId>(result.program.values.size()));
+    result.program.values.push_back(std::move(value));
+  }
+  TruthOfChecks truth(job, ops);
+  for (const JobListing& entry : job.ranks) {
+    SpmdListing& listing = result.program.listings.emplace_back();
+    listing.lanes = entry.lanes;
+    listing.lines = entry.listing.lines;
+    if (entry.lanes.empty()) continue;
+    try {
+      RankLowering(job, ops, result, listing, entry.path, truth).run(entry.listing);
+    } catch (const Error& error) {
+      throw error.inside(Where{"", entry.path, 0, 0});
+    }
+  }
+  release_temporaries(result.program);
+  hold_kept(result.program);
+  return result;
+}
+
+}  // namespace shardproof

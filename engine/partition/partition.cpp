@@ -1,0 +1,327 @@
+#include "shardproof/engine/partition/partition.h"
+
+#include <algorithm>
+
+#include "shardproof/engine/lower/release_temporaries.h"
+#include "shardproof/engine/partition/partitioner.h"
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+// Placements text from its parsed form, for Spec::parse.
+std::string text_of(const std::vector<PlacementText>& placements) {
+  std::string text;
+  for (const PlacementText& entry : placements) {
+    if (!text.empty()) text += ' ';
+    if (!entry.axis.empty()) text += entry.axis + ':';
+    std::string placement = to_string(entry.placement);
+    if (!entry.after.empty()) {
+      placement.pop_back();
+      for (const std::string& axis : entry.after) placement += ", after=" + axis;
+      placement += ')';
+    }
+    text += placement;
+  }
+  return text;
+}
+
+// dim(x, 0), start(x, 0), causal masks: kernels that ask where their shard lies.
+bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
+                          const std::vector<Placed>& inputs) {
+  if (!op.rule.strategies) return false;
+  OpCall call{&attrs, {}};
+  for (const Placed& input : inputs) call.inputs.push_back(input.meta);
+  for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), 2))
+    if (strategy.form == LocalForm::shard) return true;
+  return false;
+}
+
+// A rank whose shard has another shape than the spec says.
+std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
+  for (const LocalShape& part : actual)
+    for (int64_t i = 0; i < part.lanes.size(); ++i)
+      if (!(spec.local_shape(part.lanes[i]) == part.shape))
+        return LocalShape{Lanes::one(part.lanes[i]), part.shape};
+  return std::nullopt;
+}
+
+// What an axis may be that nobody named: R, a dim by the chunk rule, or a dim at the sizes that the
+// first ranks along it hold, where these make up the whole.
+std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
+                                       const std::vector<LocalShape>& actual) {
+  std::vector<Placement> out{R()};
+  for (int dim = 0; dim < shape.size(); ++dim) out.push_back(S(dim));
+  for (int dim = 0; dim < shape.size(); ++dim) {
+    Shard shard{dim, 1, {}};
+    int64_t total = 0;
+    Dims coordinate = Dims::filled(mesh.axis_count(), 0);
+    for (int64_t i = 0; i < mesh.axis_size(axis); ++i) {
+      coordinate[axis] = i;
+      const int32_t rank = mesh.rank_at(coordinate);
+      for (const LocalShape& part : actual)
+        if (part.lanes.contains(rank)) shard.sizes.push_back(part.shape[dim]);
+      total += shard.sizes.empty() ? 0 : shard.sizes.back();
+    }
+    if (total == shape[dim]) out.push_back(std::move(shard));
+  }
+  return out;
+}
+
+// Two cuts of one dim, one of them by sizes: more than the shapes of shards can tell.
+bool mixes_sizes(const std::vector<Placement>& placements) {
+  return std::any_of(placements.begin(), placements.end(), [&](const Placement& one) {
+    if (!one.is_shard() || one.shard().sizes.empty()) return false;
+    const auto alike = [&](const Placement& other) { return other.is_shard(one.shard().dim); };
+    return std::count_if(placements.begin(), placements.end(), alike) > 1;
+  });
+}
+
+}  // namespace
+
+Partitioned Partitioner::run(const GlobalProgram& program) {
+  global_ = &program;
+  result_.program.world = job_.world;
+  SpmdListing& listing = result_.program.listings.emplace_back();
+  listing.lanes = Lanes::range(0, job_.world);
+  listing.lines = program.lines;
+  values_.resize(program.values.size());
+  last_use_.assign(program.values.size(), 0);
+  for (size_t i = 0; i < program.instrs.size(); ++i)
+    for (ValueId id : program.instrs[i].inputs)
+      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = i;
+  result_.placed.assign(program.values.size(), kNoValue);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const JobInput& input = job_.inputs[i];
+    const ValueId id = add_value(input.spec.dtype(), input.spec, input.category);
+    SpmdValue& value = result_.program.values[static_cast<size_t>(id)];
+    value.name = value.bound = input.name;
+    value.global = program.inputs[i];
+    uses_[input.name] = 1;
+    result_.program.inputs.push_back(id);
+    Placed placed{
+        id, {input.spec.dtype(), input.spec.shape()}, input.spec, std::nullopt, input.name};
+    values_[static_cast<size_t>(program.inputs[i])] = placed;
+    result_.placed[static_cast<size_t>(program.inputs[i])] = id;
+  }
+  for (size_t id = 0; id < program.values.size(); ++id)
+    if (program.values[id].weak && values_[id].id == kNoValue) {
+      values_[id].meta = {program.values[id].dtype, {}, true, false};
+      values_[id].number = program.values[id].number;
+    }
+  for (size_t i = 0; i < program.instrs.size(); ++i) {
+    origin_ = program.instrs[i].origin;
+    try {
+      run_instr(program.instrs[i]);
+    } catch (const Error& error) {
+      // What is wrong with placements is told where they stand in the line.
+      const std::vector<PlacementText>& placements = program.instrs[i].placements;
+      if (!placements.empty())
+        throw Error(error.kind(), error.message(),
+                    {"", "/program", origin_.line, placements[0].column});
+      throw error.inside({"", "/program", origin_.line, origin_.column});
+    }
+    free_rebound(program.instrs[i], i);
+  }
+  return std::move(result_);
+}
+
+void Partitioner::run_instr(const GlobalInstr& instr) {
+  if (instr.kind == GlobalKind::redistribute) return run_redistribute(instr);
+  if (instr.kind == GlobalKind::claim) return run_claim(instr);
+  const OpRecord& op = ops_.at(instr.op);
+  if (instr.local) return run_local(op, instr);
+  std::vector<Placed> inputs;
+  for (ValueId id : instr.inputs) {
+    inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
+    if (id == kNoValue) inputs.back().meta.absent = true;
+    if (!inputs.back().meta.absent && !inputs.back().number && !inputs.back().spec)
+      throw_bad_input(
+          "a value computed on shards as they lie needs `as placements` before it is used again");
+  }
+  const std::vector<Placed> outputs = emit_op(op, instr.attrs, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) place(instr.outputs[i], outputs[i]);
+}
+
+void Partitioner::place(ValueId global, Placed placed) {
+  const GlobalValue& value = global_->values[static_cast<size_t>(global)];
+  placed.meta.weak = value.weak;
+  placed.name = value.name;
+  if (placed.id != kNoValue) {
+    SpmdValue& made = result_.program.values[static_cast<size_t>(placed.id)];
+    if (made.bound.empty() && made.origin == value.origin && !value.name.empty()) {
+      const int use = uses_[value.name]++;
+      made.bound = value.name;
+      made.name = use == 0 ? value.name : fmt::format("{}.{}", value.name, use);
+    }
+    if (placed.spec && made.global == kNoValue) made.global = global;
+    result_.placed[static_cast<size_t>(global)] = placed.id;
+  }
+  values_[static_cast<size_t>(global)] = std::move(placed);
+}
+
+void Partitioner::run_redistribute(const GlobalInstr& instr) {
+  const Placed& value = values_[static_cast<size_t>(instr.inputs[0])];
+  if (value.number) throw_bad_input("redistribute needs a tensor, found a number");
+  if (!value.spec) throw_bad_input("redistribute needs a value with placements; write `as` first");
+  const Mesh* mesh = &value.spec->mesh();
+  for (const auto& [key, other] : job_.meshes)
+    if (!instr.mesh.empty() && key == instr.mesh) mesh = &other;
+  const bool stays = *mesh == value.spec->mesh();
+  const Spec to = Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
+                              value.spec->dtype(), stays ? &*value.spec : nullptr);
+  Placed moved = redistribute(value, to, true);
+  if (moved.id == value.id) {
+    // Nothing moves, but the name is a value of its own.
+    Merge merge;
+    merge.output = add_value(to.dtype(), to, Category::activations);
+    merge.parts = {{mesh->ranks(), value.id}};
+    moved.id = merge.output;
+    moved.spec = to;
+    add(std::move(merge), mesh->ranks());
+  }
+  place(instr.outputs[0], std::move(moved));
+}
+
+// The claimed placements: axes not named are R, except that an axis which still cuts the shards
+// stays so (an R that the local shapes deny is never meant).
+Spec Partitioner::claimed_spec(const GlobalInstr& instr, const Placed& value) {
+  const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
+  const std::string text = text_of(instr.placements);
+  const std::vector<LocalShape>& actual =
+      result_.program.values[static_cast<size_t>(value.id)].shapes;
+  const Dims& shape = value.meta.shape;
+  const Spec plain = Spec::parse(text, mesh, shape, value.meta.dtype);
+  if (!odd_shard(plain, actual)) return plain;
+  std::vector<std::pair<int, std::vector<Placement>>> open;
+  size_t combinations = 1;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    const bool named =
+        std::any_of(instr.placements.begin(), instr.placements.end(), [&](const auto& entry) {
+          return entry.axis.empty() || entry.axis == mesh.axes()[static_cast<size_t>(axis)].name;
+        });
+    if (named) continue;
+    open.emplace_back(axis, open_placements(mesh, axis, shape, actual));
+    combinations *= open.back().second.size();
+  }
+  for (size_t code = 1; code < combinations; ++code) {
+    std::vector<Placement> placements = plain.placements();
+    size_t rest = code;
+    for (const auto& [axis, choices] : open) {
+      placements[static_cast<size_t>(axis)] = choices[rest % choices.size()];
+      rest /= choices.size();
+    }
+    if (mixes_sizes(placements)) continue;
+    const Spec candidate(mesh, placements, shape, value.meta.dtype, plain.order());
+    if (!odd_shard(candidate, actual)) return candidate;
+  }
+  const LocalShape odd = *odd_shard(plain, actual);
+  throw_bad_input("the shards have shape {} on rank {}, but {} claimed as \"{}\" is {} there",
+                  to_string(odd.shape), odd.lanes[0], to_string(shape), text,
+                  to_string(plain.local_shape(odd.lanes[0])));
+}
+
+void Partitioner::run_claim(const GlobalInstr& instr) {
+  Placed value = values_[static_cast<size_t>(instr.inputs[0])];
+  if (value.number) {
+    value.id = materialize(value);
+    value.number.reset();
+  }
+  const Spec spec = claimed_spec(instr, value);
+  Merge merge;
+  merge.output = add_value(value.meta.dtype, spec, Category::activations);
+  merge.parts = {{spec.mesh().ranks(), value.id}};
+  Placed claimed{merge.output, value.meta, spec, std::nullopt, ""};
+  add(std::move(merge), spec.mesh().ranks());
+  place(instr.outputs[0], std::move(claimed));
+}
+
+// On the shards as they lie: shapes follow from the local shapes, nothing is redistributed.
+void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
+  Compute compute;
+  compute.op = op.name;
+  std::vector<Placed> inputs;
+  for (ValueId id : instr.inputs) {
+    inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
+    Placed& input = inputs.back();
+    input.meta.absent = id == kNoValue;
+    if (input.number) input.id = materialize(input);
+    compute.inputs.push_back(id == kNoValue ? kNoValue : input.id);
+  }
+  const Mesh& mesh = mesh_of(inputs);
+  const Lanes lanes = mesh.ranks();
+  compute.attrs = {{lanes, instr.attrs}};
+  std::vector<Lanes> classes{lanes};
+  for (ValueId id : compute.inputs) {
+    if (id == kNoValue) continue;
+    std::vector<Lanes> finer;
+    for (const Lanes& part : classes)
+      for (const LocalShape& shape : result_.program.values[static_cast<size_t>(id)].shapes)
+        if (Lanes cut = part.intersect(shape.lanes); !cut.empty()) finer.push_back(cut);
+    classes = std::move(finer);
+  }
+  std::vector<std::vector<LocalShape>> shapes(instr.outputs.size());
+  for (const Lanes& part : classes) {
+    OpCall call{&instr.attrs, {}};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      TensorMeta meta = inputs[i].meta;
+      meta.absent = compute.inputs[i] == kNoValue;
+      if (!meta.absent)
+        for (const LocalShape& shape :
+             result_.program.values[static_cast<size_t>(compute.inputs[i])].shapes)
+          if (shape.lanes.contains(part[0])) meta.shape = shape.shape;
+      call.inputs.push_back(std::move(meta));
+    }
+    const std::vector<TensorMeta> outputs = op.infer(call);
+    for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
+  }
+  const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const Placed& p) {
+    return p.meta.absent || p.spec.has_value();
+  });
+  if (placed && reads_global_indices(op, instr.attrs, inputs))
+    for (const Placed& input : inputs)
+      compute.input_specs.push_back(
+          input.spec ? *input.spec : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
+  for (size_t o = 0; o < instr.outputs.size(); ++o) {
+    const GlobalValue& value = global_->values[static_cast<size_t>(instr.outputs[o])];
+    const ValueId id = add_value(value.dtype, Spec::replicated(mesh, value.shape, value.dtype),
+                                 Category::activations);
+    SpmdValue& made = result_.program.values[static_cast<size_t>(id)];
+    made.shapes = shapes[o];
+    made.spec.reset();
+    compute.outputs.push_back(id);
+    values_[static_cast<size_t>(instr.outputs[o])] = Placed{
+        id,  {value.dtype, value.shape, value.weak, false}, std::nullopt, std::nullopt, value.name,
+        mesh};
+  }
+  add(std::move(compute), lanes);
+}
+
+// A name that is bound again gives its old value back after its last use.
+void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
+  for (ValueId id : instr.outputs) {
+    const std::string& name = global_->values[static_cast<size_t>(id)].name;
+    if (name.empty()) continue;
+    const auto old = bound_.find(name);
+    if (old != bound_.end() && old->second != id) {
+      const bool later = last_use_[static_cast<size_t>(old->second)] > index;
+      const ValueId placed = result_.placed[static_cast<size_t>(old->second)];
+      if (!later && placed != kNoValue) {
+        const SpmdValue& value = result_.program.values[static_cast<size_t>(placed)];
+        Lanes lanes;
+        for (const LocalShape& shape : value.shapes) lanes = lanes.unite(shape.lanes);
+        add(Free{placed}, lanes);
+      }
+    }
+    bound_[name] = id;
+  }
+}
+
+Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,
+                      const PartitionOptions& options) {
+  Partitioned result = Partitioner(job, ops, options).run(program);
+  release_temporaries(result.program);
+  return result;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,35 @@
+// Implements widen_job.h.
+#include "shardproof/engine/reference/f64_job.h"
+
+#include "shardproof/engine/execute/buffer_contents.h"
+#include "shardproof/ops/core/widen_op_call.h"
+
+namespace shardproof {
+
+Job on_simulated_ranks(const Job& job) {
+  Job simulated = job;
+  simulated.backend = "local";
+  simulated.device = nullptr;
+  simulated.cost = nullptr;
+  simulated.order = {};
+  simulated.keep.clear();
+  simulated.sees = false;
+  simulated.compared = Compared::lines;
+  simulated.timing = {};
+  simulated.precision_limits.clear();
+  return simulated;
+}
+
+Job with_wider_floats(const Job& job) {
+  Job wide = on_simulated_ranks(job);
+  for (JobInput& input : wide.inputs) {
+    const DType dtype = wider(input.spec.dtype());
+    if (dtype == input.spec.dtype()) continue;
+    input.data = as_dtype(input.data, dtype);
+    input.spec = input.spec.with_dtype(dtype);
+  }
+  wide.dtype = wider(job.dtype);
+  return wide;
+}
+
+}  // namespace shardproof
