@@ -11,7 +11,7 @@
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/execute/executor.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/load/load.h"
 
 namespace shardproof::bench {
 

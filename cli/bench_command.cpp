@@ -6,7 +6,7 @@
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

@@ -9,8 +9,8 @@
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report.h"
-#include "shardproof/scenarios/write_scenario.h"
+#include "shardproof/scenarios/report/report.h"
+#include "shardproof/scenarios/report/scenario_text.h"
 
 namespace shardproof {
 namespace {

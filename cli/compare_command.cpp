@@ -4,8 +4,8 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/comparison_report.h"
-#include "shardproof/scenarios/record_folder.h"
+#include "shardproof/scenarios/record/record_directory.h"
+#include "shardproof/scenarios/report/comparison_report.h"
 
 namespace shardproof {
 namespace {

@@ -7,7 +7,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"
 #include "shardproof/ops/core/torch_names.h"
-#include "shardproof/scenarios/topology.h"
+#include "shardproof/scenarios/model/topology.h"
 
 namespace shardproof {
 namespace {

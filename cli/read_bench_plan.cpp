@@ -7,7 +7,7 @@
 #include "shardproof/cli/detail/crew.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/spec.h"
-#include "shardproof/scenarios/topology.h"
+#include "shardproof/scenarios/model/topology.h"
 
 namespace shardproof {
 namespace {

@@ -11,9 +11,9 @@
 #include "shardproof/cli/detail/environment.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
-#include "shardproof/scenarios/comparison_report.h"
-#include "shardproof/scenarios/record_folder.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/record/record_directory.h"
+#include "shardproof/scenarios/report/comparison_report.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

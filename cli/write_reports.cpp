@@ -2,7 +2,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <boost/program_options.hpp>
 
-#include "shardproof/scenarios/bench_report.h"
+#include "shardproof/scenarios/report/bench_report.h"
 #include "shardproof/sim/cost/cost_model.h"
 
 namespace shardproof {

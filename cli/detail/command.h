@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardproof/engine/job/job.h"
-#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/load/load.h"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 
 #include "shardproof/cli/detail/command.h"
 #include "shardproof/cli/detail/seat.h"
-#include "shardproof/scenarios/run.h"
+#include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 

@@ -1,7 +1,7 @@
 // The environment of a run: what of this machine may explain its times and its bits.
 #pragma once
 
-#include "shardproof/scenarios/run.h"
+#include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 

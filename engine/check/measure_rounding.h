@@ -1,7 +1,7 @@
 // Measured rounding: how far an honest run of a program may lie from exact arithmetic, element by
 // element, found by running it again. Recorded runs keep it, and two runs of one program are
-// compared by it (scenarios/run_comparison.h). The idea is that of Monte Carlo arithmetic (Parker,
-// UCLA CSD-970002, 1997).
+// compared by it (scenarios/record/run_comparison.h). The idea is that of Monte Carlo arithmetic
+// (Parker, UCLA CSD-970002, 1997).
 #pragma once
 
 #include <vector>

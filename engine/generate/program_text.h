@@ -1,5 +1,5 @@
 // The text of one generated program: what a scenario file holds, as plain values. It becomes a Job
-// here, and a scenario file in scenarios/write_scenario.h, so that both mean the same.
+// here, and a scenario file in scenarios/report/scenario_text.h, so that both mean the same.
 #pragma once
 
 #include <string>

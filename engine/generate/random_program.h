@@ -4,7 +4,7 @@
 // one line of it wrong.
 //
 // A program is a function of (seed, options), on every platform. As text it becomes a Job
-// (program_text.h) or a scenario file (scenarios/write_scenario.h).
+// (program_text.h) or a scenario file (scenarios/report/scenario_text.h).
 //
 // Global programs: 3 to 200 lines over 1 to 3 axes and 2 to 12 ranks; inputs under any placement;
 // ops of all families, loops, `redistribute`, correct `as` claims.

@@ -2,8 +2,8 @@
 // what PyTorch asserts as its expectation.
 #include <map>
 
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/conformance/cases.h"
 
 namespace shardproof::conformance {

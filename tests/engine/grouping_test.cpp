@@ -9,7 +9,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/load/load.h"
 #include "shardproof/sim/cost/cost_model.h"
 #include "shardproof/tests/engine/run_global.h"
 

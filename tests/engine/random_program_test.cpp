@@ -11,8 +11,8 @@
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/generate/rank_draft.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/write_scenario.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/scenario_text.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

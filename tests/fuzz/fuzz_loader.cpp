@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/load/load.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   shardproof::LoadOptions options;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "shardproof/scenarios/bench_report.h"
+#include "shardproof/scenarios/report/bench_report.h"
 #include "shardproof/tests/approval.h"
 
 namespace shardproof {

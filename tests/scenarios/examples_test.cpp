@@ -8,8 +8,8 @@
 #include <set>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

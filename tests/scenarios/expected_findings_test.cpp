@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/run.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
 namespace shardproof {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

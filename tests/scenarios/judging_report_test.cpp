@@ -7,7 +7,7 @@
 
 #include "shardproof/engine/compare/precision_text.h"
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
 namespace shardproof {

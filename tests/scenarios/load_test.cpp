@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load.h"
+#include "shardproof/scenarios/load/load.h"
 
 namespace shardproof {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "shardproof/backends/api/execution_context.h"
 #include "shardproof/localtensor/base/rng.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
-#include "shardproof/scenarios/run_comparison.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/record/run_comparison.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/scenarios/comparison_report.h"
-#include "shardproof/scenarios/record_folder.h"
+#include "shardproof/scenarios/record/record_directory.h"
+#include "shardproof/scenarios/report/comparison_report.h"
 #include "shardproof/tests/approval.h"
 #include "shardproof/tests/scenarios/recorded_runs.h"
 

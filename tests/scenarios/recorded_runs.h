@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "shardproof/localtensor/collective/reduction_schedule.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/run.h"
-#include "shardproof/scenarios/run_comparison.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/record/run_comparison.h"
+#include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {
 

@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/report.h"
 #include "shardproof/tests/approval.h"
 
 namespace shardproof {

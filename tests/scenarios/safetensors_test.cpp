@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/scenarios/safetensors.h"
+#include "shardproof/scenarios/record/safetensors.h"
 
 namespace shardproof {
 namespace {

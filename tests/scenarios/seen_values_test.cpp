@@ -4,7 +4,7 @@
 #include <map>
 
 #include "shardproof/localtensor/split/split.h"
-#include "shardproof/scenarios/run_comparison.h"
+#include "shardproof/scenarios/record/run_comparison.h"
 
 namespace shardproof {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/local/local_backend.h"
-#include "shardproof/scenarios/comparison_report.h"
-#include "shardproof/scenarios/load.h"
-#include "shardproof/scenarios/report.h"
+#include "shardproof/scenarios/load/load.h"
+#include "shardproof/scenarios/report/comparison_report.h"
+#include "shardproof/scenarios/report/report.h"
 
 namespace shardproof {
 namespace {

@@ -1,0 +1,67 @@
+#include "shardproof/scenarios/json/json_reader.h"
+
+#include <algorithm>
+
+namespace shardproof {
+
+void JsonReader::refuse(const std::string& message) const {
+  throw Error(ErrorKind::bad_input, message, {"", path_, 0, 0});
+}
+
+void JsonReader::expected(std::string_view what) const {
+  std::string found = to_string(*tree_);
+  if (found.size() > 60) found = std::string(name(tree_->kind));
+  refuse(fmt::format("expected {}, found {}", what, found));
+}
+
+const std::string& JsonReader::text() const {
+  if (kind() != JsonKind::text) expected("a string");
+  return tree_->text;
+}
+
+int64_t JsonReader::integer() const {
+  if (kind() != JsonKind::integer) expected("an integer");
+  return tree_->integer;
+}
+
+bool JsonReader::flag() const {
+  if (kind() != JsonKind::boolean) expected("true or false");
+  return tree_->boolean;
+}
+
+std::vector<JsonReader> JsonReader::items() const {
+  if (kind() != JsonKind::list) expected("a list");
+  std::vector<JsonReader> out;
+  for (size_t i = 0; i < tree_->items.size(); ++i)
+    out.emplace_back(tree_->items[i], path_ + "/" + std::to_string(i));
+  return out;
+}
+
+std::vector<std::pair<std::string, JsonReader>> JsonReader::members() const {
+  if (kind() != JsonKind::object) expected("an object");
+  std::vector<std::pair<std::string, JsonReader>> out;
+  for (size_t i = 0; i < tree_->items.size(); ++i)
+    out.emplace_back(tree_->keys[i],
+                     JsonReader(tree_->items[i], path_ + pointer_step(tree_->keys[i])));
+  return out;
+}
+
+JsonReader JsonReader::at(std::string_view key) const {
+  if (kind() != JsonKind::object) expected("an object");
+  const JsonTree* found = tree_->find(key);
+  if (found == nullptr) refuse(fmt::format("key \"{}\" is missing", key));
+  return {*found, path_ + pointer_step(key)};
+}
+
+void JsonReader::check_keys(const std::vector<std::string_view>& known) const {
+  if (kind() != JsonKind::object) expected("an object");
+  for (const std::string& key : tree_->keys) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    NearestName nearest(key);
+    for (const std::string_view candidate : known) nearest.offer(candidate);
+    throw Error(ErrorKind::bad_input, "unknown key" + nearest.hint(),
+                {"", path_ + pointer_step(key), 0, 0});
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,229 @@
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/scenarios/json/json_tree.h"
+
+namespace shardproof {
+namespace {
+
+Where place_of_byte(std::string_view text, size_t byte) {
+  Where where;
+  where.line = 1;
+  where.column = 1;
+  for (size_t i = 0; i < std::min(byte, text.size()); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '\n') {
+      ++where.line;
+      where.column = 1;
+    } else if ((c & 0xc0) != 0x80) {  // a character counts once, however many bytes it has
+      ++where.column;
+    }
+  }
+  return where;
+}
+
+[[noreturn]] void refuse(std::string_view text, size_t byte, std::string message) {
+  throw Error(ErrorKind::bad_input, std::move(message), place_of_byte(text, byte));
+}
+
+// Length of the UTF-8 character at `at`, or 0. No overlong forms, surrogates or values above
+// U+10FFFF.
+size_t character_length(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  const auto follows = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const unsigned low = first == 0xe0 ? 0xa0 : 0x80;
+    const unsigned high = first == 0xed ? 0x9f : 0xbf;
+    return follows(1, low, high) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const unsigned low = first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xf4 ? 0x8f : 0xbf;
+    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+void check_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = character_length(text, at);
+    if (length == 0)
+      refuse(
+          text, at,
+          fmt::format("expected UTF-8, found byte 0x{:02x}", static_cast<unsigned char>(text[at])));
+    // The parser below takes a zero byte for the end of the text.
+    if (text[at] == '\0') refuse(text, at, "expected text, found a zero byte");
+    at += length;
+  }
+}
+
+// Builds the tree without recursion. nlohmann's SAX gives no places, but the lexer has just read
+// what it reports, so `cursor` is where that ends.
+class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  TreeBuilder(std::string_view text, const char* const& cursor) : text_(text), cursor_(cursor) {}
+  JsonTree take() { return std::move(root_); }
+
+  bool null() override { return put({}); }
+  bool boolean(bool value) override {
+    JsonTree tree;
+    tree.kind = JsonKind::boolean;
+    tree.boolean = value;
+    return put(std::move(tree));
+  }
+  bool number_integer(int64_t value) override {
+    JsonTree tree;
+    tree.kind = JsonKind::integer;
+    tree.integer = value;
+    return put(std::move(tree));
+  }
+  bool number_unsigned(uint64_t value) override {
+    if (value > static_cast<uint64_t>(INT64_MAX)) refuse_integer(std::to_string(value));
+    return number_integer(static_cast<int64_t>(value));
+  }
+  bool number_float(double value, const std::string& raw) override {
+    if (raw.find_first_of(".eE") == std::string::npos) refuse_integer(raw);
+    JsonTree tree;
+    tree.kind = JsonKind::real;
+    tree.real = value;
+    return put(std::move(tree));
+  }
+  bool string(std::string& value) override { return put(JsonTree::of(std::move(value))); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(JsonKind::object); }
+  bool start_array(size_t) override { return open(JsonKind::list); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& key) override {
+    if (!open_.back().keys.insert(key).second)
+      refuse(text_, before(key.size() + 2),
+             fmt::format("key {} stands twice in one object", quoted_json(key)));
+    key_ = std::move(key);
+    return true;
+  }
+  bool parse_error(size_t byte, const std::string& token,
+                   const nlohmann::json::exception& e) override {
+    // nlohmann names itself, the place and then the matter; only the last is for the user.
+    std::string what = e.what();
+    if (what.find("number overflow") != std::string::npos)
+      refuse(text_, byte, "a number that is too large");
+    const size_t matter = what.find("syntax error");
+    if (matter != std::string::npos) what = what.substr(matter);
+    const size_t dash = what.find(" - ");
+    if (dash != std::string::npos) what = what.substr(dash + 3);
+    for (char& c : what)
+      if (c == '\n') c = ' ';
+    byte = std::max(byte, length_of(what, token)) - length_of(what, token) + 1;
+    if (what.size() > 240) what = what.substr(0, 240) + "...";
+    refuse(text_, byte == 0 ? 0 : byte - 1, "JSON syntax: " + what);
+  }
+
+ private:
+  // Of the token that should not stand there: it is told where it begins. The lexer keeps the
+  // texts of strings and numbers alone.
+  static size_t length_of(const std::string& what, const std::string& token) {
+    if (what.starts_with("unexpected string") || what.starts_with("unexpected number"))
+      return token.size();
+    if (what.starts_with("unexpected false")) return 5;
+    return what.starts_with("unexpected true") || what.starts_with("unexpected null") ? 4 : 1;
+  }
+  // Where the token of this length began that the lexer has just read.
+  size_t before(size_t length) const {
+    const auto end = static_cast<size_t>(cursor_ - text_.data());
+    return end > length ? end - length : 0;
+  }
+  [[noreturn]] void refuse_integer(const std::string& raw) {
+    // A number ends where the next character has been read.
+    refuse(text_, before(raw.size() + 1), "integer " + raw.substr(0, 40) + " does not fit 64 bits");
+  }
+
+  JsonTree* add(JsonTree tree) {
+    if (open_.empty()) {
+      root_ = std::move(tree);
+      return &root_;
+    }
+    JsonTree& parent = *open_.back().tree;
+    if (parent.kind == JsonKind::object) parent.keys.push_back(std::move(key_));
+    parent.items.push_back(std::move(tree));
+    return &parent.items.back();
+  }
+  bool put(JsonTree tree) {
+    add(std::move(tree));
+    return true;
+  }
+  bool open(JsonKind kind) {
+    if (open_.size() >= static_cast<size_t>(kMaxJsonDepth))
+      refuse(text_, before(1), fmt::format("more than {} levels of nesting", kMaxJsonDepth));
+    JsonTree tree;
+    tree.kind = kind;
+    open_.push_back({add(std::move(tree)), {}});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  // A tree that is not at its end. It stays in place: only the innermost list grows.
+  struct Open {
+    JsonTree* tree;
+    std::set<std::string> keys;  // a file may have very many
+  };
+
+  std::string_view text_;
+  const char* const& cursor_;
+  JsonTree root_;
+  std::vector<Open> open_;
+  std::string key_;
+};
+
+// Hands the text to the lexer byte by byte, so that its progress can be seen.
+class CountedBytes {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = char;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+  CountedBytes(const char* at, const char** cursor) : at_(at), cursor_(cursor) {}
+  const char& operator*() const { return *at_; }
+  CountedBytes& operator++() {
+    ++at_;
+    *cursor_ = at_;
+    return *this;
+  }
+  CountedBytes operator++(int) {
+    CountedBytes before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountedBytes& other) const { return at_ == other.at_; }
+  bool operator!=(const CountedBytes& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  const char** cursor_;
+};
+
+}  // namespace
+
+JsonTree read_json(std::string_view text) {
+  check_utf8(text);
+  const char* cursor = text.data();
+  TreeBuilder builder(text, cursor);
+  nlohmann::json::sax_parse(CountedBytes(text.data(), &cursor),
+                            CountedBytes(text.data() + text.size(), &cursor), &builder,
+                            nlohmann::json::input_format_t::json, true, true);
+  return builder.take();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,86 @@
+#include "shardproof/scenarios/load/listing_names.h"
+
+#include <functional>
+
+namespace shardproof {
+namespace {
+
+// Depth is capped by the parser.
+struct Visitor {
+  std::function<void(const Expr&)> on_expr;
+  std::function<void(const Statement&)> on_statement;
+
+  void visit(const NameTemplate& name) const {
+    for (const Expr& hole : name.holes) visit(hole);
+  }
+  void visit(const std::vector<IndexItem>& items) const {
+    for (const IndexItem& item : items)
+      for (const std::vector<Expr>* part : {&item.at, &item.low, &item.high, &item.step})
+        for (const Expr& expr : *part) visit(expr);
+  }
+  void visit(const Expr& expr) const {
+    if (on_expr) on_expr(expr);
+    visit(expr.name);
+    for (const Expr& arg : expr.args) visit(arg);
+    visit(expr.items);
+  }
+  void visit(const Statement& statement) const {
+    if (on_statement) on_statement(statement);
+    for (const NameTemplate& target : statement.targets) visit(target);
+    visit(statement.target_index);
+    if (statement.value) visit(*statement.value);
+    for (const Expr& expr : statement.range) visit(expr);
+    visit(statement.body);
+    visit(statement.otherwise);
+  }
+  void visit(const std::vector<Statement>& statements) const {
+    for (const Statement& statement : statements) visit(statement);
+  }
+};
+
+}  // namespace
+
+std::vector<Mention> names_read(const Listing& listing) {
+  std::vector<Mention> out;
+  Visitor visitor;
+  visitor.on_expr = [&](const Expr& expr) {
+    if (expr.kind == ExprKind::name && expr.name.plain())
+      out.emplace_back(expr.name.texts[0], expr.place);
+  };
+  visitor.visit(listing.statements);
+  return out;
+}
+
+std::vector<Mention> verbs_called(const Listing& listing) {
+  std::vector<Mention> out;
+  Visitor visitor;
+  visitor.on_expr = [&](const Expr& expr) {
+    if (expr.kind == ExprKind::call) out.emplace_back(expr.symbol, expr.place);
+  };
+  visitor.visit(listing.statements);
+  return out;
+}
+
+std::vector<NameTemplate> names_bound(const Listing& listing) {
+  std::vector<NameTemplate> out;
+  Visitor visitor;
+  visitor.on_statement = [&](const Statement& statement) {
+    if (statement.kind == StatementKind::assign)
+      out.insert(out.end(), statement.targets.begin(), statement.targets.end());
+  };
+  visitor.visit(listing.statements);
+  return out;
+}
+
+std::vector<Mention> streams_named(const Listing& listing) {
+  std::vector<Mention> out;
+  Visitor visitor;
+  visitor.on_statement = [&](const Statement& statement) {
+    if (statement.kind == StatementKind::on_stream && statement.targets[0].plain())
+      out.emplace_back(statement.targets[0].texts[0], statement.place);
+  };
+  visitor.visit(listing.statements);
+  return out;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,54 @@
+#include "shardproof/scenarios/load/load_context.h"
+
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace shardproof {
+namespace {
+
+// Axes of the mesh joined by +, each once; nothing when they are something else.
+std::optional<std::string> in_mesh_order(const std::string& name, const Mesh& mesh) {
+  std::set<std::string> axes;
+  std::istringstream in(name);
+  for (std::string axis; std::getline(in, axis, '+');)
+    if (!mesh.find_axis(axis) || !axes.insert(axis).second) return std::nullopt;
+  std::string ordered;
+  for (const MeshAxis& axis : mesh.axes())
+    if (axes.contains(axis.name)) ordered += (ordered.empty() ? "" : "+") + axis.name;
+  if (ordered.empty() || ordered.size() != name.size()) return std::nullopt;
+  return ordered;
+}
+
+}  // namespace
+
+const Mesh& Setting::mesh(const std::string& name) const {
+  NearestName nearest(name);
+  for (const auto& [known, mesh] : meshes) {
+    if (known == name) return mesh;
+    nearest.offer(known);
+  }
+  throw_bad_input("unknown mesh {}{}", quoted_json(name), nearest.hint());
+}
+
+Lanes Setting::ranks(const JsonReader& selector) const {
+  return selector.inside([&] { return select_ranks(selector.text(), meshes, world); });
+}
+
+std::string Setting::group_name(const std::string& name) const {
+  if (name == "world") return name;
+  NearestName nearest(name);
+  for (const auto& [group, ranks] : groups) {
+    if (group == name) return name;
+    nearest.offer(group);
+  }
+  for (const auto& [key, mesh] : meshes) {
+    if (const std::optional<std::string> found = in_mesh_order(name, mesh)) return *found;
+    for (const MeshAxis& axis : mesh.axes()) nearest.offer(axis.name);
+  }
+  throw_bad_input("{} is neither an axis, axes such as dp+tp, world nor a group{}",
+                  quoted_json(name), nearest.hint());
+}
+
+}  // namespace shardproof

@@ -1,0 +1,266 @@
+#include <cmath>
+
+#include "shardproof/program/value/quantity.h"
+#include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/unsupported_features.h"
+
+namespace shardproof {
+namespace {
+
+const std::vector<std::string_view> kKeys = {
+    "verdict",     "findings", "undecided", "precision", "line",   "ranks",      "name",
+    "ratio",       "call",     "error",     "bytes",     "values", "placements", "local",
+    "collectives", "time",     "peak",      "exposed",   "bubble", "slowdown"};
+
+// Those that this version can find.
+std::string known_verdicts() {
+  std::string out;
+  for (int i = 0; i < kVerdictCount; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    if (is_later(verdict)) continue;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", name(verdict));
+  }
+  return out;
+}
+
+Verdict read_verdict(const JsonReader& reader) {
+  const std::optional<Verdict> verdict = parse_verdict(reader.text());
+  if (verdict) {
+    refuse_later_verdict(*verdict, reader);
+    return *verdict;
+  }
+  NearestName nearest(reader.text());
+  for (int i = 0; i < kVerdictCount; ++i) nearest.offer(name(static_cast<Verdict>(i)));
+  const std::string hint = nearest.hint();
+  reader.refuse(fmt::format("unknown verdict {}{} verdicts are {}", quoted_json(reader.text()),
+                            hint.empty() ? "; the" : hint + " The", known_verdicts()));
+}
+
+// `unit`: what the number is measured in; a bare number is bytes as well, but no time.
+Condition read_condition(const JsonReader& reader, const NumberScope& scope,
+                         Unit unit = Unit::none) {
+  if (reader.kind() == JsonKind::real || reader.kind() == JsonKind::integer)
+    if (unit != Unit::time) return Condition::equal_to(read_number(reader, scope));
+  if (reader.kind() != JsonKind::text)
+    reader.expected(unit == Unit::time ? "a time such as \"<= 25 us\""
+                                       : "a number or a condition such as \"<= 4\"");
+  const Condition condition = reader.inside([&] { return Condition::parse(reader.text(), scope); });
+  const bool bare_bytes = unit == Unit::bytes && condition.unit() == Unit::none;
+  if (condition.unit() != unit && !bare_bytes)
+    reader.refuse(fmt::format("expected {}, found {}", name(unit), name(condition.unit())));
+  return condition;
+}
+
+// Refuses what nothing meets that is counted from `least`.
+Condition counted(Condition condition, int64_t least, const JsonReader& reader) {
+  using Form = Condition::Form;
+  const Form form = condition.form();
+  if (form == Form::greater || form == Form::at_least) return condition;
+  const Number& most = form == Form::between ? condition.high() : condition.low();
+  const double bound = most.real(), first = static_cast<double>(least);
+  if (form == Form::less ? bound <= first : bound < first)
+    reader.expected(fmt::format("what a number from {} can meet", least));
+  return condition;
+}
+
+// How many there are of something, which is a whole number from 0.
+Condition read_count(const JsonReader& reader, const Setting& setting) {
+  const Condition condition = read_condition(reader, setting.scope());
+  const bool one = condition.form() == Condition::Form::equal;
+  if (one && condition.low().real() != std::floor(condition.low().real()))
+    reader.expected("a whole number or a condition such as \"<= 4\"");
+  return counted(condition, 0, reader);
+}
+
+void read_counts(const JsonReader& object, const Setting& setting, Expect& expect) {
+  if (object.has("undecided")) expect.undecided = read_count(object.at("undecided"), setting);
+  if (!object.has("findings")) return;
+  const JsonReader reader = object.at("findings");
+  expect.findings = read_count(reader, setting);
+  const bool clean = expect.verdict == Verdict::clean;
+  if (clean && !expect.findings->holds(0))
+    reader.refuse(
+        "\"findings\" counts what is found: expected a \"verdict\" too, found a clean run");
+  if (!clean && expect.verdict != Verdict::bad_input) counted(*expect.findings, 1, reader);
+}
+
+// A condition for all ranks, or an object from selector to condition.
+std::vector<RankCondition> read_rank_conditions(const JsonReader& reader, const Setting& setting,
+                                                Unit unit = Unit::none) {
+  if (reader.kind() != JsonKind::object)
+    return {{Lanes::range(0, setting.world),
+             counted(read_condition(reader, setting.scope(), unit), 0, reader)}};
+  std::vector<RankCondition> out;
+  for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world))
+    out.push_back({entry.lanes,
+                   counted(read_condition(entry.reader, setting.scope(), unit), 0, entry.reader)});
+  return out;
+}
+
+std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectCalls> out;
+  for (const auto& [key, reader] : object.members()) {
+    ExpectCalls calls;
+    const size_t space = key.find(' ');
+    calls.kind = key.substr(0, space);
+    if (space != std::string::npos) calls.group = key.substr(space + 1);
+    if (!parse_collective_kind(calls.kind)) {
+      NearestName nearest(calls.kind);
+      for (int i = 0; i <= static_cast<int>(CollectiveKind::wait_signal); ++i)
+        nearest.offer(name(static_cast<CollectiveKind>(i)));
+      reader.refuse(
+          fmt::format("unknown kind of call {}{}", quoted_json(calls.kind), nearest.hint()));
+    }
+    if (!calls.group.empty())
+      calls.group = reader.inside([&] { return setting.group_name(calls.group); });
+    calls.counts = read_rank_conditions(reader, setting);
+    out.push_back(std::move(calls));
+  }
+  return out;
+}
+
+std::vector<ExpectBytes> read_bytes(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectBytes> out;
+  for (const auto& [key, reader] : object.members()) {
+    const std::string group = reader.inside([&, &key = key] { return setting.group_name(key); });
+    out.push_back({group, read_rank_conditions(reader, setting, Unit::bytes)});
+  }
+  return out;
+}
+
+std::vector<ExpectShapes> read_local(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectShapes> out;
+  for (const auto& [name, ranks] : object.members()) {
+    ExpectShapes shapes{name, {}};
+    for (const SelectedEntry& entry : select_entries(ranks, setting.meshes, setting.world)) {
+      Dims shape;
+      if (entry.reader.items().size() > static_cast<size_t>(kMaxDims))
+        entry.reader.refuse(fmt::format("a tensor has at most {} dims", kMaxDims));
+      for (const JsonReader& item : entry.reader.items())
+        shape.push_back(read_integer(item, setting.scope()));
+      shapes.shapes.push_back({entry.lanes, shape});
+    }
+    out.push_back(std::move(shapes));
+  }
+  return out;
+}
+
+bool is_comparison(const JsonReader& reader) {
+  if (reader.kind() != JsonKind::text) return false;
+  const std::string& text = reader.text();
+  return text.find_first_of("<>") != std::string::npos || text.find("..") != std::string::npos;
+}
+
+// One number for all elements may be what an element may be: nan and true too.
+Number read_element(const JsonReader& reader, const NumberScope& scope) {
+  constexpr const char* kWanted = "a number, a list of them, or a condition such as \"<= 4\"";
+  if (reader.kind() == JsonKind::object || reader.kind() == JsonKind::null)
+    reader.expected(kWanted);
+  Number number = read_number(reader, scope);
+  if (!number.is_integer() && !number.is_double() && !number.is_bool())
+    reader.refuse(fmt::format("expected {}, found {}", kWanted, to_string(number)));
+  return number;
+}
+
+std::vector<ExpectValues> read_values(const JsonReader& object, const Setting& setting) {
+  std::vector<ExpectValues> out;
+  for (const auto& [name, reader] : object.members()) {
+    ExpectValues values;
+    values.name = name;
+    if (reader.kind() == JsonKind::list) {
+      NestedNumbers nested = read_nested(reader, setting.scope(), {});
+      values.shape = nested.shape;
+      values.elements = std::move(nested.elements);
+    } else if (is_comparison(reader)) {
+      values.each = read_condition(reader, setting.scope());
+    } else {
+      values.all = read_element(reader, setting.scope());
+    }
+    out.push_back(std::move(values));
+  }
+  return out;
+}
+
+void read_place(const JsonReader& object, const Setting& setting, Expect& expect) {
+  const auto condition = [&](std::string_view key, std::optional<Condition>& into,
+                             Unit unit = Unit::none) {
+    if (object.has(key)) into = read_condition(object.at(key), setting.scope(), unit);
+  };
+  condition("line", expect.line);
+  condition("ratio", expect.ratio);
+  condition("call", expect.call);
+  if (expect.call) counted(*expect.call, 1, object.at("call"));
+  condition("peak", expect.peak, Unit::bytes);
+  condition("time", expect.time, Unit::time);
+  if (expect.time && !setting.timed) object.at("time").refuse("times need a \"topology\"");
+  if (object.has("ranks")) expect.ranks = setting.ranks(object.at("ranks"));
+}
+
+}  // namespace
+
+Expect read_refusal(const JsonReader& object) {
+  Expect expect;
+  if (object.kind() != JsonKind::object) return expect;
+  if (object.has("verdict")) expect.verdict = read_verdict(object.at("verdict"));
+  if (object.has("error")) expect.error = object.at("error").text();
+  if (object.has("name")) expect.name = object.at("name").text();
+  const bool plain_line = object.has("line") && object.at("line").kind() == JsonKind::integer;
+  if (plain_line) expect.line = read_condition(object.at("line"), {});
+  return expect;
+}
+
+std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
+                                                  const Setting& setting) {
+  std::vector<PrecisionLimit> out;
+  const auto add = [&](const std::string& name, const JsonReader& reader) {
+    Condition condition;
+    if (reader.kind() == JsonKind::text) condition = read_condition(reader, setting.scope());
+    if (condition.form() == Condition::Form::equal)
+      reader.expected("a condition such as \"<= 1000\"");
+    out.push_back({name, counted(condition, 0, reader), reader.path()});
+  };
+  if (!object.has("precision")) return out;
+  const JsonReader precision = object.at("precision");
+  if (precision.kind() == JsonKind::text) {
+    add("", precision);
+  } else if (precision.kind() == JsonKind::object) {
+    for (const auto& [name, reader] : precision.members()) add(name, reader);
+  } else {
+    precision.expected("a condition such as \"<= 1000\", or names to conditions");
+  }
+  return out;
+}
+
+void check_expect_keys(const JsonReader& object) {
+  object.check_keys(kKeys);
+  refuse_later_expect_keys(object);
+}
+
+Expect read_expect(const JsonReader& object, const Setting& setting) {
+  check_expect_keys(object);
+  Expect expect = read_refusal(object);
+  read_place(object, setting, expect);
+  read_counts(object, setting, expect);
+  if (expect.verdict == Verdict::clean)
+    for (const char* key : {"line", "ranks", "name", "ratio", "call"})
+      if (object.has(key))
+        object.at(key).refuse(fmt::format(
+            "\"{}\" says where a finding is: expected a \"verdict\" too, found a clean run", key));
+  if (!expect.error.empty() && expect.verdict != Verdict::bad_input)
+    object.at("error").refuse("\"error\" goes with the verdict \"bad input\"");
+  if (object.has("collectives")) {
+    expect.any_collectives = false;
+    expect.collectives = read_collectives(object.at("collectives"), setting);
+  }
+  if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), setting);
+  if (object.has("local")) expect.local = read_local(object.at("local"), setting);
+  if (object.has("values")) expect.values = read_values(object.at("values"), setting);
+  if (object.has("placements"))
+    for (const auto& [name, reader] : object.at("placements").members()) {
+      reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });
+      expect.placements.push_back({name, reader.text()});
+    }
+  return expect;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,305 @@
+#include <algorithm>
+#include <set>
+
+#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/program/value/names.h"
+#include "shardproof/scenarios/load/listing_names.h"
+#include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/load/unsupported_features.h"
+#include "shardproof/scenarios/model/topology.h"
+#include "shardproof/sim/analysis/mismatch.h"
+#include "shardproof/sim/cost/fault.h"
+
+namespace shardproof {
+namespace {
+
+const std::vector<std::string_view> kRootKeys = {
+    "version",  "about",  "mesh",  "world",    "let",    "dtype",    "tensors", "program",
+    "ranks",    "model",  "truth", "outputs",  "groups", "explicit", "train",   "parallel",
+    "topology", "faults", "data",  "resident", "phases", "sweep",    "expect"};
+const std::vector<std::string_view> kPhaseKeys = {"mesh",    "program", "ranks",  "truth",
+                                                  "outputs", "train",   "faults", "expect"};
+
+// A phase's keys before the file's. What a phase says of its program replaces all that the file
+// says of it.
+class Section {
+ public:
+  Section(JsonReader root, std::optional<JsonReader> phase)
+      : root_(std::move(root)), phase_(std::move(phase)) {}
+
+  std::optional<JsonReader> find(std::string_view key) const {
+    if (phase_ && phase_->has(key)) return phase_->at(key);
+    const bool of_program =
+        key == "program" || key == "ranks" || key == "truth" || key == "outputs";
+    if (phase_ && of_program && (phase_->has("program") || phase_->has("ranks")))
+      return std::nullopt;
+    if (root_.has(key)) return root_.at(key);
+    return std::nullopt;
+  }
+  const JsonReader& place() const { return phase_ ? *phase_ : root_; }
+
+ private:
+  JsonReader root_;
+  std::optional<JsonReader> phase_;
+};
+
+NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
+  const auto parse = [&](const JsonReader& text) {
+    const Mesh mesh = text.inside([&] { return Mesh::parse(text.text()); });
+    if (mesh.size() > max_ranks)
+      throw Error(
+          ErrorKind::limit,
+          fmt::format("{} ranks, the limit is {}; --max-ranks sets it", mesh.size(), max_ranks),
+          {"", text.path(), 0, 0});
+    for (const MeshAxis& axis : mesh.axes())
+      if (is_reserved(axis.name))
+        text.refuse(fmt::format("{} is a word of the language", axis.name));
+    return mesh;
+  };
+  NamedMeshes meshes;
+  if (reader.kind() == JsonKind::text) return {{"", parse(reader)}};
+  if (reader.kind() != JsonKind::object) reader.expected("mesh text or names to mesh texts");
+  for (const auto& [name, text] : reader.members()) {
+    if (!is_name(name) || is_reserved(name))
+      text.refuse(fmt::format("{} is no name", quoted_json(name)));
+    meshes.emplace_back(name, parse(text));
+  }
+  if (meshes.empty()) reader.refuse("at least one mesh was expected");
+  return meshes;
+}
+
+int64_t read_world(const Section& section, const Setting& setting) {
+  int64_t ranks = 0;
+  for (const auto& [name, mesh] : setting.meshes) {
+    const Lanes lanes = mesh.ranks();
+    ranks = std::max<int64_t>(ranks, lanes[lanes.size() - 1] + int64_t{1});
+  }
+  int64_t world = ranks;
+  Where where;
+  if (const auto reader = section.find("world")) {
+    world = read_integer(*reader, setting.scope());
+    where.path = reader->path();
+    if (world < ranks)
+      reader->refuse(fmt::format("the meshes use ranks up to {}, a world of {} is too small",
+                                 ranks - 1, world));
+  }
+  if (world > setting.options->max_ranks)
+    throw Error(ErrorKind::limit,
+                fmt::format("{} ranks, the limit is {}; --max-ranks sets it", world,
+                            setting.options->max_ranks),
+                where);
+  return world;
+}
+
+// One space of names a file.
+class NameSpace {
+ public:
+  void add(const std::string& name, const std::string& what, const Where& where) {
+    const auto refuse = [&](const std::string& message) {
+      throw Error(ErrorKind::bad_input, message, where);
+    };
+    if (!is_name(name))
+      refuse(fmt::format("{} is no name: letters, digits and _, not first a digit",
+                         quoted_json(name)));
+    if (is_reserved(name) && !(what == "a stream" && name == "main"))
+      refuse(fmt::format("{} is a word of the language and cannot name {}", name, what));
+    const auto [found, added] = taken_.emplace(name, what);
+    if (!added && found->second != what)
+      refuse(fmt::format(
+          "{} is the name of {} already: tensors, lets, axes and streams share their names", name,
+          found->second));
+  }
+
+ private:
+  std::map<std::string, std::string> taken_;
+};
+
+void check_names(const Section& section, const Setting& setting, const Job& job) {
+  NameSpace names;
+  for (const auto& [name, mesh] : setting.meshes)
+    for (const MeshAxis& axis : mesh.axes())
+      names.add(axis.name, "an axis", {"", section.find("mesh")->path(), 0, 0});
+  for (const std::string& let : setting.lets->names())
+    names.add(let, "a let", {"", "/let" + pointer_step(let), 0, 0});
+  for (const JobInput& input : job.inputs)
+    names.add(input.name, "a tensor", {"", "/tensors" + pointer_step(input.name), 0, 0});
+  for (const auto& [group, ranks] : setting.groups)
+    names.add(group, "a group", {"", "/groups" + pointer_step(group), 0, 0});
+  for (const JobListing& listing : job.ranks)
+    for (const auto& [stream, place] : streams_named(listing.listing))
+      names.add(stream, "a stream", {"", listing.path, place.line, place.column});
+}
+
+Listing read_listing(const JsonReader& reader, const Setting& setting) {
+  std::vector<std::string> lines;
+  for (const JsonReader& item : reader.items()) {
+    const std::string& line = item.text();
+    if (line.find_first_of("\n\r") != std::string::npos)
+      throw Error(ErrorKind::bad_input, "a line break inside a line",
+                  {"", reader.path(), static_cast<int>(lines.size()) + 1, 0});
+    lines.push_back(line);
+  }
+  Listing listing = reader.inside([&] { return parse_listing(lines); });
+  refuse_later_verbs(listing, reader.path());
+  setting.lets->check_uses(listing);
+  return listing;
+}
+
+std::vector<JobListing> read_ranks(const JsonReader& reader, const Setting& setting) {
+  std::vector<JobListing> out;
+  Lanes covered;
+  for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world)) {
+    out.push_back({entry.lanes, read_listing(entry.reader, setting), entry.reader.path()});
+    covered = covered.unite(entry.lanes);
+  }
+  const Lanes missing = Lanes::range(0, setting.world).minus(covered);
+  if (!missing.empty())
+    reader.refuse(fmt::format("{} {} no listing; [] does nothing", ranks_text(missing),
+                              missing.size() == 1 ? "has" : "have"));
+  return out;
+}
+
+void read_groups(const Section& section, Setting& setting) {
+  const auto groups = section.find("groups");
+  if (!groups) return;
+  for (const auto& [name, reader] : groups->members()) {
+    const Lanes lanes = setting.ranks(reader);
+    std::vector<int32_t> ranks;
+    for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
+    setting.groups.emplace_back(name, std::move(ranks));
+  }
+}
+
+DType read_default_dtype(const Section& section) {
+  const auto reader = section.find("dtype");
+  if (!reader) return DType::f32;
+  return reader->inside([&] { return dtype_named(reader->text()); });
+}
+
+bool has_check(const std::vector<JobListing>& listings) {
+  return std::any_of(listings.begin(), listings.end(), [](const JobListing& one) {
+    const std::vector<Mention> verbs = verbs_called(one.listing);
+    return std::any_of(verbs.begin(), verbs.end(),
+                       [](const Mention& verb) { return verb.first == "check"; });
+  });
+}
+
+void read_programs(const Section& section, const Setting& setting, Phase& phase) {
+  Job& job = phase.job;
+  const auto program = section.find("program"), ranks = section.find("ranks");
+  const auto truth = section.find("truth"), outputs = section.find("outputs");
+  if (program && ranks) ranks->refuse("a scenario has one of \"program\" and \"ranks\"");
+  if (!program && !ranks)
+    section.place().refuse("expected \"program\" (global) or \"ranks\" (for each rank)");
+  if (program) {
+    for (const auto& extra : {truth, outputs})
+      if (extra) extra->refuse("belongs to \"ranks\": a global program is its own truth");
+    job.program = read_listing(*program, setting);
+    phase.program_path = program->path();
+    return;
+  }
+  job.ranks = read_ranks(*ranks, setting);
+  if (truth) {
+    job.truth = read_listing(*truth, setting);
+    phase.truth_path = truth->path();
+  }
+  if (truth && !outputs && !has_check(job.ranks))
+    truth->refuse(
+        "needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
+        "check(x, 'h', dp:S(0)) in \"ranks\"");
+  if (outputs) job.outputs = read_outputs(*outputs, setting);
+}
+
+void read_machine(const Section& section, const LoadOptions& options, Job& job) {
+  if (const auto topology = section.find("topology"))
+    job.cost = topology->inside([&] { return parse_topology(topology->text(), options.folder); });
+  if (const auto faults = section.find("faults"))
+    for (const JsonReader& reader : faults->items()) {
+      const Fault fault = reader.inside([&] { return parse_fault(reader.text()); });
+      if (fault.rank >= job.world)
+        reader.refuse(
+            fmt::format("rank {} does not exist: the world has {} ranks", fault.rank, job.world));
+      job.faults.push_back(reader.text());
+    }
+  if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
+  job.max_bytes = options.max_bytes > 0 ? options.max_bytes : default_max_bytes();
+}
+
+Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& options) {
+  Setting setting;
+  setting.lets = &lets;
+  setting.options = &options;
+  const auto mesh = section.find("mesh");
+  if (!mesh) section.place().refuse("key \"mesh\" is missing");
+  setting.meshes = read_meshes(*mesh, options.max_ranks);
+  lets.evaluate_all(setting.meshes);
+  setting.world = read_world(section, setting);
+  setting.dtype = read_default_dtype(section);
+  read_groups(section, setting);
+
+  Phase phase;
+  Job& job = phase.job;
+  job.world = setting.world;
+  job.meshes = setting.meshes;
+  job.groups = setting.groups;
+  job.dtype = setting.dtype;
+  job.numbers = lets.numbers();
+  const auto tensors = section.find("tensors");
+  if (!tensors) section.place().refuse("key \"tensors\" is missing");
+  for (ReadTensor& tensor : read_tensors(*tensors, setting)) {
+    job.inputs.push_back(std::move(tensor.input));
+    phase.fills.push_back(std::move(tensor.fill));
+  }
+  read_programs(section, setting, phase);
+  check_names(section, setting, job);
+  read_machine(section, options, job);
+  setting.timed = job.cost != nullptr;
+  if (const auto expect = section.find("expect")) {
+    phase.expect = read_expect(*expect, setting);
+    job.precision_limits = read_precision_limits(*expect, setting);
+    check_expected_names(*expect, phase.expect, job);
+  }
+  job.keep = phase.expect.kept_names();
+  return phase;
+}
+
+void paste_all(JsonTree& root, const LetTable& lets) {
+  for (size_t i = 0; i < root.keys.size(); ++i)
+    if (root.keys[i] != "let" && root.keys[i] != "about")
+      lets.paste(root.items[i], pointer_step(root.keys[i]));
+}
+
+}  // namespace
+
+Error placed_in(const Phase& phase, const Error& error) {
+  Where where = error.where();
+  if (where.path == "/program") where.path = phase.program_path;
+  if (where.path == "/truth") where.path = phase.truth_path;
+  return {error.kind(), error.message(), where};
+}
+
+std::vector<Phase> read_phases(const JsonTree& tree, const LoadOptions& options) {
+  JsonTree root = tree;
+  JsonReader reader(root, "");
+  reader.check_keys(kRootKeys);
+  refuse_later_keys(reader);
+  if (reader.has("about")) reader.at("about").text();
+  LetTable lets;
+  if (reader.has("let")) lets = LetTable(reader.at("let"));
+  paste_all(root, lets);
+
+  std::vector<Phase> phases;
+  if (!reader.has("phases")) {
+    phases.push_back(read_phase(Section(reader, std::nullopt), lets, options));
+    return phases;
+  }
+  for (const JsonReader& phase : reader.at("phases").items()) {
+    phase.check_keys(kPhaseKeys);
+    refuse_later_keys(phase);
+    phases.push_back(read_phase(Section(reader, phase), lets, options));
+  }
+  if (phases.empty()) reader.at("phases").refuse("a list with at least one phase was expected");
+  return phases;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,180 @@
+#include <sstream>
+
+#include "shardproof/ops/core/torch_names.h"
+#include "shardproof/scenarios/load/load_context.h"
+
+namespace shardproof {
+namespace {
+
+DType read_dtype(const JsonReader& reader) {
+  return reader.inside([&] { return dtype_named(reader.text()); });
+}
+
+Dims read_shape(const JsonReader& reader, const Setting& setting) {
+  Dims shape;
+  const std::vector<JsonReader> items = reader.items();
+  if (items.size() > static_cast<size_t>(kMaxDims))
+    reader.refuse(fmt::format("a tensor has at most {} dims, found {}", kMaxDims, items.size()));
+  for (const JsonReader& item : items) {
+    const int64_t size = read_integer(item, setting.scope());
+    if (size < 0) item.refuse(fmt::format("a size must not be negative, found {}", size));
+    shape.push_back(size);
+  }
+  reader.inside([&] { return element_count(shape); });
+  return shape;
+}
+
+Fill read_values(const JsonReader& reader, const Setting& setting, DType dtype, Dims& shape) {
+  NestedNumbers nested =
+      read_nested(reader, setting.scope(), [dtype](const Number& n) { check_element(n, dtype); });
+  shape = nested.shape;
+  Fill fill;
+  fill.kind = FillKind::values;
+  fill.values = std::move(nested.elements);
+  return fill;
+}
+
+// Bytes that a run stores for the tensor: the whole, and its own part for each rank of a partial.
+int64_t stored_bytes(const Spec& spec) {
+  int64_t copies = 1;
+  for (const int axis : spec.partial_axes())
+    copies *= spec.mesh().axes()[static_cast<size_t>(axis)].size;
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(element_count(spec.shape()), size_of(spec.dtype()), &bytes) ||
+      __builtin_mul_overflow(bytes, copies, &bytes))
+    return INT64_MAX;
+  return bytes;
+}
+
+ReadTensor read_tensor(const std::string& name, const JsonReader& reader, const Setting& setting) {
+  reader.check_keys({"shape", "dtype", "placements", "fill", "on", "mesh", "values"});
+  if (!reader.has("shape") && !reader.has("values"))
+    reader.refuse("expected \"shape\" or \"values\"");
+  if (reader.has("fill") && reader.has("values"))
+    reader.at("fill").refuse("\"values\" gives the elements already");
+  const DType dtype = reader.has("dtype") ? read_dtype(reader.at("dtype")) : setting.dtype;
+
+  Dims shape;
+  ReadTensor read;
+  read.fill = default_fill(dtype);
+  if (reader.has("shape")) shape = read_shape(reader.at("shape"), setting);
+  if (reader.has("values")) {
+    Dims found;
+    read.fill = read_values(reader.at("values"), setting, dtype, found);
+    if (reader.has("shape") && !(found == shape))
+      reader.at("values").refuse(fmt::format("the values have shape {}, \"shape\" is {}",
+                                             to_string(found), to_string(shape)));
+    shape = found;
+  }
+  if (reader.has("fill")) {
+    const JsonReader fill = reader.at("fill");
+    read.fill = fill.inside([&] { return parse_fill(fill.text(), dtype, setting.scope()); });
+  }
+  std::string mesh_name = setting.meshes.front().first;
+  if (reader.has("mesh")) {
+    const JsonReader mesh = reader.at("mesh");
+    mesh_name = mesh.text();
+    mesh.inside([&] { return setting.mesh(mesh_name).size(); });
+  } else if (setting.meshes.size() > 1) {
+    reader.refuse("with several meshes a tensor names its own: key \"mesh\" is missing");
+  }
+  const Mesh& mesh = setting.mesh(mesh_name);
+  read.input.name = name;
+  read.input.on = mesh.ranks();
+  if (reader.has("placements")) {
+    const JsonReader text = reader.at("placements");
+    read.input.spec = text.inside([&] { return Spec::parse(text.text(), mesh, shape, dtype); });
+  } else {
+    read.input.spec = Spec::replicated(mesh, shape, dtype);
+  }
+  if (reader.has("on")) {
+    const JsonReader on = reader.at("on");
+    const Lanes ranks = setting.ranks(on);
+    if (!mesh.ranks().contains(ranks)) on.refuse("takes ranks that are not on the tensor's mesh");
+    read.input.on = ranks;
+  }
+  return read;
+}
+
+std::vector<std::string> split_words(const std::string& text, const std::string& at,
+                                     std::string& before) {
+  std::istringstream in(text);
+  std::vector<std::string> after;
+  bool found = false;
+  for (std::string word; in >> word;) {
+    if (!found && word == at) {
+      found = true;
+    } else if (found) {
+      after.push_back(word);
+    } else {
+      before += (before.empty() ? "" : " ") + word;
+    }
+  }
+  return after;
+}
+
+bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
+  for (const PlacementText& placement : placements)
+    if (!placement.axis.empty() && !mesh.find_axis(placement.axis)) return false;
+  return true;
+}
+
+// The first mesh that has the axes and the ranks.
+void choose_mesh(JobOutput& output, const std::string& selector, const Setting& setting,
+                 const JsonReader& reader) {
+  std::vector<PlacementText> placements;
+  if (!output.placements.empty())
+    placements = reader.inside([&] { return parse_placements(output.placements); });
+  Lanes on;
+  if (!selector.empty())
+    on = reader.inside([&] { return select_ranks(selector, setting.meshes, setting.world); });
+  for (const auto& [name, mesh] : setting.meshes) {
+    const Lanes ranks = mesh.ranks();
+    if (!has_axes(mesh, placements) || !ranks.contains(on)) continue;
+    output.mesh = name;
+    output.on = on.empty() ? ranks : on;
+    return;
+  }
+  for (const PlacementText& placement : placements)
+    reader.inside([&] {
+      return placement.axis.empty() ? 0 : setting.meshes.front().second.axis(placement.axis);
+    });
+  reader.refuse("no mesh has these axes and ranks");
+}
+
+}  // namespace
+
+std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const Setting& setting) {
+  std::vector<ReadTensor> out;
+  int64_t bytes = 0;
+  const int64_t limit =
+      setting.options->max_bytes > 0 ? setting.options->max_bytes : default_max_bytes();
+  for (const auto& [name, reader] : tensors.members()) {
+    out.push_back(read_tensor(name, reader, setting));
+    const int64_t more = stored_bytes(out.back().input.spec);
+    if (__builtin_add_overflow(bytes, more, &bytes) || bytes > limit)
+      throw Error(
+          ErrorKind::limit,
+          fmt::format("the tensors up to here hold {} bytes, the limit is {}; --max-bytes sets it",
+                      bytes, limit),
+          {"", reader.path(), 0, 0});
+  }
+  return out;
+}
+
+std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& setting) {
+  std::vector<JobOutput> out;
+  for (const auto& [name, reader] : outputs.members()) {
+    JobOutput output;
+    output.name = name;
+    output.path = reader.path();
+    std::string selector;
+    for (const std::string& word : split_words(reader.text(), "on", output.placements))
+      selector += (selector.empty() ? "" : " ") + word;
+    choose_mesh(output, selector, setting, reader);
+    out.push_back(std::move(output));
+  }
+  return out;
+}
+
+}  // namespace shardproof

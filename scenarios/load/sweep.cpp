@@ -1,0 +1,238 @@
+#include "shardproof/scenarios/load/sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <set>
+
+#include "shardproof/program/value/names.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSweepKeys = {"mesh", "dtype", "topology"};
+// Keys of a file: one that stands bare in a sweep was meant as a pointer.
+constexpr std::array<std::string_view, 16> kFileKeys = {
+    "about",   "world",    "let",    "tensors", "program",  "ranks",  "model", "truth",
+    "outputs", "explicit", "groups", "train",   "parallel", "faults", "data",  "resident"};
+
+bool is_sweep_key(const std::string& key) {
+  return std::find(kSweepKeys.begin(), kSweepKeys.end(), key) != kSweepKeys.end();
+}
+
+std::string unescaped(std::string step) {
+  for (size_t at = 0; (at = step.find('~', at)) != std::string::npos; ++at) {
+    if (at + 1 < step.size() && step[at + 1] == '1')
+      step.replace(at, 2, "/");
+    else if (at + 1 < step.size() && step[at + 1] == '0')
+      step.replace(at, 2, "~");
+  }
+  return step;
+}
+
+// Of the object that holds it all: "version" of "/version/0".
+std::string first_key(const std::string& key) {
+  const size_t begin = key.starts_with("/") ? 1 : 0;
+  return unescaped(key.substr(begin, begin == 0 ? std::string::npos : key.find('/', 1) - begin));
+}
+
+bool is_word_of(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+  return false;
+}
+
+// In its texts; names of lets are pasted into keys too.
+bool reads(const JsonTree& tree, const std::string& name, bool in_keys) {
+  if (tree.kind == JsonKind::text) return is_word_of(tree.text, name);
+  const auto names_it = [&](const std::string& key) { return is_word_of(key, name); };
+  return (in_keys && std::any_of(tree.keys.begin(), tree.keys.end(), names_it)) ||
+         std::any_of(tree.items.begin(), tree.items.end(),
+                     [&](const JsonTree& item) { return reads(item, name, in_keys); });
+}
+
+// Whether anything but the sweep's own keys names it.
+bool reads_let(const JsonTree& root, const std::string& name) {
+  for (size_t i = 0; i < root.keys.size(); ++i)
+    if (root.keys[i] != "about" && reads(root.items[i], name, root.keys[i] != "sweep")) return true;
+  return false;
+}
+
+// `labels`: whether a name that nothing reads may stand there, to tell one case from another.
+void check_key(const std::string& key, const JsonReader& value, const JsonTree& root, bool labels) {
+  const JsonTree* let = root.find("let");
+  if (is_sweep_key(key) || (let != nullptr && let->find(key) != nullptr)) return;
+  const std::string first = first_key(key);
+  if (first == "version" || first == "sweep")
+    value.refuse(fmt::format("a sweep cannot set \"{}\": it is of the whole file", first));
+  if (key.starts_with("/")) return;
+  if (std::find(kFileKeys.begin(), kFileKeys.end(), key) != kFileKeys.end())
+    value.refuse(fmt::format("a sweep sets this key as \"/{}\"", key));
+  NearestName nearest(key);
+  for (const std::string_view known : kSweepKeys) nearest.offer(known);
+  nearest.offer("expect");
+  if (let != nullptr)
+    for (const std::string& known : let->keys) nearest.offer(known);
+  // A name that only the sweep gives is a `let` as well; one that is nearly another key is a slip.
+  if (!is_name(key) || !nearest.best().empty() || (!labels && !reads_let(root, key)))
+    value.refuse("a sweep sets mesh, dtype, topology, a let or a JSON pointer" + nearest.hint());
+}
+
+std::string shown(const JsonTree& value) {
+  return value.kind == JsonKind::text ? without_controls(value.text) : to_string(value);
+}
+
+std::string case_name(const SweepCase& one) {
+  std::string name;
+  for (const auto& [key, value] : one.settings)
+    if (key != "/expect")
+      name += (name.empty() ? "" : " ") + without_controls(key) + "=" + shown(value);
+  return name;
+}
+
+std::vector<SweepCase> expand_product(const JsonReader& sweep, const JsonTree& root,
+                                      int64_t max_cases) {
+  std::vector<std::pair<std::string, std::vector<JsonReader>>> factors;
+  int64_t count = 1;
+  for (const auto& [key, values] : sweep.members()) {
+    check_key(key, values, root, false);
+    factors.emplace_back(key, values.items());
+    if (factors.back().second.empty()) values.refuse("a list with at least one value was expected");
+    const auto size = static_cast<int64_t>(factors.back().second.size());
+    if (size > max_cases || count * size > max_cases)
+      sweep.refuse(fmt::format("more than {} cases", max_cases));
+    count *= size;
+  }
+  std::vector<SweepCase> cases;
+  for (int64_t i = 0; i < count; ++i) {
+    SweepCase one;
+    one.path = sweep.path();
+    int64_t rest = i, block = count;
+    for (const auto& [key, values] : factors) {  // the first key varies slowest
+      block /= static_cast<int64_t>(values.size());
+      one.settings.emplace_back(key, values[static_cast<size_t>(rest / block)].tree());
+      rest %= block;
+    }
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+std::vector<SweepCase> expand_list(const JsonReader& sweep, const JsonTree& root,
+                                   int64_t max_cases) {
+  std::vector<SweepCase> cases;
+  const std::vector<JsonReader> items = sweep.items();
+  if (items.empty()) sweep.refuse("a list with at least one case was expected");
+  if (static_cast<int64_t>(items.size()) > max_cases)
+    sweep.refuse(fmt::format("more than {} cases", max_cases));
+  for (const JsonReader& item : items) {
+    SweepCase one;
+    one.path = item.path();
+    for (const auto& [key, value] : item.members()) {
+      if (key != "expect") check_key(key, value, root, true);
+      one.settings.emplace_back(key == "expect" ? "/expect" : key, value.tree());
+    }
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+void set_pointer(JsonTree& root, const std::string& pointer, const JsonTree& value,
+                 const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::bad_input, fmt::format("{}: {}", quoted_json(pointer), why),
+                {"", path, 0, 0});
+  };
+  JsonTree* at = &root;
+  int depth = 0;
+  for (size_t begin = 1; begin <= pointer.size(); ++depth) {
+    if (depth >= kMaxJsonDepth) refuse("too deep");
+    const size_t end = std::min(pointer.find('/', begin), pointer.size());
+    const std::string step = unescaped(pointer.substr(begin, end - begin));
+    begin = end + 1;
+    if (at->kind == JsonKind::null) at->kind = JsonKind::object;  // made when missing
+    if (at->kind == JsonKind::list) {
+      size_t index = 0;
+      const auto read = std::from_chars(step.data(), step.data() + step.size(), index);
+      if (read.ec != std::errc() || read.ptr != step.data() + step.size() ||
+          index >= at->items.size())
+        refuse(fmt::format("the list has no item {}", quoted_json(step)));
+      at = &at->items[index];
+    } else if (at->kind == JsonKind::object) {
+      at = &at->at_or_add(step);
+    } else {
+      refuse(fmt::format("{} would lie in {}", quoted_json(step), name(at->kind)));
+    }
+  }
+  *at = value;
+}
+
+// Two cases of a list may set the same.
+void make_unique(std::vector<SweepCase>& cases) {
+  std::set<std::string> taken;
+  for (SweepCase& one : cases) {
+    const std::string plain = one.name;
+    for (int i = 2; !taken.insert(one.name).second; ++i) one.name = fmt::format("{} #{}", plain, i);
+  }
+}
+
+}  // namespace
+
+std::vector<SweepCase> expand_sweep(const JsonReader& root, int64_t max_cases) {
+  if (!root.has("sweep")) return {SweepCase{}};
+  const JsonReader sweep = root.at("sweep");
+  std::vector<SweepCase> cases;
+  if (sweep.kind() == JsonKind::object) {
+    cases = expand_product(sweep, root.tree(), max_cases);
+  } else if (sweep.kind() == JsonKind::list) {
+    cases = expand_list(sweep, root.tree(), max_cases);
+  } else {
+    sweep.expected("an object of lists or a list of cases");
+  }
+  for (SweepCase& one : cases) one.name = case_name(one);
+  make_unique(cases);
+  return cases;
+}
+
+JsonTree apply_case(const JsonTree& root, const SweepCase& sweep_case) {
+  JsonTree tree = root;
+  tree.erase("sweep");
+  for (const auto& [key, value] : sweep_case.settings) {
+    if (key.starts_with("/")) {
+      set_pointer(tree, key, value, sweep_case.path);
+    } else if (is_sweep_key(key)) {
+      tree.at_or_add(key) = value;
+    } else {
+      JsonTree& let = tree.at_or_add("let");
+      if (let.kind == JsonKind::null) let.kind = JsonKind::object;
+      let.at_or_add(key) = value;
+    }
+  }
+  return tree;
+}
+
+void override_let(JsonTree& root, const std::string& name, const std::string& text) {
+  JsonTree* let = root.find("let") == nullptr ? nullptr : &root.at_or_add("let");
+  if (let == nullptr || let->find(name) == nullptr) {
+    NearestName nearest(name);
+    if (let != nullptr)
+      for (const std::string& known : let->keys) nearest.offer(known);
+    throw_bad_input("--set {}: the file has no let of this name{}", name, nearest.hint());
+  }
+  JsonTree& value = let->at_or_add(name);
+  value = JsonTree::of(text);
+  int64_t integer = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), integer);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && !text.empty()) {
+    value.kind = JsonKind::integer;
+    value.integer = integer;
+    value.text.clear();
+  }
+}
+
+}  // namespace shardproof

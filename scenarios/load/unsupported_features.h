@@ -1,0 +1,21 @@
+// What the scenario language says and this version does not know yet: refused with a message that
+// says so, never run as if it were not there.
+#pragma once
+
+#include <string_view>
+
+#include "shardproof/localtensor/report/finding.h"
+#include "shardproof/program/syntax/ast.h"
+#include "shardproof/scenarios/json/json_reader.h"
+
+namespace shardproof {
+
+[[noreturn]] void refuse_later(std::string_view what, const Where& where);
+
+void refuse_later_keys(const JsonReader& root);           // "model", "train", ...
+void refuse_later_expect_keys(const JsonReader& expect);  // "bubble", ...
+bool is_later(Verdict verdict);
+void refuse_later_verdict(Verdict verdict, const JsonReader& reader);
+void refuse_later_verbs(const Listing& listing, const std::string& path);
+
+}  // namespace shardproof

@@ -1,0 +1,461 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "shardproof/engine/compare/owned_elements.h"
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/split/split.h"
+#include "shardproof/ops/core/type_promotion.h"
+#include "shardproof/scenarios/record/run_comparison.h"
+
+namespace shardproof {
+namespace {
+
+// --- elements
+// -----------------------------------------------------------------------------------
+
+bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
+  const int64_t size = size_of(a.dtype);
+  return std::memcmp(a.data() + at * size, b.data() + at * size, static_cast<size_t>(size)) == 0;
+}
+
+// How far apart two elements are: 0 for two NaN. Of complex numbers the parts that are farther
+// apart.
+struct Distance {
+  double apart = 0;
+  double size = 0;  // of the larger of both
+  double ulps(DType dtype) const {
+    const bool finite = std::isfinite(apart) && std::isfinite(size);
+    return finite ? apart / unit_in_last_place(dtype, size)
+                  : std::numeric_limits<double>::infinity();
+  }
+};
+
+Distance distance(double x, double y) {
+  if (x == y || (std::isnan(x) && std::isnan(y))) return {0, 0};
+  const double apart = std::abs(x - y);
+  return {std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart,
+          std::max(std::abs(x), std::abs(y))};
+}
+
+Distance distance(const Tensor& a, const Tensor& b, int64_t at) {
+  const DType dtype = a.dtype;
+  const std::byte* x = a.data() + at * size_of(dtype);
+  const std::byte* y = b.data() + at * size_of(dtype);
+  if (is_floating(dtype)) return distance(load_f64(x, dtype), load_f64(y, dtype));
+  if (!is_complex(dtype)) {
+    const Distance own =
+        distance(static_cast<double>(load_i64(x, dtype)), static_cast<double>(load_i64(y, dtype)));
+    return {std::max(own.apart, 1.0), own.size};  // other bits are another number
+  }
+  const DType part = real_part(dtype);
+  const int64_t half = size_of(part);
+  const Distance real = distance(load_f64(x, part), load_f64(y, part));
+  const Distance imaginary = distance(load_f64(x + half, part), load_f64(y + half, part));
+  return real.apart >= imaginary.apart ? real : imaginary;
+}
+
+std::string element_text(const Tensor& tensor, int64_t at) {
+  const std::byte* element = tensor.data() + at * size_of(tensor.dtype);
+  if (is_floating(tensor.dtype)) return fmt::format("{:.9g}", load_f64(element, tensor.dtype));
+  if (!is_complex(tensor.dtype)) return std::to_string(load_i64(element, tensor.dtype));
+  const DType part = real_part(tensor.dtype);
+  return fmt::format("{:.9g}{:+.9g}i", load_f64(element, part),
+                     load_f64(element + size_of(part), part));
+}
+
+// An element that is not the same: where it lies, who holds it.
+struct Spot {
+  const Tensor *a = nullptr, *b = nullptr;
+  int64_t at = 0;       // in these tensors
+  int64_t global = -1;  // -1: unknown
+  int32_t rank = -1;    // of a shard; -1: of the whole value
+  auto place() const { return std::tuple(global, rank, at); }
+};
+
+bool owns(const Spec& spec, int32_t rank, const Dims& index) {
+  for (int dim = 0; dim < index.size(); ++dim) {
+    const Runs runs = spec.owned(rank, dim);
+    if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) {
+          return index[dim] >= run.start && index[dim] < run.start + run.length;
+        }))
+      return false;
+  }
+  return true;
+}
+
+Lanes owners_of(const Spec& spec, const Lanes& lanes, const Dims& index) {
+  std::vector<int32_t> ranks;
+  for (int64_t i = 0; i < lanes.size(); ++i)
+    if (owns(spec, lanes[i], index)) ranks.push_back(lanes[i]);
+  return Lanes::of(std::move(ranks));
+}
+
+// --- shards
+// -------------------------------------------------------------------------------------
+
+// What each rank holds. A whole value is cut once for all of them.
+class Shards {
+ public:
+  explicit Shards(const SeenValue& value) {
+    if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
+    for (const SeenPart& part : value.parts)
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
+        parts_.emplace(part.lanes[i], &part.tensor);
+  }
+  // Nothing when only a sum over ranks is known.
+  std::optional<Tensor> of(int32_t rank) const {
+    if (cut_.find(rank) != nullptr) return cut_.of_rank(rank);
+    const auto found = parts_.find(rank);
+    return found == parts_.end() ? std::nullopt : std::optional(*found->second);
+  }
+
+ private:
+  LocalTensor cut_;
+  std::map<int32_t, const Tensor*> parts_;
+};
+
+std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
+  std::vector<int64_t> indices(static_cast<size_t>(elements), -1);
+  if (!value.spec) return indices;
+  for_each_element(local_indices(*value.spec, rank), contiguous_strides(value.spec->shape()),
+                   [&](int64_t local, int64_t global) {
+                     if (local < elements) indices[static_cast<size_t>(local)] = global;
+                   });
+  return indices;
+}
+
+// Two values, element by element.
+class Pair {
+ public:
+  using Visit = std::function<void(const Spot&)>;
+  Pair(const SeenValue& a, const SeenValue& b) : a_(a), b_(b) {}
+
+  // False when some contents are not known.
+  bool visit(const Visit& visit) const {
+    if (a_.whole && b_.whole) {
+      visit_tensors({&a_.parts[0].tensor, &b_.parts[0].tensor}, visit);
+      return true;
+    }
+    const Shards of_a(a_), of_b(b_);
+    bool complete = true;
+    for (int64_t i = 0; i < a_.lanes.size(); ++i) {
+      const int32_t rank = a_.lanes[i];
+      const std::optional<Tensor> own = of_a.of(rank), other = of_b.of(rank);
+      complete = complete && own && other;
+      if (own && other) visit_tensors({&*own, &*other, 0, -1, rank}, visit);
+    }
+    return complete;
+  }
+
+ private:
+  void visit_tensors(Spot spot, const Visit& visit) const {
+    const Tensor &a = *spot.a, &b = *spot.b;
+    if (a.dtype != b.dtype || !(a.shape == b.shape))
+      throw_bad_input("{} is {}{} in one run and {}{} in the other", a_.id, name(a.dtype),
+                      to_string(a.shape), name(b.dtype), to_string(b.shape));
+    if (a.elements() == 0 || bit_equal(a, 0, b, 0)) return;
+    std::vector<int64_t> global;
+    if (spot.rank >= 0) global = global_indices(a_, spot.rank, a.elements());
+    for (spot.at = 0; spot.at < a.elements(); ++spot.at) {
+      if (same_bits(a, b, spot.at)) continue;
+      spot.global = spot.rank < 0 ? spot.at : global[static_cast<size_t>(spot.at)];
+      visit(spot);
+    }
+  }
+
+  const SeenValue &a_, &b_;
+};
+
+// --- judging
+// ------------------------------------------------------------------------------------
+
+// The unit roundoff of products that one run says, or may be thought, to have made.
+struct LowPrecision {
+  double roundoff = 0;
+  std::string text;
+};
+std::optional<LowPrecision> low_precision(const RecordedRun& run, bool presumes = true) {
+  std::optional<std::string> stated = find_fact(run.environment, "matmul");
+  if (!stated && presumes && find_fact(run.environment, "gpu")) stated = "tf32";
+  if (!stated) return std::nullopt;
+  if (*stated == "tf32") return LowPrecision{std::ldexp(1.0, -11), "tf32"};
+  const std::optional<DType> dtype = parse_dtype(*stated);
+  if (!dtype || !is_floating(*dtype)) return std::nullopt;
+  return LowPrecision{unit_roundoff(*dtype), std::string(name(*dtype))};
+}
+
+bool multiplies_in_fewer_bits(DType dtype) {
+  return dtype == DType::f32 || (is_floating(dtype) && size_of(dtype) == 1);
+}
+
+// The measured rounding of a value's elements.
+class Rounding {
+ public:
+  explicit Rounding(const SeenValue& value) : value_(value) {
+    for (const SeenPart& part : value.parts)
+      for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
+        parts_.emplace(part.lanes[i], &part.rounding);
+  }
+  // 0: exact. Nothing: it is not known.
+  std::optional<double> at(const Spot& spot) const {
+    if (!value_.measured) return std::nullopt;
+    if (value_.whole) return element(value_.rounding, spot.global);
+    const auto found = parts_.find(spot.rank);
+    return found == parts_.end() ? std::nullopt : element(*found->second, spot.at);
+  }
+
+ private:
+  static std::optional<double> element(const std::vector<double>& rounding, int64_t at) {
+    if (rounding.empty()) return 0;
+    if (at < 0 || at >= std::ssize(rounding)) return std::nullopt;
+    const double own = rounding[static_cast<size_t>(at)];
+    return std::isfinite(own) ? std::optional(own) : std::nullopt;
+  }
+
+  const SeenValue& value_;
+  std::map<int32_t, const std::vector<double>*> parts_;
+};
+
+class Judge {
+ public:
+  Judge(const SeenValue& a, const SeenValue& b, const RecordedRun& run_a, const RecordedRun& run_b)
+      : a_(a), of_a_(a), of_b_(b), run_a_(run_a), run_b_(run_b) {
+    one_measured_ = a.measured != b.measured;
+    // A library's own order may be another one each time.
+    other_order_ = run_a.order != run_b.order || run_a.order == "library";
+    other_device_ = find_fact(run_a.environment, "gpu") != find_fact(run_b.environment, "gpu");
+    for (const RecordedRun* run : {&run_a, &run_b})
+      if (!stated_) stated_ = low_precision(*run, false);
+    if (!multiplies_in_fewer_bits(a.dtype)) stated_.reset();
+  }
+
+  // Nothing where it is not known. Products in fewer bits, as a run states them, make it larger.
+  std::optional<double> rounding(const Spot& spot) const {
+    const std::optional<double> own = larger(of_a_.at(spot), of_b_.at(spot));
+    return own && stated_ ? *own * times(*stated_) : own;
+  }
+  // The distance of two elements, of their rounding.
+  double factor(const Spot& spot) const {
+    const double apart = distance(*spot.a, *spot.b, spot.at).apart;
+    return apart == 0 ? 0 : apart / rounding(spot).value_or(0);
+  }
+  ValueMatch match(const Spot& spot) const {
+    if (!rounding(spot)) return ValueMatch::not_decided;
+    const double factor = this->factor(spot);
+    if (factor <= kWithinRounding) return ValueMatch::within_rounding;
+    return factor <= kNotDecided ? ValueMatch::not_decided : ValueMatch::wrong;
+  }
+  // Whether products in fewer bits may have made it.
+  bool is_explained_by(const LowPrecision& low, const Spot& spot) const {
+    const double more = stated_ ? std::max(1.0, times(low) / times(*stated_)) : times(low);
+    return is_floating(a_.dtype) && factor(spot) <= kWithinRounding * more;
+  }
+  // `low`: what explains all that is wrong.
+  void explain(ValueDifference& difference, const std::optional<LowPrecision>& low) const {
+    if (difference.match == ValueMatch::wrong) return explain_precision(difference, low);
+    if (difference.match == ValueMatch::within_rounding && stated_)
+      return explain_precision(difference, stated_);
+    explain_order(difference);
+  }
+
+ private:
+  std::optional<double> larger(std::optional<double> a, std::optional<double> b) const {
+    if (a && b) return std::max(*a, *b);
+    // An element without a rounding in one run has none; a run that measured nothing adds nothing.
+    return one_measured_ ? (a ? a : b) : std::nullopt;
+  }
+  double times(const LowPrecision& low) const {
+    return std::max(1.0, low.roundoff / unit_roundoff(a_.dtype));
+  }
+  void explain_precision(ValueDifference& difference,
+                         const std::optional<LowPrecision>& low) const {
+    difference.cause = low ? Cause::precision : Cause::bug;
+    if (!low) return;
+    difference.why = size_of(a_.dtype) == 1
+                         ? "as far apart as sums of 8-bit floats on tensor cores may be"
+                         : fmt::format("as far apart as products in {} may be", low->text);
+  }
+  void explain_order(ValueDifference& difference) const {
+    const bool known = difference.match == ValueMatch::within_rounding;
+    difference.cause = Cause::bug;
+    if (a_.added && other_order_) {
+      difference.cause = known ? Cause::reduction_order : Cause::unknown;
+      difference.why = known ? fmt::format("added over ranks in the orders {} and {}", run_a_.order,
+                                           run_b_.order)
+                             : "its rounding does not decide: another order of addition, or a bug";
+    } else if (other_device_) {
+      difference.cause = known ? Cause::reduction_order : Cause::unknown;
+      difference.why = "kernels of different devices add and round in their own ways";
+    } else {
+      difference.why = "both runs add in one order: the bits have to be the same";
+    }
+  }
+
+  const SeenValue& a_;
+  const Rounding of_a_, of_b_;
+  std::optional<LowPrecision> stated_;  // by a run of itself
+  bool one_measured_ = false, other_order_ = false, other_device_ = false;
+  const RecordedRun &run_a_, &run_b_;
+};
+
+ValueDifference blank(const SeenValue& value) {
+  ValueDifference difference;
+  difference.id = value.id;
+  difference.bound = value.bound;
+  difference.instance = value.instance;
+  return difference;
+}
+
+// The element of a value that is told.
+struct WorstElement {
+  ValueMatch match = ValueMatch::bit_equal;
+  double factor = 0;
+  std::tuple<int64_t, int32_t, int64_t> place;
+
+  // Takes the first of two that are equally bad.
+  void add(const Spot& spot, const Judge& judge) {
+    const ValueMatch own = judge.match(spot);
+    const double factor_here = judge.factor(spot);
+    const bool worse = own != match ? own > match : factor_here > factor;
+    const bool alike = own == match && factor_here == factor && spot.place() < place;
+    if (worse || alike || match == ValueMatch::bit_equal) *this = {own, factor_here, spot.place()};
+  }
+};
+
+// All elements that are as bad as the whole.
+class Worst {
+ public:
+  Worst(const SeenValue& value, const Judge& judge, const WorstElement& worst, const RecordedRun& a,
+        const RecordedRun& b)
+      : value_(value), judge_(judge), worst_(worst) {
+    for (const RecordedRun* run : {&a, &b})
+      if (std::optional<LowPrecision> low = low_precision(*run)) low_.push_back(std::move(*low));
+  }
+
+  void add(const Spot& spot) {
+    const bool local = spot.global < 0;
+    const auto index = static_cast<size_t>(local ? spot.at : spot.global);
+    if (marked_.size() <= index) marked_.resize(index + 1, false);
+    if (!marked_[index]) ++elements_;
+    marked_[index] = true;
+    if (spot.rank >= 0) ranks_.insert(spot.rank);
+    std::erase_if(low_,
+                  [&](const LowPrecision& low) { return !judge_.is_explained_by(low, spot); });
+    const auto [global, rank, at] = worst_.place;
+    if (spot.rank >= 0 && spot.global == global && (!local || spot.at == at))
+      owners_.push_back(spot.rank);
+    if (spot.place() != worst_.place) return;
+    text_a_ = element_text(*spot.a, spot.at);
+    text_b_ = element_text(*spot.b, spot.at);
+    rounding_ = judge_.rounding(spot);
+    ulps_ = distance(*spot.a, *spot.b, spot.at).ulps(spot.a->dtype);
+    shape_ = local ? spot.a->shape : value_.spec->shape();
+  }
+
+  void tell(ValueDifference& difference) const {
+    const auto [global, rank, at] = worst_.place;
+    difference.match = worst_.match;
+    difference.local = global < 0;
+    difference.index = unravel(difference.local ? at : global, shape_);
+    difference.got_a = text_a_;
+    difference.got_b = text_b_;
+    difference.rounding = rounding_;
+    difference.rounding_factor = worst_.factor;
+    difference.ulps = ulps_;
+    difference.elements = elements_;
+    if (rank >= 0) {
+      difference.owners = Lanes::of(owners_);
+      difference.ranks = Lanes::of({ranks_.begin(), ranks_.end()});
+    } else {
+      difference.owners = owners_of(*value_.spec, value_.lanes, *difference.index);
+      difference.ranks = holders();
+    }
+    judge_.explain(difference, low_.empty() ? std::nullopt : std::optional(low_.front()));
+  }
+
+ private:
+  // Ranks whose shard of the whole value has any of them.
+  Lanes holders() const {
+    std::map<Dims, bool> known;
+    std::vector<int32_t> ranks;
+    const Dims strides = contiguous_strides(value_.spec->shape());
+    for (int64_t i = 0; i < value_.lanes.size(); ++i) {
+      const int32_t rank = value_.lanes[i];
+      const auto entry = known.emplace(place_of_shard(*value_.spec, rank), false);
+      bool& holds = entry.first->second;
+      if (entry.second)
+        for_each_element(local_indices(*value_.spec, rank), strides, [&](int64_t, int64_t global) {
+          const auto index = static_cast<size_t>(global);
+          holds = holds || (index < marked_.size() && marked_[index]);
+        });
+      if (holds) ranks.push_back(rank);
+    }
+    return Lanes::of(std::move(ranks));
+  }
+
+  const SeenValue& value_;
+  const Judge& judge_;
+  const WorstElement& worst_;
+  std::vector<LowPrecision> low_;
+  std::vector<bool> marked_;  // by global index, or by index in the shard
+  int64_t elements_ = 0;
+  std::set<int32_t> ranks_;
+  std::vector<int32_t> owners_;
+  std::string text_a_, text_b_;
+  std::optional<double> rounding_;
+  double ulps_ = 0;
+  Dims shape_;
+};
+
+// Ranks whose digests are not the same. There may be as many digests as ranks.
+Lanes other_digests(const SeenValue& a, const SeenValue& b) {
+  std::map<uint64_t, Lanes> known;
+  for (const SeenDigest& digest : b.digests) {
+    Lanes& lanes = known[digest.digest];
+    lanes = lanes.unite(digest.lanes);
+  }
+  std::vector<int32_t> ranks;
+  for (const SeenDigest& own : a.digests) {
+    const Lanes others = own.lanes.minus(known[own.digest]);
+    for (int64_t i = 0; i < others.size(); ++i) ranks.push_back(others[i]);
+  }
+  return Lanes::of(std::move(ranks)).unite(b.lanes.minus(a.lanes));
+}
+
+}  // namespace
+
+std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
+                                            const RecordedRun& run_a, const RecordedRun& run_b) {
+  ValueDifference difference = blank(a);
+  const Judge judge(a, b, run_a, run_b);
+  const bool contents = !a.parts.empty() && !b.parts.empty();
+  const Pair pair(a, b);
+  WorstElement element;
+  const bool complete = contents && pair.visit([&](const Spot& spot) { element.add(spot, judge); });
+  if (element.match != ValueMatch::bit_equal) {
+    Worst worst(a, judge, element, run_a, run_b);
+    pair.visit([&](const Spot& spot) {
+      if (judge.match(spot) == element.match) worst.add(spot);
+    });
+    worst.tell(difference);
+    return difference;
+  }
+  // Parts of a sum may differ and the sum be the same: then nothing is wrong with it.
+  if (complete) return std::nullopt;
+  const Lanes ranks = other_digests(a, b);
+  if (ranks.empty()) return std::nullopt;
+  // Each was judged when it was made, and neither run found it wrong.
+  const bool measured = !contents || (a.measured && b.measured);
+  const bool honest = measured && run_a.findings.empty() && run_b.findings.empty();
+  difference.match = honest ? ValueMatch::within_rounding : ValueMatch::not_decided;
+  difference.ranks = difference.owners = ranks;
+  judge.explain(difference, std::nullopt);
+  return difference;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,129 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "shardproof/scenarios/report/comparison_report.h"
+
+namespace shardproof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json rank_times(const LineTime& line) {
+  Json out = Json::object();
+  for (const auto& [rank, own] : line.ranks) {
+    Json one;
+    one["time"] = to_string(own.time);
+    one["count"] = own.count;
+    if (line.is_call()) {
+      one["bytes"] = static_cast<int64_t>(own.bytes);
+      if (own.expected != Duration{}) one["expected"] = to_string(own.expected);
+      if (own.time.ps > 0) one["busbw"] = own.bus_bytes / to_seconds(own.time) * 1e-9;
+    }
+    out[std::to_string(rank)] = std::move(one);
+  }
+  return out;
+}
+
+// Infinite and unknown numbers are null.
+void add_distance(const ValueDifference& difference, Json& out) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  out["rounding"] = difference.rounding ? number(*difference.rounding) : Json();
+  out["rounding_factor"] = difference.rounding ? number(difference.rounding_factor) : Json();
+  out["ulps"] = number(difference.ulps);
+}
+
+Json difference_json(const ValueDifference& difference) {
+  Json out;
+  out["value"] = difference.id;
+  if (!difference.bound.empty()) out["name"] = difference.bound;
+  if (!difference.instance.empty()) out["instance"] = difference.instance;
+  out["likeness"] = name(difference.match);
+  out["cause"] = name(difference.cause);
+  if (!difference.why.empty()) out["why"] = difference.why;
+  if (difference.index) {
+    out["first"] = std::vector<int64_t>(difference.index->begin(), difference.index->end());
+    out["of"] = difference.local ? "shard" : "value";
+    out["a"] = difference.got_a;
+    out["b"] = difference.got_b;
+    add_distance(difference, out);
+    out["elements"] = difference.elements;
+  }
+  out["owners"] = to_string(difference.owners);
+  out["ranks"] = to_string(difference.ranks);
+  return out;
+}
+
+Json line_json(const LineComparison& line) {
+  Json out;
+  out["line"] = line.line;
+  out["source"] = line.text;
+  if (line.values > 0) {
+    out["values"] = line.values;
+    out["likeness"] = name(line.match());
+  }
+  if (!line.differences.empty()) out["differences"] = Json::array();
+  for (const ValueDifference& difference : line.differences)
+    out["differences"].push_back(difference_json(difference));
+  out["times"] = Json::array();
+  for (const TimePair& pair : line.times)
+    out["times"].push_back(
+        {{"call", pair.call}, {"a", rank_times(pair.a)}, {"b", rank_times(pair.b)}});
+  return out;
+}
+
+Json side_json(const RunSide& side) {
+  Json out;
+  out["backend"] = side.head.backend;
+  out["processes"] = side.head.processes;
+  out["order"] = side.head.order;
+  out["verdict"] = side.head.verdict;
+  if (!side.head.error.empty()) out["error"] = side.head.error;
+  out["repeat"] = side.head.repeat;
+  out["times"] = name(side.source);
+  if (side.source == TimeSource::measured) out["repetitions"] = side.repetitions;
+  if (side.steps.empty()) return out;
+  const StepTime whole = slowest(side.steps);
+  out["step"] = to_string(whole.step);
+  out["exposed"] = to_string(whole.exposed);
+  out["ranks"] = Json::object();
+  for (const auto& [rank, own] : side.steps)
+    out["ranks"][std::to_string(rank)] = {{"step", to_string(own.step)},
+                                          {"exposed", to_string(own.exposed)}};
+  return out;
+}
+
+Json comparison_object(const RunComparison& comparison) {
+  Json out;
+  out["file"] = comparison.a.head.file;
+  if (!comparison.a.head.name.empty()) out["case"] = comparison.a.head.name;
+  out["phase"] = comparison.a.head.phase;
+  out["agrees"] = comparison.agrees();
+  out["values"] = comparison.count(std::nullopt);
+  for (const ValueMatch match : {ValueMatch::bit_equal, ValueMatch::within_rounding,
+                                 ValueMatch::not_decided, ValueMatch::wrong})
+    out[std::string(name(match))] = comparison.count(match);
+  out["a"] = side_json(comparison.a);
+  out["b"] = side_json(comparison.b);
+  out["listings"] = Json::array();
+  for (const ListingComparison& listing : comparison.listings) {
+    Json lines = Json::array();
+    for (const LineComparison& line : listing.lines) lines.push_back(line_json(line));
+    out["listings"].push_back({{"ranks", to_string(listing.lanes)}, {"lines", std::move(lines)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string comparison_json(const std::vector<RunComparison>& comparisons,
+                            const std::string& tool_version) {
+  Json out;
+  out["tool"] = "shardproof";
+  out["version"] = tool_version;
+  out["comparisons"] = Json::array();
+  for (const RunComparison& comparison : comparisons)
+    out["comparisons"].push_back(comparison_object(comparison));
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardproof

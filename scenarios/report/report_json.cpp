@@ -1,0 +1,167 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "shardproof/localtensor/collective/reduction_schedule.h"
+#include "shardproof/scenarios/report/report.h"
+
+namespace shardproof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view schedule_text(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::fifo: return "fifo";
+    case ScheduleKind::seeded: return "seeded";
+    case ScheduleKind::adversarial: return "adversarial";
+  }
+  return "?";
+}
+
+Json finding_json(const PhaseResult& phase, const Finding& finding) {
+  Json out;
+  out["verdict"] = name(finding.verdict);
+  if (finding.line > 0) out["line"] = finding.line;
+  const std::string source = phase.line_text(finding);
+  if (!source.empty()) out["source"] = source;
+  out["ranks"] = to_string(finding.ranks);
+  if (!finding.name.empty()) out["name"] = finding.name;
+  if (finding.ratio) out["ratio"] = *finding.ratio;
+  if (!finding.group.empty()) out["group"] = finding.group;
+  if (finding.call > 0) out["call"] = finding.call;
+  if (!finding.instance.empty()) out["instance"] = finding.instance;
+  out["headline"] = finding.headline;
+  out["details"] = finding.details;
+  if (!finding.fix.empty()) out["fix"] = finding.fix;
+  return out;
+}
+
+Json missed_json(const std::vector<Missed>& misses) {
+  Json out = Json::array();
+  for (const Missed& miss : misses)
+    out.push_back({{"what", miss.what}, {"expected", miss.expected}, {"got", miss.got}});
+  return out;
+}
+
+Json call_json(const CallCount& call) {
+  return {{"kind", call.kind},
+          {"group", call.group},
+          {"ranks", to_string(call.lanes)},
+          {"count", call.count},
+          {"bytes", to_string(call.bytes)}};
+}
+
+// JSON has no infinity.
+Json number_json(double number) {
+  return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number));
+}
+
+// Keys that a value of either list has; what is empty is left out.
+template <typename Value>
+Json place_json(const Value& value) {
+  Json out;
+  if (!value.name.empty()) out["name"] = value.name;
+  if (value.line > 0) out["line"] = value.line;
+  if (!value.instance.empty()) out["instance"] = value.instance;
+  return out;
+}
+
+Json undecided_json(const std::vector<UndecidedValue>& values) {
+  Json out = Json::array();
+  for (const UndecidedValue& value : values) {
+    Json one = place_json(value);
+    one["elements"] = value.elements;
+    one["of"] = value.of;
+    one["reason"] = value.reason;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json precision_json(const std::vector<ValuePrecision>& values) {
+  Json out = Json::array();
+  for (const ValuePrecision& value : values) {
+    Json one = place_json(value);
+    one["ratio"] = number_json(value.ratio);
+    one["error"] = number_json(value.error);
+    one["device_error"] = number_json(value.device_error);
+    if (!value.cause.empty()) one["cause"] = value.cause;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json phase_json(const PhaseResult& phase) {
+  Json out;
+  out["findings"] = Json::array();
+  for (const Finding& finding : phase.outcome.findings)
+    out["findings"].push_back(finding_json(phase, finding));
+  out["missed"] = missed_json(phase.missed);
+  out["values_compared"] = phase.outcome.values_compared;
+  out["calls"] = Json::array();
+  for (const CallCount& call : phase.outcome.calls) out["calls"].push_back(call_json(call));
+  const WorldReport& world = phase.outcome.world;
+  if (world.timed) out["time"] = to_string(world.time);
+  out["peak_bytes"] = world.peak_bytes;
+  if (!phase.outcome.on_host.empty()) out["on_host"] = phase.outcome.on_host;
+  if (!phase.outcome.unfired_faults.empty()) out["unfired_faults"] = phase.outcome.unfired_faults;
+  out["undecided"] = undecided_json(phase.outcome.undecided);
+  if (!phase.outcome.precision.empty()) out["precision"] = precision_json(phase.outcome.precision);
+  if (!phase.outcome.notes.empty()) out["notes"] = phase.outcome.notes;
+  return out;
+}
+
+Json error_json(const Error& error) {
+  Json out;
+  out["message"] = error.message();
+  if (!error.where().path.empty()) out["path"] = error.where().path;
+  if (error.where().line > 0) out["line"] = error.where().line;
+  if (error.where().column > 0) out["column"] = error.where().column;
+  return out;
+}
+
+Json case_json(const CaseResult& one) {
+  Json out;
+  out["name"] = one.name;
+  if (!one.backend.empty()) out["backend"] = one.backend;
+  out["status"] = status_text(one.status);
+  out["expected"] = name(one.expected);
+  out["verdict"] = name(one.verdict());
+  if (one.error) out["error"] = error_json(*one.error);
+  if (!one.missed_refusal.empty()) out["missed"] = missed_json(one.missed_refusal);
+  out["phases"] = Json::array();
+  for (const PhaseResult& phase : one.phases) out["phases"].push_back(phase_json(phase));
+  out["repeat"] = one.repeat;
+  return out;
+}
+
+}  // namespace
+
+std::string json_report(const RunResult& result, const ReportHead& head) {
+  Json out;
+  out["tool"] = "shardproof";
+  out["version"] = head.version;
+  out["backend"] = fmt::format("{}", fmt::join(head.options.backends, ","));
+  if (head.options.device != "host") out["device"] = head.options.device;
+  if (head.options.matmul == MatmulPrecision::high) out["matmul_precision"] = "high";
+  out["schedule"] = schedule_text(head.options.schedule);
+  out["order"] = to_string(head.options.order);
+  out["seed"] = head.options.seed;
+  if (!result.notes.empty()) out["notes"] = result.notes;
+  out["exit_code"] = result.exit_code();
+  out["summary"] = {{"scenarios", result.scenarios.size()},
+                    {"cases", result.cases()},
+                    {"values_compared", result.values_compared()},
+                    {"surprises", result.surprises()}};
+  out["scenarios"] = Json::array();
+  for (const ScenarioResult& scenario : result.scenarios) {
+    Json cases = Json::array();
+    for (const CaseResult& one : scenario.cases) cases.push_back(case_json(one));
+    out["scenarios"].push_back(
+        {{"file", scenario.file}, {"about", scenario.about}, {"cases", std::move(cases)}});
+  }
+  // A name of a file may hold any bytes; what is no UTF-8 becomes U+FFFD.
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardproof

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "shardproof/scenarios/run/run.h"
+
+namespace shardproof {
+
+std::string_view status_text(CaseStatus status) {
+  switch (status) {
+    case CaseStatus::as_expected: return "as expected";
+    case CaseStatus::surprise: return "surprise";
+    case CaseStatus::refused: return "refused";
+  }
+  return "?";
+}
+
+// A finding of several listings stands in the one that its details quote, else in that of its first
+// rank: a missing rank's line is the one that waits for it, in another listing.
+std::string PhaseResult::line_text(const Finding& finding) const {
+  if (finding.line <= 0) return "";
+  const auto at = static_cast<size_t>(finding.line) - 1;
+  const auto quoted = [&](const std::string& line) {
+    const size_t start = line.find_first_not_of(' ');
+    return start != std::string::npos &&
+           std::any_of(finding.details.begin(), finding.details.end(),
+                       [&](const std::string& text) {
+                         return text.find(line.substr(start)) != std::string::npos;
+                       });
+  };
+  std::string own;
+  for (const JobListing& listing : listings) {
+    if (at >= listing.listing.lines.size()) continue;
+    const std::string& line = listing.listing.lines[at];
+    if (quoted(line)) return line;
+    const bool holds = finding.ranks.empty() || listing.lanes.contains(finding.ranks[0]);
+    if (holds && own.empty()) own = line;
+  }
+  return own;
+}
+
+const Finding* CaseResult::leading() const {
+  const Finding* imprecise = nullptr;
+  for (const PhaseResult& phase : phases) {
+    const Finding* finding = leading_finding(phase.outcome.findings);
+    if (finding == nullptr) continue;
+    if (finding->verdict != Verdict::imprecise) return finding;
+    if (imprecise == nullptr) imprecise = finding;
+  }
+  return imprecise;
+}
+
+Verdict CaseResult::verdict() const {
+  if (error) return Verdict::bad_input;
+  const Finding* finding = leading();
+  return finding == nullptr ? Verdict::clean : finding->verdict;
+}
+
+int64_t CaseResult::values_compared() const {
+  int64_t sum = 0;
+  for (const PhaseResult& phase : phases) sum += phase.outcome.values_compared;
+  return sum;
+}
+
+int RunResult::exit_code() const {
+  int code = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases)
+      code = std::max(code, one.status == CaseStatus::refused    ? 2
+                            : one.status == CaseStatus::surprise ? 1
+                                                                 : 0);
+  return code;
+}
+
+int64_t RunResult::cases() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    sum += static_cast<int64_t>(scenario.cases.size());
+  return sum;
+}
+
+int64_t RunResult::surprises() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases)
+      if (one.status != CaseStatus::as_expected) ++sum;
+  return sum;
+}
+
+int64_t RunResult::values_compared() const {
+  int64_t sum = 0;
+  for (const ScenarioResult& scenario : scenarios)
+    for (const CaseResult& one : scenario.cases) sum += one.values_compared();
+  return sum;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,422 @@
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/localtensor/collective/reduction_schedule.h"
+#include "shardproof/scenarios/load/load_context.h"
+#include "shardproof/scenarios/record/run_comparison.h"
+#include "shardproof/scenarios/run/record_phase.h"
+#include "shardproof/scenarios/run/run.h"
+
+namespace shardproof {
+namespace {
+
+std::string shell_word(const std::string& text) {
+  const bool plain =
+      !text.empty() &&
+      text.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%") ==
+          std::string::npos;
+  if (plain) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || c == '$' || c == '`') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string repeat_command(const std::string& file, const std::string& name,
+                           const RunOptions& options) {
+  std::string out = options.program + " run " + shell_word(file);
+  if (!name.empty())
+    out +=
+        " --case " + (name.find('"') == std::string::npos ? "\"" + name + "\"" : shell_word(name));
+  for (const std::string& set : options.set) out += " --set " + shell_word(set);
+  const std::string backends = fmt::format("{}", fmt::join(options.backends, ","));
+  if (backends != "local") out += " --backend " + backends;
+  if (options.device != "host") out += " --device " + options.device;
+  if (options.matmul == MatmulPrecision::high) out += " --matmul-precision high";
+  if (options.processes != 0) out += fmt::format(" --processes {}", options.processes);
+  if (options.order != ReductionSchedule())
+    out += " --order " + shell_word(to_string(options.order));
+  if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
+  if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
+  if (options.compared == Compared::outputs) out += " --compare outputs";
+  const bool times = options.processes != 0;  // nobody else does
+  if (times && options.timing.warmup != 0)
+    out += fmt::format(" --warmup {}", options.timing.warmup);
+  if (times && options.timing.iterations != 0)
+    out += fmt::format(" --iters {}", options.timing.iterations);
+  return out + fmt::format(" --seed {}", options.seed);
+}
+
+Job job_of(const Phase& phase, const std::string& backend, const RunOptions& options) {
+  Job job = filled(phase, options.seed);
+  job.backend = backend;
+  job.schedule = {options.schedule, options.seed};
+  job.order = options.order;
+  job.matmul = options.matmul;
+  job.compared = options.compared;
+  job.sees = options.sees;
+  job.timing = options.timing;
+  return job;
+}
+
+void run_phase(const Phase& phase, const std::string& backend, const RunOptions& options,
+               const Registries& registries, CaseResult& into) {
+  Job job = job_of(phase, backend, options);
+  if (options.device == "cuda") job.device = open_device(registries.cuda, 0);
+  PhaseResult result;
+  try {
+    // No value is expected of a program that is to be refused.
+    if (!job.precision_limits.empty() && phase.expect.verdict != Verdict::bad_input)
+      check_limited_values(job, lower_job(job, registries));
+    result.outcome = check(job, registries);
+  } catch (const Error& error) {
+    throw placed_in(phase, error);
+  }
+  result.missed = missed(phase.expect, result.outcome, job);
+  if (job.program)
+    result.listings.push_back({Lanes::range(0, job.world), *job.program, phase.program_path});
+  for (JobListing& listing : job.ranks) result.listings.push_back(std::move(listing));
+  if (options.sees) into.runs.push_back(keep_run(job, result));
+  // The rest is large and nobody reads it.
+  result.outcome.world.records.clear();
+  result.outcome.world.measured.clear();
+  result.outcome.values.clear();
+  if (!result.missed.empty()) into.status = CaseStatus::surprise;
+  into.phases.push_back(std::move(result));
+}
+
+void settle_error(CaseResult& result, const Expect& expect, const Error& error) {
+  result.error = error.inside({result.file, "", 0, 0});
+  result.status = CaseStatus::refused;
+  if (expect.verdict != Verdict::bad_input || error.kind() == ErrorKind::unsupported) return;
+  result.missed_refusal = missed(expect, error);
+  result.status = result.missed_refusal.empty() ? CaseStatus::as_expected : CaseStatus::surprise;
+}
+
+Verdict expected_verdict(const Case& one) {
+  if (one.refused) return one.refusal.verdict;
+  for (const Phase& phase : one.phases)
+    if (phase.expect.verdict != Verdict::clean) return phase.expect.verdict;
+  return Verdict::clean;
+}
+
+struct Task {
+  size_t scenario, index;  // of the result
+  const Case* one;
+  std::string backend;
+};
+
+CaseResult blank_result(const Scenario& scenario, const Task& task, const RunOptions& options) {
+  CaseResult result;
+  result.file = scenario.file;
+  result.name = task.one->name;
+  if (options.backends.size() > 1) result.backend = task.backend;
+  result.expected = expected_verdict(*task.one);
+  result.repeat = repeat_command(scenario.file, result.name, options);
+  result.repeat_here =
+      repeat_command(scenario.path.empty() ? scenario.file : scenario.path, result.name, options);
+  return result;
+}
+
+CaseResult run_case(const Scenario& scenario, const Task& task, const RunOptions& options,
+                    const Registries& registries) {
+  const Case& one = *task.one;
+  CaseResult result = blank_result(scenario, task, options);
+  set_repeat_command(result.repeat_here);
+  if (one.refused) {
+    settle_error(result, one.refusal, *one.refused);
+    return result;
+  }
+  const Expect* current = nullptr;
+  try {
+    for (const Phase& phase : one.phases) {
+      current = &phase.expect;
+      run_phase(phase, task.backend, options, registries, result);
+      if (result.phases.back().outcome.world.broken) break;
+    }
+  } catch (const Error& error) {
+    settle_error(result, *current, error);
+  } catch (const std::bad_alloc&) {
+    settle_error(result, *current,
+                 Error(ErrorKind::limit, "the machine has too little memory for this case"));
+  }
+  return result;
+}
+
+std::string without_spaces(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (c != ' ') out += c;
+  return out;
+}
+
+bool is_chosen(const Case& one, const RunOptions& options) {
+  return !options.only_case || without_spaces(one.name) == without_spaces(*options.only_case);
+}
+
+std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                             RunResult& result) {
+  std::vector<Task> tasks;
+  NearestName nearest(options.only_case.value_or(""));
+  for (size_t s = 0; s < scenarios.size(); ++s) {
+    for (const Case& one : scenarios[s].cases) {
+      nearest.offer(one.name);
+      if (!is_chosen(one, options)) continue;
+      for (const std::string& backend : options.backends) {
+        tasks.push_back({s, result.scenarios[s].cases.size(), &one, backend});
+        result.scenarios[s].cases.emplace_back();
+      }
+    }
+  }
+  if (tasks.empty() && options.only_case) {
+    std::string hint = nearest.hint();
+    if (hint.empty() && !scenarios.empty() && !scenarios[0].cases[0].name.empty())
+      hint = fmt::format("; the first is \"{}\"", scenarios[0].cases[0].name);
+    throw_bad_input("--case \"{}\": no such case{}", *options.only_case, hint);
+  }
+  return tasks;
+}
+
+Crew* crew_of(const std::string& backend, const Registries& registries) {
+  for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+    if (launcher->name() == backend) return launcher->crew();
+  return nullptr;
+}
+
+std::vector<std::string> notes_of(const RunOptions& options, const Registries& registries) {
+  std::vector<std::string> notes;
+  for (const std::string& backend : options.backends)
+    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+      if (launcher->name() == backend && !launcher->note().empty())
+        notes.push_back(backend + ": " + launcher->note());
+  return notes;
+}
+
+// With the crew in step, if there is one.
+CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario& scenario,
+                    const RunOptions& options, const Registries& registries) {
+  const Task& task = tasks[index];
+  Crew* const crew = crew_of(task.backend, registries);
+  if (crew == nullptr) return run_case(scenario, task, options, registries);
+  try {
+    crew->begin(static_cast<int64_t>(index));
+  } catch (const Error& error) {
+    CaseResult result = blank_result(scenario, task, options);
+    result.error = error.inside({result.file, "", 0, 0});
+    result.status = CaseStatus::refused;
+    return result;
+  }
+  CaseResult result = run_case(scenario, task, options, registries);
+  crew->end();
+  return result;
+}
+
+// Which run it was, beside what came out of it.
+void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
+                const RunOptions& options, const Registries& registries) {
+  if (result.runs.empty()) result.runs.emplace_back();
+  int phase = 0;
+  for (RecordedRun& run : result.runs) {
+    run.file = result.file;
+    run.name = result.name;
+    run.phase = ++phase;
+    run.backend = task.backend;
+    run.seed = options.seed;
+    run.pins = nccl_pins(options.order);
+    run.repeat = result.repeat;
+    run.scenario = scenario.text;
+    run.environment.insert(run.environment.begin(), options.environment.begin(),
+                           options.environment.end());
+    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
+      if (launcher->name() == task.backend)
+        for (auto& fact : launcher->environment()) run.environment.push_back(std::move(fact));
+    const bool real = crew_of(task.backend, registries) != nullptr;
+    if (real) run.processes = options.processes;
+    run.order = real && options.order == ReductionSchedule() ? "library" : to_string(options.order);
+    run.status = status_text(result.status);
+    run.verdict = name(result.verdict());
+    if (result.error) run.error = result.error->what();
+    // Where NCCL is to add in this order, the environment has to say so.
+    if (real && !run.pins.empty()) run.repeat = run.pins + " " + run.repeat;
+  }
+}
+
+// What a case came to, for the comparison of backends.
+std::string outcome_text(const CaseResult& result) {
+  if (result.error) return fmt::format("refused: {}", result.error->message());
+  std::vector<Finding> all;
+  for (const PhaseResult& phase : result.phases)
+    all.insert(all.end(), phase.outcome.findings.begin(), phase.outcome.findings.end());
+  return findings_text(all);
+}
+
+// Adds findings for values that each backend alone may hold, but that two runs should share.
+void tell_bugs(const CaseResult& first, CaseResult& other) {
+  for (size_t i = 0; i < std::min(first.runs.size(), other.runs.size()); ++i) {
+    const RunComparison comparison = compare_runs(first.runs[i], other.runs[i]);
+    const int64_t bugs = comparison.count(Cause::bug);
+    if (bugs == 0 || i >= other.phases.size()) continue;
+    other.status = std::max(other.status, CaseStatus::surprise);
+    other.phases[i].missed.push_back({"values as on " + first.backend, "bit-equal ones",
+                                      fmt::format("{} that differ without a reason", bugs)});
+  }
+}
+
+// Each backend compares its values with the truth; here what they found is laid side by side.
+void compare_backends(RunResult& result, size_t backends) {
+  if (backends < 2) return;
+  for (ScenarioResult& scenario : result.scenarios)
+    for (size_t first = 0; first < scenario.cases.size(); first += backends)
+      for (size_t i = first + 1; i < first + backends; ++i) {
+        CaseResult& other = scenario.cases[i];
+        const std::string expected = outcome_text(scenario.cases[first]), got = outcome_text(other);
+        if (expected == got) {
+          tell_bugs(scenario.cases[first], other);
+          continue;
+        }
+        other.status = std::max(other.status, CaseStatus::surprise);
+        const Missed missed{"as on " + scenario.cases[first].backend, expected, got};
+        (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
+            .push_back(missed);
+      }
+}
+
+size_t thread_count(int asked, size_t tasks) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::min(asked > 0 ? static_cast<size_t>(asked) : cores, std::max<size_t>(tasks, 1));
+}
+
+}  // namespace
+
+namespace {
+
+// All tasks, on some threads. The first exception of one of them ends it.
+class TaskRun {
+ public:
+  TaskRun(const std::vector<Scenario>& scenarios, const RunOptions& options,
+          const Registries& registries, const RunWatch& watch, RunResult& result)
+      : scenarios_(scenarios),
+        options_(options),
+        registries_(registries),
+        watch_(watch),
+        result_(result),
+        tasks_(plan_tasks(scenarios, options, result)) {
+    state_.total = static_cast<int64_t>(tasks_.size());
+  }
+
+  void run() {
+    bool crewed = false;
+    for (const std::string& backend : options_.backends)
+      crewed = crewed || crew_of(backend, registries_) != nullptr;
+    const size_t count = crewed ? 1 : thread_count(options_.jobs, tasks_.size());
+    {
+      std::vector<std::jthread> threads;  // joined on every way out
+      threads.reserve(count);
+      try {
+        while (threads.size() + 1 < count) threads.emplace_back([this] { work(); });
+      } catch (const std::exception&) {  // fewer do the same
+      }
+      work();
+    }
+    if (trouble_) std::rethrow_exception(trouble_);
+  }
+
+ private:
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    try {
+      for (size_t i = next_++; i < tasks_.size(); i = next_++) {
+        const Task& task = tasks_[i];
+        const Scenario& scenario = scenarios_[task.scenario];
+        CaseResult one = run_task(tasks_, i, scenario, options_, registries_);
+        if (options_.sees) label_runs(one, scenario, task, options_, registries_);
+        lock.lock();
+        end(task, std::move(one));
+        lock.unlock();
+      }
+    } catch (...) {
+      // Still held where `done` threw: it is not called again.
+      if (!lock) lock.lock();
+      if (!trouble_) trouble_ = std::current_exception();
+      next_ = tasks_.size();
+    }
+  }
+
+  void end(const Task& task, CaseResult one) {
+    if (trouble_) return;
+    if (watch_.done) watch_.done(one);
+    ++state_.done;
+    if (one.status != CaseStatus::as_expected) ++state_.failing;
+    result_.scenarios[task.scenario].cases[task.index] = std::move(one);
+    if (watch_.progress) watch_.progress(state_);
+  }
+
+  const std::vector<Scenario>& scenarios_;
+  const RunOptions& options_;
+  const Registries& registries_;
+  const RunWatch& watch_;
+  RunResult& result_;
+  const std::vector<Task> tasks_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  Progress state_;
+  std::exception_ptr trouble_;
+};
+
+}  // namespace
+
+std::optional<Error> refusal_of(const Scenario& scenario, const Registries& registries) {
+  std::optional<Error> first;
+  for (const Case& one : scenario.cases) {
+    if (one.refused || expected_verdict(one) == Verdict::bad_input) return std::nullopt;
+    const Phase* current = nullptr;
+    try {
+      for (const Phase& phase : one.phases) {
+        current = &phase;
+        check_limited_values(phase.job, lower_job(phase.job, registries));
+      }
+      return std::nullopt;
+    } catch (const Error& error) {
+      if (!first) first = placed_in(*current, error).inside({scenario.file, "", 0, 0});
+    }
+  }
+  return first;
+}
+
+RunResult run_scenarios(const std::vector<Scenario>& scenarios,
+                        const std::vector<std::string>& groups, const RunOptions& options,
+                        const Registries& registries, const RunWatch& watch) {
+  RunResult result;
+  for (size_t s = 0; s < scenarios.size(); ++s)
+    result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
+  TaskRun(scenarios, options, registries, watch, result).run();
+  compare_backends(result, options.backends.size());
+  result.notes = notes_of(options, registries);
+  return result;
+}
+
+void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                      const Registries& registries) {
+  RunResult result;
+  result.scenarios.resize(scenarios.size());
+  const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
+  Crew* crew = nullptr;
+  for (const std::string& backend : options.backends)
+    if (Crew* const own = crew_of(backend, registries)) crew = own;
+  SP_CHECK(crew != nullptr, "a process of no crew follows one");
+  while (const std::optional<int64_t> index = crew->next()) {
+    const Task& task = tasks.at(static_cast<size_t>(*index));
+    const CaseResult own = run_case(scenarios[task.scenario], task, options, registries);
+    crew->done(own.error ? own.error->what() : "");
+  }
+}
+
+}  // namespace shardproof
