@@ -12,7 +12,7 @@
 #include <new>
 #include <sstream>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
 #include "shardproof/cli/cli.h"
-#include "shardproof/cli/detail/places.h"
+#include "shardproof/cli/options/library_paths.h"
 
 int main(int argc, char** argv) {
   const std::vector<std::string> folders = shardproof::library_folders();

@@ -11,7 +11,7 @@
 
 #include "shardproof/backends/cuda/cublas.h"
 #include "shardproof/backends/cuda/device.h"
-#include "shardproof/cli/detail/places.h"
+#include "shardproof/cli/options/library_paths.h"
 #include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 // without a GPU.
 #include <gtest/gtest.h>
 
-#include "shardproof/cli/detail/places.h"
+#include "shardproof/cli/options/library_paths.h"
 #include "shardproof/localtensor/dtype/matmul_precision.h"
 #include "shardproof/localtensor/tensor/gemm.h"
 #include "shardproof/tests/gpu/kernel_law.h"

@@ -1,5 +1,5 @@
 // nccl_probe on the machine's own GPUs.
-#include "shardproof/cli/detail/places.h"
+#include "shardproof/cli/options/library_paths.h"
 #include "shardproof/tests/gpu/nccl_probe.h"
 
 int main(int argc, char** argv) {

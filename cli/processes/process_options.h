@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "shardproof/cli/detail/command.h"
-#include "shardproof/cli/detail/seat.h"
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/processes/process_role.h"
 #include "shardproof/scenarios/run/run.h"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 #include <set>
 #include <sstream>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/record/record_directory.h"
 #include "shardproof/scenarios/report/comparison_report.h"

@@ -9,7 +9,7 @@
 
 #include "shardproof/backends/api/library_choice.h"
 #include "shardproof/backends/api/worker_pool.h"
-#include "shardproof/cli/detail/crew.h"
+#include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/duration.h"
 #include "shardproof/localtensor/base/error.h"
 

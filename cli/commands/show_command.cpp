@@ -1,8 +1,8 @@
 #include <map>
 #include <utility>
 
-#include "shardproof/cli/detail/command.h"
-#include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,7 +1,7 @@
 #include <charconv>
 
 #include "shardproof/backends/api/worker_pool.h"
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,8 +1,8 @@
 #include <charconv>
 #include <sstream>
 
-#include "shardproof/cli/detail/command.h"
-#include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/commands/plan_text.h"
 #include "shardproof/engine/execute/run_program.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/plan/planner.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,4 +1,4 @@
-#include "shardproof/cli/detail/plan_text.h"
+#include "shardproof/cli/commands/plan_text.h"
 
 #include <fmt/format.h>
 

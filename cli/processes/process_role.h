@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 
 namespace shardproof {
 

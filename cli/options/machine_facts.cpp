@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "shardproof/cli/detail/environment.h"
+#include "shardproof/cli/options/machine_facts.h"
 
 namespace shardproof {
 namespace {

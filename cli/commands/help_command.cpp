@@ -1,4 +1,4 @@
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

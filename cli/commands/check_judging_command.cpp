@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/engine/generate/judging_counts.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report/report.h"

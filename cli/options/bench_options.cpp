@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "shardproof/cli/detail/bench_plan.h"
-#include "shardproof/cli/detail/command.h"
-#include "shardproof/cli/detail/crew.h"
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/options/bench_options.h"
+#include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/placement/spec.h"
 #include "shardproof/scenarios/model/topology.h"

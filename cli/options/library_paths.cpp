@@ -4,7 +4,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "shardproof/cli/detail/places.h"
+#include "shardproof/cli/options/library_paths.h"
 
 namespace shardproof {
 namespace {

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "shardproof/backends/api/library_choice.h"
-#include "shardproof/cli/detail/command.h"
-#include "shardproof/cli/detail/crew.h"
-#include "shardproof/cli/detail/environment.h"
+#include "shardproof/cli/commands/command.h"
+#include "shardproof/cli/options/machine_facts.h"
+#include "shardproof/cli/processes/process_options.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/record/record_directory.h"

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "shardproof/cli/detail/command.h"
+#include "shardproof/cli/commands/command.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/report/report.h"
 

@@ -7,7 +7,7 @@
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/backends/remote/process/worker_monitor.h"
 #include "shardproof/backends/remote/rendezvous/rendezvous.h"
-#include "shardproof/cli/detail/seat.h"
+#include "shardproof/cli/processes/process_role.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
