@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_kernels.h"
+#include "shardproof/tests/gpu/ptx/memory_checks.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
-#include "shardproof/tests/gpu/ptx/watch.h"
-#include "shardproof/tests/gpu/stand_in/kernels.h"
-#include "shardproof/tests/gpu/stand_in/stand_in.h"
 
 namespace shardproof::ptx {
 namespace {

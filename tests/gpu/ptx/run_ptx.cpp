@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/ptx/memory_checks.h"
 #include "shardproof/tests/gpu/ptx/ptx.h"
-#include "shardproof/tests/gpu/ptx/watch.h"
 
 namespace shardproof::ptx {
 namespace {

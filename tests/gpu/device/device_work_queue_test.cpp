@@ -1,0 +1,185 @@
+// Laws of what is launched on a device: a ticket has ended when its own work has, a stream that
+// waits for it waits for nothing else, and orders end in their order.
+#include <gtest/gtest.h>
+
+#include "shardproof/backends/remote/worker/device_times.h"
+#include "shardproof/backends/remote/worker/device_work_queue.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+
+namespace shardproof {
+namespace {
+
+constexpr TicketBook::Place kMain{0, 0}, kComm{0, 1};
+
+class Launched : public testing::Test {
+ protected:
+  Launched()
+      : stand_in_(lazy()),
+        device_(open_device(stand_in_.api(), 0)),
+        launched_(std::vector{device_}) {
+    launched_.settle_at(0, kMain.cohort);
+  }
+
+  // Work that is done when its gate is open.
+  void launch(TicketBook::Place place, Ticket ticket, const bool& gate) {
+    launched_.enter(place);
+    StandIn::enqueue_when(
+        device_->native_stream(), [&gate] { return gate; }, [] { return true; });
+    launched_.add(ticket, place);
+  }
+  // As often as it takes to be sure.
+  void look() {
+    for (int i = 0; i < 50; ++i) launched_.look();
+  }
+
+  static StandInOptions lazy() {
+    StandInOptions options;
+    options.runs_ahead = 0;
+    return options;
+  }
+  StandIn stand_in_;
+  std::shared_ptr<Device> device_;
+  LaunchedWork launched_;
+  bool open_ = true, first_ = false, second_ = false;
+};
+
+TEST_F(Launched, ATicketEndsWithItsOwnWork) {
+  launch(kMain, 1, first_);
+  launch(kComm, 2, open_);
+  launch(kMain, 3, second_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(1, kMain));
+  EXPECT_TRUE(launched_.has_ended(2, kComm));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(1, kMain));
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  EXPECT_FALSE(launched_.all_ended());
+  second_ = true;
+  look();
+  EXPECT_TRUE(launched_.all_ended());
+}
+
+TEST_F(Launched, WhoFollowsATicketWaitsForItAlone) {
+  launch(kComm, 1, first_);
+  launch(kComm, 2, second_);
+  launched_.follow(kMain, 1, kComm);
+  launch(kMain, 3, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(3, kMain));
+  EXPECT_FALSE(launched_.has_ended(2, kComm));
+  second_ = true;
+  device_->synchronize();
+}
+
+TEST_F(Launched, WorkOfTheHostEndsBehindWhatItsStreamWasAskedForBefore) {
+  launch(kComm, 1, first_);
+  launched_.add(2, kComm);
+  launched_.follow(kMain, 2, kComm);
+  launch(kMain, 3, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(2, kComm));
+  EXPECT_FALSE(launched_.has_ended(3, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.has_ended(2, kComm));
+  EXPECT_TRUE(launched_.all_ended());
+  launched_.add(4, kComm);
+  EXPECT_TRUE(launched_.has_ended(4, kComm));
+}
+
+TEST_F(Launched, ACallInPiecesEndsWithTheLastOne) {
+  launch(kComm, 1, open_);
+  launch(kComm, 1, first_);
+  launched_.follow(kMain, 1, kComm);
+  launch(kMain, 2, open_);
+  look();
+  EXPECT_FALSE(launched_.has_ended(1, kComm));
+  EXPECT_FALSE(launched_.has_ended(2, kMain));
+  first_ = true;
+  look();
+  EXPECT_TRUE(launched_.all_ended());
+}
+
+TEST_F(Launched, OrdersEndInTheirOrder) {
+  launch(kMain, 1, first_);
+  launched_.end_order({kMain});
+  launch(kComm, 2, open_);
+  launched_.end_order({kComm});
+  launched_.end_order({});
+  look();
+  EXPECT_EQ(launched_.orders_carried_out(), 3);
+  EXPECT_EQ(launched_.orders_ended(), 0);
+  first_ = true;
+  look();
+  EXPECT_EQ(launched_.orders_ended(), 3);
+}
+
+// Between two events of a stream that has nothing to do lies the time that the host takes to launch
+// what comes between them.
+TEST_F(Launched, ATimeSaysWhetherItHoldsTheLaunch) {
+  DeviceTimes times;
+  times.start(device_, {});
+  const auto clock_of = [&](Ticket ticket) { return times.of(ticket, TicketTimes{}).clock; };
+  launched_.enter(kMain);
+  launch(kMain, 2, first_);
+  times.end(2, times.begin());
+  const int64_t begun = times.begin();
+  first_ = true;
+  device_->synchronize();
+  times.end(3, begun);
+  EXPECT_EQ(clock_of(2), TimedBy::device);
+  EXPECT_EQ(clock_of(3), TimedBy::device_and_launch);
+  EXPECT_EQ(clock_of(4), TimedBy::world);
+}
+
+// A ticket is asked of the device of its cohort, and of no other one.
+TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
+  StandInOptions options;
+  options.devices = 2;
+  options.runs_ahead = 0;
+  const StandIn machine(options);
+  LaunchedWork launched({open_device(machine.api(), 0), open_device(machine.api(), 1)});
+  constexpr TicketBook::Place kPlaces[] = {{0, 0}, {1, 0}};
+  bool gates[] = {false, false};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto cohort = static_cast<int32_t>(i);
+    EXPECT_EQ(launched.settle_at(i, cohort)->ordinal(), cohort);
+    EXPECT_EQ(launched.device_of(cohort), launched.devices()[i]);
+    launched.enter(kPlaces[i]);
+    StandIn::enqueue_when(
+        launched.device_of(cohort)->native_stream(), [gate = &gates[i]] { return *gate; },
+        [] { return true; });
+    launched.add(cohort + 1, kPlaces[i]);
+  }
+  launched.end_order({kPlaces[0], kPlaces[1]});
+  const auto look = [&launched] {
+    for (int i = 0; i < 50; ++i) launched.look();
+  };
+  gates[1] = true;
+  look();
+  EXPECT_FALSE(launched.has_ended(1, kPlaces[0]));
+  EXPECT_TRUE(launched.has_ended(2, kPlaces[1]));
+  EXPECT_EQ(launched.orders_ended(), 0);
+  gates[0] = true;
+  look();
+  EXPECT_TRUE(launched.all_ended());
+  EXPECT_EQ(launched.orders_ended(), 1);
+}
+
+TEST(LaunchedNowhere, AllHasEnded) {
+  LaunchedWork launched(std::vector<std::shared_ptr<Device>>{});
+  launched.enter(kMain);
+  launched.add(1, kMain);
+  launched.follow(kComm, 1, kMain);
+  launched.end_order({kMain});
+  EXPECT_TRUE(launched.has_ended(1, kMain));
+  EXPECT_TRUE(launched.all_ended());
+  EXPECT_EQ(launched.orders_ended(), 1);
+}
+
+}  // namespace
+}  // namespace shardproof

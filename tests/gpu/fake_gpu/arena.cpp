@@ -1,0 +1,112 @@
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/machine.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kAlignment = 256, kPage = 4096;
+constexpr int kPoison = 0xCD;
+
+int64_t rounded(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Arena::Arena(int64_t bytes) : bytes_(rounded(bytes, kPage)) {
+  void* range = mmap(nullptr, static_cast<size_t>(bytes_), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  SP_CHECK(range != MAP_FAILED, "no addresses for {} bytes", bytes_);
+  base_ = static_cast<std::byte*>(range);
+  free_.emplace(0, bytes_);
+}
+
+Arena::~Arena() { munmap(base_, static_cast<size_t>(bytes_)); }
+
+void* Arena::take(int64_t bytes) {
+  const int64_t size = rounded(bytes, kAlignment);
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [offset, room] = *it;
+    if (room < size) continue;
+    free_.erase(it);
+    if (room > size) free_.emplace(offset + size, room - size);
+    taken_.emplace(offset, Taken{size, bytes});
+    in_use_ += size;
+    const int64_t before = rounded(reached_, kPage);
+    reached_ = std::max(reached_, offset + size);
+    // Work that is running now may use it at once.
+    if (open_ > 0 && rounded(reached_, kPage) > before) protect(PROT_READ | PROT_WRITE);
+    return base_ + offset;
+  }
+  return nullptr;
+}
+
+void Arena::give(void* memory) {
+  const int64_t offset = static_cast<std::byte*>(memory) - base_;
+  const auto found = taken_.find(offset);
+  SP_CHECK(found != taken_.end(), "released what was not allocated, or twice");
+  const int64_t start = found->first;
+  int64_t size = found->second.size;
+  taken_.erase(found);
+  in_use_ -= size;
+  std::memset(memory, kPoison, static_cast<size_t>(size));
+  auto next = free_.upper_bound(start);
+  if (next != free_.end() && next->first == start + size) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += size;
+      return trim(before->first);
+    }
+  }
+  free_.emplace(start, size);
+  trim(start);
+}
+
+// What opening takes grows with the pages that were ever touched: a large end that is free is
+// forgotten, and closed for good.
+void Arena::trim(int64_t free_from) {
+  constexpr int64_t kWorthwhile = int64_t{1} << 20;
+  const int64_t start = rounded(free_from, kPage), end = rounded(reached_, kPage);
+  if (free_from + free_.at(free_from) < reached_ || end - start < kWorthwhile) return;
+  const size_t size = static_cast<size_t>(end - start);
+  SP_CHECK(mprotect(base_ + start, size, PROT_NONE) == 0 &&
+               madvise(base_ + start, size, MADV_DONTNEED) == 0,
+           "the arena cannot be closed");
+  reached_ = start;
+}
+
+std::pair<const std::byte*, const std::byte*> Arena::taken_at(const void* memory) const {
+  const int64_t offset = static_cast<const std::byte*>(memory) - base_;
+  const auto next = taken_.upper_bound(offset);
+  if (next == taken_.begin()) return {};
+  const auto& [start, taken] = *std::prev(next);
+  if (offset >= start + taken.asked) return {};
+  return {base_ + start, base_ + start + taken.asked};
+}
+
+bool Arena::holds(const void* memory, int64_t bytes) const {
+  const auto [start, end] = taken_at(memory);
+  return start != nullptr && static_cast<const std::byte*>(memory) + bytes <= end;
+}
+
+void Arena::protect(int protection) {
+  if (reached_ == 0) return;
+  const int status = mprotect(base_, static_cast<size_t>(rounded(reached_, kPage)), protection);
+  SP_CHECK(status == 0, "the arena cannot be protected");
+}
+
+Arena::Open::Open(Arena& opened) : arena(opened) {
+  if (arena.open_++ == 0) arena.protect(PROT_READ | PROT_WRITE);
+}
+
+Arena::Open::~Open() {
+  if (--arena.open_ == 0) arena.protect(PROT_NONE);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,133 @@
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl_peers.h"
+
+namespace shardproof::stand_in {
+namespace {
+
+constexpr size_t kChunk = 1 << 17;
+
+// A name that is no file, and ends with its process.
+socklen_t address_of(const std::string& name, int rank, sockaddr_un& address) {
+  const std::string text = fmt::format("{}-{}", name, rank);
+  std::memset(&address, 0, sizeof(address));
+  address.sun_family = AF_UNIX;
+  SP_CHECK(text.size() + 1 < sizeof(address.sun_path), "the name {} is too long", text);
+  std::memcpy(address.sun_path + 1, text.data(), text.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+}
+
+int open_socket() {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  SP_CHECK(socket >= 0, "no socket: {}", std::strerror(errno));
+  return socket;
+}
+
+}  // namespace
+
+Peers::Peers(const std::string& name, int rank, int size)
+    : name_(name),
+      rank_(rank),
+      listening_(open_socket()),
+      peers_(at(size)),
+      chunk_(new char[kChunk]) {
+  sockaddr_un address;
+  const socklen_t length = address_of(name_, rank_, address);
+  SP_CHECK(::bind(listening_, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+               ::listen(listening_, SOMAXCONN) == 0,
+           "rank {} cannot listen: {}", rank_, std::strerror(errno));
+}
+
+Peers::~Peers() {
+  for (const Peer& peer : peers_)
+    if (peer.socket >= 0) ::close(peer.socket);
+  for (const int guest : guests_) ::close(guest);
+  ::close(listening_);
+}
+
+void Peers::call(int peer) {
+  sockaddr_un address;
+  const socklen_t length = address_of(name_, peer, address);
+  const int socket = open_socket();
+  if (::connect(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    ::close(socket);  // it is not there yet
+    return;
+  }
+  const char own = static_cast<char>(rank_);
+  SP_CHECK(::send(socket, &own, 1, MSG_NOSIGNAL) == 1, "a fresh socket takes nothing");
+  peers_[at(peer)].socket = socket;
+}
+
+void Peers::answer() {
+  for (int guest;
+       (guest = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+    guests_.push_back(guest);
+  std::erase_if(guests_, [this](int guest) {
+    char who = 0;
+    if (::recv(guest, &who, 1, MSG_DONTWAIT) != 1) return false;
+    peers_[at(who)].socket = guest;
+    return true;
+  });
+}
+
+bool Peers::connect() {
+  bool all = true;
+  answer();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_ || peers_[at(peer)].socket >= 0) continue;
+    if (peer < rank_) call(peer);
+    all = all && peers_[at(peer)].socket >= 0;
+  }
+  return all;
+}
+
+void Peers::send(int peer, const void* data, size_t bytes) {
+  peers_[at(peer)].out.append(static_cast<const char*>(data), bytes);
+}
+
+std::string Peers::take(int peer, size_t bytes) {
+  std::string& in = peers_[at(peer)].in;
+  std::string taken = in.substr(0, bytes);
+  in.erase(0, bytes);
+  return taken;
+}
+
+void Peers::move(Peer& peer) {
+  size_t sent = 0;
+  while (sent < peer.out.size()) {
+    const ssize_t n = ::send(peer.socket, peer.out.data() + sent, peer.out.size() - sent,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n <= 0) {
+      if (errno != EAGAIN && errno != EINTR) peer.gone = true;
+      break;
+    }
+    sent += static_cast<size_t>(n);
+  }
+  peer.out.erase(0, sent);
+  for (;;) {
+    const ssize_t n = ::recv(peer.socket, chunk_.get(), kChunk, MSG_DONTWAIT);
+    if (n == 0) peer.gone = true;
+    if (n <= 0) return;
+    peer.in.append(chunk_.get(), static_cast<size_t>(n));
+  }
+}
+
+void Peers::pump() {
+  for (Peer& peer : peers_)
+    if (peer.socket >= 0 && !peer.gone) move(peer);
+}
+
+bool Peers::all_sent() const {
+  for (const Peer& peer : peers_)
+    if (!peer.out.empty()) return false;
+  return true;
+}
+
+}  // namespace shardproof::stand_in

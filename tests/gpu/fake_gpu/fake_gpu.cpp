@@ -1,0 +1,220 @@
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/machine.h"
+
+namespace shardproof {
+namespace {
+
+using Machine = StandIn::Machine;
+using MachinePointer = std::shared_ptr<Machine>;
+
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandle = 400,
+              kNotReady = 600;
+constexpr int kPoison = 0xAB;
+constexpr size_t kMostPoison = 64 << 10;  // pages that are touched make every opening take longer
+
+StandInStream& stream_of(void* stream) { return *static_cast<StandInStream*>(stream); }
+StandInEvent& event_of(void* event) { return *static_cast<StandInEvent*>(event); }
+
+void describe_devices(CudaApi& api, const MachinePointer& m) {
+  api.oldest_capability = 80;
+  api.driver_version = [m](int* version) { return *version = m->options.driver_version, 0; };
+  api.runtime_version = [](int* version) { return *version = 13000, 0; };
+  api.device_count = [m](int* count) {
+    return m->options.driver_version == 0 ? kNoDriver : (*count = m->options.devices, 0);
+  };
+  api.device_facts = [m](int ordinal, CudaDeviceFacts* facts) {
+    *facts = {"stand-in", m->options.device_bytes, m->options.capability / 10,
+              m->options.capability % 10};
+    return ordinal < m->options.devices ? 0 : kInvalidValue;
+  };
+  api.set_device = [m](int ordinal) {
+    const std::lock_guard guard(m->lock);
+    m->selected[std::this_thread::get_id()] = ordinal;
+    return ordinal < m->options.devices ? 0 : kInvalidValue;
+  };
+  api.error_text = [](int status) { return fmt::format("status {}", status); };
+  api.last_error = [] { return 0; };
+  api.keep_in_pool = [](int, uint64_t) { return 0; };
+  api.trim_pool = [](int) { return 0; };
+}
+
+int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, CudaCopy way,
+         void* stream) {
+  const std::lock_guard guard(m->lock);
+  // Pageable memory of the host is read at once, and its copies may wait for the stream.
+  if (way == CudaCopy::to_device) m->drain(stream_of(stream));
+  std::vector<std::byte> staged;
+  if (way == CudaCopy::to_device)
+    staged.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  const auto size = static_cast<int64_t>(bytes);
+  const auto touch = [=, arena = &m->arena_of(stream_of(stream)), staged = std::move(staged)] {
+    SP_CHECK(way == CudaCopy::to_host || arena->holds(to, size), "a copy to what is no memory");
+    SP_CHECK(way == CudaCopy::to_device || arena->holds(from, size),
+             "a copy from what is no memory");
+    std::memcpy(to, way == CudaCopy::to_device ? staged.data() : from, bytes);
+    return true;
+  };
+  m->enqueue(stream_of(stream), {{}, touch});
+  if (way == CudaCopy::to_host) m->drain(stream_of(stream));
+  return 0;
+}
+
+void hold_memory(CudaApi& api, const MachinePointer& m) {
+  api.allocate = [m](void** memory, size_t bytes, void* stream) {
+    const std::lock_guard guard(m->lock);
+    if (bytes == 0) return kInvalidValue;
+    Arena& arena = m->arena_of(stream_of(stream));
+    // What was given back and still waits in a queue is not there yet.
+    *memory = arena.take(static_cast<int64_t>(bytes));
+    SP_CHECK(stream_of(stream).device == m->selected_here(),
+             "memory is asked of the stream of another device");
+    if (*memory == nullptr) return kOutOfMemory;
+    // Nobody may use it who does not come behind this.
+    const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
+      std::memset(memory, kPoison, bytes);
+      return true;
+    };
+    m->enqueue(stream_of(stream), {{}, poison});
+    return 0;
+  };
+  api.release = [m](void* memory, void* stream) {
+    const std::lock_guard guard(m->lock);
+    const auto touch = [arena = &m->arena_of(stream_of(stream)), memory] {
+      return arena->give(memory), true;
+    };
+    m->enqueue(stream_of(stream), {{}, touch});
+    return 0;
+  };
+  api.copy = [m](void* to, const void* from, size_t bytes, CudaCopy way, void* stream) {
+    return copy(m, to, from, bytes, way, stream);
+  };
+}
+
+void order_streams(CudaApi& api, const MachinePointer& m) {
+  api.make_stream = [m](void** stream) {
+    const std::lock_guard guard(m->lock);
+    auto made = std::make_unique<StandInStream>();
+    made->machine = m.get();
+    made->device = m->selected_here();
+    made->number = m->made_streams++;
+    *stream = m->streams.emplace_back(std::move(made)).get();
+    return 0;
+  };
+  api.drop_stream = [m](void* stream) {
+    const std::lock_guard guard(m->lock);
+    m->drain(stream_of(stream));
+    for (const auto& event : m->events)
+      if (event->stream == stream) event->stream = nullptr;
+    std::erase_if(m->streams, [&](const auto& each) { return each.get() == stream; });
+    return 0;
+  };
+  api.synchronize_stream = [m](void* stream) {
+    const std::lock_guard guard(m->lock);
+    m->drain(stream_of(stream));
+    return 0;
+  };
+}
+
+void record_events(CudaApi& api, const MachinePointer& m) {
+  api.make_event = [m](void** event) {
+    const std::lock_guard guard(m->lock);
+    auto made = std::make_unique<StandInEvent>();
+    made->number = static_cast<int>(m->events.size()) + 1;
+    made->device = m->selected_here();
+    *event = m->events.insert(std::move(made)).first->get();
+    return 0;
+  };
+  // Work that still names the event runs on; the machine keeps it.
+  api.drop_event = [](void*) { return 0; };
+  api.record_event = [m](void* event, void* stream) {
+    const std::lock_guard guard(m->lock);
+    StandInEvent& its = event_of(event);
+    SP_CHECK(its.device == stream_of(stream).device,
+             "an event of GPU {} is recorded in a stream of GPU {}", its.device,
+             stream_of(stream).device);
+    const int64_t number = ++its.asked;
+    its.stream = &stream_of(stream);
+    m->tell(stream_of(stream), fmt::format("record {}.{}", its.number, number));
+    const auto reach = [&its, number, m = m.get()] {
+      its.reached.insert(number);
+      its.time = m->clock;
+      return true;
+    };
+    m->enqueue(stream_of(stream), {reach, {}});
+    return 0;
+  };
+  api.wait_event = [m](void* stream, void* event) {
+    const std::lock_guard guard(m->lock);
+    StandInEvent& its = event_of(event);
+    m->tell(stream_of(stream), fmt::format("wait {}.{}", its.number, its.asked));
+    if (!m->options.waits) return 0;
+    const auto reached = [&its, number = its.asked] {
+      return number == 0 || its.reached.contains(number);
+    };
+    m->enqueue(stream_of(stream), {reached, {}});
+    return 0;
+  };
+  api.query_event = [m](void* event, bool* reached) {
+    const std::lock_guard guard(m->lock);
+    m->stir(event_of(event).stream);
+    *reached =
+        event_of(event).asked == 0 || event_of(event).reached.contains(event_of(event).asked);
+    return 0;
+  };
+  api.elapsed = [m](float* milliseconds, void* from, void* to) {
+    const std::lock_guard guard(m->lock);
+    SP_CHECK(event_of(from).device == event_of(to).device, "a time between events of two GPUs");
+    for (void* const event : {from, to}) {
+      const StandInEvent& asked = event_of(event);
+      m->stir(asked.stream);
+      if (asked.asked == 0) return kInvalidHandle;
+      if (!asked.reached.contains(asked.asked)) return kNotReady;
+    }
+    *milliseconds = static_cast<float>(event_of(to).time - event_of(from).time);
+    return 0;
+  };
+}
+
+}  // namespace
+
+StandIn::StandIn(const StandInOptions& options) : machine_(std::make_shared<Machine>(options)) {}
+
+CudaApi StandIn::api() const {
+  CudaApi api;
+  api.absent.clear();
+  describe_devices(api, machine_);
+  hold_memory(api, machine_);
+  order_streams(api, machine_);
+  record_events(api, machine_);
+  multiply_matrices(api, machine_);
+  return api;
+}
+
+int64_t StandIn::products_of_widened() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->products_of_widened;
+}
+
+int64_t StandIn::products_of_8_bits() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->products_of_8_bits;
+}
+
+int64_t StandIn::products() const {
+  const std::lock_guard guard(machine_->lock);
+  return machine_->products;
+}
+
+int64_t StandIn::bytes_in_use() const {
+  const std::lock_guard guard(machine_->lock);
+  int64_t bytes = 0;
+  for (const auto& arena : machine_->arenas) bytes += arena->in_use();
+  return bytes;
+}
+
+}  // namespace shardproof

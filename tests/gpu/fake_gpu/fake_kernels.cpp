@@ -1,0 +1,14 @@
+#include "shardproof/tests/gpu/fake_gpu/fake_kernels.h"
+
+#include "shardproof/ops/cuda/kernel_families.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+
+namespace shardproof {
+
+void run_late(void* stream, std::function<void()> work) {
+  StandIn::enqueue(stream, [work = std::move(work)] { return work(), true; });
+}
+
+DeviceKernels stand_in_kernels() { return all_families<HostTarget>(); }
+
+}  // namespace shardproof

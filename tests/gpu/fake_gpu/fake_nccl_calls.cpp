@@ -1,0 +1,426 @@
+// NCCL's functions, answered by the stand-in.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
+
+namespace shardproof::stand_in {
+
+State& state() {
+  static State the_state;
+  return the_state;
+}
+
+int fail(int code, const std::string& text) {
+  state().last_error = text;
+  return code;
+}
+
+bool known(NcclComm comm) {
+  for (const auto& one : state().comms)
+    if (one.get() == comm) return !one->aborted;
+  return false;
+}
+
+namespace {
+
+int refusal_of_one(NcclComm comm) {
+  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (!comm->connected || comm->launch != nullptr || comm->splitting)
+    return fail(nccl::kInvalidArgument, "comm is not ready");
+  return comm->error;
+}
+
+}  // namespace
+
+int refusal(NcclComm comm) {
+  const int code = refusal_of_one(comm);
+  OpenGroup& open = open_group();
+  if (open.depth > 0 && open.refused == nccl::kSuccess) open.refused = code;
+  return code;
+}
+
+OpenGroup& open_group() {
+  thread_local OpenGroup the_group;
+  return the_group;
+}
+
+namespace {
+
+// As where a process loses its way to the others first, and then its life.
+void break_down(NcclCommunicator& comm) {
+  if (comm.error != nccl::kSuccess) return;
+  comm.error = fail(kInternalError, "the network is gone");
+  if (const int dies = state().options.dies; dies != 0)
+    std::thread([dies] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(dies));
+      ::raise(SIGKILL);
+    }).detach();
+}
+
+DType dtype_of(int type) {
+  constexpr DType kTypes[] = {DType::i8,  DType::u8,   DType::i32,    DType::i32,
+                              DType::i64, DType::i64,  DType::f16,    DType::f32,
+                              DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
+  return kTypes[type];
+}
+
+// True when its calls are in their streams.
+bool is_launched(NcclCommunicator& comm) {
+  if (comm.launch == nullptr) return true;
+  if (comm.launch->looks_left-- > 0) return false;
+  for (const auto& call : std::exchange(comm.launch->calls, {})) call();
+  comm.launch = nullptr;
+  return true;
+}
+
+// True when whoever split it has the new one.
+bool is_split(NcclCommunicator& comm) {
+  if (!comm.splitting) return true;
+  if (comm.splitting->looks_left-- > 0) return false;
+  *comm.splitting->child = comm.splitting->made;
+  comm.splitting.reset();
+  return true;
+}
+
+int async_error(NcclComm comm, int* error) {
+  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  progress(*comm);
+  const bool ready = comm->connected && is_launched(*comm) && is_split(*comm);
+  *error = ready ? comm->error : nccl::kInProgress;
+  return nccl::kSuccess;
+}
+
+const char* error_text(int code) {
+  constexpr const char* kTexts[] = {"no error",       "unhandled cuda error",  "system error",
+                                    "internal error", "invalid argument",      "invalid usage",
+                                    "remote error",   "operation in progress", "timeout"};
+  return code >= 0 && code < 9 ? kTexts[code] : "unknown result code";
+}
+
+const char* last_error(NcclComm) { return state().last_error.c_str(); }
+
+// --- calls
+
+int group_start() {
+  ++open_group().depth;
+  return nccl::kSuccess;
+}
+
+// Sends to oneself have to meet receives in the same group.
+bool serves_itself(const std::vector<NcclCall>& calls, int own) {
+  int sends = 0, receives = 0;
+  for (const NcclCall& call : calls) {
+    sends += call.kind == CollectiveKind::send && call.peer == own;
+    receives += call.kind == CollectiveKind::recv && call.peer == own;
+  }
+  return sends == receives;
+}
+
+// Of collectives only, and any number that grows with them.
+float estimate_of(const NcclCall& call) {
+  if (is_point_to_point(call.kind)) return -1;
+  return 10.0F + static_cast<float>(call.count) * static_cast<float>(size_of(call.dtype)) / 1000;
+}
+
+using Streams = std::vector<NcclStream>;
+
+// The other streams of a group: the first one goes on when all have come to it, and these when it
+// has ended.
+struct Rendezvous {
+  size_t arrived = 0;
+  bool ended = false;
+};
+
+void hold(const Streams& streams, const std::shared_ptr<Rendezvous>& meet) {
+  for (size_t i = 1; i < streams.size(); ++i) {
+    state().options.enqueue(
+        streams[i], [] { return true; }, [meet] { return ++meet->arrived, true; });
+    state().options.enqueue(
+        streams[i], [meet] { return meet->ended; }, [] { return true; });
+  }
+}
+
+void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) {
+  // Collectives are planned before messages.
+  std::stable_sort(calls.begin(), calls.end(), [](const NcclCall& a, const NcclCall& b) {
+    return !is_point_to_point(a.kind) && is_point_to_point(b.kind);
+  });
+  const int64_t turn = comm->issued++;
+  ReductionSchedule order = state().options.order;
+  if (order.order == FoldOrder::tree && state().options.ranks_are_nodes)
+    order.nodes = comm->peers->size();
+  const auto bundle = std::make_shared<Bundle>(*comm->peers, std::move(calls), order);
+  const auto late = std::make_shared<int>(static_cast<int>(comm->random() % 4));
+  const auto meet = std::make_shared<Rendezvous>();
+  const NcclStream stream = streams.front();
+  hold(streams, meet);
+  const size_t others = streams.size() - 1;
+  state().options.enqueue(
+      stream,
+      [comm, turn, meet, others] {
+        return comm->aborted || (comm->ended == turn && meet->arrived == others);
+      },
+      [comm, bundle] {
+        if (!comm->aborted) bundle->begin();
+        return true;
+      });
+  const int breaks_at = state().options.breaks_at;
+  const bool breaks =
+      breaks_at != 0 && turn + 1 >= breaks_at && comm->peers->rank() + 1 == comm->peers->size();
+  const auto through = [comm, bundle, late, breaks] {
+    if (comm->aborted) return true;
+    if (breaks) break_down(*comm);
+    if (!breaks && bundle->heard()) return (*late)-- <= 0;
+    if (bundle->lost()) comm->error = fail(kRemoteError, "a peer is gone");
+    return false;
+  };
+  state().options.enqueue(stream, through, [comm, bundle, meet] {
+    if (!comm->aborted) bundle->finish();
+    ++comm->ended;
+    meet->ended = true;
+    return true;
+  });
+}
+
+// What profilers show of a group; in no order, since it has none.
+void trace(const std::vector<OpenGroup::Call>& pending) {
+  if (state().options.trace.empty() || pending.empty()) return;
+  const bool several = !siblings_of(pending.front().comm).empty();
+  std::set<int> ranks;
+  std::vector<std::string> calls;
+  for (const OpenGroup::Call& one : pending) {
+    const std::string rank = std::to_string(one.comm->peers->rank());
+    ranks.insert(one.comm->peers->rank());
+    std::string call = several ? " " + rank + "." : " ";
+    call += name(one.call.kind);
+    if (is_point_to_point(one.call.kind)) call += "(" + std::to_string(one.call.peer) + ")";
+    calls.push_back(std::move(call));
+  }
+  std::sort(calls.begin(), calls.end());
+  std::string line = several ? "ranks" : "rank";
+  for (const int rank : ranks) line += " " + std::to_string(rank);
+  line += ":";
+  for (const std::string& call : calls) line += call;
+  line += "\n";
+  const int file = ::open(state().options.trace.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+  SP_CHECK(::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()),
+           "no trace is written");
+  ::close(file);
+}
+
+std::vector<NcclComm> comms_of(const std::vector<OpenGroup::Call>& pending) {
+  std::vector<NcclComm> comms;
+  for (const OpenGroup::Call& one : pending)
+    if (std::find(comms.begin(), comms.end(), one.comm) == comms.end()) comms.push_back(one.comm);
+  return comms;
+}
+
+// Whether the other end of a call, or another member of it, is asked by this very thread.
+bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm sibling) {
+  if (other.comm != sibling) return false;
+  if (!is_point_to_point(one.call.kind)) return other.call.kind == one.call.kind;
+  return is_point_to_point(other.call.kind) && other.call.kind != one.call.kind &&
+         other.call.peer == one.comm->peers->rank();
+}
+
+// Every call waits for what other communicators of the thread have to say, and they are not asked
+// before the group ends.
+bool waits_for_itself(const std::vector<OpenGroup::Call>& pending) {
+  for (const OpenGroup::Call& one : pending)
+    for (const NcclComm sibling : siblings_of(one.comm)) {
+      const bool concerned =
+          !is_point_to_point(one.call.kind) || one.call.peer == sibling->peers->rank();
+      if (concerned && std::none_of(pending.begin(), pending.end(), [&](const auto& other) {
+            return answers(one, other, sibling);
+          }))
+        return true;
+    }
+  return false;
+}
+
+// The last communicator of a group decides whether the group waits.
+int end_group(NcclSimulation* simulation) {
+  OpenGroup& open = open_group();
+  if (open.depth == 0) return fail(nccl::kInvalidUsage, "ncclGroupEnd: not in a group call.");
+  if (--open.depth > 0) return nccl::kSuccess;
+  const std::vector<OpenGroup::Call> pending = std::exchange(open.calls, {});
+  const std::vector<OpenGroup::Split> splits = std::exchange(open.splits, {});
+  const int refused = std::exchange(open.refused, nccl::kSuccess);
+  if (refused != nccl::kSuccess) return refused;
+  SP_CHECK(pending.empty() || splits.empty(), "one group makes communicators and calls");
+  if (!splits.empty()) return end_splits(splits);
+  if (pending.empty()) return nccl::kSuccess;
+  if (waits_for_itself(pending)) return fail_alone();
+  const bool waits = pending.back().comm->blocking;
+  if (simulation != nullptr && waits) {
+    if (simulation->magic != NcclSimulation().magic)
+      return fail(nccl::kInvalidArgument, "ncclSimInfo_t argument not initialized");
+    simulation->microseconds = estimate_of(pending.back().call);
+    return nccl::kSuccess;
+  }
+  trace(pending);
+  const auto group = std::make_shared<Launch>();
+  for (const NcclComm comm : comms_of(pending)) {
+    std::vector<NcclCall> calls;
+    Streams streams;
+    for (const OpenGroup::Call& one : pending) {
+      if (one.comm != comm) continue;
+      if (one.one_sided) {
+        group->calls.push_back(one.one_sided);
+        continue;
+      }
+      if (std::find(streams.begin(), streams.end(), one.stream) == streams.end())
+        streams.push_back(one.stream);
+      calls.push_back(one.call);
+    }
+    if (!serves_itself(calls, comm->peers->rank()))
+      return fail(nccl::kInvalidUsage, "Trying to send to self without a matching recv");
+    group->looks_left = static_cast<int>(comm->random() % 3);
+    if (!calls.empty())
+      group->calls.push_back([comm, streams, calls] { launch(comm, streams, calls); });
+    if (!waits) comm->launch = group;
+  }
+  if (!waits) return nccl::kInProgress;
+  for (const auto& call : group->calls) call();
+  return nccl::kSuccess;
+}
+
+int group_end() { return end_group(nullptr); }
+int group_simulate_end(NcclSimulation* simulation) { return end_group(simulation); }
+
+}  // namespace
+
+int add_call(OpenGroup::Call call) {
+  open_group().calls.push_back(std::move(call));
+  if (open_group().depth > 0) return nccl::kSuccess;
+  ++open_group().depth;
+  return group_end();
+}
+
+namespace {
+
+int read_op(NcclCall& call, int op) {
+  constexpr ReduceOp kKnown[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
+                                 ReduceOp::avg};
+  if (op >= 0 && op < nccl::kOps) {
+    call.reduction.op = kKnown[op];
+    return nccl::kSuccess;
+  }
+  const auto made = state().premuls.find(op);
+  if (made == state().premuls.end() || made->second.second != call.dtype)
+    return fail(nccl::kInvalidArgument, "reduction operation is invalid");
+  call.reduction = {ReduceOp::premul_sum, made->second.first};
+  return nccl::kSuccess;
+}
+
+struct Raw {
+  CollectiveKind kind;
+  const void* send;
+  void* recv;
+  size_t count;
+  int type, op, peer;
+};
+
+int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
+  if (const int code = refusal(comm); code != nccl::kSuccess) return code;
+  if (StandIn::device_of(stream) != comm->device)
+    return fail(nccl::kInvalidUsage, fmt::format("a stream of GPU {} on a communicator of GPU {}",
+                                                 StandIn::device_of(stream), comm->device));
+  if (const int selected = StandIn::selected_beside(stream); selected != comm->device)
+    return fail(
+        nccl::kInvalidUsage,
+        fmt::format("the thread is at GPU {}, its communicator at GPU {}", selected, comm->device));
+  if (raw.type < 0 || raw.type > nccl::f8e5m2) return fail(nccl::kInvalidArgument, "unknown type");
+  if (raw.peer < 0 || raw.peer >= comm->peers->size())
+    return fail(nccl::kInvalidArgument, "invalid root or peer");
+  NcclCall call;
+  call.kind = raw.kind;
+  call.dtype = dtype_of(raw.type);
+  call.count = raw.count;
+  call.peer = raw.peer;
+  call.send = static_cast<const std::byte*>(raw.send);
+  call.recv = static_cast<std::byte*>(raw.recv);
+  if (reduces(raw.kind))
+    if (const int code = read_op(call, raw.op); code != nccl::kSuccess) return code;
+  if (raw.count == 0 && !is_point_to_point(raw.kind)) return nccl::kSuccess;
+  if (const int code = refusal_of_algorithm(call); code != nccl::kSuccess) return code;
+  return add_call({comm, stream, std::move(call), {}});
+}
+
+int all_reduce(const void* in, void* out, size_t count, int type, int op, NcclComm comm,
+               NcclStream stream) {
+  return issue({CollectiveKind::all_reduce, in, out, count, type, op, 0}, comm, stream);
+}
+int reduce(const void* in, void* out, size_t count, int type, int op, int root, NcclComm comm,
+           NcclStream stream) {
+  return issue({CollectiveKind::reduce, in, out, count, type, op, root}, comm, stream);
+}
+int reduce_scatter(const void* in, void* out, size_t count, int type, int op, NcclComm comm,
+                   NcclStream stream) {
+  return issue({CollectiveKind::reduce_scatter, in, out, count, type, op, 0}, comm, stream);
+}
+int all_gather(const void* in, void* out, size_t count, int type, NcclComm comm,
+               NcclStream stream) {
+  return issue({CollectiveKind::all_gather, in, out, count, type, 0, 0}, comm, stream);
+}
+int broadcast(const void* in, void* out, size_t count, int type, int root, NcclComm comm,
+              NcclStream stream) {
+  return issue({CollectiveKind::broadcast, in, out, count, type, 0, root}, comm, stream);
+}
+int send(const void* in, size_t count, int type, int peer, NcclComm comm, NcclStream stream) {
+  return issue({CollectiveKind::send, in, nullptr, count, type, 0, peer}, comm, stream);
+}
+int recv(void* out, size_t count, int type, int peer, NcclComm comm, NcclStream stream) {
+  return issue({CollectiveKind::recv, nullptr, out, count, type, 0, peer}, comm, stream);
+}
+
+int premul_sum(int* op, void* scalar, int type, int where, NcclComm comm) {
+  if (const int code = refusal(comm); code != nccl::kSuccess) return code;
+  if (where != nccl::kHostScalar) return fail(nccl::kInvalidArgument, "no host scalar");
+  const DType dtype = dtype_of(type);
+  *op = state().next_op++;
+  state().premuls[*op] = {load_f64(static_cast<const std::byte*>(scalar), dtype), dtype};
+  return nccl::kSuccess;
+}
+int op_destroy(int op, NcclComm) {
+  return state().premuls.erase(op) == 1 ? nccl::kSuccess : nccl::kInvalidArgument;
+}
+
+}  // namespace
+
+NcclApi nccl_api(const NcclOptions& options) {
+  state().options = options;
+  NcclApi api;
+  api.path = "the stand-in";
+  api.version = options.version;
+  add_communicators(api);
+  api.async_error = async_error;
+  api.error_text = error_text;
+  api.last_error = last_error;
+  api.group_start = group_start;
+  api.group_end = group_end;
+  api.all_reduce = all_reduce;
+  api.reduce = reduce;
+  api.reduce_scatter = reduce_scatter;
+  api.all_gather = all_gather;
+  api.broadcast = broadcast;
+  api.send = send;
+  api.recv = recv;
+  if (options.version >= 22200) api.group_simulate_end = group_simulate_end;
+  api.premul_sum = premul_sum;
+  api.op_destroy = op_destroy;
+  if (options.version >= 22902) add_one_sided_calls(api);
+  return api;
+}
+
+}  // namespace shardproof::stand_in

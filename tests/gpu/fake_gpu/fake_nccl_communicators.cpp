@@ -1,0 +1,263 @@
+// Communicators of the stand-in: how they come together, are split and end. Those of one thread are
+// made and split in one group, as NCCL asks.
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
+
+namespace shardproof::stand_in {
+
+using std::chrono::milliseconds;
+
+std::vector<NcclComm> siblings_of(NcclComm comm) {
+  std::vector<NcclComm> siblings;
+  for (const auto& one : state().comms)
+    if (one.get() != comm && !one->aborted && one->name == comm->name)
+      siblings.push_back(one.get());
+  return siblings;
+}
+
+namespace {
+
+// Whether all others have said as much as this one; nothing: one of them is gone.
+std::optional<bool> have_spoken(const Saying& saying) {
+  Peers& peers = *saying.comm->peers;
+  peers.pump();
+  bool all = peers.all_sent();
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    if (peer == peers.rank()) continue;
+    const bool spoken = peers.received(peer).size() >= saying.own.size();
+    if (peers.gone(peer) && !(spoken && peers.all_sent())) return std::nullopt;
+    all = all && spoken;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& sayings) {
+  for (const Saying& saying : sayings)
+    for (int peer = 0; peer < saying.comm->peers->size(); ++peer)
+      if (peer != saying.comm->peers->rank())
+        saying.comm->peers->send(peer, saying.own.data(), saying.own.size());
+  std::vector<bool> gone(sayings.size(), false);
+  for (bool all = false; !all; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
+    all = true;
+    for (size_t i = 0; i < sayings.size(); ++i) {
+      const std::optional<bool> spoken = have_spoken(sayings[i]);
+      gone[i] = gone[i] || !spoken;
+      all = all && (gone[i] || *spoken);
+    }
+  }
+  std::vector<std::vector<std::string>> said(sayings.size());
+  for (size_t i = 0; i < sayings.size(); ++i) {
+    Peers& peers = *sayings[i].comm->peers;
+    for (int peer = 0; peer < peers.size() && !gone[i]; ++peer)
+      said[i].push_back(peer == peers.rank() ? sayings[i].own
+                                             : peers.take(peer, sayings[i].own.size()));
+  }
+  return said;
+}
+
+// Those of one thread come together with each other.
+void progress(NcclCommunicator& comm) {
+  if (comm.connected) return;
+  for (NcclComm sibling : siblings_of(&comm))
+    if (!sibling->connected) sibling->connected = sibling->peers->connect();
+  comm.connected = comm.peers->connect();
+}
+
+int fail_alone() {
+  return fail(nccl::kInvalidUsage,
+              "communicators of one thread that are asked one by one wait for each other");
+}
+
+namespace {
+
+int get_version(int* version) {
+  *version = state().options.version;
+  return nccl::kSuccess;
+}
+
+int get_unique_id(NcclId* id) {
+  std::random_device random;
+  const std::string name = fmt::format("sp-stand-in-{:08x}{:08x}", random(), random());
+  std::memset(id, 0, sizeof(*id));
+  std::memcpy(id->bytes, name.data(), name.size());
+  return nccl::kSuccess;
+}
+
+// Of the thread, as the driver has it.
+int selected_device() {
+  void* stream = nullptr;
+  const CudaApi& cuda = state().options.memory;
+  cuda.make_stream(&stream);
+  const int device = StandIn::device_of(stream);
+  cuda.drop_stream(stream);
+  return device;
+}
+
+NcclComm make(const std::string& name, int rank, int ranks, bool blocking) {
+  auto comm = std::make_unique<NcclCommunicator>();
+  comm->name = name;
+  comm->peers = std::make_unique<Peers>(name, rank, ranks);
+  comm->blocking = state().options.blocking.value_or(blocking);
+  comm->random.seed(static_cast<uint64_t>(rank) + 1);
+  return state().comms.emplace_back(std::move(comm)).get();
+}
+
+// Those that wait do so when all of a group are made.
+void connect(const std::vector<NcclComm>& made) {
+  for (const NcclComm comm : made)
+    while (comm->blocking && !comm->connected) {
+      progress(*comm);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+}
+
+int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config) {
+  if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks)
+    return fail(nccl::kInvalidArgument, "Invalid rank requested");
+  if (config->magic != 0xcafebeef) return fail(nccl::kInvalidArgument, "no ncclConfig_t");
+  const bool blocking = config->blocking == 1;
+  *comm = make(std::string(id.bytes, ::strnlen(id.bytes, sizeof(id.bytes))), rank, ranks, blocking);
+  (*comm)->device = selected_device();
+  connect({*comm});
+  for (const NcclComm sibling : siblings_of(*comm)) {
+    if (open_group().depth == 0) return fail_alone();
+    if (sibling->device == (*comm)->device)
+      return fail(nccl::kInvalidUsage, "Duplicate GPU detected");
+    // NCCL says nothing of this: its first call hangs.
+    if (state().options.launches_block)
+      return fail(nccl::kInvalidUsage, "launches of one thread wait for each other");
+    // NCCL says nothing before its kernels die of it.
+    if (state().options.reads_directly)
+      return fail(nccl::kInvalidUsage, "an illegal memory access was encountered");
+  }
+  return (*comm)->blocking ? nccl::kSuccess : nccl::kInProgress;
+}
+
+// At once only where calls wait.
+void hand_over(NcclComm parent, NcclComm made, NcclComm* child) {
+  if (parent->blocking)
+    *child = made;
+  else
+    parent->splitting = {made, child, 1 + static_cast<int>(parent->random() % 3)};
+}
+
+// All ranks say their color and key, then each color connects.
+int split_all(const std::vector<OpenGroup::Split>& splits) {
+  std::vector<Saying> sayings;
+  for (const OpenGroup::Split& split : splits) {
+    const int64_t own[2] = {split.color, split.key};
+    sayings.push_back({split.parent, {reinterpret_cast<const char*>(own), sizeof(own)}});
+  }
+  const std::vector<std::vector<std::string>> said = tell_all(sayings);
+  std::vector<NcclComm> all;
+  for (size_t i = 0; i < splits.size(); ++i) {
+    const auto& [parent, color, key, child, blocking] = splits[i];
+    if (said[i].empty()) {
+      parent->error = fail(kRemoteError, "a peer is gone");
+      return parent->blocking ? parent->error : nccl::kSuccess;
+    }
+    std::vector<std::pair<int64_t, int>> members;  // key, rank
+    for (size_t peer = 0; peer < said[i].size(); ++peer) {
+      int64_t other[2];
+      std::memcpy(other, said[i][peer].data(), sizeof(other));
+      if (color >= 0 && other[0] == color) members.emplace_back(other[1], static_cast<int>(peer));
+    }
+    const int number = parent->children++;
+    if (color < 0) {
+      hand_over(parent, nullptr, child);
+      continue;
+    }
+    std::sort(members.begin(), members.end());
+    int rank = 0;
+    while (members[static_cast<size_t>(rank)].second != parent->peers->rank()) ++rank;
+    const NcclComm made = make(fmt::format("{}.{}.{}", parent->name, number, color), rank,
+                               static_cast<int>(members.size()), blocking);
+    made->device = parent->device;
+    all.push_back(made);
+    hand_over(parent, made, child);
+  }
+  connect(all);
+  return nccl::kSuccess;
+}
+
+int comm_split(NcclComm parent, int color, int key, NcclComm* child, NcclConfig* config) {
+  if (const int code = refusal(parent); code != nccl::kSuccess) return code;
+  SP_CHECK(parent->issued == parent->ended, "a communicator is split with calls under way on it");
+  *child = nullptr;
+  const bool blocking = config != nullptr ? config->blocking == 1 : parent->blocking;
+  const OpenGroup::Split split{parent, color, key, child, blocking};
+  if (open_group().depth > 0) {
+    open_group().splits.push_back(split);
+    return nccl::kSuccess;
+  }
+  return siblings_of(parent).empty() ? split_all({split}) : fail_alone();
+}
+
+int comm_finalize(NcclComm comm) {
+  return known(comm) ? nccl::kSuccess : fail(nccl::kInvalidArgument, "comm is not valid");
+}
+
+bool has_calls(const NcclCommunicator& comm) { return !comm.aborted && comm.issued != comm.ended; }
+
+// NCCL waits for what the communicator has in streams. Behind calls of another one, which nobody
+// has told to stop yet, that may be for ever.
+bool may_wait_for_ever(NcclComm comm) {
+  if (open_group().depth > 0 || !has_calls(*comm)) return false;
+  for (const auto& one : state().comms)
+    if (one.get() != comm && has_calls(*one)) return true;
+  return false;
+}
+
+// What is under way ends at once, and nothing more begins; but nobody tells a stream that waits for
+// a signal to stop, and NCCL waits for the stream.
+int comm_abort(NcclComm comm) {
+  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  if (may_wait_for_ever(comm))
+    return fail(nccl::kInvalidUsage,
+                "communicators with calls in streams that are aborted one by one wait for each "
+                "other");
+  while (comm->waits > 0) std::this_thread::sleep_for(milliseconds(1));
+  comm->aborted = true;
+  return nccl::kSuccess;
+}
+
+int comm_destroy(NcclComm comm) {
+  if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
+  comm->aborted = true;
+  comm->peers.reset();
+  return nccl::kSuccess;
+}
+
+}  // namespace
+
+// What a group has of it, if all of the thread's communicators for those ranks are there.
+int end_splits(const std::vector<OpenGroup::Split>& splits) {
+  for (const OpenGroup::Split& split : splits)
+    for (const NcclComm sibling : siblings_of(split.parent))
+      if (std::none_of(splits.begin(), splits.end(),
+                       [&](const auto& other) { return other.parent == sibling; }))
+        return fail_alone();
+  const int code = split_all(splits);
+  const bool goes_on = !splits.front().parent->blocking;
+  return code == nccl::kSuccess && goes_on ? nccl::kInProgress : code;
+}
+
+void add_communicators(NcclApi& api) {
+  api.get_version = get_version;
+  api.get_unique_id = get_unique_id;
+  api.comm_init = comm_init;
+  api.comm_split = comm_split;
+  api.comm_finalize = comm_finalize;
+  api.comm_destroy = comm_destroy;
+  api.comm_abort = comm_abort;
+}
+
+}  // namespace shardproof::stand_in

@@ -1,0 +1,127 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/gpu/fake_gpu/machine.h"
+
+namespace shardproof {
+namespace {
+
+// A queue this long starts to run although nobody waits for it.
+constexpr size_t kLongest = 512;
+
+}  // namespace
+
+StandIn::Machine::Machine(const StandInOptions& given) : options(given), rng(given.seed, 0) {
+  for (int device = 0; device < std::max(given.devices, 1); ++device)
+    arenas.push_back(std::make_unique<Arena>(given.device_bytes));
+}
+
+int StandIn::Machine::selected_here() const {
+  const auto found = selected.find(std::this_thread::get_id());
+  return found == selected.end() ? 0 : found->second;
+}
+
+void StandIn::Machine::enqueue(StandInStream& stream, StandInWork work) {
+  stream.queue.push_back(std::move(work));
+  if (stream.queue.size() > kLongest) advance(stream, kLongest / 2);
+  if (options.runs_ahead == 0 || rng.integer(draws++, 0, options.runs_ahead) != 0) return;
+  const auto ahead = rng.integer(draws++, 0, static_cast<int64_t>(streams.size()));
+  advance(*streams[static_cast<size_t>(ahead)], kLongest);
+}
+
+bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
+  if (stream.running) return false;  // work that polls does not start itself again
+  stream.running = true;
+  std::optional<Arena::Open> open;  // which takes longer than most work
+  int64_t done = 0;
+  while (done < most && !stream.queue.empty()) {
+    const StandInWork& next = stream.queue.front();
+    if (next.until && !next.until()) break;
+    if (next.touch && !open) open.emplace(arena_of(stream));
+    if (next.touch && !next.touch()) break;
+    if (next.is_call) --calls;
+    stream.queue.pop_front();
+    clock += 0.001;
+    ++done;
+  }
+  stream.running = false;
+  return done > 0;
+}
+
+void StandIn::Machine::drain(StandInStream& stream) {
+  using Clock = std::chrono::steady_clock;
+  auto moved_at = Clock::now();
+  while (!stream.queue.empty()) {
+    if (advance(stream, 1)) {
+      moved_at = Clock::now();
+      continue;
+    }
+    // It waits for another stream: whichever can go on does a little.
+    bool moved = false;
+    for (size_t i = 0; i < streams.size() && !moved; ++i) moved = advance(*streams[i], 1);
+    const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.patience_seconds);
+    SP_CHECK(moved || may_wait, "a stream waits for work that nobody has asked for");
+    if (moved)
+      moved_at = Clock::now();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+void StandIn::Machine::stir(StandInStream* stream) {
+  if (stream == nullptr || stream->queue.empty()) return;
+  const int64_t most = rng.integer(draws++, 0, 3);
+  if (most == 0 || advance(*stream, most)) return;
+  for (size_t i = 0; i < streams.size(); ++i) advance(*streams[i], rng.integer(draws++, 0, 3));
+}
+
+void StandIn::Machine::tell(const StandInStream& stream, const std::string& what) {
+  if (options.trace.empty()) return;
+  const std::string line =
+      fmt::format("gpu {} stream {}: {}\n", stream.device, stream.number, what);
+  const int file = ::open(options.trace.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+  SP_CHECK(::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()),
+           "no trace is written");
+  ::close(file);
+}
+
+void StandIn::enqueue(void* stream, Work work) {
+  auto& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  SP_CHECK(its.device == its.machine->selected_here(),
+           "a kernel is started in a stream of GPU {} while GPU {} is the thread's", its.device,
+           its.machine->selected_here());
+  its.machine->tell(its, "kernel");
+  its.machine->enqueue(its, {{}, std::move(work)});
+}
+
+void StandIn::enqueue_when(void* stream, Work until, Work work) {
+  auto& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  ++its.machine->calls;
+  its.machine->tell(its, "nccl");
+  its.machine->enqueue(its, {std::move(until), std::move(work), true});
+}
+
+int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }
+
+std::pair<const std::byte*, const std::byte*> StandIn::allocation_at(void* stream,
+                                                                     const void* memory) {
+  const StandInStream& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  return its.machine->arena_of(its).taken_at(memory);
+}
+
+int StandIn::selected_beside(void* stream) {
+  const StandInStream& its = *static_cast<StandInStream*>(stream);
+  const std::lock_guard guard(its.machine->lock);
+  return its.machine->selected_here();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,38 @@
+// Every device kernel as nvcc compiled it, run on the host, beside the host's own kernel. What nvcc
+// leaves out without a word, such as a call of a host function or a reference to a constant of the
+// host's, shows here as wrong values, on a machine without a GPU.
+#include <gtest/gtest.h>
+
+#include "shardproof/localtensor/dtype/matmul_precision.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_kernels.h"
+#include "shardproof/tests/gpu/kernels/kernel_equality.h"
+#include "shardproof/tests/gpu/ptx/launch_ptx.h"
+
+namespace shardproof::testing {
+namespace {
+
+TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
+  const StandIn stand_in;
+  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const DeviceKernels kernels = stand_in_kernels();
+  const LawCounts counts = check_all_ops(kernels, device, 4000, within_units);
+  EXPECT_GT(counts.cases, 3000);
+  check_long_lines(kernels, device, 5000, within_units);
+  CudaApi in_few_bits = stand_in.api();
+  in_few_bits.matmul = MatmulPrecision::high;
+  check_products_in_few_bits(kernels, open_device(in_few_bits, 0), 6000);
+
+  const std::set<std::string> all = ptx::all_kernels(), launched = ptx::launched_kernels();
+  for (const std::string& name : all) EXPECT_TRUE(launched.contains(name)) << name;
+}
+
+// A kernel that is not listed would be loaded beside calls that wait for each other.
+TEST(DeviceCode, IsLoadedBeforeItIsLaunched) {
+  EXPECT_EQ(ptx::loaded_kernels(), std::set<std::string>());
+  stand_in_kernels().load();
+  EXPECT_EQ(ptx::loaded_kernels(), ptx::all_kernels());
+}
+
+}  // namespace
+}  // namespace shardproof::testing

@@ -1,0 +1,56 @@
+// The conformance suite over NCCL on stand-ins: each process has a GPU of host memory, and the
+// processes are connected by the stand-in NCCL.
+#include <cstdlib>
+
+#include "shardproof/backends/nccl/nccl_backend.h"
+#include "shardproof/backends/remote/process/process_spawner.h"
+#include "shardproof/tests/backends/crew_conformance.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
+
+namespace shardproof {
+namespace {
+
+constexpr const char* kProcesses = "CONFORMANCE_PROCESSES";
+
+std::unique_ptr<Starter> start_here(const CrewOptions& options) {
+  const int processes = options.processes;
+  return spawner({options, [processes](int) {
+                    return Environment{{kProcesses, fmt::format("{}", processes)}};
+                  }});
+}
+
+std::shared_ptr<Launcher> join(const CrewOptions& options) {
+  StandInOptions machine;
+  machine.devices = options.processes;
+  machine.device_bytes = int64_t{64} << 20;
+  machine.seed = static_cast<uint64_t>(options.process) + 1;
+  machine.patience_seconds = 30;
+  NcclParts parts;
+  parts.cuda = StandIn(machine).api();
+  parts.load = [cuda = parts.cuda](const NcclPlaces&) {
+    stand_in::NcclOptions nccl;
+    nccl.version = 22907;
+    nccl.memory = cuda;
+    nccl.enqueue = StandIn::enqueue_when;
+    return stand_in::nccl_api(nccl);
+  };
+  return nccl_backend(parts)->manned(options);
+}
+
+}  // namespace
+
+const CrewConformance& crew_conformance() {
+  static const CrewConformance kNccl{"nccl",
+                                     {1, 2, 3, 4, 6},
+                                     start_here,
+                                     [] {
+                                       return std::pair(std::atoi(std::getenv(kProcessVariable)),
+                                                        std::atoi(std::getenv(kProcesses)));
+                                     },
+                                     join,
+                                     {}};
+  return kNccl;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,70 @@
+// `run --backend nccl --order ...` from outside, on stand-ins: which algorithms NCCL has for what a
+// program calls.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
+
+namespace shardproof {
+namespace {
+
+// NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
+// take an algorithm that it has not. PAT is for ranks that are machines of their own.
+TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
+  const std::string corpus = "scenarios/corpus";
+  const std::string values = corpus + "/collectives " + corpus + "/redistribute";
+  const std::string runs[] = {corpus + " --order ring --processes 4",
+                              values + " --order tree --processes 2",
+                              values + " --order nvls --processes 2",
+                              values + " --order pat --processes 2 --ranks-per-gpu 2"};
+  for (const std::string& run : runs) {
+    const Ran ran = stand_in("run --backend nccl " + run);
+    EXPECT_EQ(ran.code, 0) << run << "\n" << ran.out;
+  }
+}
+
+// All processes leave the case by themselves: nobody waits for what they will not end.
+TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("scattered.json", R"json({
+    "version": 1, "mesh": "tp=4", "tensors": {"x": {"shape": [8], "placements": "tp:P(sum)"}},
+    "program": ["y = redistribute(x, tp:S(0))"]})json");
+  const auto began = std::chrono::steady_clock::now();
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 4 --order pat");
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("no algorithm/protocol available for function reducescatter"),
+            std::string::npos)
+      << ran.out;
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
+  const std::string run =
+      "run scenarios/corpus/collectives --backend nccl --processes 2 --order 'ring(channels=2)'";
+  const Ran old = stand_in(run, "STAND_IN_NCCL=22809");
+  EXPECT_EQ(old.code, 2) << old.out;
+  EXPECT_NE(old.out.find("order ring(channels=2) is not that of NCCL 2.28.9, which is "
+                         "ring(channels=2, nccl=2.28)"),
+            std::string::npos)
+      << old.out;
+  EXPECT_EQ(stand_in(run, "STAND_IN_NCCL=23007").code, 0);
+  const std::string before =
+      "run scenarios/corpus/collectives --backend nccl --processes 2 --order ";
+  for (const char* const version : {"22809", "22602"})
+    EXPECT_EQ(
+        stand_in(before + "'ring(channels=2, nccl=2.27)'", std::string("STAND_IN_NCCL=") + version)
+            .code,
+        0);
+  EXPECT_EQ(stand_in(before + "'ring(channels=2, nccl=2.27)'", "STAND_IN_NCCL=22506").code, 2);
+  const Ran pat = stand_in(before + "pat", "STAND_IN_NCCL=22506");
+  EXPECT_EQ(pat.code, 2) << pat.out;
+  EXPECT_NE(pat.out.find("order pat is not that of NCCL 2.25.6, of which it is not known"),
+            std::string::npos)
+      << pat.out;
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,481 @@
+// `run --backend nccl` from outside, on stand-ins: the same as in simulation, killed and stopped
+// processes, and machines that have not what is needed. Each test runs a binary.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "shardproof/localtensor/base/error.h"
+#include "shardproof/tests/cli/run_tool.h"
+#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
+
+namespace shardproof {
+namespace {
+
+std::string report_of(const std::string& words, const std::string& environment = "") {
+  const std::string path =
+      testing::TempDir() + "/shardproof_nccl_report_" + std::to_string(getpid()) + ".json";
+  const Ran ran = stand_in("run scenarios/corpus --json " + path + " " + words, environment);
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  const std::string report = report_without_backend(path);
+  std::filesystem::remove(path);
+  return report;
+}
+
+TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {
+  const std::string simulated = report_of("");
+  for (const char* processes : {"1", "2", "4"})
+    EXPECT_EQ(report_of(std::string("--backend nccl --processes ") + processes), simulated)
+        << processes << " processes";
+}
+
+TEST(NcclRun, TheCorpusSaysTheSameWithSeveralGpusInAProcess) {
+  const std::string simulated = report_of("");
+  for (const std::string seats :
+       {"--processes 1 --gpus-per-process 4", "--processes 2 --gpus-per-process 2"})
+    EXPECT_EQ(report_of("--backend nccl " + seats), simulated) << seats;
+}
+
+// Two ranks a GPU, which are folded there, and sums over GPUs of one process or of several: the
+// order in which is added is that of NCCL's ranks, whoever drives them.
+TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("sums.json", R"json({
+    "version": 1, "mesh": "dp=2, tp=4",
+    "tensors": {"x": {"shape": [16, 24], "placements": "dp:S(0) tp:S(1)"},
+                "w": {"shape": [24, 40], "placements": "tp:S(0)"}},
+    "program": ["y = gelu(x @ w)", "z = softmax(y, dim=1)", "s = sum(z * y)"]})json");
+  const auto values_of_run = [&](const std::string& name, const std::string& seats) {
+    const std::filesystem::path record = folder.path() / name;
+    const Ran ran =
+        stand_in("run " + file + " --backend nccl " + seats + " --record " + record.string());
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    std::ifstream in(record / "0001-sums-nccl" / "values.safetensors", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string expected = values_of_run("one_each", "--processes 4");
+  EXPECT_GT(expected.size(), 1000u);
+  EXPECT_EQ(values_of_run("all_four", "--processes 1 --gpus-per-process 4"), expected);
+  EXPECT_EQ(values_of_run("two_of_two", "--processes 2 --gpus-per-process 2"), expected);
+}
+
+// TF32 is within the rounding of a run that may have it, and no bug.
+TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("products.json", R"json({
+    "version": 1, "mesh": "dp=2, tp=2",
+    "tensors": {"x": {"shape": [16, 32], "placements": "dp:S(0)", "fill": "normal(0, 1)"},
+                "w": {"shape": [48, 32], "placements": "tp:S(0)", "fill": "normal(0, 1)"}},
+    "program": ["y = linear(x, w)"]})json");
+  const std::string run = "run " + file + " --backend local,nccl --processes 4";
+  const Ran full = stand_in(run), few = stand_in(run + " --matmul-precision high");
+  EXPECT_EQ(full.code, 0) << full.out;
+  EXPECT_EQ(full.out.find("precision"), std::string::npos) << full.out;
+  EXPECT_EQ(few.code, 0) << few.out;
+  EXPECT_NE(few.out.find("1 within rounding; causes: 1 precision"), std::string::npos) << few.out;
+  EXPECT_NE(few.out.find("products in tf32"), std::string::npos) << few.out;
+}
+
+TEST(NcclRun, CallsAndFaultsAreAsExpectedUnderAnotherSchedule) {
+  const Ran ran = stand_in(
+      "run scenarios/corpus/collectives scenarios/corpus/faults --backend nccl "
+      "--processes 3 --schedule adversarial");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+}
+
+// What a profiler shows is the program: one ncclGroup a process for each group of it.
+TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("groups.json", R"json({
+    "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
+    "ranks": {"all": [
+      "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)", "  s = all_reduce(x, sum)",
+      "z = all_gather(y, dim=0)"]},
+    "truth": ["s = x", "z = x"], "outputs": {}})json");
+  const std::filesystem::path trace = folder.path() / "trace";
+  const Ran ran = stand_in("run " + file + " --backend nccl", "STAND_IN_TRACE=" + trace.string());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  std::vector<std::string> expected;
+  for (int rank = 0; rank < 4; ++rank) {
+    expected.push_back(fmt::format("rank {}: all_gather", rank));
+    expected.push_back(
+        fmt::format("rank {}: all_reduce recv({}) send({})", rank, (rank + 3) % 4, (rank + 1) % 4));
+  }
+  EXPECT_EQ(sorted_lines_of(trace), expected);
+}
+
+// What all GPUs of a process have in a call is one group, each by its own communicator.
+TEST(NcclRun, ACallOfSeveralGpusIsOneGroupOfTheirProcess) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("ring.json", R"json({
+    "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
+    "ranks": {"all": [
+      "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)",
+      "s = all_reduce(y, sum)"]},
+    "truth": ["s = sum(reshape(x, [4, 4]), dim=0)"], "outputs": {}})json");
+  const std::filesystem::path trace = folder.path() / "trace";
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2",
+                           "STAND_IN_TRACE=" + trace.string());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(sorted_lines_of(trace),
+            (std::vector<std::string>{"ranks 0 1: 0.all_reduce 1.all_reduce",
+                                      "ranks 0 1: 0.recv(3) 0.send(1) 1.recv(0) 1.send(2)",
+                                      "ranks 2 3: 2.all_reduce 3.all_reduce",
+                                      "ranks 2 3: 2.recv(1) 2.send(3) 3.recv(2) 3.send(0)"}));
+}
+
+// Two buckets of a gradient: while one is reduced on a stream of its own, the next one is computed.
+constexpr const char* kOverlapped = R"json({
+  "version": 1, "mesh": "dp=2",
+  "tensors": {"x": {"shape": [16, 16], "placements": "dp:S(0)"}, "w": {"shape": [16, 16]}},
+  "ranks": {"all": [
+    "a = x @ w", "a = sum(a, dim=0)", "ready = record()",
+    "on comm:", "  wait(ready)", "  ra = all_reduce(a, sum)",
+    "b = sum(x, dim=0)",
+    "on comm:", "  wait(b)", "  rb = all_reduce(b, sum)",
+    "wait(ra)", "u = ra * 2", "wait(rb)", "v = rb * 3"]},
+  "truth": ["u = sum(x @ w, dim=0) * 2", "v = sum(x, dim=0) * 3"],
+  "outputs": {"u": "R", "v": "R"}})json";
+
+// What one GPU's streams were asked for, in the order of asking.
+struct Asked {
+  int stream = 0;
+  std::string what;  // "kernel", "nccl", "record 3.1", "wait 3.1"
+};
+std::vector<Asked> asked_of(const std::filesystem::path& trace, int gpu) {
+  std::vector<Asked> all;
+  std::ifstream in(trace);
+  for (std::string line; std::getline(in, line);) {
+    int of = 0, stream = 0, at = 0;
+    if (std::sscanf(line.c_str(), "gpu %d stream %d: %n", &of, &stream, &at) == 2 && of == gpu)
+      all.push_back({stream, line.substr(static_cast<size_t>(at))});
+  }
+  return all;
+}
+
+// Where `to` waits, behind `at`, for what `from` has recorded behind it; -1: it does not.
+int64_t wait_between(const std::vector<Asked>& all, size_t at, int from, int to) {
+  std::set<std::string> recorded;
+  for (; at < all.size(); ++at) {
+    const auto& [stream, what] = all[at];
+    if (stream == from && what.starts_with("record ")) recorded.insert(what.substr(7));
+    if (stream == to && what.starts_with("wait ") && recorded.contains(what.substr(5)))
+      return static_cast<int64_t>(at);
+  }
+  return -1;
+}
+
+TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
+  const ScenarioFolder folder;
+  const std::filesystem::path trace = folder.path() / "streams";
+  const Ran ran = stand_in("run " + folder.write("two.json", kOverlapped) + " --backend nccl",
+                           "STAND_IN_STREAMS=" + trace.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    const std::vector<Asked> all = asked_of(trace, gpu);
+    std::set<int> computing, calling;
+    std::vector<size_t> kernels, calls;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].what == "kernel") computing.insert(all[i].stream), kernels.push_back(i);
+      if (all[i].what == "nccl") calling.insert(all[i].stream), calls.push_back(i);
+    }
+    ASSERT_EQ(computing.size(), 1u);
+    ASSERT_EQ(calling.size(), 1u);
+    const int main = *computing.begin(), comm = *calling.begin();
+    EXPECT_NE(main, comm);
+    // The call comes behind the kernel that made what it reduces, by an event; and the last kernel
+    // behind the call.
+    const int64_t before = wait_between(all, kernels.front(), main, comm);
+    EXPECT_GE(before, 0);
+    EXPECT_LT(before, static_cast<int64_t>(calls.front()));
+    const int64_t after = wait_between(all, calls.front(), comm, main);
+    EXPECT_GE(after, 0);
+    EXPECT_LT(after, static_cast<int64_t>(kernels.back()));
+  }
+}
+
+// Nobody on the host does: the stream whose program waits for the signal comes behind the landing.
+TEST(NcclRun, AStreamWaitsForWhatLandsAndNoProcessDoes) {
+  const ScenarioFolder folder;
+  const std::filesystem::path trace = folder.path() / "streams";
+  const Ran ran = stand_in("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
+                           "STAND_IN_STREAMS=" + trace.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  for (int gpu = 0; gpu < 3; ++gpu) {
+    const std::vector<Asked> all = asked_of(trace, gpu);
+    std::set<int> computing;
+    for (const Asked& one : all)
+      if (one.what == "kernel") computing.insert(one.stream);
+    ASSERT_EQ(computing.size(), 1u);
+    const auto landing = std::find_if(all.rbegin(), all.rend(), [&](const Asked& one) {
+      return one.what == "nccl" && !computing.contains(one.stream);
+    });
+    ASSERT_NE(landing, all.rend());
+    const auto at = static_cast<size_t>(all.rend() - landing - 1);
+    EXPECT_GE(wait_between(all, at, landing->stream, *computing.begin()), 0) << "gpu " << gpu;
+  }
+}
+
+// On GPUs whose streams do not wait for events, and without the waits of the program.
+TEST(NcclRun, AWaitThatIsMissingIsSeen) {
+  const ScenarioFolder folder;
+  const std::string run = "run " + folder.write("two.json", kOverlapped) + " --backend nccl";
+  for (const int seed : {1, 2, 3}) {
+    const std::string seeded = fmt::format("STAND_IN_SEED={} ", seed);
+    EXPECT_EQ(stand_in(run, seeded).code, 0);
+    const Ran deaf = stand_in(run, seeded + "STAND_IN_WAITS=0");
+    EXPECT_EQ(deaf.code, 1) << deaf.out;
+    EXPECT_NE(deaf.out.find("wrong values"), std::string::npos) << deaf.out;
+  }
+  std::string racing = kOverlapped;
+  for (const std::string wait : {"\"wait(ra)\", ", "\"wait(rb)\", "})
+    racing.erase(racing.find(wait), wait.size());
+  const Ran ran = stand_in("run " + folder.write("racing.json", racing) + " --backend nccl");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("wrong values"), std::string::npos) << ran.out;
+}
+
+// As NCCL_DEBUG makes of NCCL: more than a pipe holds.
+TEST(NcclRun, WhatProcessesPrintIsPassedOnWhereSomebodyDebugs) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("many.json", R"json({
+    "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
+    "ranks": {"all": ["for i in range(4000):", "  y = all_reduce(x, max)"]}})json");
+  const Ran quiet = stand_in("run " + file + " --backend nccl", "STAND_IN_TRACE=/dev/stdout");
+  EXPECT_EQ(quiet.code, 0) << quiet.out;
+  EXPECT_EQ(quiet.out.find("rank 0: all_reduce"), std::string::npos) << quiet.out;
+  const Ran loud =
+      stand_in("run " + file + " --backend nccl", "NCCL_DEBUG=INFO STAND_IN_TRACE=/dev/stdout");
+  EXPECT_EQ(loud.code, 0);
+  EXPECT_GT(loud.out.size(), size_t{1} << 17);
+  EXPECT_NE(loud.out.find("rank 1: all_reduce"), std::string::npos);
+}
+
+// What the machine's library loads when it is opened may wait for a call that is under way.
+TEST(NcclRun, ProductsBesideACallFindTheirLibraryOpen) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("beside.json", R"json({
+    "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [32, 32]}},
+    "ranks": {"all": ["on comm:", "  y = all_reduce(x, max)", "z = x @ x", "wait(comm)"]}})json");
+  for (int seed = 1; seed <= 4; ++seed) {
+    const Ran ran =
+        stand_in("run " + file + " --backend nccl", fmt::format("STAND_IN_SEED={}", seed));
+    EXPECT_EQ(ran.code, 0) << ran.out;
+  }
+}
+
+// As many set it to find which kernel fails: one GPU's would wait for what comes after it.
+TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
+  for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
+    const Ran ran = stand_in("run scenarios/corpus/collectives --backend nccl " + seats,
+                             "CUDA_LAUNCH_BLOCKING=1");
+    EXPECT_EQ(ran.code, 0) << ran.out;
+  }
+}
+
+TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
+  hurt_one_of_each({STAND_IN_PROGRAM,
+                    "nccl",
+                    SIGKILL,
+                    "was killed by signal 9 (SIGKILL)",
+                    "30s",
+                    {"--gpus-per-process", "2"}},
+                   2);
+}
+
+TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
+}
+
+TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
+  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
+                   4);
+}
+
+// A process that dies may be an internal error to NCCL, which may know before anybody else does.
+TEST(NcclRun, WhatNcclSaysBeforeAProcessIsGoneIsToldWithTheMissingRank) {
+  const ScenarioFolder folder;
+  const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3",
+                           "STAND_IN_BREAKS=40 STAND_IN_DIES=300");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  for (const char* const words :
+       {"missing rank", "was killed by signal 9 (SIGKILL)",
+        "process 2: NCCL 2.28.9 says: internal error: the network is gone"})
+    EXPECT_NE(ran.out.find(words), std::string::npos) << words << "\n" << ran.out;
+}
+
+// Nobody is gone: NCCL's words are all there is to tell, and nobody waits until the time is over.
+TEST(NcclRun, WhatNcclSaysWhenNobodyIsGoneIsToldAsItsError) {
+  const ScenarioFolder folder;
+  for (const std::string gpus : {"", " --gpus-per-process 2"}) {
+    const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
+                             "STAND_IN_BREAKS=40");
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 says: internal error: the network is gone"),
+              std::string::npos)
+        << ran.out;
+    EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
+  }
+  const Ran bench = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K", "STAND_IN_BREAKS=3");
+  EXPECT_EQ(bench.code, 2) << bench.out;
+  EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 says: internal error: the network is gone"),
+            std::string::npos)
+      << bench.out;
+}
+
+// No abort of NCCL's ends a stream that waits for a put: its process is ended by its keeper.
+TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("puts.json", R"json({
+    "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [512, 512]}},
+    "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  put(h, to=next, slot=0)",
+      "  wait_signal(from=prev, slot=0)", "  h = slot(0, like=x)", "  barrier(group=tp)"]}})json");
+  for (const int milliseconds : {150, 1500}) {
+    ::setenv("STAND_IN_NCCL", "23007", 1);
+    Running run(STAND_IN_PROGRAM, "nccl", file, (folder.path() / "out.txt").string());
+    ::unsetenv("STAND_IN_NCCL");
+    ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    const std::vector<pid_t> workers = run.workers();
+    ASSERT_EQ(workers.size(), 3u) << run.text();
+    ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+    EXPECT_EQ(run.code(), 1) << run.text();
+    EXPECT_NE(run.text().find("missing rank"), std::string::npos) << run.text();
+    EXPECT_TRUE(run.all_gone()) << run.text();
+  }
+}
+
+TEST(NcclRun, NobodyOutlivesTheCommand) {
+  const ScenarioFolder folder;
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    Running run(STAND_IN_PROGRAM, "nccl", folder.endless(), (folder.path() / "out.txt").string());
+    ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
+    kill(run.pid(), signal);
+    EXPECT_EQ(run.code(), -1);
+    EXPECT_TRUE(run.all_gone()) << "signal " << signal;
+  }
+}
+
+void expect_refused(const Ran& ran, const std::string& message) {
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find(message), std::string::npos) << ran.out;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+}
+
+TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
+  const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
+  expect_refused(stand_in(run + "--processes 4", "STAND_IN_GPUS=1"),
+                 "backend nccl: 4 processes need 4 GPUs, and 1 is visible; --ranks-per-gpu 4 puts "
+                 "them on it");
+  expect_refused(stand_in(run + "--processes 8 --ranks-per-gpu 2", "STAND_IN_GPUS=3"),
+                 "8 processes need 4 GPUs, and 3 are visible; --ranks-per-gpu 3");
+  expect_refused(stand_in(run, "STAND_IN_GPUS=0"), "backend nccl: no GPU is visible");
+  expect_refused(stand_in(run, "STAND_IN_DRIVER=0"), "no NVIDIA driver on this machine");
+  expect_refused(stand_in(run, "STAND_IN_DRIVER=12040"),
+                 "the driver is for CUDA 12.4 and this build needs 13.0");
+  expect_refused(stand_in(run + "--hosts hosts.txt"), "--hosts: the nccl backend runs on the GPUs");
+  expect_refused(stand_in(run + "--ranks-per-gpu 0"), "--ranks-per-gpu must be between 1 and");
+  expect_refused(stand_in("run scenarios/corpus/collectives --ranks-per-gpu 2"),
+                 "--ranks-per-gpu is for backends of several processes; local has none");
+}
+
+TEST(NcclRun, GpusOfAProcessThatAreNotThereOrNotItsOwnAreRefused) {
+  const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
+  expect_refused(stand_in(run + "--processes 2 --gpus-per-process 4", "STAND_IN_GPUS=6"),
+                 "backend nccl: 2 processes with 4 GPUs each need 8, and 6 are visible");
+  expect_refused(stand_in(run + "--processes 1 --gpus-per-process 2", "STAND_IN_GPUS=1"),
+                 "backend nccl: 1 process with 2 GPUs each needs 2, and 1 is visible");
+  expect_refused(stand_in(run + "--gpus-per-process 2 --ranks-per-gpu 2"),
+                 "--gpus-per-process 2 and --ranks-per-gpu 2: a process has several GPUs, or "
+                 "several processes share one");
+  expect_refused(stand_in(run + "--gpus-per-process 0"), "--gpus-per-process must be between 1");
+  expect_refused(stand_in("run scenarios/corpus/collectives --gpus-per-process 2"),
+                 "--gpus-per-process is for backends of several processes; local has none");
+  expect_refused(stand_in("bench --backend nccl --processes 2 --gpus-per-process 2 --ranks 3"),
+                 "--processes 2 with 2 GPUs each are more than --ranks 3");
+}
+
+// Three processes by hand, the first of them in the foreground.
+Ran by_hand(const std::string& words, const std::string& environment = "") {
+  const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
+  const std::string one = environment + " '" STAND_IN_PROGRAM "' run " + words +
+                          " --backend nccl --rendezvous file:" + meet;
+  return shell("for i in 1 2; do " + one + " --process $i --processes 3 & done; " + one +
+               " --process 0 --processes 3; code=$?; wait; exit $code");
+}
+
+TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
+  const Ran ran = by_hand("scenarios/corpus/collectives");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+  // One GPU each, as those see it that are shown no other.
+  EXPECT_EQ(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=1").code, 0);
+  expect_refused(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=2"),
+                 "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");
+  const std::string two_each = "scenarios/corpus/collectives --gpus-per-process 2";
+  EXPECT_EQ(by_hand(two_each, "STAND_IN_GPUS=2").code, 0);
+  expect_refused(by_hand(two_each, "STAND_IN_GPUS=5"),
+                 "number 2 on its machine has no 2 GPUs: 5 are visible");
+}
+
+// They cannot be started again from here.
+TEST(NcclRun, CasesBehindALossAmongProcessesThatPeopleStartAreSaidNotToBeRun) {
+  const ScenarioFolder folder;
+  const std::string small = folder.write("small.json", R"json({
+    "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
+    "ranks": {"all": ["y = all_reduce(x, max)"]}})json");
+  const Ran ran = by_hand(folder.endless() + " " + small, "STAND_IN_BREAKS=40");
+  EXPECT_EQ(ran.code, 2) << ran.out;
+  EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 says: internal error: the "
+                         "network is gone in an earlier case; this program has not started the "
+                         "processes of this run, and cannot start them again"),
+            std::string::npos)
+      << ran.out;
+}
+
+TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
+  const std::string job = "SLURM_JOB_ID=" + std::to_string(getpid()) +
+                          " SLURM_STEP_ID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_NODES=1 ";
+  const std::string one = job +
+                          "SLURM_PROCID=$i SLURM_LOCALID=$i '" STAND_IN_PROGRAM
+                          "' run scenarios/corpus/collectives --backend nccl --ranks-per-gpu 2";
+  const Ran ran = shell("for i in 0 1 2; do " + one + " & done; wait");
+  EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
+  EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
+}
+
+TEST(NcclRun, RanksThatShareAGpuSaySo) {
+  const std::string run =
+      "run scenarios/corpus/collectives --backend nccl --processes 4 --ranks-per-gpu 4";
+  const Ran old = stand_in(run, "STAND_IN_GPUS=1 STAND_IN_NCCL=22809");
+  EXPECT_EQ(old.code, 0) << old.out;
+  EXPECT_NE(old.out.find("4 ranks on each GPU (NCCL_HOSTID"), std::string::npos) << old.out;
+  const Ran young = stand_in(run, "STAND_IN_GPUS=1 STAND_IN_NCCL=23003");
+  EXPECT_EQ(young.code, 0) << young.out;
+  EXPECT_NE(young.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); its times are not "
+                           "those of as many GPUs"),
+            std::string::npos)
+      << young.out;
+}
+
+TEST(NcclRun, TheStockProgramSaysWhyNot) {
+  const Ran list = shell("'" SHARDPROOF_PROGRAM "' list backends");
+  EXPECT_EQ(list.code, 0);
+  EXPECT_NE(list.out.find("  nccl     ranks on GPUs over NCCL"), std::string::npos) << list.out;
+  if (list.out.find("NCCL; not here: ") == std::string::npos)
+    GTEST_SKIP() << "this machine has what the nccl backend needs";
+  expect_refused(
+      shell("'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend nccl"),
+      "shardproof: backend nccl: ");
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,147 @@
+// Times of `--backend nccl` from outside, on stand-ins: whose clock they are of, and what NCCL
+// expects of them.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "shardproof/localtensor/report/call_record.h"
+#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
+
+namespace shardproof {
+namespace {
+
+// A device counts whole microseconds, which the host does not.
+TEST(NcclTimes, WhatADeviceDoesIsTimedByItsOwnEvents) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("timed.json", R"json({
+    "version": 1, "mesh": "r=2", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}, "w": {"shape": [8, 8], "dtype": "f8e4m3"}},
+    "ranks": {"all": [
+      "y = gelu(x @ x)", "s = all_reduce(y, sum)", "v = all_reduce(w, max)"]}})json");
+  const std::filesystem::path record = folder.path() / "record";
+  const Ran ran = stand_in("run " + file + " --backend nccl --iters 2 --record " + record.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("estimate"), std::string::npos) << ran.out;
+  int on_device = 0, on_host = 0;
+  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-2.txt")) {
+    const Record one = parse_record(line);
+    const bool by_nccl = one.kind == "all_reduce" && one.line == 2;
+    const bool by_kernel = one.kind == "matmul" || one.kind == "gelu";
+    EXPECT_EQ(one.clock != TimedBy::world, by_nccl || by_kernel) << line;
+    EXPECT_EQ(one.expected != Duration{}, by_nccl) << line;
+    const int64_t past_whole = (one.end - one.start).ps % 1'000'000;
+    if (one.clock != TimedBy::world) {
+      EXPECT_LE(std::min(past_whole, 1'000'000 - past_whole), 100) << line;
+    }
+    ++(one.clock != TimedBy::world ? on_device : on_host);
+  }
+  EXPECT_GE(on_device, 3);
+  EXPECT_GE(on_host, 1);
+}
+
+TEST(NcclTimes, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
+  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
+}
+
+// Whatever the user's environment says of communicators, NCCL is asked on some that wait, and calls
+// are made on some that do not.
+TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
+  for (const std::string blocking : {"0", "1"}) {
+    const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2",
+                             "NCCL_COMM_BLOCKING=" + blocking);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;
+  }
+}
+
+// A call by itself has nothing before it that runs while it is launched.
+TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
+  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_NE(ran.out.find("# Times by the devices' own events\n"
+                         "# 2 of 2 may hold what it took to launch calls\n"),
+            std::string::npos)
+      << ran.out;
+}
+
+// Who only sends has launched all of it before it has ended.
+TEST(NcclTimes, ABenchOfAnyCollectiveComesToItsEnd) {
+  for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
+    const Ran ran =
+        stand_in("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
+  }
+}
+
+TEST(NcclTimes, EachGpuOfAProcessHasTimesOfItsOwn) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("timed.json", R"json({
+    "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}},
+    "ranks": {"all": ["y = gelu(x @ x)", "s = all_reduce(y, sum)"]}})json");
+  const std::filesystem::path record = folder.path() / "record";
+  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2 " +
+                           "--iters 1 --record " + record.string());
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  std::set<int64_t> timed;
+  for (const std::string& line : sorted_lines_of(record / "0001-timed-nccl" / "measured-1.txt")) {
+    const Record one = parse_record(line);
+    if (one.kind != "all_reduce" && one.kind != "matmul") continue;
+    EXPECT_NE(one.clock, TimedBy::world) << line;
+    if (one.kind != "all_reduce") continue;
+    timed.insert(one.ranks[0]);
+    EXPECT_NE(one.expected, Duration{}) << line;
+  }
+  EXPECT_EQ(timed, (std::set<int64_t>{0, 1, 2, 3}));
+  const std::string bench = "bench --backend nccl --processes 2 --gpus-per-process 2 -b 1K -e 1K ";
+  for (const std::string collective : {"all_reduce", "all_to_all", "sendrecv"}) {
+    const Ran told = stand_in(bench + "--collective " + collective);
+    EXPECT_EQ(told.code, 0) << told.out;
+    EXPECT_NE(told.out.find("# Times by the devices' own events\n"), std::string::npos) << told.out;
+    if (collective != "all_reduce") continue;
+    EXPECT_NE(told.out.find("      11.02\n"), std::string::npos) << told.out;  // the stand-in's
+  }
+}
+
+// NCCL says of a group what the last of its calls takes, and of messages nothing.
+TEST(NcclTimes, OfAGroupTheSumOfItsCallsIsExpectedAndNothingWhereItHasMessages) {
+  const ScenarioFolder folder;
+  const std::string file = folder.write("groups.json", R"json({
+    "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
+    "tensors": {"x": {"shape": [1024], "placements": "r:S(0)"}},
+    "ranks": {"all": [
+      "group:", "  s = all_reduce(x, sum)", "  z = all_gather(x, dim=0)",
+      "group:", "  send(x, to=next)", "  y = recv(like=x, from=prev)", "  t = all_reduce(x, max)"]}
+    })json");
+  for (const std::string seats : {"--processes 4", "--processes 2 --gpus-per-process 2"}) {
+    const std::filesystem::path record = folder.path() / "record";
+    const Ran ran = stand_in("run " + file + " --backend nccl " + seats + " --iters 1 --record " +
+                             record.string());
+    ASSERT_EQ(ran.code, 0) << ran.out;
+    std::map<std::pair<int, std::string>, std::set<std::string>> expected;
+    for (const std::string& line :
+         sorted_lines_of(record / "0001-groups-nccl" / "measured-1.txt")) {
+      const Record one = parse_record(line);
+      expected[{one.line, one.kind}].insert(to_string(one.expected));
+    }
+    // 256 elements of 4 bytes: 10 us and one nanosecond a byte that each rank brings.
+    const std::set<std::string> sum{to_string(Duration{2 * 11'024'000})},
+        none{to_string(Duration{})};
+    EXPECT_EQ(expected[std::pair(2, std::string("all_reduce"))], sum);
+    EXPECT_EQ(expected[std::pair(3, std::string("all_gather"))], sum);
+    for (const auto& [line, kind] :
+         {std::pair(5, "send"), std::pair(6, "recv"), std::pair(7, "all_reduce")})
+      EXPECT_EQ(expected[std::pair(line, std::string(kind))], none) << kind;
+    std::filesystem::remove_all(record);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

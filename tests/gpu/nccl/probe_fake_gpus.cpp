@@ -1,0 +1,10 @@
+// nccl_probe on stand-ins: whether the probe itself is right.
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
+#include "shardproof/tests/gpu/nccl/nccl_probe.h"
+
+int main(int argc, char** argv) {
+  using namespace shardproof;
+  const StandIn machine(machine_in_environment());
+  return probe_main(argc, argv, stand_in::nccl_parts(machine.api()));
+}

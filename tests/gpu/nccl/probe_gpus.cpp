@@ -1,0 +1,10 @@
+// nccl_probe on the machine's own GPUs.
+#include "shardproof/cli/options/library_paths.h"
+#include "shardproof/tests/gpu/nccl/nccl_probe.h"
+
+int main(int argc, char** argv) {
+  shardproof::NcclParts parts;
+  parts.places.folders = shardproof::library_folders();
+  parts.cuda = shardproof::runtime_cuda_api(parts.places.folders);
+  return shardproof::probe_main(argc, argv, parts);
+}

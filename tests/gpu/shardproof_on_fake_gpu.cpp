@@ -1,0 +1,18 @@
+// The whole tool on a machine whose GPUs and NCCL are stand-ins.
+#include "shardproof/backends/decorators/fault_injection.h"
+#include "shardproof/backends/local/local_backend.h"
+#include "shardproof/cli/cli.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_kernels.h"
+#include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
+
+int main(int argc, char** argv) {
+  using namespace shardproof;
+  const StandIn machine(machine_in_environment());
+  const Registries registries{
+      builtin_ops(),
+      {instrumented(local_backend()), nccl_backend(stand_in::nccl_parts(machine.api()))},
+      machine.api(),
+      stand_in_kernels()};
+  return cli_main(argc, argv, registries);
+}
