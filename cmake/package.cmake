@@ -1,15 +1,10 @@
-# What `cmake --install` lays down: libraries, headers, the program, and the config that
-# find_package(shardproof) reads. Headers under a room's detail/ folder are not public.
+# The files of `cmake --install`: libraries, the program, and the config that find_package(shardproof)
+# reads. Each room lists its installed headers by shardproof_public_headers (rooms.cmake).
 
 include(CMakePackageConfigHelpers)
 
 get_property(room_targets GLOBAL PROPERTY SHARDPROOF_ROOM_TARGETS)
 install(TARGETS ${room_targets} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-foreach(room IN LISTS SHARDPROOF_TOWER)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${room}"
-          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof"
-          FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE)
-endforeach()
 if(TARGET shardproof)
   install(TARGETS shardproof RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()

@@ -113,6 +113,16 @@ function(shardproof_room room)
   set_property(GLOBAL APPEND PROPERTY SHARDPROOF_ROOM_TARGETS ${target})
 endfunction()
 
+# The headers of a room that `cmake --install` installs, relative to the room's folder. A listed header
+# may include listed headers only; the package test compiles each of them on its own.
+function(shardproof_public_headers room)
+  foreach(header IN LISTS ARGN)
+    get_filename_component(folder "${room}/${header}" DIRECTORY)
+    install(FILES "${header}"
+            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/${folder}")
+  endforeach()
+endfunction()
+
 # What every test and every part of one is compiled with.
 function(shardproof_compile_test target)
   target_include_directories(${target} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
