@@ -7,6 +7,7 @@
 
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/execute/executor.h"
 #include "shardproof/engine/job/job.h"
 #include "shardproof/localtensor/split/split.h"

@@ -4,6 +4,7 @@
 // all of that. Of the Adam steps it is the whole call.
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/own_dtype_judge.h"
 #include "shardproof/engine/compare/f64_judge.h"

@@ -9,6 +9,7 @@
 #include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/execute/executor.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/load/load.h"

@@ -3,6 +3,7 @@
 
 #include "shardproof/cli/commands/command.h"
 #include "shardproof/cli/commands/plan_text.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -8,6 +8,8 @@
 //      (MovementJudge).
 //   4. with something wrong: both once more, to explain it (ExplainingJudge).
 // docs/judging.md says why.
+#include "shardproof/engine/check/check.h"
+
 #include "shardproof/engine/check/explaining_judge.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/check/list_findings.h"

@@ -2,6 +2,7 @@
 // value is compared when it is made.
 #include <algorithm>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/compare/value_comparer.h"

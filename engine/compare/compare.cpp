@@ -167,16 +167,6 @@ bool is_made(const LocalTensor& value) {
                                        [](const Block& b) { return has_contents(b.tensor); });
 }
 
-std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec) {
-  if (!spec.has_partial()) return std::nullopt;
-  const Group group = Group::of_axes(spec.mesh(), spec.partial_axes());
-  for (int64_t sibling = 0; sibling < group.count(); ++sibling) {
-    const Lanes members = Lanes::of(group.members(sibling)), missing = members.minus(on);
-    if (!missing.empty() && missing.size() < members.size()) return missing[0];
-  }
-  return std::nullopt;
-}
-
 std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec) {
   std::set<Dims> held;
   for (const Block& block : value.blocks())

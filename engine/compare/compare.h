@@ -55,10 +55,6 @@ struct ReplicaDifference {
 };
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 
-// A rank of a group of partial axes of which `on` holds some ranks, but not this one: its parts
-// cannot be reduced.
-std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec);
-
 // Whether there is one, with contents on every rank that has it.
 bool is_made(const LocalTensor& value);
 

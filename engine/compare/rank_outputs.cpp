@@ -4,6 +4,7 @@
 #include <map>
 
 #include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/lower/place_check.h"
 
 namespace shardproof {
 namespace {

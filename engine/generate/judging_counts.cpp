@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

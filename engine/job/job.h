@@ -1,6 +1,5 @@
-// Job and Outcome: one case of a scenario as plain values, without files or JSON. `check` is the
-// engine's whole service: lower, partition, run on a backend with the one-device truth beside it,
-// compare, explain.
+// Job: one case of a scenario as a plain value, without files or JSON. engine/check/check.h runs it
+// and returns an Outcome.
 #pragma once
 
 #include <functional>
@@ -111,18 +110,5 @@ struct Job {
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };
-
-// What `show` prints: the programs without running them.
-struct Lowered {
-  std::vector<std::string> global_lines;  // empty for rank programs
-  std::vector<int> global_origins;        // the author's line of each
-  SpmdProgram program;
-  std::vector<Finding> unwritten;       // when explicit_only
-  std::map<std::string, DType> dtypes;  // of named values, as they were last bound
-};
-
-// Both throw Error for bad input, with Where::path, line and column.
-Lowered lower_job(const Job& job, const Registries& registries);
-Outcome check(const Job& job, const Registries& registries);
 
 }  // namespace shardproof

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/lower/global_lowering.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/value/select_ranks.h"
@@ -79,6 +78,16 @@ Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const Globa
             fmt::format("{} placed as {} cannot be reduced without the part of rank {}", check.name,
                         placements_text(spec), *rank));
   return spec;
+}
+
+std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec) {
+  if (!spec.has_partial()) return std::nullopt;
+  const Group group = Group::of_axes(spec.mesh(), spec.partial_axes());
+  for (int64_t sibling = 0; sibling < group.count(); ++sibling) {
+    const Lanes members = Lanes::of(group.members(sibling)), missing = members.minus(on);
+    if (!missing.empty() && missing.size() < members.size()) return missing[0];
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardproof

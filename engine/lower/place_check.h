@@ -54,4 +54,9 @@ std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
 // placements that do not fit the shape, a partial sum of which some ranks have no part.
 Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
 
+// Returns a rank that has no part of a value that lies as `spec` on the ranks `on`, though other
+// ranks of its group of partial axes have one: such parts cannot be reduced. Nothing when no rank
+// lacks one.
+std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec);
+
 }  // namespace shardproof

@@ -1,6 +1,7 @@
 // Setting: what the parts of a case are read against: meshes, world, lets, default dtype, limits.
 #pragma once
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/scenarios/load/let_table.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/load/select_entries.h"

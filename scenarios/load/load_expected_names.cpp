@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/listing_names.h"
 #include "shardproof/scenarios/load/load_context.h"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/collective/reduction_schedule.h"
 #include "shardproof/scenarios/load/load_context.h"
 #include "shardproof/scenarios/record/run_comparison.h"

@@ -2,6 +2,7 @@
 // right and nothing else wrong; what several edits explain is a hint.
 #include <gtest/gtest.h>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/job/outcome.h"
 #include "shardproof/program/syntax/ast.h"
 #include "shardproof/tests/engine/run_global.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/scenarios/load/load.h"

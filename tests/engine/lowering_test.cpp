@@ -2,6 +2,7 @@
 // message that says what was expected.
 #include <gtest/gtest.h>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 

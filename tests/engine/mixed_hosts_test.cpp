@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/api/rank_context.h"
+#include "shardproof/engine/check/check.h"
 #include "shardproof/tests/engine/run_global.h"
 
 namespace shardproof::testing {

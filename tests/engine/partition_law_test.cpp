@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/ops/run_op.h"

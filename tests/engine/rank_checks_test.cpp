@@ -2,6 +2,7 @@
 // of a run, which values they leave undecided, and how bad ones are refused.
 #include <gtest/gtest.h>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/lower/rank_lowering.h"
 #include "shardproof/engine/reference/f64_program.h"
 #include "shardproof/localtensor/base/error.h"

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/report.h"

@@ -1,0 +1,30 @@
+// The two services of the engine. `check` lowers a job, partitions it, runs it on a backend, judges
+// its values against a run on one device, and explains what differs. `lower_job` stops before the
+// run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardproof/engine/job/job.h"
+
+namespace shardproof {
+
+// What `show` prints: the programs without running them.
+struct Lowered {
+  std::vector<std::string> global_lines;  // empty for rank programs
+  std::vector<int> global_origins;        // the author's line of each
+  SpmdProgram program;
+  std::vector<Finding> unwritten;       // when explicit_only
+  std::map<std::string, DType> dtypes;  // of named values, as they were last bound
+};
+
+// Returns the programs of a job. Throws Error for bad input, with Where::path, line and column.
+Lowered lower_job(const Job& job, const Registries& registries);
+
+// Returns what a run of the job found: findings, compared values, times and memory. A finding about
+// the program is in the outcome. Throws Error for bad input, with Where::path, line and column.
+Outcome check(const Job& job, const Registries& registries);
+
+}  // namespace shardproof
