@@ -3,7 +3,7 @@
 
 #include "shardproof/backends/mpi/mpi_backend.h"
 #include "shardproof/backends/mpi/mpirun.h"
-#include "shardproof/tests/backends/crew_conformance.h"
+#include "shardproof/tests/backends/worker_pool_conformance.h"
 
 namespace shardproof {
 

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "shardproof/tests/cli/run_tool.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 
 namespace shardproof {
 namespace {

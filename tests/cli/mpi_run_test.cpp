@@ -8,7 +8,7 @@
 #include <string>
 
 #include "shardproof/tests/cli/run_tool.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 
 namespace shardproof {
 namespace {

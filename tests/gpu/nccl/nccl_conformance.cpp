@@ -4,7 +4,7 @@
 
 #include "shardproof/backends/nccl/nccl_backend.h"
 #include "shardproof/backends/remote/process/process_spawner.h"
-#include "shardproof/tests/backends/crew_conformance.h"
+#include "shardproof/tests/backends/worker_pool_conformance.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
 

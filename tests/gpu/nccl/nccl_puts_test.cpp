@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "shardproof/localtensor/base/error.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 #include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
 
 namespace shardproof {

@@ -13,7 +13,7 @@
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/cli/run_tool.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 #include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
 
 namespace shardproof {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "shardproof/localtensor/report/call_record.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 #include "shardproof/tests/gpu/nccl/on_fake_gpus.h"
 
 namespace shardproof {

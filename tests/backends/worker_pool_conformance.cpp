@@ -5,7 +5,7 @@
 #include "shardproof/backends/remote/process/worker_monitor.h"
 #include "shardproof/backends/remote/worker/worker.h"
 #include "shardproof/tests/backends/conformance.h"
-#include "shardproof/tests/backends/crew_conformance.h"
+#include "shardproof/tests/backends/worker_pool_conformance.h"
 
 namespace shardproof {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shardproof/tests/cli/run_tool.h"
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 
 namespace shardproof {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardproof/tests/cli/running_crew.h"
+#include "shardproof/tests/cli/running_workers.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
