@@ -7,14 +7,14 @@
 namespace shardproof {
 namespace {
 
-class Instrumented : public Launcher {
+class Instrumented : public Backend {
  public:
-  explicit Instrumented(std::shared_ptr<Launcher> inner) : inner_(std::move(inner)) {}
+  explicit Instrumented(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
   std::string name() const override { return inner_->name(); }
   std::string summary() const override { return inner_->summary(); }
   std::optional<std::string> not_viable() const override { return inner_->not_viable(); }
-  std::optional<std::string> refuses(const Collective& collective) const override {
-    return inner_->refuses(collective);
+  std::optional<std::string> unsupported_reason(const Collective& collective) const override {
+    return inner_->unsupported_reason(collective);
   }
   std::vector<std::pair<std::string, std::string>> environment() const override {
     return inner_->environment();
@@ -28,17 +28,17 @@ class Instrumented : public Launcher {
   }
 
  private:
-  std::shared_ptr<Launcher> inner_;
+  std::shared_ptr<Backend> inner_;
 };
 
 }  // namespace
 
-std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend) {
+std::shared_ptr<Backend> instrumented(std::shared_ptr<Backend> backend) {
   return std::make_shared<Instrumented>(std::move(backend));
 }
 
 BackendRegistry builtin_backends(const std::vector<std::string>& folders) {
-  NcclParts nccl;
+  NcclDependencies nccl;
   nccl.cuda = runtime_cuda_api(folders);
   nccl.places.folders = folders;
   return {instrumented(local_backend()), mpi_backend(), nccl_backend(nccl)};

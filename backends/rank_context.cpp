@@ -159,11 +159,11 @@ void RankContext::submit(const std::function<void(CallGroup&)>& fill) {
     return fill(unused);
   }
   const auto issue = [&] {
-    CallGroup& group = spare_group();
+    CallGroup& group = reusable_group();
     group.clear();
     group.rank_ = this;
     fill(group);
-    const Ticket ticket = door_.submit(group.calls(), kMainStream);
+    const Ticket ticket = context_.submit(group.calls(), kMainStream);
     group.clear();
     return ticket;
   };
@@ -223,7 +223,7 @@ void RankContext::compute(double flops, double bytes, std::function<void()> body
     work.flops = flops;
     work.bytes = bytes;
     work.body = std::move(body);
-    return door_.launch(std::move(work));
+    return context_.launch(std::move(work));
   };
   wait_for(std::ref(issue));
 }
@@ -244,14 +244,14 @@ struct Ranks {
 
 class FiberRank : public RankContext {
  public:
-  FiberRank(int64_t rank, const Group& world, Door& door, Ranks& ranks)
-      : RankContext(rank, world, door), ranks_(ranks) {}
+  FiberRank(int64_t rank, const Group& world, ExecutionContext& execution, Ranks& ranks)
+      : RankContext(rank, world, execution), ranks_(ranks) {}
 
   void start(const std::function<void(RankContext&)>& program) {
     fiber_ = ranks_.pool.spawn([this, &program] {
       try {
         program(*this);
-        if (!stopped_) door().finish();
+        if (!stopped_) execution().finish();
       } catch (const Unwind&) {
       } catch (const std::exception& error) {
         die(error.what());
@@ -274,7 +274,7 @@ class FiberRank : public RankContext {
       trouble_ = std::current_exception();
       return resume();
     }
-    const CohortState state = door().state();
+    const CohortState state = execution().state();
     frozen_ = state == CohortState::hung;
     if (state == CohortState::dead) return give_up();
     wake_when_done();
@@ -282,9 +282,9 @@ class FiberRank : public RankContext {
   // Goes on when its ticket is no longer pending. False when it is, or when it waits for nothing.
   bool wake_when_done() {
     if (!waiting_ || frozen_) return false;
-    const TicketState state = door().poll(awaited_);
+    const TicketState state = execution().poll(awaited_);
     if (state == TicketState::pending) return false;
-    if (state == TicketState::done) door().host_wait(awaited_);
+    if (state == TicketState::done) execution().host_wait(awaited_);
     stopped_ = state == TicketState::failed;
     resume();
     return true;
@@ -311,7 +311,7 @@ class FiberRank : public RankContext {
     return !stopped_;
   }
 
-  CallGroup& spare_group() override {
+  CallGroup& reusable_group() override {
     if (!ranks_.spare) ranks_.spare.emplace(*this);
     return *ranks_.spare;
   }
@@ -323,7 +323,7 @@ class FiberRank : public RankContext {
   }
   void die(std::string message) {
     ranks_.errors.push_back({rank(), std::move(message)});
-    door().stop(CohortState::dead);
+    execution().stop(CohortState::dead);
   }
 
   Ranks& ranks_;
@@ -346,7 +346,7 @@ struct RankFunctions::Impl {
   // Those whose ticket has ended. Polls all of them only where the world cannot name them.
   bool wake_done() {
     bool any = false;
-    if (const std::optional<std::vector<int32_t>> woken = world.take_woken()) {
+    if (const std::optional<std::vector<int32_t>> woken = world.take_ready_ranks()) {
       for (const int32_t rank : *woken)
         if (FiberRank* context = of_rank[static_cast<size_t>(rank)])
           any = context->wake_when_done() || any;
@@ -372,8 +372,9 @@ RankFunctions::~RankFunctions() { finish(); }
 void RankFunctions::start(const Lanes& lanes, const std::function<void(RankContext&)>& program) {
   impl_->programs.push_back(program);
   for (int64_t i = 0; i < lanes.size(); ++i) {
-    Door& door = impl_->world.open(Lanes::one(lanes[i]));
-    FiberRank& context = impl_->contexts.emplace_back(lanes[i], impl_->all, door, impl_->shared);
+    ExecutionContext& execution = impl_->world.open(Lanes::one(lanes[i]));
+    FiberRank& context =
+        impl_->contexts.emplace_back(lanes[i], impl_->all, execution, impl_->shared);
     impl_->of_rank[static_cast<size_t>(lanes[i])] = &context;
     context.start(impl_->programs.back());
   }
@@ -403,7 +404,7 @@ WorldReport run_ranks(int64_t ranks, const std::function<void(RankContext&)>& pr
                       const RanksOptions& options) {
   WorldOptions world_options = options.world;
   world_options.ranks = ranks;
-  const std::shared_ptr<Launcher> backend =
+  const std::shared_ptr<Backend> backend =
       options.backend ? options.backend : instrumented(local_backend());
   const std::unique_ptr<World> world = backend->start(world_options);
   RankFunctions functions(*world, ranks, {options.fibers, options.on_stop});

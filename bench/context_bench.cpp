@@ -39,14 +39,14 @@ enum class Clock { off, on };
 double launch_seconds(Clock clock) {
   constexpr int64_t kWorks = 200'000;
   const std::unique_ptr<World> world = local_world(options_of(1, clock == Clock::on));
-  Door& door = world->open(Lanes::one(0));
+  ExecutionContext& context = world->open(Lanes::one(0));
   int64_t ran = 0;
   const double seconds = seconds_of([&] {
     for (int64_t i = 0; i < kWorks; ++i) {
       Work work;
       work.lanes = Lanes::one(0);
       work.body = [&ran] { ++ran; };
-      door.launch(std::move(work));
+      context.launch(std::move(work));
     }
   });
   SP_CHECK(ran == kWorks, "{} of {} works ran", ran, kWorks);
@@ -58,7 +58,7 @@ double whole_group_seconds(int64_t ranks) {
   constexpr int kCalls = 16;
   const std::unique_ptr<World> world = local_world(options_of(ranks, true));
   const Lanes all = Lanes::range(0, ranks);
-  Door& door = world->open(all);
+  ExecutionContext& context = world->open(all);
   const Group group = Group::world(ranks);
   std::deque<LocalTensor> values{flat(all, Slots::each(ranks))};
   const double seconds = seconds_of([&] {
@@ -69,7 +69,7 @@ double whole_group_seconds(int64_t ranks) {
       call.lanes = all;
       call.input = &values[i];
       call.output = &values.back();
-      door.submit({&call, 1}, kMainStream);
+      context.submit({&call, 1}, kMainStream);
     }
   });
   return seconds / static_cast<double>(kCalls * ranks);
@@ -80,10 +80,10 @@ double single_seconds(int64_t ranks, Clock clock) {
   const int64_t calls = std::max<int64_t>(8, 65'536 / ranks);
   const std::unique_ptr<World> world = local_world(options_of(ranks, clock == Clock::on));
   const Group group = Group::world(ranks);
-  std::vector<Door*> doors;
+  std::vector<ExecutionContext*> contexts;
   std::deque<LocalTensor> inputs, outputs;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    doors.push_back(&world->open(Lanes::one(rank)));
+    contexts.push_back(&world->open(Lanes::one(rank)));
     inputs.push_back(flat(Lanes::one(rank), Slots::shared(1)));
     outputs.push_back(flat(Lanes::one(rank), Slots::shared(1)));
   }
@@ -95,7 +95,7 @@ double single_seconds(int64_t ranks, Clock clock) {
         call.lanes = Lanes::one(rank);
         call.input = &inputs[static_cast<size_t>(rank)];
         call.output = &outputs[static_cast<size_t>(rank)];
-        doors[static_cast<size_t>(rank)]->submit({&call, 1}, kMainStream);
+        contexts[static_cast<size_t>(rank)]->submit({&call, 1}, kMainStream);
       }
   });
   return seconds / static_cast<double>(ranks * calls);

@@ -33,7 +33,7 @@ struct Input {
 struct Program {
   Registries registries{builtin_ops(), builtin_backends()};
   int64_t ranks;
-  Lowered lowered;
+  LoweredJob lowered;
   std::vector<LocalTensor> inputs;
 
   Program(int64_t ranks, const std::vector<Input>& tensors, std::vector<std::string> lines)

@@ -137,7 +137,7 @@ class Case {
  private:
   Registries registries_{builtin_ops(), builtin_backends()};
   Job job_;
-  Lowered lowered_;
+  LoweredJob lowered_;
   std::unique_ptr<JudgedProgram> prepared_ = JudgedProgram::make(job_, registries_);
   std::unique_ptr<JudgedProgram> lifted_ = prepared_->lifted();
   std::vector<LocalTensor> inputs_;

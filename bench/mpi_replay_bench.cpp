@@ -38,8 +38,11 @@ WorldOptions world_options() {
 
 class Measuring {
  public:
-  Measuring(World& world, Door& door, int64_t rank, int64_t count)
-      : world_(world), door_(door), lanes_(Lanes::one(static_cast<int32_t>(rank))), count_(count) {
+  Measuring(World& world, ExecutionContext& context, int64_t rank, int64_t count)
+      : world_(world),
+        context_(context),
+        lanes_(Lanes::one(static_cast<int32_t>(rank))),
+        count_(count) {
     input_ = LocalTensor(Tensor::empty(DType::f32, Dims{count}, lanes_, Slots::shared(1)));
     fill(input_.blocks()[0].tensor.mutate());
     fill(reinterpret_cast<std::byte*>(bare_in_.data()));
@@ -56,8 +59,8 @@ class Measuring {
       call.lanes = lanes_;
       call.input = &input_;
       call.output = &output_;
-      const Ticket ticket = door_.submit(std::span(&call, 1), kMainStream);
-      while (door_.poll(ticket) == TicketState::pending) world_.progress();
+      const Ticket ticket = context_.submit(std::span(&call, 1), kMainStream);
+      while (context_.poll(ticket) == TicketState::pending) world_.progress();
     });
   }
   double started_and_awaited() {
@@ -97,7 +100,7 @@ class Measuring {
   }
 
   World& world_;
-  Door& door_;
+  ExecutionContext& context_;
   Lanes lanes_;
   int64_t count_;
   LocalTensor input_, output_;
@@ -105,8 +108,8 @@ class Measuring {
                      bare_out_ = bare_in_;
 };
 
-void measure(World& world, Door& door, int64_t rank, int64_t bytes) {
-  Measuring measuring(world, door, rank, bytes / 4);
+void measure(World& world, ExecutionContext& context, int64_t rank, int64_t bytes) {
+  Measuring measuring(world, context, rank, bytes / 4);
   std::vector<double> seconds[3];
   for (int round = -2; round < kRounds; ++round) {
     const double of_round[] = {measuring.started_and_awaited(), measuring.ours(),
@@ -126,22 +129,22 @@ void measure(World& world, Door& door, int64_t rank, int64_t bytes) {
 
 int work(const std::string& address) {
   const int process = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
-  keep_worker(address, process);
-  CrewOptions options;
+  fork_monitored_worker(address, process);
+  WorkerPoolOptions options;
   options.join = address;
   options.process = process;
   options.processes = kProcesses;
-  const std::shared_ptr<Launcher> launcher = mpi_backend()->manned(options);
-  while (launcher->crew()->next()) {
-    const std::unique_ptr<World> world = launcher->start(world_options());
-    Door& door = world->open(Lanes::one(process));
+  const std::shared_ptr<Backend> target = mpi_backend()->with_processes(options);
+  while (target->pool()->next()) {
+    const std::unique_ptr<World> world = target->start(world_options());
+    ExecutionContext& context = world->open(Lanes::one(process));
     for (const int64_t bytes : {int64_t{64} << 10, int64_t{1} << 20, int64_t{64} << 20})
-      measure(*world, door, process, bytes);
+      measure(*world, context, process, bytes);
     if (process == 0) fmt::print("{}", kEnd);
     std::fflush(stdout);
-    door.finish();
+    context.finish();
     world->close();
-    launcher->crew()->done("");
+    target->pool()->done("");
   }
   return 0;
 }
@@ -150,20 +153,20 @@ int work(const std::string& address) {
 // --------------------------------------------------------------
 
 int lead() {
-  CrewOptions options;
+  WorkerPoolOptions options;
   options.processes = kProcesses;
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), kWorker};
-  Coordinator crew(options, mpirun_starter(options));
-  crew.begin(0);
-  const std::unique_ptr<World> world = crew.start(world_options());
+  Coordinator pool(options, mpirun_starter(options));
+  pool.begin(0);
+  const std::unique_ptr<World> world = pool.start(world_options());
   while (world->progress()) {
   }
   const bool broken = world->close().broken;
   // mpirun hands on what workers print when it gets to it.
   std::string table;
-  while (!broken && !table.ends_with(kEnd)) table = crew.output();
+  while (!broken && !table.ends_with(kEnd)) table = pool.output();
   if (!broken) fmt::print("{}", table.substr(0, table.size() - std::strlen(kEnd)));
-  crew.end();
+  pool.end();
   return broken ? 1 : 0;
 }
 

@@ -23,7 +23,7 @@ constexpr const char* kValgrind = "/usr/bin/valgrind";
 struct Step {
   Registries registries{builtin_ops(), {}};
   Job job;
-  Lowered lowered;
+  LoweredJob lowered;
   std::vector<LocalTensor> inputs;
   std::vector<Lanes> cohorts;
   bool is_recorded;

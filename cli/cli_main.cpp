@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxErrorLines = 6;
 constexpr size_t kMaxErrorColumns = 400;
 
-int dispatch(const Words& words, const Registries& registries) {
+int dispatch(const CommandArguments& words, const Registries& registries) {
   const std::string first = words.empty() ? "help" : words[0];
   if (first == "--version") {
     print_out("shardproof " SHARDPROOF_VERSION "\n");
@@ -34,7 +34,7 @@ int dispatch(const Words& words, const Registries& registries) {
       nearest.offer(command.name);
       continue;
     }
-    const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+    const CommandArguments rest(words.begin() + (words.empty() ? 0 : 1), words.end());
     for (const std::string& word : rest)
       if (word == "--help" || word == "-h") {
         print_out(command.help());
@@ -46,7 +46,7 @@ int dispatch(const Words& words, const Registries& registries) {
                   nearest.best().empty() ? "; shardproof help lists them" : nearest.hint());
 }
 
-std::string joined(const Words& words) {
+std::string joined(const CommandArguments& words) {
   std::string out = "shardproof";
   for (const std::string& word : words)
     out += word.find(' ') == std::string::npos ? " " + word : " \"" + word + "\"";
@@ -108,7 +108,7 @@ void hold_standard_streams() {
 
 }  // namespace
 
-int run_telling(const std::function<int()>& run) {
+int run_and_report_errors(const std::function<int()>& run) {
   try {
     return run();
   } catch (const Error& error) {
@@ -120,7 +120,7 @@ int run_telling(const std::function<int()>& run) {
 }
 
 int cli_main(int argc, const char* const* argv, const Registries& registries) {
-  const Words words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const CommandArguments words(argv + (argc > 0 ? 1 : 0), argv + argc);
   set_repeat_command(joined(words));
   // A file that grows over its limit is an error to tell, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -132,7 +132,7 @@ int cli_main(int argc, const char* const* argv, const Registries& registries) {
   hold_standard_streams();
   stdout_is_terminal();
   try {
-    return run_telling([&] { return dispatch(words, registries); });
+    return run_and_report_errors([&] { return dispatch(words, registries); });
   } catch (const std::exception& error) {
     SP_UNREACHABLE("an exception that nobody expected: {}", error.what());
   }

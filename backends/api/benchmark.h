@@ -31,7 +31,7 @@ struct Repeated {
 
 // All ranks of a backend that has them in this process; else this process's own, while every other
 // process of the crew does the same.
-Repeated repeat(Launcher& launcher, const Repetition& repetition);
+Repeated repeat(Backend& backend, const Repetition& repetition);
 
 // Elements that a member brings, and gets.
 int64_t brought_elements(const Collective& collective);

@@ -28,9 +28,9 @@ namespace shardproof {
 
 class Device;  // cuda/device.h
 
-class Door {
+class ExecutionContext {
  public:
-  virtual ~Door() = default;
+  virtual ~ExecutionContext() = default;
   virtual StreamId stream(std::string_view name) = 0;
   // One span is one group: its calls start and end together (ncclGroupStart/End), and are moved.
   virtual Ticket submit(std::span<Call> calls, StreamId stream) = 0;
@@ -61,19 +61,20 @@ class Door {
 
 class CostModel;  // sim/cost/cost_model.h
 class Assembly;   // assembly.h
-class Crew;
-struct CrewOptions;
+class WorkerPool;
+struct WorkerPoolOptions;
 struct LibraryChoice;  // library_choice.h
 
 class World {
  public:
   virtual ~World() = default;
-  virtual Door& open(const Lanes& cohort) = 0;  // disjoint cohorts; valid as long as the world
+  virtual ExecutionContext& open(
+      const Lanes& cohort) = 0;  // disjoint cohorts; valid as long as the world
   // Runs what can run. False when nothing moved: if a cohort still waits then, it can never go on.
   virtual bool progress() = 0;
   // Ranks for which a ticket has ended since the last call, ascending. Nothing when the world has
   // not kept count: then who waits polls.
-  virtual std::optional<std::vector<int32_t>> take_woken() { return std::nullopt; }
+  virtual std::optional<std::vector<int32_t>> take_ready_ranks() { return std::nullopt; }
   // Ends the run: what is still blocked becomes findings. Tickets may still be polled.
   virtual WorldReport close() = 0;
   virtual Assembly* assembly() { return nullptr; }  // null: all hosts run in this process
@@ -96,13 +97,13 @@ struct WorldOptions {
 
 inline constexpr std::string_view kEstimateFact = "estimate";
 // Starts worlds. Refusal is known before any rank exists, with the reason as text.
-class Launcher {
+class Backend {
  public:
-  virtual ~Launcher() = default;
+  virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
   virtual std::optional<std::string> not_viable() const = 0;  // reason, or nullopt
-  virtual std::optional<std::string> refuses(const Collective& collective) const = 0;
+  virtual std::optional<std::string> unsupported_reason(const Collective& collective) const = 0;
   // Why it takes no WorldOptions::device.
   virtual std::optional<std::string> refuses_device() const { return "it computes on the host"; }
   virtual std::unique_ptr<World> start(const WorldOptions& options) = 0;
@@ -110,15 +111,17 @@ class Launcher {
   // long the library itself expects a call to take, and "matmul" (matmul_fact).
   virtual std::vector<std::pair<std::string, std::string>> environment() const { return {}; }
   // Of a backend of several processes: itself with a crew, which is started when it is needed.
-  virtual std::shared_ptr<Launcher> manned(const CrewOptions&) const { return nullptr; }
-  virtual Crew* crew() { return nullptr; }
+  virtual std::shared_ptr<Backend> with_processes(const WorkerPoolOptions&) const {
+    return nullptr;
+  }
+  virtual WorkerPool* pool() { return nullptr; }
   // Of a backend that opens libraries when it runs: itself with these.
-  virtual std::shared_ptr<Launcher> over(const LibraryChoice&) const { return nullptr; }
+  virtual std::shared_ptr<Backend> with_libraries(const LibraryChoice&) const { return nullptr; }
   // What a report of its runs has to say; empty: nothing.
-  virtual std::string note() const { return {}; }
+  virtual std::string report_note() const { return {}; }
 };
 
-using BackendRegistry = std::vector<std::shared_ptr<Launcher>>;
+using BackendRegistry = std::vector<std::shared_ptr<Backend>>;
 // `folders`: where libraries may lie beside the system's own places.
 BackendRegistry builtin_backends(const std::vector<std::string>& folders = {});
 

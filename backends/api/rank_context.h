@@ -23,8 +23,8 @@ namespace shardproof {
 enum class OnStop : uint8_t { unwind, tell };
 
 struct RanksOptions {
-  std::shared_ptr<Launcher> backend;  // null: local, with recorder and faults
-  WorldOptions world;                 // `ranks` is set by run_ranks
+  std::shared_ptr<Backend> backend;  // null: local, with recorder and faults
+  WorldOptions world;                // `ranks` is set by run_ranks
   FiberOptions fibers;
   OnStop on_stop = OnStop::unwind;
 };
@@ -83,16 +83,16 @@ class RankContext {
   void run(CallGroup& group);
   // Local work of this size on the clock.
   void compute(double flops, double bytes, std::function<void()> body = {});
-  Door& door() { return door_; }
+  ExecutionContext& execution() { return context_; }
 
  protected:
-  RankContext(int64_t rank, const Group& world, Door& door)
-      : rank_(rank), own_(Lanes::one(rank)), world_(world), door_(door) {}
+  RankContext(int64_t rank, const Group& world, ExecutionContext& execution)
+      : rank_(rank), own_(Lanes::one(rank)), world_(world), context_(execution) {}
   // Runs `issue` on the thread's own stack, for those of ranks are many and cold, and gives way
   // until its ticket is no longer pending. False when that never comes. Throws what `issue` throws.
   virtual bool wait_for(const std::function<Ticket()>& issue) = 0;
   // A group that is used again and again, for what runs on the thread's own stack.
-  virtual CallGroup& spare_group() = 0;
+  virtual CallGroup& reusable_group() = 0;
   bool stopped_ = false;
 
  private:
@@ -102,7 +102,7 @@ class RankContext {
   int64_t rank_;
   Lanes own_;  // it alone
   Group world_;
-  Door& door_;
+  ExecutionContext& context_;
 };
 
 WorldReport run_ranks(int64_t ranks, const std::function<void(RankContext&)>& program,

@@ -20,10 +20,10 @@
 
 namespace shardproof {
 
-enum class Publication : uint8_t { made, at_end };  // a value when it was made; at the end
+enum class ValueEvent : uint8_t { made, at_end };  // a value when it was made; at the end
 
 // How the hosts came to their end.
-struct Conclusion {
+struct HostResult {
   bool finished = true;
   std::vector<Error> errors;  // of kernels
   std::vector<std::string> unfired_faults;
@@ -37,21 +37,21 @@ class Assembly {
   virtual std::vector<Lanes> here_by_device() const { return {here()}; }
   // From hosts to the process that judges, where `reader` is called with it. Lanes' contents that
   // do not exist yet stay so.
-  virtual void publish(Publication kind, int64_t value, const LocalTensor& contents) = 0;
+  virtual void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) = 0;
   // What the hosts here did, as they measured it: for WorldReport::measured.
   virtual void publish(const std::vector<Record>& measured) = 0;
-  using Reader = std::function<void(Publication, int64_t value, LocalTensor contents)>;
+  using Reader = std::function<void(ValueEvent, int64_t value, LocalTensor contents)>;
   virtual void read(Reader reader) = 0;
   // What all processes together came to. Every process asks, once, before the world closes.
-  virtual Conclusion conclude(Conclusion own) = 0;
+  virtual HostResult conclude(HostResult own) = 0;
 };
 
 inline constexpr const char* kInputPath = "-";
 
-class MeetingPlace;  // remote/meeting_place.h
-struct FlightPage;   // remote/flight_page.h
+class ListenAddress;  // remote/meeting_place.h
+struct ProgressPage;  // remote/flight_page.h
 
-struct CrewOptions {
+struct WorkerPoolOptions {
   int processes = 0;
   double timeout_seconds = 30;  // without any progress while something is awaited
   // What each process was asked to run, by name: all of them the same.
@@ -61,12 +61,12 @@ struct CrewOptions {
   std::optional<std::string> input;
   std::optional<std::string> host_file;  // processes on several machines
   // Somebody else has started the processes but for the first one's worker: they come here.
-  std::shared_ptr<MeetingPlace> place;
+  std::shared_ptr<ListenAddress> place;
   std::string join;     // this process is one of them, and the coordinator is at this address
   int process = 0;      // its number among them
   int number_here = 0;  // and among those on its machine
-  FlightPage* flight = nullptr;  // where it writes down how far it has come; null: nowhere
-  bool passes_on = false;        // what the processes print, to this one's standard error
+  ProgressPage* progress = nullptr;  // where it writes down how far it has come; null: nowhere
+  bool passes_on = false;            // what the processes print, to this one's standard error
   // Of the nccl backend.
   int ranks_per_gpu = 1;  // processes that share one
   int gpus_per_process = 1;
@@ -80,16 +80,16 @@ inline constexpr const char* kProcessesVariable = "SHARDPROOF_PROCESSES";
 inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
 
 // What a launcher also is whose ranks lie in several processes.
-class OfProcesses {
+class MultiProcessBackend {
  public:
-  virtual ~OfProcesses() = default;
+  virtual ~MultiProcessBackend() = default;
   // Launcher::not_viable() where somebody else has started the processes.
   virtual std::optional<std::string> not_viable_beside_others() const = 0;
 };
 
-class Crew {
+class WorkerPool {
  public:
-  virtual ~Crew() = default;
+  virtual ~WorkerPool() = default;
   // Of the process that judges: the others go to this case, and leave it. What each of them has
   // told of it, awaited; throws Error(io) when one is lost.
   virtual void gather() = 0;  // before the first case, to know that all are here: throws Error

@@ -7,14 +7,14 @@
 namespace shardproof {
 namespace {
 
-class AtDoor {
+class ContextBenchmark {
  public:
-  AtDoor(Launcher& launcher, const Repetition& repetition)
+  ContextBenchmark(Backend& backend, const Repetition& repetition)
       : c_(repetition.collective), lanes_(Lanes::range(0, c_.group.size())) {
     WorldOptions options;
     options.ranks = lanes_.size();
-    world_ = launcher.start(options);
-    door_ = &world_->open(lanes_);
+    world_ = backend.start(options);
+    context_ = &world_->open(lanes_);
     tensors_ = crafted_tensors(repetition, lanes_);
   }
 
@@ -28,8 +28,8 @@ class AtDoor {
       calls.back().input = &tensors_.input;
       if (!tensors_.output.empty()) calls.back().output = &tensors_.output;
     }
-    const Ticket ticket = door_->submit(calls, kMainStream);
-    while (door_->poll(ticket) == TicketState::pending)
+    const Ticket ticket = context_->submit(calls, kMainStream);
+    while (context_->poll(ticket) == TicketState::pending)
       SP_CHECK(world_->progress(), "{} does not end", to_string(c_));
   }
 
@@ -58,33 +58,33 @@ class AtDoor {
   const Collective& c_;
   Lanes lanes_;
   std::unique_ptr<World> world_;
-  Door* door_ = nullptr;
+  ExecutionContext* context_ = nullptr;
   RepeatedTensors tensors_;
 };
 
-Repeated repeat_at_door(Launcher& launcher, const Repetition& repetition) {
+Repeated benchmark_context(Backend& backend, const Repetition& repetition) {
   using Clock = std::chrono::steady_clock;
   Repeated result;
   {
-    AtDoor door(launcher, repetition);
-    for (int i = 0; i < repetition.warmup; ++i) door.once();
+    ContextBenchmark context(backend, repetition);
+    for (int i = 0; i < repetition.warmup; ++i) context.once();
     const Clock::time_point start = Clock::now();
-    for (int i = 0; i < repetition.times; ++i) door.once();
+    for (int i = 0; i < repetition.times; ++i) context.once();
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() / repetition.times;
   }
   if (repetition.checking == Checking::none) return result;
-  AtDoor door(launcher, repetition);
-  door.once();
-  result.wrong = door.count_wrong();
+  ContextBenchmark context(backend, repetition);
+  context.once();
+  result.wrong = context.count_wrong();
   return result;
 }
 
 }  // namespace
 
-Repeated repeat(Launcher& launcher, const Repetition& repetition) {
-  Crew* const crew = launcher.crew();
-  if (crew == nullptr) return repeat_at_door(launcher, repetition);
-  return repeat_exchange(crew->transport(), repetition);
+Repeated repeat(Backend& backend, const Repetition& repetition) {
+  WorkerPool* const pool = backend.pool();
+  if (pool == nullptr) return benchmark_context(backend, repetition);
+  return repeat_exchange(pool->transport(), repetition);
 }
 
 }  // namespace shardproof

@@ -35,16 +35,16 @@ class OwnParts {
   void once() {
     if (c_.kind == CollectiveKind::send) return pass_on();
     if (parts_.empty()) return;
-    std::vector<Moving> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
-    for (Moving& one : moving)
-      if (!start_meeting(one, blocks_, transport_)) {
+    std::vector<ExchangeOperation> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
+    for (ExchangeOperation& one : moving)
+      if (!start_instance(one, blocks_, transport_)) {
         all_on_device_ = false;
         return;
       }
     const std::vector<Exchange> exchanges = exchanges_of(moving);
     ask_for_estimate(exchanges);
     carry(exchanges);
-    for (Moving& one : moving) finish_meeting(one);
+    for (ExchangeOperation& one : moving) finish_instance(one);
   }
 
   void meet() {
@@ -74,16 +74,16 @@ class OwnParts {
  private:
   void add(const Repetition& repetition, int64_t rank) {
     RepeatedTensors& tensors = tensors_.emplace_back(crafted_tensors(repetition, Lanes::one(rank)));
-    Flight& flight = flights_.emplace_back();
-    flight.parties.resize(1);
-    Party& party = flight.parties.front();
-    party.flight = &flight;
-    party.call.collective = c_;
-    party.call.lanes = Lanes::one(rank);
-    party.call.input = &tensors.input;
-    if (!tensors.output.empty()) party.call.output = &tensors.output;
-    keep_views(party);
-    parts_.push_back({&party, 0, rank});
+    Submission& submission = submissions_.emplace_back();
+    submission.parties.resize(1);
+    SubmittedCall& submitted = submission.parties.front();
+    submitted.submission = &submission;
+    submitted.call.collective = c_;
+    submitted.call.lanes = Lanes::one(rank);
+    submitted.call.input = &tensors.input;
+    if (!tensors.output.empty()) submitted.call.output = &tensors.output;
+    keep_views(submitted);
+    parts_.push_back({&submitted, 0, rank});
   }
 
   void ask_for_estimate(std::span<const Exchange> parts) {
@@ -92,9 +92,9 @@ class OwnParts {
       expected_seconds_ = *expected * 1e-6;
   }
 
-  static std::vector<Exchange> exchanges_of(const std::vector<Moving>& moving) {
+  static std::vector<Exchange> exchanges_of(const std::vector<ExchangeOperation>& moving) {
     std::vector<Exchange> exchanges;
-    for (const Moving& one : moving) exchanges.push_back(one.exchange);
+    for (const ExchangeOperation& one : moving) exchanges.push_back(one.exchange);
     return exchanges;
   }
 
@@ -109,7 +109,7 @@ class OwnParts {
     while (!(on_device ? transport_.launched() : transport_.done())) {
     }
     for (const Mark& mark : before) {
-      was_idle_ = mark.device->reached(mark.event) || was_idle_;
+      was_idle_ = mark.device->event_completed(mark.event) || was_idle_;
       mark.device->forget(mark.event);
     }
     ends_later_ = on_device;
@@ -143,16 +143,16 @@ class OwnParts {
   // All messages of the ring in one group, as nccl-tests' sendrecv.
   void pass_on() {
     ++round_;
-    std::vector<Moving> moving;
+    std::vector<ExchangeOperation> moving;
     for (int64_t from = 0; from < c_.group.size(); ++from) {
       const int64_t to = (from + 1) % c_.group.size();
-      const CallPart* const sender = part_of(from);
-      const CallPart* const taker = part_of(to);
+      const CallShare* const sender = part_of(from);
+      const CallShare* const taker = part_of(to);
       const int source = blocks_.endpoint_of(from), sink = blocks_.endpoint_of(to);
       const int64_t number = round_ * c_.group.size() + from;
       if (sender != nullptr && source == sink) {
-        const Brought own = brought(*sender);
-        deliver(*taker->party, taker->rank(), own.data, own.size);
+        const SendContents own = brought(*sender);
+        deliver(*taker->submitted, taker->rank(), own.data, own.size);
         continue;
       }
       if (sender != nullptr)
@@ -164,20 +164,20 @@ class OwnParts {
     }
     if (moving.empty()) return;
     carry(exchanges_of(moving));
-    for (const Moving& one : moving)
+    for (const ExchangeOperation& one : moving)
       if (one.exchange.kind == CollectiveKind::recv)
-        deliver(*one.parts.front().party, one.parts.front().rank(), one.in);
+        deliver(*one.parts.front().submitted, one.parts.front().rank(), one.in);
   }
 
   // The ranks of a process lie one behind the other.
-  const CallPart* part_of(int64_t rank) const {
+  const CallShare* part_of(int64_t rank) const {
     const int64_t at = parts_.empty() ? -1 : rank - parts_.front().rank();
     return at < 0 || at >= std::ssize(parts_) ? nullptr : &parts_[static_cast<size_t>(at)];
   }
 
   // What one end does.
-  Moving message(const CallPart& part, Exchange exchange) {
-    Moving moving;
+  ExchangeOperation message(const CallShare& part, Exchange exchange) {
+    ExchangeOperation moving;
     moving.parts = {part};
     moving.exchange = std::move(exchange);
     moving.exchange.count = c_.count * size_of(c_.dtype);
@@ -193,8 +193,8 @@ class OwnParts {
   const Collective& c_;
   RankBlocks blocks_;
   std::deque<RepeatedTensors> tensors_;
-  std::deque<Flight> flights_;
-  std::vector<CallPart> parts_;
+  std::deque<Submission> submissions_;
+  std::vector<CallShare> parts_;
   int64_t round_ = 0;
   std::optional<double> expected_seconds_;
   bool asked_ = false, is_timed_ = false, all_on_device_ = true, ends_later_ = false;
@@ -210,7 +210,7 @@ std::optional<double> OwnParts::device_seconds() {
   double longest = 0;
   for (size_t i = 0; i < ended.size(); ++i) {
     Device& device = *ended[i].device;
-    while (!device.reached(ended[i].event)) {
+    while (!device.event_completed(ended[i].event)) {
     }
     longest = std::max(longest, device.between(begun_[i].event, ended[i].event).time * 1e-6);
     device.forget(begun_[i].event);

@@ -37,13 +37,13 @@ class Device final : public DeviceMemory {
   void check_launch();
   int64_t launches() const { return launches_; }  // so far
   // How often the current stream was asked for anything but to record an event.
-  int64_t asked() const;
+  int64_t operations_enqueued() const;
   Gemm* gemm();  // null: kernels multiply matrices themselves
   MatmulPrecision matmul() const { return api_.matmul; }
 
   int64_t record();  // in the current stream
   void wait(int64_t event);
-  bool reached(int64_t event);
+  bool event_completed(int64_t event);
   // When all that was asked for is done. What times are measured from is renewed after so long:
   // CUDA's are floats of milliseconds.
   void start_clock(std::chrono::nanoseconds renewed_after = std::chrono::seconds(4));
@@ -52,7 +52,7 @@ class Device final : public DeviceMemory {
   void synchronize();  // all streams
   // What nobody has any more is there for who else allocates on the device, such as libraries. When
   // all streams have run dry.
-  void give_back();
+  void trim_memory_pool();
   // Looks around while the host waits for a stream, which may take as long as others like; it is
   // told for how long that has been. When it has looked, and waits no more, `behind` is called.
   using Look = std::function<void(std::chrono::nanoseconds)>;
@@ -73,7 +73,7 @@ class Device final : public DeviceMemory {
  private:
   struct OneStream {
     void* handle = nullptr;
-    int64_t asked = 0;
+    int64_t operations_enqueued = 0;
   };
   struct Event {
     void* handle;
@@ -88,7 +88,7 @@ class Device final : public DeviceMemory {
   void* new_event();
   const Event& event(int64_t number) const;
   void renew_clock();
-  void come_behind(void* stream, int other);
+  void wait_for_stream(void* stream, int other);
   void finish(void* stream);
 
   CudaApi api_;

@@ -48,7 +48,7 @@ void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> 
       return;
     }
     if (release_stream_ == nullptr) check(api_.make_stream(&release_stream_), "making a stream");
-    for (const int stream : streams) come_behind(release_stream_, stream);
+    for (const int stream : streams) wait_for_stream(release_stream_, stream);
     api_.release(memory, release_stream_);
   } catch (const Error&) {
   }

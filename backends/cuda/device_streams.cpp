@@ -61,12 +61,12 @@ void Device::use(int stream) {
 
 void* Device::ask() {
   select();
-  ++current_stream_->asked;
+  ++current_stream_->operations_enqueued;
   return current_stream_->handle;
 }
 
 void* Device::native_stream() { return ask(); }
-int64_t Device::asked() const { return current_stream_->asked; }
+int64_t Device::operations_enqueued() const { return current_stream_->operations_enqueued; }
 
 void Device::check_launch() {
   check(api_.last_error(), "starting a kernel");
@@ -103,10 +103,10 @@ void Device::wait(int64_t number) {
   check(api_.wait_event(ask(), event(number).handle), "waiting for an event");
 }
 
-bool Device::reached(int64_t number) {
-  bool reached = false;
-  check(api_.query_event(event(number).handle, &reached), "the work before an event");
-  return reached;
+bool Device::event_completed(int64_t number) {
+  bool event_completed = false;
+  check(api_.query_event(event(number).handle, &event_completed), "the work before an event");
+  return event_completed;
 }
 
 void Device::start_clock(std::chrono::nanoseconds renewed_after) {
@@ -130,10 +130,10 @@ void Device::renew_clock() {
     renewed_ = now;
     return check(api_.record_event(next_epoch_, current_stream_->handle), "recording an event");
   }
-  bool reached = false;
+  bool event_completed = false;
   float since = 0;
-  check(api_.query_event(next_epoch_, &reached), "the work before an event");
-  if (!reached) return;
+  check(api_.query_event(next_epoch_, &event_completed), "the work before an event");
+  if (!event_completed) return;
   check(api_.elapsed(&since, epochs_.back().handle, next_epoch_), "asking for a time");
   const double at = epochs_.back().at + static_cast<double>(since);
   epochs_.push_back({std::exchange(next_epoch_, nullptr), epochs_.size(), at});
@@ -160,7 +160,7 @@ void Device::synchronize() {
   if (release_stream_ != nullptr) finish(release_stream_);
 }
 
-void Device::give_back() {
+void Device::trim_memory_pool() {
   synchronize();
   check(api_.trim_pool(ordinal_), "giving memory back");
 }
@@ -171,9 +171,9 @@ void Device::finish(void* stream) {
   check(api_.record_event(finish_event_, stream), "recording an event");
   const auto began = std::chrono::steady_clock::now();
   const auto has_reached = [this] {
-    bool reached = false;
-    check(api_.query_event(finish_event_, &reached), "the work of a stream");
-    return reached;
+    bool event_completed = false;
+    check(api_.query_event(finish_event_, &event_completed), "the work of a stream");
+    return event_completed;
   };
   if (has_reached()) return;
   do look_(std::chrono::steady_clock::now() - began);
@@ -181,14 +181,14 @@ void Device::finish(void* stream) {
   if (behind_waiting_) behind_waiting_();
 }
 
-void Device::come_behind(void* stream, int other) {
+void Device::wait_for_stream(void* stream, int other) {
   check(api_.record_event(join_event_, stream_numbered(other).handle), "recording an event");
   check(api_.wait_event(stream, join_event_), "waiting for an event");
 }
 
 void Device::follow(std::span<const int> streams) {
   for (const int other : streams)
-    if (other != current_) come_behind(ask(), other);
+    if (other != current_) wait_for_stream(ask(), other);
 }
 
 }  // namespace shardproof

@@ -66,10 +66,10 @@ void fill(LocalTensor& target, const Tensor* source) {
   }
 }
 
-class FaultyDoor : public DoorDecorator {
+class FaultyContext : public ForwardingContext {
  public:
-  FaultyDoor(Door& inner, Lanes lanes, std::vector<Fault> faults)
-      : DoorDecorator(inner), lanes_(std::move(lanes)), faults_(std::move(faults)) {
+  FaultyContext(ExecutionContext& inner, Lanes lanes, std::vector<Fault> faults)
+      : ForwardingContext(inner), lanes_(std::move(lanes)), faults_(std::move(faults)) {
     fired_.assign(faults_.size(), false);
     brought_.assign(faults_.size(), -1);
   }
@@ -124,7 +124,7 @@ class FaultyDoor : public DoorDecorator {
         }
       }
       if (skipped) {
-        ticket = stand_in(call, stream);
+        ticket = substitute(call, stream);
       } else {
         kept.push_back(std::move(call));
       }
@@ -235,7 +235,7 @@ class FaultyDoor : public DoorDecorator {
 
   // What a skipped call leaves behind: its own input where that is as long as the output, else
   // zeros.
-  Ticket stand_in(const Call& call, StreamId stream) {
+  Ticket substitute(const Call& call, StreamId stream) {
     if (call.output == nullptr || call.output->empty()) return kDone;
     const LocalTensor source = call.input == nullptr ? LocalTensor() : *call.input;
     return run(call, stream, [target = *call.output, source]() mutable {
@@ -268,27 +268,29 @@ class FaultyWorld : public World {
  public:
   FaultyWorld(std::unique_ptr<World> world, std::vector<Fault> faults)
       : inner_(std::move(world)), faults_(std::move(faults)) {}
-  Door& open(const Lanes& cohort) override {
+  ExecutionContext& open(const Lanes& cohort) override {
     std::vector<Fault> own;
     for (const Fault& fault : faults_)
       if (cohort.contains(fault.rank)) own.push_back(fault);
     if (own.empty()) return inner_->open(cohort);  // nothing can befall it
-    return doors_.emplace_back(inner_->open(cohort), cohort, std::move(own));
+    return contexts_.emplace_back(inner_->open(cohort), cohort, std::move(own));
   }
   bool progress() override { return inner_->progress(); }
-  std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
+  std::optional<std::vector<int32_t>> take_ready_ranks() override {
+    return inner_->take_ready_ranks();
+  }
   WorldReport close() override { return inner_->close(); }
   Assembly* assembly() override { return inner_->assembly(); }
   std::vector<std::string> unfired_faults() const override {
     std::vector<std::string> texts;
-    for (const FaultyDoor& door : doors_) door.tell_unfired(texts);
+    for (const FaultyContext& context : contexts_) context.tell_unfired(texts);
     return texts;
   }
 
  private:
   std::unique_ptr<World> inner_;
   std::vector<Fault> faults_;
-  std::deque<FaultyDoor> doors_;
+  std::deque<FaultyContext> contexts_;
 };
 
 }  // namespace

@@ -19,6 +19,6 @@ std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> f
 
 // Both decorators, as every backend is started: faults outside, so that the recorder sees what was
 // done.
-std::shared_ptr<Launcher> instrumented(std::shared_ptr<Launcher> backend);
+std::shared_ptr<Backend> instrumented(std::shared_ptr<Backend> backend);
 
 }  // namespace shardproof

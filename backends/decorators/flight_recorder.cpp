@@ -82,7 +82,7 @@ struct Spread {
 
 // A call or a work as it was issued; what became of it is asked when the world closes.
 struct Entry {
-  Door* door = nullptr;  // the one that was recorded
+  ExecutionContext* context = nullptr;  // the one that was recorded
   const Lanes* cohort = nullptr;
   const Shape* shape = nullptr;
   Ticket ticket = kDone;
@@ -230,16 +230,16 @@ bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times
 class Outcomes {
  public:
   RecordState of(const Entry& entry) {
-    const TicketState state = entry.door->poll(entry.ticket);
+    const TicketState state = entry.context->poll(entry.ticket);
     if (state == TicketState::done) return RecordState::done;
-    bool& behind = blocked_[{entry.door, entry.stream}];
+    bool& behind = blocked_[{entry.context, entry.stream}];
     const bool was_behind = std::exchange(behind, true);
     if (state == TicketState::failed) return RecordState::failed;
     return was_behind ? RecordState::issued : RecordState::started;
   }
 
  private:
-  std::map<std::pair<const Door*, StreamId>, bool> blocked_;
+  std::map<std::pair<const ExecutionContext*, StreamId>, bool> blocked_;
 };
 
 // A call of one rank, without what it shares: thousands of these become one record.
@@ -287,7 +287,7 @@ std::vector<Record> Recorder::records() const {
   Outcomes outcomes;
   for (const Entry& entry : entries_) {
     const RecordState state = outcomes.of(entry);
-    const std::optional<TicketTimes> times = entry.door->times(entry.ticket);
+    const std::optional<TicketTimes> times = entry.context->times(entry.ticket);
     if (!entry.spread) {
       const Duration start = times ? times->start[0] : Duration{};
       const Duration end = times ? times->end[0] : Duration{};
@@ -319,7 +319,7 @@ void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& reco
     const Group& candidate = entry.shape->collective.group;
     if (candidate.name() != group || !entry.lanes().contains(rank)) continue;
     const Lanes members = Lanes::of(candidate.members(candidate.sibling_of(rank)));
-    const MeetingOfRecords meeting{members, finding.ranks.intersect(members), group, finding.call};
+    const InstanceOfRecords meeting{members, finding.ranks.intersect(members), group, finding.call};
     if (differ_in_order(records, meeting)) finding.fix = std::string(kSameOrder);
     const std::string text = first_divergence(records, meeting);
     if (!text.empty()) finding.details.push_back("first divergence   " + text);
@@ -330,10 +330,10 @@ void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& reco
 // --- the door
 // -------------------------------------------------------------------------------------
 
-class RecordedDoor : public DoorDecorator {
+class RecordingContext : public ForwardingContext {
  public:
-  RecordedDoor(Door& inner, Lanes lanes, Recorder& recorder)
-      : DoorDecorator(inner), lanes_(std::move(lanes)), recorder_(recorder) {}
+  RecordingContext(ExecutionContext& inner, Lanes lanes, Recorder& recorder)
+      : ForwardingContext(inner), lanes_(std::move(lanes)), recorder_(recorder) {}
 
   StreamId stream(std::string_view name) override {
     const StreamId id = inner().stream(name);
@@ -375,7 +375,7 @@ class RecordedDoor : public DoorDecorator {
     shape.line = site.line;
     shape.instance = site.instance;
     Entry entry;
-    entry.door = &inner();
+    entry.context = &inner();
     entry.cohort = &lanes_;
     entry.rank = lanes_[0];
     entry.shape = recorder_.intern(shape);
@@ -449,11 +449,13 @@ class RecordedWorld : public World {
  public:
   RecordedWorld(std::unique_ptr<World> world, int64_t max_records)
       : inner_(std::move(world)), recorder_(max_records) {}
-  Door& open(const Lanes& cohort) override {
-    return doors_.emplace_back(inner_->open(cohort), cohort, recorder_);
+  ExecutionContext& open(const Lanes& cohort) override {
+    return contexts_.emplace_back(inner_->open(cohort), cohort, recorder_);
   }
   bool progress() override { return inner_->progress(); }
-  std::optional<std::vector<int32_t>> take_woken() override { return inner_->take_woken(); }
+  std::optional<std::vector<int32_t>> take_ready_ranks() override {
+    return inner_->take_ready_ranks();
+  }
   Assembly* assembly() override { return inner_->assembly(); }
   WorldReport close() override {
     if (Assembly* const others = assembly()) {
@@ -469,7 +471,7 @@ class RecordedWorld : public World {
  private:
   std::unique_ptr<World> inner_;
   Recorder recorder_;
-  PooledDeque<RecordedDoor> doors_;
+  PooledDeque<RecordingContext> contexts_;
 };
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace shardproof {
 
-class DoorDecorator : public Door {
+class ForwardingContext : public ExecutionContext {
  public:
-  explicit DoorDecorator(Door& inner) : inner_(inner) {}
+  explicit ForwardingContext(ExecutionContext& inner) : inner_(inner) {}
   StreamId stream(std::string_view name) override { return inner_.stream(name); }
   Ticket submit(std::span<Call> calls, StreamId stream) override {
     return inner_.submit(calls, stream);
@@ -32,10 +32,10 @@ class DoorDecorator : public Door {
   void stop(CohortState state) override { inner_.stop(state); }
 
  protected:
-  Door& inner() { return inner_; }
+  ExecutionContext& inner() { return inner_; }
 
  private:
-  Door& inner_;
+  ExecutionContext& inner_;
 };
 
 }  // namespace shardproof

@@ -6,11 +6,11 @@
 
 namespace shardproof {
 
-class GateWitness;  // sim/matching/call_matcher.h
+class MatchObserver;  // sim/matching/call_matcher.h
 
 // Bare: without recorder and faults, which decorate any backend. A witness is told what the gate
 // lets through.
-std::unique_ptr<World> local_world(const WorldOptions& options, GateWitness* witness = nullptr);
-std::shared_ptr<Launcher> local_backend();
+std::unique_ptr<World> local_world(const WorldOptions& options, MatchObserver* observer = nullptr);
+std::shared_ptr<Backend> local_backend();
 
 }  // namespace shardproof

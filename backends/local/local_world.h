@@ -14,9 +14,9 @@ namespace shardproof {
 
 class LocalWorld;
 
-class LocalDoor : public Door {
+class LocalContext : public ExecutionContext {
  public:
-  LocalDoor(LocalWorld& world, int32_t index, Lanes lanes);
+  LocalContext(LocalWorld& world, int32_t index, Lanes lanes);
 
   StreamId stream(std::string_view name) override;
   Ticket submit(std::span<Call> calls, StreamId stream) override;
@@ -37,7 +37,7 @@ class LocalDoor : public Door {
 
  private:
   friend class LocalWorld;
-  friend struct StandstillSurvey;
+  friend struct BlockedRanksSurvey;
   bool goes_on() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) {
     return stream == kMainStream ? main_ : *others_[static_cast<size_t>(stream - 1)];
@@ -49,12 +49,12 @@ class LocalDoor : public Door {
   bool runs_at_issue(const Stream& stream) const;
   Ticket refuse();
   Ticket open_ticket(StreamId stream);
-  void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
+  void push(StreamId stream, Ticket ticket, std::variant<Work, Submission*, Ticket> what);
   void observe_host_waits();
   void pass_work(Stream& stream, const Work& work, const LaneTimes& issued, Ticket ticket);
-  std::optional<Ticket> pass(Call& call, StreamId stream);
-  bool admit(std::span<Call> calls);
-  void take_off(Flight& flight);
+  std::optional<Ticket> complete_if_whole_group(Call& call, StreamId stream);
+  bool drop_non_members(std::span<Call> calls);
+  void take_off(Submission& submission);
   bool is_stuck() const;
   LaneTimes through() const;
 
@@ -73,34 +73,34 @@ class LocalDoor : public Door {
 
 class LocalWorld : public World {
  public:
-  LocalWorld(const WorldOptions& options, GateWitness* witness);
-  Door& open(const Lanes& cohort) override;
+  LocalWorld(const WorldOptions& options, MatchObserver* observer);
+  ExecutionContext& open(const Lanes& cohort) override;
   bool progress() override;
-  std::optional<std::vector<int32_t>> take_woken() override;
+  std::optional<std::vector<int32_t>> take_ready_ranks() override;
   WorldReport close() override;
 
   bool timed() const { return cost_ != nullptr; }
   const CostModel& cost() const { return *cost_; }
   const std::shared_ptr<Device>& device() const { return device_; }
   bool defers() const { return picker_.defers(); }
-  Gate& gate() { return gate_; }
-  TicketBook& book() { return book_; }
-  Flight& new_flight();
+  CallMatcher& matcher() { return matcher_; }
+  TicketTable& book() { return book_; }
+  Submission& new_submission();
   // A stream has an item that may run.
-  void list(TicketBook::Place place);
+  void list(TicketTable::Place place);
   // Everything that follows from what the gate has just done.
   void settle();
 
  private:
-  friend struct StandstillSurvey;
-  LocalDoor& door(int32_t index) { return doors_[static_cast<size_t>(index)]; }
-  void land(Flight& flight);
+  friend struct BlockedRanksSurvey;
+  LocalContext& context(int32_t index) { return contexts_[static_cast<size_t>(index)]; }
+  void land(Submission& submission);
   void wake();
   // Runs the head of a stream. False when it had to wait.
-  bool run_head(TicketBook::Place place);
-  void run_stream(TicketBook::Place place);
+  bool run_head(TicketTable::Place place);
+  void run_stream(TicketTable::Place place);
   bool step();
-  std::vector<Finding> explain_standstill();
+  std::vector<Finding> diagnose_deadlock();
   void report_times(WorldReport& report);
   void report_memory(WorldReport& report);
 
@@ -108,12 +108,12 @@ class LocalWorld : public World {
   std::shared_ptr<const CostModel> cost_;
   std::shared_ptr<Device> device_;
   StreamPicker picker_;
-  Gate gate_;
-  TicketBook book_;
-  PooledDeque<LocalDoor> doors_;
-  PooledDeque<Flight> flights_;
-  std::vector<Flight*> free_flights_;
-  std::deque<TicketBook::Place> ready_;
+  CallMatcher matcher_;
+  TicketTable book_;
+  PooledDeque<LocalContext> contexts_;
+  PooledDeque<Submission> submissions_;
+  std::vector<Submission*> free_submissions_;
+  std::deque<TicketTable::Place> ready_;
   std::function<PlannedCalls()> planned_;
   bool running_ = false;
 };

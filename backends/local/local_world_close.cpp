@@ -10,21 +10,21 @@ void LocalWorld::report_times(WorldReport& report) {
   if (!timed()) return;
   report.timed = true;
   report.rank_times.assign(static_cast<size_t>(ranks_), Duration{});
-  for (LocalDoor& door : doors_) {
-    door.observe_host_waits();
-    const LaneTimes through = door.through();
-    for (int64_t i = 0; i < door.lanes_.size(); ++i)
-      report.rank_times[static_cast<size_t>(door.lanes_[i])] = through[i];
+  for (LocalContext& context : contexts_) {
+    context.observe_host_waits();
+    const LaneTimes through = context.through();
+    for (int64_t i = 0; i < context.lanes_.size(); ++i)
+      report.rank_times[static_cast<size_t>(context.lanes_[i])] = through[i];
     report.time = std::max(report.time, through.max());
   }
 }
 
 void LocalWorld::report_memory(WorldReport& report) {
   report.peak_bytes = -1;
-  for (const LocalDoor& door : doors_) {
-    const int64_t lane = door.memory_.fullest_lane();
-    const MemoryUse& use = door.memory_.of_lane(lane);
-    const int64_t rank = door.lanes_[lane];
+  for (const LocalContext& context : contexts_) {
+    const int64_t lane = context.memory_.fullest_lane();
+    const MemoryUse& use = context.memory_.of_lane(lane);
+    const int64_t rank = context.lanes_[lane];
     if (use.peak_bytes < report.peak_bytes) continue;
     if (use.peak_bytes == report.peak_bytes && rank > report.peak_rank) continue;
     report.peak_bytes = use.peak_bytes;
@@ -52,10 +52,10 @@ WorldReport LocalWorld::close() {
   while (progress()) {
   }
   WorldReport report;
-  gate_.find_open_mismatches();
-  sort_findings(gate_.findings());
-  for (Finding& finding : gate_.findings()) merge_finding(report.findings, std::move(finding));
-  for (Finding& finding : explain_standstill()) report.findings.push_back(std::move(finding));
+  matcher_.find_open_mismatches();
+  sort_findings(matcher_.findings());
+  for (Finding& finding : matcher_.findings()) merge_finding(report.findings, std::move(finding));
+  for (Finding& finding : diagnose_deadlock()) report.findings.push_back(std::move(finding));
   sort_findings(report.findings);
   report_times(report);
   report_memory(report);

@@ -7,12 +7,12 @@
 
 namespace shardproof {
 
-LocalDoor::LocalDoor(LocalWorld& world, int32_t index, Lanes lanes)
+LocalContext::LocalContext(LocalWorld& world, int32_t index, Lanes lanes)
     : world_(world), index_(index), lanes_(std::move(lanes)), memory_(lanes_) {
   main_.name = "main";
 }
 
-StreamId LocalDoor::stream(std::string_view name) {
+StreamId LocalContext::stream(std::string_view name) {
   for (StreamId id = 0; id < stream_count(); ++id)
     if (at(id).name == name) return id;
   others_.emplace_back(std::make_unique<Stream>())->name = name;
@@ -22,23 +22,23 @@ StreamId LocalDoor::stream(std::string_view name) {
 // --- tickets
 // --------------------------------------------------------------------------------------
 
-Ticket LocalDoor::open_ticket(StreamId stream) {
+Ticket LocalContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.book().open({index_, stream});
 }
 
 // A stopped host issues nothing more; what it asks for never ends.
-Ticket LocalDoor::refuse() { return world_.book().open({index_, kMainStream}); }
+Ticket LocalContext::refuse() { return world_.book().open({index_, kMainStream}); }
 
-Ticket LocalDoor::last(StreamId stream) { return at(stream).last; }
+Ticket LocalContext::last(StreamId stream) { return at(stream).last; }
 
-TicketState LocalDoor::poll(Ticket ticket) { return world_.book().state(ticket); }
+TicketState LocalContext::poll(Ticket ticket) { return world_.book().state(ticket); }
 
-std::optional<TicketTimes> LocalDoor::times(Ticket ticket) {
+std::optional<TicketTimes> LocalContext::times(Ticket ticket) {
   if (!world_.timed()) return std::nullopt;
   return world_.book().times(ticket);
 }
 
-void LocalDoor::host_wait(Ticket ticket) {
+void LocalContext::host_wait(Ticket ticket) {
   if (world_.book().state(ticket) != TicketState::done) {
     host_waits_.push_back(ticket);
   } else if (world_.timed()) {
@@ -47,7 +47,7 @@ void LocalDoor::host_wait(Ticket ticket) {
 }
 
 // The clock of the host moves when the end of what it waits for is known.
-void LocalDoor::observe_host_waits() {
+void LocalContext::observe_host_waits() {
   if (host_waits_.empty()) return;
   std::erase_if(host_waits_, [&](Ticket ticket) {
     if (world_.book().state(ticket) != TicketState::done) return false;
@@ -56,12 +56,12 @@ void LocalDoor::observe_host_waits() {
   });
 }
 
-void LocalDoor::elapse(Duration time) {
+void LocalContext::elapse(Duration time) {
   observe_host_waits();
   host_time_.for_each([&](Duration& host) { host += time; });
 }
 
-LaneTimes LocalDoor::through() const {
+LaneTimes LocalContext::through() const {
   LaneTimes all = host_time_;
   for (StreamId id = 0; id < stream_count(); ++id) all.raise_to(at(id).time);
   return all;
@@ -70,17 +70,18 @@ LaneTimes LocalDoor::through() const {
 // --- items
 // ----------------------------------------------------------------------------------------
 
-bool LocalDoor::runs_at_issue(const Stream& stream) const {
+bool LocalContext::runs_at_issue(const Stream& stream) const {
   return stream.idle() && !world_.defers();
 }
 
-void LocalDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what) {
+void LocalContext::push(StreamId stream, Ticket ticket,
+                        std::variant<Work, Submission*, Ticket> what) {
   Stream& target = at(stream);
   target.push({ticket, std::move(what), host_time_});
   if (target.flying == nullptr) world_.list({index_, stream});
 }
 
-Ticket LocalDoor::launch(Work work) {
+Ticket LocalContext::launch(Work work) {
   Stream& stream = at(work.stream);
   if (runs_at_issue(stream) && goes_on()) {
     if (work.body) work.body();
@@ -99,8 +100,8 @@ Ticket LocalDoor::launch(Work work) {
   return ticket;
 }
 
-void LocalDoor::pass_work(Stream& stream, const Work& work, const LaneTimes& issued,
-                          Ticket ticket) {
+void LocalContext::pass_work(Stream& stream, const Work& work, const LaneTimes& issued,
+                             Ticket ticket) {
   stream.time.raise_to(issued);
   const LaneTimes start = stream.time;
   const Duration cost = world_.cost().kernel(work.flops, work.bytes);
@@ -113,7 +114,7 @@ void LocalDoor::pass_work(Stream& stream, const Work& work, const LaneTimes& iss
   world_.book().end(ticket, TicketState::done, start, stream.time);
 }
 
-void LocalDoor::order(StreamId id, Ticket ticket) {
+void LocalContext::order(StreamId id, Ticket ticket) {
   if (ticket == kDone || !goes_on()) return;
   Stream& stream = at(id);
   observe_host_waits();
@@ -139,63 +140,63 @@ int64_t lanes_of(std::span<const Call> calls) {
 bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
 
 // When some lanes of the call were no members.
-void restrict_views(Party& party) {
-  party.input = party.input.restrict_to(party.call.lanes);
-  party.output = party.output.restrict_to(party.call.lanes);
+void restrict_views(SubmittedCall& submitted) {
+  submitted.input = submitted.input.restrict_to(submitted.call.lanes);
+  submitted.output = submitted.output.restrict_to(submitted.call.lanes);
 }
 
 }  // namespace
 
 // A call of whole groups that runs at once: no flight. Nothing when it has to wait for others.
-std::optional<Ticket> LocalDoor::pass(Call& call, StreamId id) {
+std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId id) {
   Stream& stream = at(id);
   if (!world_.timed()) {
-    if (world_.gate().pass(call, lanes_, nullptr)) return kDone;
+    if (world_.matcher().complete_if_whole_group(call, lanes_, nullptr)) return kDone;
     return std::nullopt;
   }
   LaneTimes start = stream.time;
   start.raise_to(host_time_);
   LaneTimes end = start;
-  if (!world_.gate().pass(call, lanes_, &end)) return std::nullopt;
+  if (!world_.matcher().complete_if_whole_group(call, lanes_, &end)) return std::nullopt;
   const Ticket ticket = open_ticket(id);
   stream.time = end;
   world_.book().end(ticket, TicketState::done, start, end);
   return ticket;
 }
 
-Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
+Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   if (!goes_on()) return refuse();
   observe_host_waits();
   Stream& stream = at(id);
   if (calls.size() == 1 && runs_at_issue(stream) && may_pass(calls[0]))
-    if (const std::optional<Ticket> ticket = pass(calls[0], id)) return *ticket;
+    if (const std::optional<Ticket> ticket = complete_if_whole_group(calls[0], id)) return *ticket;
   const int64_t lanes_before = lanes_of(calls);
-  const bool admitted = admit(calls);
+  const bool admitted = drop_non_members(calls);
   const bool any_outside = lanes_of(calls) != lanes_before;
-  Flight& flight = world_.new_flight();
-  flight.failed = !admitted;
-  flight.cohort = index_;
-  flight.lanes = lanes_;
-  flight.stream = id;
-  flight.ticket = open_ticket(id);
-  flight.parties.resize(calls.size());
+  Submission& submission = world_.new_submission();
+  submission.failed = !admitted;
+  submission.cohort = index_;
+  submission.lanes = lanes_;
+  submission.stream = id;
+  submission.ticket = open_ticket(id);
+  submission.parties.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
-    Party& party = flight.parties[i];
-    party.call = std::move(calls[i]);
-    party.flight = &flight;
-    party.number = {};
-    party.separated = false;
-    keep_views(party);
-    if (any_outside) restrict_views(party);
-    world_.gate().number(party);
+    SubmittedCall& submitted = submission.parties[i];
+    submitted.call = std::move(calls[i]);
+    submitted.submission = &submission;
+    submitted.number = {};
+    submitted.separated = false;
+    keep_views(submitted);
+    if (any_outside) restrict_views(submitted);
+    world_.matcher().number(submitted);
   }
-  const Ticket ticket = flight.ticket;
-  flight.issued = host_time_;
+  const Ticket ticket = submission.ticket;
+  submission.issued = host_time_;
   if (runs_at_issue(stream)) {
-    stream.flying = &flight;
-    take_off(flight);
+    stream.flying = &submission;
+    take_off(submission);
   } else {
-    push(id, ticket, &flight);
+    push(id, ticket, &submission);
   }
   world_.settle();
   return ticket;
@@ -203,48 +204,48 @@ Ticket LocalDoor::submit(std::span<Call> calls, StreamId id) {
 
 // False when the rank itself has no business with one of the calls: there is nothing it could go on
 // with.
-bool LocalDoor::admit(std::span<Call> calls) {
+bool LocalContext::drop_non_members(std::span<Call> calls) {
   bool any_left = true;
   for (Call& call : calls) {
-    world_.gate().admit(call);
+    world_.matcher().drop_non_members(call);
     any_left = any_left && !call.lanes.empty();
   }
   return any_left || lanes_.size() > 1;
 }
 
-void LocalDoor::take_off(Flight& flight) {
-  flight.start = at(flight.stream).time;
-  flight.start.raise_to(flight.issued);
-  world_.gate().start(flight);
+void LocalContext::take_off(Submission& submission) {
+  submission.start = at(submission.stream).time;
+  submission.start.raise_to(submission.issued);
+  world_.matcher().start(submission);
 }
 
 // --- ends
 // -----------------------------------------------------------------------------------------
 
-bool LocalDoor::is_stuck() const {
+bool LocalContext::is_stuck() const {
   for (StreamId id = 0; id < stream_count(); ++id)
     if (at(id).stuck()) return true;
   return false;
 }
 
 // A fault happens at its call: what was issued before goes on, whatever the schedule.
-void LocalDoor::stop(CohortState state) { state_ = state; }
+void LocalContext::stop(CohortState state) { state_ = state; }
 
 // --- memory
 // ---------------------------------------------------------------------------------------
 
-void LocalDoor::allocate(const Allocation& allocation) {
+void LocalContext::allocate(const Allocation& allocation) {
   memory_.allocate(allocation.lanes, allocation.bytes, allocation.category);
 }
 
-void LocalDoor::release(const Allocation& allocation) {
+void LocalContext::release(const Allocation& allocation) {
   memory_.release(allocation.lanes, allocation.bytes, allocation.category);
 }
 
-std::shared_ptr<Device> LocalDoor::device() { return world_.device(); }
+std::shared_ptr<Device> LocalContext::device() { return world_.device(); }
 
-void LocalDoor::read_slot(int64_t slot, LocalTensor& output) {
-  const auto window = [&](int64_t rank) { return world_.gate().window(rank, slot); };
+void LocalContext::read_slot(int64_t slot, LocalTensor& output) {
+  const auto window = [&](int64_t rank) { return world_.matcher().window(rank, slot); };
   deliver_windows(window, output);
 }
 

@@ -6,62 +6,62 @@
 
 namespace shardproof {
 
-LocalWorld::LocalWorld(const WorldOptions& options, GateWitness* witness)
+LocalWorld::LocalWorld(const WorldOptions& options, MatchObserver* observer)
     : ranks_(options.ranks),
       cost_(options.cost),
       device_(options.device),
       picker_(options.schedule),
-      gate_(options.cost, witness),
+      matcher_(options.cost, observer),
       planned_(options.planned) {}
 
-Door& LocalWorld::open(const Lanes& cohort) {
+ExecutionContext& LocalWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && cohort[cohort.size() - 1] < ranks_,
            "cohort {} in a world of {} ranks", to_string(cohort), ranks_);
-  return doors_.emplace_back(*this, static_cast<int32_t>(doors_.size()), cohort);
+  return contexts_.emplace_back(*this, static_cast<int32_t>(contexts_.size()), cohort);
 }
 
-Flight& LocalWorld::new_flight() {
-  if (free_flights_.empty()) return flights_.emplace_back();
-  Flight& flight = *free_flights_.back();
-  free_flights_.pop_back();
-  flight.started = flight.ended = flight.failed = false;
-  return flight;
+Submission& LocalWorld::new_submission() {
+  if (free_submissions_.empty()) return submissions_.emplace_back();
+  Submission& submission = *free_submissions_.back();
+  free_submissions_.pop_back();
+  submission.started = submission.ended = submission.failed = false;
+  return submission;
 }
 
-void LocalWorld::list(TicketBook::Place place) {
-  Stream& stream = door(place.cohort).at(place.stream);
+void LocalWorld::list(TicketTable::Place place) {
+  Stream& stream = context(place.cohort).at(place.stream);
   if (stream.listed) return;
   stream.listed = true;
   ready_.push_back(place);
 }
 
-void LocalWorld::land(Flight& flight) {
+void LocalWorld::land(Submission& submission) {
   // The gate may still point at its other parties, and its stream stays in it.
-  if (flight.failed) return book_.end(flight.ticket, TicketState::failed);
-  Stream& stream = door(flight.cohort).at(flight.stream);
+  if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
+  Stream& stream = context(submission.cohort).at(submission.stream);
   stream.flying = nullptr;
   if (timed()) {
-    stream.time.raise_to(flight.end);
-    book_.end(flight.ticket, TicketState::done, flight.start, flight.end);
+    stream.time.raise_to(submission.end);
+    book_.end(submission.ticket, TicketState::done, submission.start, submission.end);
   } else {
-    book_.end(flight.ticket, TicketState::done);
+    book_.end(submission.ticket, TicketState::done);
   }
-  free_flights_.push_back(&flight);
-  if (stream.has_items()) list({flight.cohort, flight.stream});
+  free_submissions_.push_back(&submission);
+  if (stream.has_items()) list({submission.cohort, submission.stream});
 }
 
 void LocalWorld::wake() {
-  while (!gate_.ended().empty()) {
-    std::vector<Flight*> ended;
-    ended.swap(gate_.ended());
-    for (Flight* flight : ended) land(*flight);
+  while (!matcher_.ended().empty()) {
+    std::vector<Submission*> ended;
+    ended.swap(matcher_.ended());
+    for (Submission* submission : ended) land(*submission);
   }
-  for (const TicketBook::Place place : book_.woken()) list(place);
+  for (const TicketTable::Place place : book_.woken()) list(place);
   book_.woken().clear();
 }
 
-bool LocalWorld::run_head(TicketBook::Place place) {
-  LocalDoor& owner = door(place.cohort);
+bool LocalWorld::run_head(TicketTable::Place place) {
+  LocalContext& owner = context(place.cohort);
   Stream& stream = owner.at(place.stream);
   StreamItem item = std::move(stream.front());
   if (const Ticket* ticket = std::get_if<Ticket>(&item.what)) {
@@ -75,9 +75,9 @@ bool LocalWorld::run_head(TicketBook::Place place) {
     return true;
   }
   stream.pop();
-  if (Flight** flight = std::get_if<Flight*>(&item.what)) {
-    stream.flying = *flight;
-    owner.take_off(**flight);
+  if (Submission** submission = std::get_if<Submission*>(&item.what)) {
+    stream.flying = *submission;
+    owner.take_off(**submission);
     wake();
     return true;
   }
@@ -92,8 +92,8 @@ bool LocalWorld::run_head(TicketBook::Place place) {
   return true;
 }
 
-void LocalWorld::run_stream(TicketBook::Place place) {
-  Stream& stream = door(place.cohort).at(place.stream);
+void LocalWorld::run_stream(TicketTable::Place place) {
+  Stream& stream = context(place.cohort).at(place.stream);
   while (stream.flying == nullptr && stream.has_items())
     if (!run_head(place)) return;
 }
@@ -103,9 +103,9 @@ void LocalWorld::settle() {
   if (defers() || running_) return;
   running_ = true;
   while (!ready_.empty()) {
-    const TicketBook::Place place = ready_.front();
+    const TicketTable::Place place = ready_.front();
     ready_.pop_front();
-    door(place.cohort).at(place.stream).listed = false;
+    context(place.cohort).at(place.stream).listed = false;
     run_stream(place);
   }
   running_ = false;
@@ -115,14 +115,14 @@ void LocalWorld::settle() {
 bool LocalWorld::step() {
   while (!ready_.empty()) {
     std::vector<int64_t> ages;
-    for (const TicketBook::Place place : ready_) {
-      Stream& stream = door(place.cohort).at(place.stream);
+    for (const TicketTable::Place place : ready_) {
+      Stream& stream = context(place.cohort).at(place.stream);
       ages.push_back(stream.has_items() ? stream.front().ticket : 0);
     }
     const size_t pick = picker_.pick(ages);
-    const TicketBook::Place place = ready_[pick];
+    const TicketTable::Place place = ready_[pick];
     ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(pick));
-    Stream& stream = door(place.cohort).at(place.stream);
+    Stream& stream = context(place.cohort).at(place.stream);
     stream.listed = false;
     if (!stream.has_items() || stream.flying != nullptr || !run_head(place)) continue;
     if (stream.flying == nullptr && stream.has_items()) list(place);
@@ -131,13 +131,13 @@ bool LocalWorld::step() {
   return false;
 }
 
-std::optional<std::vector<int32_t>> LocalWorld::take_woken() {
+std::optional<std::vector<int32_t>> LocalWorld::take_ready_ranks() {
   const std::optional<std::vector<int32_t>> cohorts = book_.take_ended();
   if (!cohorts) return std::nullopt;
   std::vector<int32_t> ranks;
   ranks.reserve(cohorts->size());
   for (const int32_t cohort : *cohorts) {
-    const Lanes& lanes = door(cohort).lanes_;
+    const Lanes& lanes = context(cohort).lanes_;
     for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
   }
   // Those of one meeting end in order.

@@ -8,23 +8,25 @@
 namespace shardproof {
 namespace {
 
-class MpiBackend : public Launcher, public OfProcesses {
+class MpiBackend : public Backend, public MultiProcessBackend {
  public:
   std::string name() const override { return "mpi"; }
   std::string summary() const override { return "ranks in real processes over MPI"; }
   std::optional<std::string> not_viable() const override { return no_mpirun(); }
   std::optional<std::string> not_viable_beside_others() const override { return std::nullopt; }
-  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
   std::unique_ptr<World> start(const WorldOptions&) override {
     throw Error(ErrorKind::unsupported, "the mpi backend runs nothing before it has processes");
   }
-  std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
+  std::shared_ptr<Backend> with_processes(const WorkerPoolOptions& options) const override;
 };
 
 // With processes that this one coordinates.
 class MpiCoordination : public MpiBackend {
  public:
-  explicit MpiCoordination(const CrewOptions& options)
+  explicit MpiCoordination(const WorkerPoolOptions& options)
       : beside_others_(options.place != nullptr),
         coordinator_(options, beside_others_ ? spawner({options}) : mpirun_starter(options)) {}
   std::optional<std::string> not_viable() const override {
@@ -34,7 +36,7 @@ class MpiCoordination : public MpiBackend {
     faults_of(options);  // refused before anybody starts
     return coordinator_.start(options);
   }
-  Crew* crew() override { return &coordinator_; }
+  WorkerPool* pool() override { return &coordinator_; }
 
  private:
   bool beside_others_;
@@ -42,7 +44,7 @@ class MpiCoordination : public MpiBackend {
 };
 
 // Who started this process has to tell MPI the same.
-std::unique_ptr<Transport> transport_of(const CrewOptions& options) {
+std::unique_ptr<Transport> transport_of(const WorkerPoolOptions& options) {
   std::unique_ptr<Transport> transport = mpi_transport();
   if (transport->self() == options.process && transport->processes() == options.processes)
     return transport;
@@ -56,18 +58,18 @@ std::unique_ptr<Transport> transport_of(const CrewOptions& options) {
 
 class MpiWorker : public MpiBackend {
  public:
-  explicit MpiWorker(const CrewOptions& options) : link_(options, transport_of(options)) {}
+  explicit MpiWorker(const WorkerPoolOptions& options) : link_(options, transport_of(options)) {}
   std::optional<std::string> not_viable() const override { return std::nullopt; }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return worker_world(link_, options);
   }
-  Crew* crew() override { return &link_; }
+  WorkerPool* pool() override { return &link_; }
 
  private:
   WorkerLink link_;
 };
 
-std::shared_ptr<Launcher> MpiBackend::manned(const CrewOptions& options) const {
+std::shared_ptr<Backend> MpiBackend::with_processes(const WorkerPoolOptions& options) const {
   if (options.gpus_per_process > 1)
     throw Error(ErrorKind::bad_input,
                 "--gpus-per-process is of the nccl backend; processes of mpi have no GPUs");
@@ -77,6 +79,6 @@ std::shared_ptr<Launcher> MpiBackend::manned(const CrewOptions& options) const {
 
 }  // namespace
 
-std::shared_ptr<Launcher> mpi_backend() { return std::make_shared<MpiBackend>(); }
+std::shared_ptr<Backend> mpi_backend() { return std::make_shared<MpiBackend>(); }
 
 }  // namespace shardproof

@@ -6,6 +6,6 @@
 
 namespace shardproof {
 
-std::shared_ptr<Launcher> mpi_backend();
+std::shared_ptr<Backend> mpi_backend();
 
 }  // namespace shardproof

@@ -26,14 +26,14 @@ constexpr milliseconds kVersionTime{10000};
 
 class Mpirun : public Starter {
  public:
-  explicit Mpirun(CrewOptions options) : options_(std::move(options)) {}
+  explicit Mpirun(WorkerPoolOptions options) : options_(std::move(options)) {}
   ~Mpirun() override { stop(); }
 
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const uint64_t sharing = options_.host_file ? 0 : static_cast<uint64_t>(processes);
-    folder_ = std::make_unique<RunFolder>(
-        RunFolder::Needs{kOwnFiles, kSharedMemory * sharing, kLeastShared * sharing});
+    folder_ = std::make_unique<RunDirectory>(
+        RunDirectory::Needs{kOwnFiles, kSharedMemory * sharing, kLeastShared * sharing});
     std::vector<std::string> words = words_of(processes);
     for (std::string& word : folder_->worker_words(options_)) words.push_back(std::move(word));
     words.push_back(address);
@@ -43,7 +43,7 @@ class Mpirun : public Starter {
     const Child started = start_child(words);
     child_ = started.pid;
     pipe_ = started.output;
-    below_ = RanksBelow(options_.host_file ? 0 : child_);
+    below_ = DescendantProcesses(options_.host_file ? 0 : child_);
   }
 
   std::optional<std::string> ended() override {
@@ -76,7 +76,7 @@ class Mpirun : public Starter {
   // First mpirun, which cleans up behind itself if it can; then whoever is left.
   void stop() override {
     if (child_ <= 0) return;
-    Endings endings;
+    ProcessReaper endings;
     if (!ended()) {
       endings.kill_all(address_, child_);
       ::kill(child_, SIGTERM);
@@ -121,24 +121,24 @@ class Mpirun : public Starter {
     return words;
   }
 
-  CrewOptions options_;
-  std::unique_ptr<RunFolder> folder_;
+  WorkerPoolOptions options_;
+  std::unique_ptr<RunDirectory> folder_;
   pid_t child_ = 0;
   int pipe_ = -1;
   std::optional<int> status_;
-  RanksBelow below_;
+  DescendantProcesses below_;
   std::string address_, output_;
 };
 
 }  // namespace
 
-std::unique_ptr<Starter> mpirun_starter(const CrewOptions& options) {
+std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options) {
   return std::make_unique<Mpirun>(options);
 }
 
 std::optional<std::string> no_mpirun() {
   const Child child = start_child({"mpirun", "--version"});
-  AttendedClock clock;
+  ActiveTimeClock clock;
   const Clock::time_point limit = clock.now() + kVersionTime;
   int status = 0;
   bool ended = false;

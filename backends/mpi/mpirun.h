@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-std::unique_ptr<Starter> mpirun_starter(const CrewOptions& options);
+std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options);
 // Why none can be used here; nothing when one can.
 std::optional<std::string> no_mpirun();
 

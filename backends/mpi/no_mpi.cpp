@@ -6,12 +6,14 @@ namespace {
 
 constexpr const char* kReason = "built without MPI; install libopenmpi-dev and openmpi-bin";
 
-class NoMpi : public Launcher {
+class NoMpi : public Backend {
  public:
   std::string name() const override { return "mpi"; }
   std::string summary() const override { return "ranks in real processes over MPI"; }
   std::optional<std::string> not_viable() const override { return kReason; }
-  std::optional<std::string> refuses(const Collective&) const override { return kReason; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return kReason;
+  }
   std::unique_ptr<World> start(const WorldOptions&) override {
     throw Error(ErrorKind::unsupported, kReason);
   }
@@ -19,6 +21,6 @@ class NoMpi : public Launcher {
 
 }  // namespace
 
-std::shared_ptr<Launcher> mpi_backend() { return std::make_shared<NoMpi>(); }
+std::shared_ptr<Backend> mpi_backend() { return std::make_shared<NoMpi>(); }
 
 }  // namespace shardproof

@@ -29,19 +29,19 @@ void add_settings(Environment& out, const std::string& text) {
 
 // Where the coordinator is found by a name, which is of one machine. Of all others nobody knows how
 // many machines they are.
-bool are_on_one_machine(const CrewOptions& options) {
+bool are_on_one_machine(const WorkerPoolOptions& options) {
   if (options.join.empty() && options.place == nullptr) return true;
   const std::string& address = options.join.empty() ? options.place->address() : options.join;
   return address.starts_with("unix:");
 }
 
-bool goes_over_loopback(const CrewOptions& options, GpuSharing sharing) {
+bool goes_over_loopback(const WorkerPoolOptions& options, GpuSharing sharing) {
   return sharing == GpuSharing::as_hosts && are_on_one_machine(options);
 }
 
 }  // namespace
 
-GpuSharing gpu_sharing(const CrewOptions& options, int nccl_version) {
+GpuSharing gpu_sharing(const WorkerPoolOptions& options, int nccl_version) {
   if (options.ranks_per_gpu == 1 || options.processes == 1) return GpuSharing::none;
   return nccl_version >= kSharesGpus ? GpuSharing::by_nccl : GpuSharing::as_hosts;
 }
@@ -56,7 +56,7 @@ void check_order(const ReductionSchedule& order, int nccl_version) {
                                                   : "of which it is not known"));
 }
 
-Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int process) {
+Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing, int process) {
   Environment out;
   add_settings(out, nccl_pins(options.order));
   // What NCCL is to simulate needs communicators that wait, all else those that do not. To NCCL a
@@ -82,7 +82,7 @@ Environment nccl_environment(const CrewOptions& options, GpuSharing sharing, int
   return out;
 }
 
-Environment nccl_preferences(const CrewOptions& options, GpuSharing sharing) {
+Environment nccl_preferences(const WorkerPoolOptions& options, GpuSharing sharing) {
   Environment out;
   // The second sign is NCCL's: no other interface whose name begins so.
   if (goes_over_loopback(options, sharing))
@@ -90,14 +90,14 @@ Environment nccl_preferences(const CrewOptions& options, GpuSharing sharing) {
   return out;
 }
 
-void set_nccl_environment(const CrewOptions& options, GpuSharing sharing) {
+void set_nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing) {
   for (const auto& [name, value] : nccl_environment(options, sharing, options.process))
     ::setenv(name.c_str(), value.c_str(), 1);
   for (const auto& [name, value] : nccl_preferences(options, sharing))
     ::setenv(name.c_str(), value.c_str(), 0);
 }
 
-std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
+std::string sharing_note(const WorkerPoolOptions& options, GpuSharing sharing) {
   if (sharing == GpuSharing::none) return {};
   const std::string times = "its times are not those of as many GPUs";
   if (sharing == GpuSharing::by_nccl)
@@ -108,7 +108,7 @@ std::string sharing_note(const CrewOptions& options, GpuSharing sharing) {
                      goes_over_loopback(options, sharing) ? " over loopback" : "", times);
 }
 
-int first_own_gpu(const CrewOptions& options, int gpus) {
+int first_own_gpu(const WorkerPoolOptions& options, int gpus) {
   const int each = options.gpus_per_process;
   const int first = options.number_here / options.ranks_per_gpu * each;
   if (first + each <= gpus) return first;
@@ -123,7 +123,7 @@ int first_own_gpu(const CrewOptions& options, int gpus) {
                           options.number_here, gpus));
 }
 
-void check_gpu_count(const CrewOptions& options, int gpus) {
+void check_gpu_count(const WorkerPoolOptions& options, int gpus) {
   const int each = options.gpus_per_process;
   const int share = options.ranks_per_gpu;
   const int needed = each > 1 ? options.processes * each : (options.processes + share - 1) / share;

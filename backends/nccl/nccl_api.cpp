@@ -97,7 +97,7 @@ std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", major, minor, version % 100);
 }
 
-NcclApi load_nccl(const NcclPlaces& places) {
+NcclApi load_nccl(const NcclSearchPaths& places) {
   if (!places.library.empty()) {
     Library given(places.library);
     if (given) return table_of(given, places.library);

@@ -104,13 +104,13 @@ std::string nccl_version_text(int version);
 
 // Where the library is looked for: `library` alone when it is given; else by the system's own
 // search for its name, then in `folders`.
-struct NcclPlaces {
+struct NcclSearchPaths {
   std::string library;
   std::vector<std::string> folders;
   std::string name = "libnccl.so.2";
 };
 // The first that is new enough and has all that is needed. Throws Error(unsupported) with the
 // reasons when there is none.
-NcclApi load_nccl(const NcclPlaces& places);
+NcclApi load_nccl(const NcclSearchPaths& places);
 
 }  // namespace shardproof

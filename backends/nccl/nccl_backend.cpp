@@ -9,9 +9,9 @@
 namespace shardproof {
 namespace {
 
-class NcclBackend : public Launcher, public OfProcesses {
+class NcclBackend : public Backend, public MultiProcessBackend {
  public:
-  explicit NcclBackend(const NcclParts& parts) : parts_(parts) {}
+  explicit NcclBackend(const NcclDependencies& parts) : parts_(parts) {}
   std::string name() const override { return "nccl"; }
   std::string summary() const override { return "ranks on GPUs over NCCL"; }
   std::optional<std::string> not_viable() const override {
@@ -24,7 +24,9 @@ class NcclBackend : public Launcher, public OfProcesses {
     return std::nullopt;
   }
   std::optional<std::string> not_viable_beside_others() const override { return not_viable(); }
-  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
   std::optional<std::string> refuses_device() const override {
     return "each of its ranks has a GPU of its own, and computes there";
   }
@@ -47,16 +49,16 @@ class NcclBackend : public Launcher, public OfProcesses {
       environment.emplace_back(kEstimateFact, "ncclGroupSimulateEnd");
     return environment;
   }
-  std::shared_ptr<Launcher> manned(const CrewOptions& options) const override;
-  std::shared_ptr<Launcher> over(const LibraryChoice& choice) const override {
-    NcclParts parts = parts_;
+  std::shared_ptr<Backend> with_processes(const WorkerPoolOptions& options) const override;
+  std::shared_ptr<Backend> with_libraries(const LibraryChoice& choice) const override {
+    NcclDependencies parts = parts_;
     if (choice.nccl) parts.places.library = *choice.nccl;
     parts.cuda.matmul = choice.matmul;
     return std::make_shared<NcclBackend>(parts);
   }
 
  protected:
-  NcclParts parts_;
+  NcclDependencies parts_;
 };
 
 int gpu_count(const CudaApi& cuda) {
@@ -65,7 +67,7 @@ int gpu_count(const CudaApi& cuda) {
   return count;
 }
 
-SpawnOptions spawn_options(const CrewOptions& options, GpuSharing sharing) {
+SpawnOptions spawn_options(const WorkerPoolOptions& options, GpuSharing sharing) {
   return {options,
           [options, sharing](int process) { return nccl_environment(options, sharing, process); }};
 }
@@ -73,7 +75,7 @@ SpawnOptions spawn_options(const CrewOptions& options, GpuSharing sharing) {
 // With processes that this one coordinates.
 class NcclCoordination : public NcclBackend {
  public:
-  NcclCoordination(const NcclParts& parts, const CrewOptions& options)
+  NcclCoordination(const NcclDependencies& parts, const WorkerPoolOptions& options)
       : NcclBackend(parts),
         sharing_(gpu_sharing(options, parts.load(parts.places).version)),
         note_(sharing_note(options, sharing_)),
@@ -82,8 +84,8 @@ class NcclCoordination : public NcclBackend {
     faults_of(options);  // refused before anybody starts
     return coordinator_.start(options);
   }
-  Crew* crew() override { return &coordinator_; }
-  std::string note() const override {
+  WorkerPool* pool() override { return &coordinator_; }
+  std::string report_note() const override {
     const std::string& puts = coordinator_.window_words;
     return note_ + (note_.empty() || puts.empty() ? "" : "; ") + puts;
   }
@@ -94,8 +96,8 @@ class NcclCoordination : public NcclBackend {
   Coordinator coordinator_;
 };
 
-NcclMachine machine_of(const NcclParts& parts, int first_gpu) {
-  NcclMachine machine;
+NcclHardware machine_of(const NcclDependencies& parts, int first_gpu) {
+  NcclHardware machine;
   machine.open_nccl = [parts] { return parts.load(parts.places); };
   machine.open_device = [parts, first_gpu](int own) {
     return open_device(parts.cuda, first_gpu + own);
@@ -104,7 +106,7 @@ NcclMachine machine_of(const NcclParts& parts, int first_gpu) {
 }
 
 // Before NCCL reads its environment: who started this process may know nothing of it.
-int first_gpu_of(const NcclParts& parts, const CrewOptions& options) {
+int first_gpu_of(const NcclDependencies& parts, const WorkerPoolOptions& options) {
   const GpuSharing sharing = gpu_sharing(options, parts.load(parts.places).version);
   set_nccl_environment(options, sharing);
   return first_own_gpu(options, gpu_count(parts.cuda));
@@ -112,7 +114,7 @@ int first_gpu_of(const NcclParts& parts, const CrewOptions& options) {
 
 class NcclWorker : public NcclBackend {
  public:
-  NcclWorker(const NcclParts& parts, const CrewOptions& options)
+  NcclWorker(const NcclDependencies& parts, const WorkerPoolOptions& options)
       : NcclBackend(parts),
         link_(options, nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
                                       {options.process, options.processes, options.gpus_per_process,
@@ -121,13 +123,13 @@ class NcclWorker : public NcclBackend {
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return worker_world(link_, options);
   }
-  Crew* crew() override { return &link_; }
+  WorkerPool* pool() override { return &link_; }
 
  private:
   WorkerLink link_;
 };
 
-std::shared_ptr<Launcher> NcclBackend::manned(const CrewOptions& options) const {
+std::shared_ptr<Backend> NcclBackend::with_processes(const WorkerPoolOptions& options) const {
   if (!options.join.empty()) return std::make_shared<NcclWorker>(parts_, options);
   if (options.host_file)
     throw Error(ErrorKind::unsupported,
@@ -139,7 +141,7 @@ std::shared_ptr<Launcher> NcclBackend::manned(const CrewOptions& options) const 
 
 }  // namespace
 
-std::shared_ptr<Launcher> nccl_backend(const NcclParts& parts) {
+std::shared_ptr<Backend> nccl_backend(const NcclDependencies& parts) {
   return std::make_shared<NcclBackend>(parts);
 }
 

@@ -11,11 +11,11 @@
 
 namespace shardproof {
 
-struct NcclParts {
+struct NcclDependencies {
   CudaApi cuda;
-  NcclPlaces places;
-  std::function<NcclApi(const NcclPlaces&)> load = load_nccl;
+  NcclSearchPaths places;
+  std::function<NcclApi(const NcclSearchPaths&)> load = load_nccl;
 };
-std::shared_ptr<Launcher> nccl_backend(const NcclParts& parts);
+std::shared_ptr<Backend> nccl_backend(const NcclDependencies& parts);
 
 }  // namespace shardproof

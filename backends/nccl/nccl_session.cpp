@@ -104,7 +104,7 @@ NcclSession::~NcclSession() {
   abort_together(left);
 }
 
-std::string NcclSession::words_for(int code) const {
+std::string NcclSession::error_text(int code) const {
   const std::string detail = api_.last_error(nullptr) == nullptr ? "" : api_.last_error(nullptr);
   return fmt::format("{} says: {}{}{}", nccl_name(api_), api_.error_text(code),
                      detail.empty() ? "" : ": ", detail);
@@ -123,7 +123,7 @@ void NcclSession::await(NcclComm comm, int code) {
     if (code == nccl::kInProgress) std::this_thread::sleep_for(kBetweenLooks);
   }
   if (code != nccl::kSuccess && code != nccl::kInProgress)
-    throw Error(ErrorKind::unsupported, words_for(code));
+    throw Error(ErrorKind::unsupported, error_text(code));
 }
 
 // Only a communicator itself says when it is ready: ncclCommSplit gives success at once, and the
@@ -249,8 +249,8 @@ NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int 
   }
   if (code == nccl::kSuccess || code == nccl::kInProgress)
     return under_way ? State::under_way : State::ready;
-  if (is_refusal(code)) throw Error(ErrorKind::io, words_for(code));
-  trouble_ = words_for(code);
+  if (is_refusal(code)) throw Error(ErrorKind::io, error_text(code));
+  trouble_ = error_text(code);
   if (tell_) tell_(trouble_);
   abort();
   return State::lost;

@@ -84,7 +84,7 @@ class NcclSession {
   // All of them, or none: one of them does not come to its end.
   bool end(const std::vector<NcclComm>& comms, Clock::time_point limit) const;
   void abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept;
-  std::string words_for(int code) const;
+  std::string error_text(int code) const;
   void await(NcclComm comm, int code);
   bool comes_ready(NcclComm comm, int code);
   bool all_come_ready(const std::vector<NcclComm>& comms, int code);

@@ -116,7 +116,8 @@ class StreamsBefore {
 
 class Exchanges : public Transport {
  public:
-  Exchanges(const NcclMachine& machine, const NcclSeat& seat) : machine_(machine), seat_(seat) {}
+  Exchanges(const NcclHardware& machine, const NcclRankConfig& rank_config)
+      : machine_(machine), seat_(rank_config) {}
   int processes() const override { return seat_.processes; }
   int self() const override { return seat_.process; }
   int endpoints_each() const override { return seat_.gpus; }
@@ -154,8 +155,8 @@ class Exchanges : public Transport {
   void finish();
   void forget_events();
 
-  NcclMachine machine_;
-  NcclSeat seat_;
+  NcclHardware machine_;
+  NcclRankConfig seat_;
   std::vector<OwnGpu> gpus_;
   std::function<void(const std::string&)> tell_;
   std::mutex opening_;  // of the session, which another thread may abort
@@ -344,10 +345,12 @@ bool Exchanges::launched() {
 }
 
 bool Exchanges::done() {
-  const auto reached = [](const Mark& mark) { return mark.gpu->device->reached(mark.event); };
+  const auto event_completed = [](const Mark& mark) {
+    return mark.gpu->device->event_completed(mark.event);
+  };
   if (!launched()) return false;
   if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess)) ||
-      !std::all_of(ended_.begin(), ended_.end(), reached)) {
+      !std::all_of(ended_.begin(), ended_.end(), event_completed)) {
     ::sched_yield();
     return false;
   }
@@ -386,7 +389,7 @@ void Exchanges::forget_events() {
 
 // Before NCCL allocates, which knows nothing of what pools keep.
 void Exchanges::synchronize() {
-  for (const OwnGpu& own : gpus_) own.device->give_back();
+  for (const OwnGpu& own : gpus_) own.device->trim_memory_pool();
 }
 
 // A communicator is split while nothing is under way on it.
@@ -444,8 +447,9 @@ std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
 
 }  // namespace
 
-std::unique_ptr<Transport> nccl_transport(const NcclMachine& machine, const NcclSeat& seat) {
-  return std::make_unique<Exchanges>(machine, seat);
+std::unique_ptr<Transport> nccl_transport(const NcclHardware& machine,
+                                          const NcclRankConfig& rank_config) {
+  return std::make_unique<Exchanges>(machine, rank_config);
 }
 
 }  // namespace shardproof

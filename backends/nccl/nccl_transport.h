@@ -15,15 +15,16 @@
 namespace shardproof {
 
 // How this process gets at what it needs. Both throw Error(unsupported) with the reason.
-struct NcclMachine {
+struct NcclHardware {
   std::function<NcclApi()> open_nccl;
   std::function<std::shared_ptr<Device>(int own)> open_device;  // of those of this process
 };
-struct NcclSeat {
+struct NcclRankConfig {
   int process = 0, processes = 1;
   int gpus = 1;                  // in each
   ReductionSchedule order = {};  // whose algorithms NCCL is told to take
 };
-std::unique_ptr<Transport> nccl_transport(const NcclMachine& machine, const NcclSeat& seat);
+std::unique_ptr<Transport> nccl_transport(const NcclHardware& machine,
+                                          const NcclRankConfig& rank_config);
 
 }  // namespace shardproof

@@ -87,7 +87,7 @@ void PutWindow::await_signal() {
   await(session_.api().wait_signal(1, &from_previous, comm_, device_->native_stream()));
   const int64_t landed = device_->record();
   const auto limit = std::chrono::steady_clock::now() + kPuttingPatience;
-  while (trouble_.empty() && !device_->reached(landed)) {
+  while (trouble_.empty() && !device_->event_completed(landed)) {
     await(nccl::kSuccess);
     if (trouble_.empty() && std::chrono::steady_clock::now() > limit) trouble_ = kPutHasNoEnd;
     ::sched_yield();
@@ -108,7 +108,7 @@ bool PutWindow::ends(NcclComm comm, int code) {
   }
   if (state == NcclSession::State::lost) return false;
   const int64_t end = device_->record();
-  while (!device_->reached(end) && state != NcclSession::State::lost) {
+  while (!device_->event_completed(end) && state != NcclSession::State::lost) {
     ::sched_yield();
     state = session_.look_at({comm}, nccl::kSuccess);
   }

@@ -29,26 +29,26 @@ Repetition repetition_of(const BenchPlan& plan, int64_t index) {
 }
 
 // As one of the crew: what the process that leads says is next.
-void follow(Launcher& launcher, const BenchPlan& plan) {
-  Crew& crew = *launcher.crew();
-  while (const std::optional<int64_t> index = crew.next()) {
+void follow(Backend& target, const BenchPlan& plan) {
+  WorkerPool& pool = *target.pool();
+  while (const std::optional<int64_t> index = pool.next()) {
     try {
-      crew.tell(repeat(launcher, repetition_of(plan, *index)));
-      crew.done("");
+      pool.tell(repeat(target, repetition_of(plan, *index)));
+      pool.done("");
     } catch (const Error& error) {
-      crew.done(error.what());
+      pool.done(error.what());
     } catch (const std::bad_alloc&) {
-      crew.done("the machine has too little memory for this");
+      pool.done("the machine has too little memory for this");
     }
   }
 }
 
-std::vector<Repeated> measure(Launcher& launcher, const BenchPlan& plan, int64_t index) {
-  Crew* const crew = launcher.crew();
-  if (crew == nullptr) return {repeat(launcher, repetition_of(plan, index))};
-  crew->begin(index);
-  std::vector<Repeated> told = crew->told();
-  crew->end();
+std::vector<Repeated> measure(Backend& target, const BenchPlan& plan, int64_t index) {
+  WorkerPool* const pool = target.pool();
+  if (pool == nullptr) return {repeat(target, repetition_of(plan, index))};
+  pool->begin(index);
+  std::vector<Repeated> told = pool->told();
+  pool->end();
   return told;
 }
 
@@ -88,21 +88,21 @@ BenchSide side_of(const std::vector<Repeated>& told, const BenchPlan& plan, int6
   return side;
 }
 
-BenchRow measure_row(Launcher& launcher, const BenchPlan& plan, int64_t row) {
+BenchRow measure_row(Backend& target, const BenchPlan& plan, int64_t row) {
   BenchRow measured;
   measured.collective = plan.sizes[static_cast<size_t>(row)];
-  const std::vector<Repeated> apart = measure(launcher, plan, row * kPlacingCount);
+  const std::vector<Repeated> apart = measure(target, plan, row * kPlacingCount);
   measured.apart = side_of(apart, plan, row * kPlacingCount);
   measured.expected_seconds = apart.front().expected_seconds;
   const int64_t in_place = row * kPlacingCount + 1;
-  measured.in_place = side_of(measure(launcher, plan, in_place), plan, in_place);
+  measured.in_place = side_of(measure(target, plan, in_place), plan, in_place);
   if (plan.machine != nullptr)
     measured.predicted_seconds = to_seconds(
         plan.machine->collective(measured.collective, whole_bytes_of(measured.collective)));
   return measured;
 }
 
-BenchHead head_of(const Launcher& launcher, const BenchPlan& plan, int processes) {
+BenchHead head_of(const Backend& target, const BenchPlan& plan, int processes) {
   BenchHead head;
   head.version = SHARDPROOF_VERSION;
   head.backend = plan.backend;
@@ -113,12 +113,12 @@ BenchHead head_of(const Launcher& launcher, const BenchPlan& plan, int processes
   head.times = plan.times;
   head.averaging = plan.averaging;
   head.machine = plan.machine_text;
-  for (const auto& [fact, value] : launcher.environment())
+  for (const auto& [fact, value] : target.environment())
     if (fact == kEstimateFact) head.estimator = value;
   return head;
 }
 
-std::vector<BenchRow> measure_all(Launcher& launcher, const BenchPlan& plan, const BenchHead& head,
+std::vector<BenchRow> measure_all(Backend& target, const BenchPlan& plan, const BenchHead& head,
                                   bool told) {
   const auto tell = [&](const std::string& text) {
     if (told) print_out(text);
@@ -126,16 +126,16 @@ std::vector<BenchRow> measure_all(Launcher& launcher, const BenchPlan& plan, con
   tell(bench_head_text(head));
   std::vector<BenchRow> rows;
   for (size_t row = 0; row < plan.sizes.size(); ++row) {
-    rows.push_back(measure_row(launcher, plan, static_cast<int64_t>(row)));
+    rows.push_back(measure_row(target, plan, static_cast<int64_t>(row)));
     tell(bench_row_text(head, rows.back()));
   }
   tell(bench_foot_text(rows));
   return rows;
 }
 
-Launcher& launcher_of(const Registries& registries, const std::string& backend) {
-  for (const auto& launcher : registries.backends)
-    if (launcher->name() == backend) return *launcher;
+Backend& backend_named(const Registries& registries, const std::string& backend) {
+  for (const auto& target : registries.backends)
+    if (target->name() == backend) return *target;
   SP_UNREACHABLE("backend {} was there a moment ago", backend);
 }
 
@@ -147,8 +147,8 @@ bool is_wrong(const BenchRow& row) {
 
 namespace {
 
-int bench_from_seat(const Words& words, const po::variables_map& given, Registries registries,
-                    const Seat& seat) {
+int bench_as_worker(const CommandArguments& words, const po::variables_map& given,
+                    Registries registries, const ProcessRole& seat) {
   use_libraries(registries, given);
   RunOptions options;
   options.backends =
@@ -156,12 +156,12 @@ int bench_from_seat(const Words& words, const po::variables_map& given, Registri
   if (options.backends.size() != 1) throw_bad_input("--backend: bench measures one at a time");
   const BenchPlan plan = read_bench_plan(given);
   const int64_t ranks = plan.sizes.front().group.size();
-  CrewRequest request{"bench", words, given, seat, ranks};
+  WorkerPoolRequest request{"bench", words, given, seat, ranks};
   request.terms = terms_of(given);
-  const CrewRole role = man_backends(registries, options, request);
-  Launcher& launcher = launcher_of(registries, plan.backend);
-  if (role == CrewRole::follows) {
-    follow(launcher, plan);
+  const PoolRole role = attach_processes(registries, options, request);
+  Backend& target = backend_named(registries, plan.backend);
+  if (role == PoolRole::follows) {
+    follow(target, plan);
     return 0;
   }
   const int gpus = gpus_per_process(given);
@@ -171,19 +171,19 @@ int bench_from_seat(const Words& words, const po::variables_map& given, Registri
   if (options.processes > ranks)
     throw_bad_input("--processes {} are more than --ranks {}", options.processes, ranks);
   check_reports(given);
-  const BenchHead head = head_of(launcher, plan, options.processes);
-  const std::vector<BenchRow> rows = measure_all(launcher, plan, head, tells_people(given));
+  const BenchHead head = head_of(target, plan, options.processes);
+  const std::vector<BenchRow> rows = measure_all(target, plan, head, prints_for_terminal(given));
   write_report(given, "json", [&] { return bench_json(head, rows); });
   return std::any_of(rows.begin(), rows.end(), is_wrong) ? 1 : 0;
 }
 
 }  // namespace
 
-int bench_command(const Words& words, const Registries& registries) {
+int bench_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, bench_options(), "word");
-  return run_seated(given, given["backend"].as<std::string>(), registries, [&](const Seat& seat) {
-    return bench_from_seat(words, given, registries, seat);
-  });
+  return run_in_role(
+      given, given["backend"].as<std::string>(), registries,
+      [&](const ProcessRole& seat) { return bench_as_worker(words, given, registries, seat); });
 }
 
 std::string bench_help() {

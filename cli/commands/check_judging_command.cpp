@@ -23,7 +23,7 @@ constexpr size_t kMostShown = 20;  // failures
 po::options_description check_judging_options() {
   po::options_description options;
   options.add_options()                           //
-      ("word", po::value<Words>())                //
+      ("word", po::value<CommandArguments>())     //
       ("programs", po::value<std::string>())      //
       ("planted", po::value<std::string>())       //
       ("seed", po::value<std::string>())          //
@@ -85,7 +85,7 @@ Conditioning read_conditioning(const std::string& text) {
 JudgingOptions read_options(const po::variables_map& given) {
   if (given.count("word"))
     throw_bad_input("check-judging: expected options only, found \"{}\"",
-                    given["word"].as<Words>().front());
+                    given["word"].as<CommandArguments>().front());
   JudgingOptions options;
   options.seed = read_whole(given, "seed", 0, 0, UINT64_MAX / 2);
   options.honest = static_cast<int64_t>(read_whole(given, "programs", 1000, 0, kMostPrograms));
@@ -174,7 +174,7 @@ void save(const std::string& folder, const std::vector<JudgingFailure>& failures
 
 }  // namespace
 
-int check_judging_command(const Words& words, const Registries& registries) {
+int check_judging_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, check_judging_options(), "word");
   const JudgingOptions options = read_options(given);
   if (given.count("save")) create_folder(given["save"].as<std::string>());

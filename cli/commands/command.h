@@ -12,25 +12,25 @@
 
 namespace shardproof {
 
-using Words = std::vector<std::string>;
+using CommandArguments = std::vector<std::string>;
 
 struct Command {
   std::string_view name;
   std::string_view summary;
-  int (*run)(const Words& words, const Registries& registries);
+  int (*run)(const CommandArguments& words, const Registries& registries);
   std::string (*help)();
 };
 const std::vector<Command>& commands();
 
-int run_command(const Words& words, const Registries& registries);
-int compare_command(const Words& words, const Registries& registries);
-int show_command(const Words& words, const Registries& registries);
-int plan_command(const Words& words, const Registries& registries);
-int bench_command(const Words& words, const Registries& registries);
-int check_judging_command(const Words& words, const Registries& registries);
-int list_command(const Words& words, const Registries& registries);
-int help_command(const Words& words, const Registries& registries);
-int new_command(const Words& words, const Registries& registries);
+int run_command(const CommandArguments& words, const Registries& registries);
+int compare_command(const CommandArguments& words, const Registries& registries);
+int show_command(const CommandArguments& words, const Registries& registries);
+int plan_command(const CommandArguments& words, const Registries& registries);
+int bench_command(const CommandArguments& words, const Registries& registries);
+int check_judging_command(const CommandArguments& words, const Registries& registries);
+int list_command(const CommandArguments& words, const Registries& registries);
+int help_command(const CommandArguments& words, const Registries& registries);
+int new_command(const CommandArguments& words, const Registries& registries);
 
 std::string run_help();
 std::string compare_help();
@@ -52,7 +52,7 @@ const std::vector<Example>& examples();
 // Parses words; `positional` may be repeated. Throws Error(bad_input) that names the nearest
 // option.
 boost::program_options::variables_map parse_words(
-    const Words& words, const boost::program_options::options_description& options,
+    const CommandArguments& words, const boost::program_options::options_description& options,
     const char* positional);
 
 // Options that run and show share: --set, --max-ranks, --max-bytes.
@@ -61,20 +61,20 @@ LoadOptions read_loading_options(const boost::program_options::variables_map& gi
 // Of --max-bytes; 0 when it is not given.
 int64_t read_max_bytes(const boost::program_options::variables_map& given);
 // "local,mpi": each once, known, and viable unless that has been asked already.
-enum class Viability : uint8_t { asked, asked_beside_others, known };
+enum class Availability : uint8_t { asked, asked_beside_others, known };
 std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
-                                       Viability viability);
+                                       Availability viability);
 
 // Nothing when a file was refused: that is printed, or the first such Error is thrown.
-enum class Refusal : uint8_t { told, thrown };
+enum class ErrorHandling : uint8_t { told, thrown };
 std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
-                               Refusal refusal = Refusal::told);
+                               ErrorHandling refusal = ErrorHandling::told);
 
 // --json and --junit name a file, or with "-" standard output, which then holds that report and
 // nothing for people. Throws before there is anything to write: Error(io) where a file cannot be,
 // Error(bad_input) where both are "-".
 void check_reports(const boost::program_options::variables_map& given);
-bool tells_people(const boost::program_options::variables_map& given);
+bool prints_for_terminal(const boost::program_options::variables_map& given);
 // Nothing when the option is not given. Throws as write_whole_file does.
 void write_report(const boost::program_options::variables_map& given, const char* option,
                   const std::function<std::string()>& text);
@@ -83,7 +83,7 @@ void write_report(const boost::program_options::variables_map& given, const char
 void print_out(std::string_view text);
 void print_error(const Error& error);  // at most six lines
 // The exit code of what is run. What it throws is printed, and 2.
-int run_telling(const std::function<int()>& run);
+int run_and_report_errors(const std::function<int()>& run);
 bool stdout_is_terminal();
 
 }  // namespace shardproof

@@ -32,7 +32,7 @@ void check_reports(const po::variables_map& given) {
   }
 }
 
-bool tells_people(const po::variables_map& given) {
+bool prints_for_terminal(const po::variables_map& given) {
   for (const char* option : kReports)
     if (goes_to_stdout(given, option)) return false;
   return true;

@@ -14,10 +14,10 @@ namespace po = boost::program_options;
 
 po::options_description compare_options() {
   po::options_description options;
-  options.add_options()                      //
-      ("record", po::value<Words>())         //
-      ("backend", po::value<std::string>())  //
-      ("case", po::value<std::string>())     //
+  options.add_options()                          //
+      ("record", po::value<CommandArguments>())  //
+      ("backend", po::value<std::string>())      //
+      ("case", po::value<std::string>())         //
       ("json", po::value<std::string>());
   return options;
 }
@@ -137,9 +137,10 @@ LaidBeside compare_all(const po::variables_map& given, const Recording& a, const
 
 }  // namespace
 
-int compare_command(const Words& words, const Registries&) {
+int compare_command(const CommandArguments& words, const Registries&) {
   const po::variables_map given = parse_words(words, compare_options(), "record");
-  const Words paths = given.count("record") ? given["record"].as<Words>() : Words{};
+  const CommandArguments paths =
+      given.count("record") ? given["record"].as<CommandArguments>() : CommandArguments{};
   if (paths.empty() || paths.size() > 2)
     throw_bad_input("compare: expected one or two recorded runs, found {}", paths.size());
   const Recording a = read_recording(paths.front());
@@ -156,7 +157,7 @@ int compare_command(const Words& words, const Registries&) {
     out += (out.empty() ? "" : "\n") + comparison_text(comparison, style);
   }
   for (const std::string& line : result.alone) out += line + "\n";
-  if (tells_people(given)) print_out(out);
+  if (prints_for_terminal(given)) print_out(out);
   write_report(given, "json",
                [&] { return comparison_json(result.comparisons, SHARDPROOF_VERSION); });
   return agrees ? 0 : 1;

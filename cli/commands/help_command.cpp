@@ -23,7 +23,7 @@ std::string help_help() {
          "scenario files.\n";
 }
 
-int help_command(const Words& words, const Registries&) {
+int help_command(const CommandArguments& words, const Registries&) {
   if (words.empty()) {
     print_out(general_help());
     return 0;

@@ -36,9 +36,9 @@ std::string list_ops(const Registries& registries) {
 
 std::string list_backends(const Registries& registries) {
   std::string out;
-  for (const auto& launcher : registries.backends) {
-    const auto reason = launcher->not_viable();
-    out += fmt::format("  {:<8} {}{}\n", launcher->name(), launcher->summary(),
+  for (const auto& backend : registries.backends) {
+    const auto reason = backend->not_viable();
+    out += fmt::format("  {:<8} {}{}\n", backend->name(), backend->summary(),
                        reason ? fmt::format("; not here: {}", *reason) : "");
   }
   return out;
@@ -51,7 +51,7 @@ std::string list_examples() {
   return out;
 }
 
-int list_scenarios(const Words& words) {
+int list_scenarios(const CommandArguments& words) {
   if (words.size() != 2) throw_bad_input("list scenarios: expected a folder");
   const std::vector<ScenarioPath> paths = find_scenarios(words[1]);
   const std::vector<Scenario> scenarios = load_all(paths, {});
@@ -68,7 +68,7 @@ int list_scenarios(const Words& words) {
 
 }  // namespace
 
-int list_command(const Words& words, const Registries& registries) {
+int list_command(const CommandArguments& words, const Registries& registries) {
   const std::string what = words.empty() ? "" : words[0];
   if (what == "scenarios") return list_scenarios(words);
   if (words.size() > 1) throw_bad_input("list {}: expected no more words", what);

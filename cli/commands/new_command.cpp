@@ -68,7 +68,7 @@ const std::vector<Example>& examples() {
   return kExamples;
 }
 
-int new_command(const Words& words, const Registries&) {
+int new_command(const CommandArguments& words, const Registries&) {
   const std::string what = words.empty() ? "" : words[0];
   NearestName nearest(what);
   for (const Example& example : examples()) {

@@ -16,12 +16,12 @@ namespace po = boost::program_options;
 
 po::options_description plan_options() {
   po::options_description options;
-  options.add_options()                      //
-      ("tensor", po::value<Words>())         //
-      ("mesh", po::value<std::string>())     //
-      ("from", po::value<std::string>())     //
-      ("to", po::value<std::string>())       //
-      ("to-mesh", po::value<std::string>())  //
+  options.add_options()                          //
+      ("tensor", po::value<CommandArguments>())  //
+      ("mesh", po::value<std::string>())         //
+      ("from", po::value<std::string>())         //
+      ("to", po::value<std::string>())           //
+      ("to-mesh", po::value<std::string>())      //
       ("topology", po::value<std::string>());
   return options;
 }
@@ -70,9 +70,10 @@ std::string comparison(const PlannerResult& result, const Spec& from, const Spec
 
 }  // namespace
 
-int plan_command(const Words& words, const Registries&) {
+int plan_command(const CommandArguments& words, const Registries&) {
   const po::variables_map given = parse_words(words, plan_options(), "tensor");
-  const Words tensor = given.count("tensor") ? given["tensor"].as<Words>() : Words{};
+  const CommandArguments tensor =
+      given.count("tensor") ? given["tensor"].as<CommandArguments>() : CommandArguments{};
   if (tensor.size() != 2)
     throw_bad_input("plan: expected a shape and a dtype: shardproof plan \"1024,512\" f32 ...");
   const Dims shape = read_shape(tensor[0]);

@@ -23,9 +23,9 @@ namespace po = boost::program_options;
 po::options_description run_options() {
   po::options_description options;
   options.add(loading_options());
-  options.add(crew_options());
+  options.add(pool_options());
   options.add_options()                                              //
-      ("path", po::value<Words>())                                   //
+      ("path", po::value<CommandArguments>())                        //
       ("case", po::value<std::string>())                             //
       ("seed", po::value<std::string>()->default_value("0"))         //
       ("schedule", po::value<std::string>()->default_value("fifo"))  //
@@ -69,9 +69,9 @@ ReductionSchedule read_order(const std::string& text) {
   }
 }
 
-Compared read_compared(const std::string& text) {
-  if (text == "lines") return Compared::lines;
-  if (text == "outputs") return Compared::outputs;
+CompareScope read_compared(const std::string& text) {
+  if (text == "lines") return CompareScope::lines;
+  if (text == "outputs") return CompareScope::outputs;
   throw_bad_input("--compare: expected lines or outputs, found \"{}\"", text);
 }
 
@@ -99,10 +99,10 @@ std::string read_device(const std::string& text, const std::vector<std::string>&
                         const Registries& registries) {
   if (text == "host") return text;
   if (text != "cuda") throw_bad_input("--device: expected host or cuda, found \"{}\"", text);
-  for (const auto& launcher : registries.backends)
-    if (std::find(backends.begin(), backends.end(), launcher->name()) != backends.end())
-      if (const auto reason = launcher->refuses_device())
-        throw_bad_input("--device cuda with the backend {}: {}", launcher->name(), *reason);
+  for (const auto& backend : registries.backends)
+    if (std::find(backends.begin(), backends.end(), backend->name()) != backends.end())
+      if (const auto reason = backend->refuses_device())
+        throw_bad_input("--device cuda with the backend {}: {}", backend->name(), *reason);
   if (const auto reason = why_no_device(registries.cuda))
     throw Error(ErrorKind::unsupported, fmt::format("--device cuda: {}", *reason));
   return text;
@@ -113,17 +113,17 @@ MatmulPrecision read_matmul(const po::variables_map& given, const RunOptions& op
                             const Registries& registries) {
   const MatmulPrecision precision = matmul_precision(given);
   bool on_gpus = options.device == "cuda";
-  for (const auto& launcher : registries.backends)
-    if (std::find(options.backends.begin(), options.backends.end(), launcher->name()) !=
+  for (const auto& backend : registries.backends)
+    if (std::find(options.backends.begin(), options.backends.end(), backend->name()) !=
         options.backends.end())
-      on_gpus = on_gpus || launcher->over({}) != nullptr;
+      on_gpus = on_gpus || backend->with_libraries({}) != nullptr;
   if (given.count("matmul-precision") && !on_gpus)
     throw_bad_input("--matmul-precision is of GPUs: with --device cuda or --backend nccl");
   return precision;
 }
 
 RunOptions read_run_options(const po::variables_map& given, const Registries& registries,
-                            Viability viability) {
+                            Availability viability) {
   RunOptions options;
   options.seed = read_seed(given["seed"].as<std::string>());
   options.schedule = read_schedule(given["schedule"].as<std::string>());
@@ -136,7 +136,7 @@ RunOptions read_run_options(const po::variables_map& given, const Registries& re
     if (options.jobs < 1) throw_bad_input("--jobs must be at least 1");
   }
   if (given.count("case")) options.only_case = given["case"].as<std::string>();
-  if (given.count("set")) options.set = given["set"].as<Words>();
+  if (given.count("set")) options.set = given["set"].as<CommandArguments>();
   return options;
 }
 
@@ -279,7 +279,7 @@ RunResult run_all(const std::vector<Scenario>& scenarios, const std::vector<Scen
   ProgressLine line;
   std::vector<std::string> groups;
   for (const ScenarioPath& path : paths) groups.push_back(path.group);
-  RunWatch watch;
+  RunObserver watch;
   if (told) watch.progress = [&](const Progress& progress) { line.show(progress); };
   if (options.sees)
     watch.done = [&](CaseResult& result) { keeping.take(result, scenarios.size()); };
@@ -294,7 +294,7 @@ namespace {
 
 std::vector<ScenarioPath> find_all(const po::variables_map& given) {
   std::vector<ScenarioPath> paths;
-  for (const std::string& path : given["path"].as<Words>())
+  for (const std::string& path : given["path"].as<CommandArguments>())
     for (ScenarioPath& found : find_scenarios(path)) paths.push_back(std::move(found));
   return paths;
 }
@@ -311,36 +311,36 @@ void add_files(std::map<std::string, std::string>& terms, const std::vector<Scen
 // One bad file of several: nothing runs and nothing is reported, as when it cannot be read. True
 // when there is one.
 bool any_refused(const std::vector<Scenario>& scenarios, const Registries& registries,
-                 Refusal refusal) {
+                 ErrorHandling refusal) {
   if (scenarios.size() < 2) return false;
   bool any = false;
   for (const Scenario& scenario : scenarios) {
     const std::optional<Error> error = refusal_of(scenario, registries);
     if (!error) continue;
-    if (refusal == Refusal::thrown) throw Error(*error);
+    if (refusal == ErrorHandling::thrown) throw Error(*error);
     print_error(*error);
     any = true;
   }
   return any;
 }
 
-int run_from_seat(const Words& words, const po::variables_map& given, Registries registries,
-                  const Seat& seat) {
+int run_as_worker(const CommandArguments& words, const po::variables_map& given,
+                  Registries registries, const ProcessRole& role) {
   const auto began = std::chrono::steady_clock::now();
   use_libraries(registries, given);
-  RunOptions options = read_run_options(given, registries, seat.viability());
+  RunOptions options = read_run_options(given, registries, role.viability());
   const std::vector<ScenarioPath> paths = find_all(given);
-  const Refusal refusal = seat.works() ? Refusal::thrown : Refusal::told;
+  const ErrorHandling refusal = role.works() ? ErrorHandling::thrown : ErrorHandling::told;
   const std::vector<Scenario> scenarios = load_all(paths, read_loading_options(given), refusal);
   if (scenarios.empty() || any_refused(scenarios, registries, refusal)) return 2;
   read_watching(given, scenarios.size(), options);
-  CrewRequest request{"run", words, given, seat, most_ranks(scenarios), options.order};
+  WorkerPoolRequest request{"run", words, given, role, most_ranks(scenarios), options.order};
   for (const ScenarioPath& path : paths)
     if (path.text) request.input = path.text;
   request.terms = terms_of(given);
   add_files(request.terms, paths);
-  if (man_backends(registries, options, request) == CrewRole::follows) {
-    follow_scenarios(scenarios, options, registries);
+  if (attach_processes(registries, options, request) == PoolRole::follows) {
+    run_scenarios_as_worker(scenarios, options, registries);
     return 0;
   }
   if (options.processes == 0 && given.count("iters") + given.count("warmup") > 0)
@@ -350,7 +350,7 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
   Keeping keeping(given, options);
   check_reports(given);
   const RunResult result =
-      run_all(scenarios, paths, options, registries, keeping, tells_people(given));
+      run_all(scenarios, paths, options, registries, keeping, prints_for_terminal(given));
   if (all_refused(result)) {
     print_refusals(result);
     return 2;
@@ -361,7 +361,7 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
   style.table = paths.size() > 1;
   style.here = true;
   style.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  if (tells_people(given))
+  if (prints_for_terminal(given))
     print_out(keeping.text(result, options.backends.size(), style) + text_report(result, style));
   write_reports(given, result, options);
   return result.exit_code();
@@ -369,12 +369,12 @@ int run_from_seat(const Words& words, const po::variables_map& given, Registries
 
 }  // namespace
 
-int run_command(const Words& words, const Registries& registries) {
+int run_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, run_options(), "path");
   if (!given.count("path")) throw_bad_input("run: expected scenario files or folders");
-  return run_seated(given, given["backend"].as<std::string>(), registries, [&](const Seat& seat) {
-    return run_from_seat(words, given, registries, seat);
-  });
+  return run_in_role(
+      given, given["backend"].as<std::string>(), registries,
+      [&](const ProcessRole& role) { return run_as_worker(words, given, registries, role); });
 }
 
 std::string run_help() {

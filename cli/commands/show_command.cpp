@@ -14,8 +14,8 @@ namespace po = boost::program_options;
 po::options_description show_options() {
   po::options_description options;
   options.add(loading_options());
-  options.add_options()             //
-      ("path", po::value<Words>())  //
+  options.add_options()                        //
+      ("path", po::value<CommandArguments>())  //
       ("case", po::value<std::string>());
   return options;
 }
@@ -102,7 +102,7 @@ std::string listing_text(const SpmdListing& listing, const CostModel* machine) {
 }
 
 std::string job_text(const Job& job, const Registries& registries) {
-  const Lowered lowered = lower_job(job, registries);
+  const LoweredJob lowered = lower_job(job, registries);
   std::string out;
   if (!lowered.global_lines.empty())
     out += "global program\n" + numbered(lowered.global_lines, lowered.global_origins) + "\n";
@@ -131,9 +131,10 @@ const Case& choose_case(const Scenario& scenario, const po::variables_map& given
 
 }  // namespace
 
-int show_command(const Words& words, const Registries& registries) {
+int show_command(const CommandArguments& words, const Registries& registries) {
   const po::variables_map given = parse_words(words, show_options(), "path");
-  const Words paths = given.count("path") ? given["path"].as<Words>() : Words{};
+  const CommandArguments paths =
+      given.count("path") ? given["path"].as<CommandArguments>() : CommandArguments{};
   if (paths.size() != 1) throw_bad_input("show: expected one scenario file");
   const std::vector<Scenario> scenarios =
       load_all(find_scenarios(paths[0]), read_loading_options(given));

@@ -200,15 +200,15 @@ po::options_description bench_options() {
       ("topology", po::value<std::string>())                                 //
       ("json", po::value<std::string>())                                     //
       ("max-bytes", po::value<std::string>())                                //
-      ("word", po::value<Words>());
-  options.add(crew_options());
+      ("word", po::value<CommandArguments>());
+  options.add(pool_options());
   return options;
 }
 
 BenchPlan read_bench_plan(const po::variables_map& given) {
   if (given.count("word"))
     throw_bad_input("bench: expected options only, found \"{}\"",
-                    given["word"].as<Words>().front());
+                    given["word"].as<CommandArguments>().front());
   BenchPlan plan;
   plan.backend = word(given, "backend");
   const Collective c = read_collective(given);

@@ -52,7 +52,7 @@ int64_t read_bytes(const std::string& text) {
 
 }  // namespace
 
-po::variables_map parse_words(const Words& words, const po::options_description& options,
+po::variables_map parse_words(const CommandArguments& words, const po::options_description& options,
                               const char* positional) {
   po::positional_options_description places;
   places.add(positional, -1);
@@ -79,7 +79,7 @@ int64_t read_max_bytes(const po::variables_map& given) {
 po::options_description loading_options() {
   po::options_description options;
   options.add_options()                                            //
-      ("set", po::value<Words>()->composing())                     //
+      ("set", po::value<CommandArguments>()->composing())          //
       ("max-ranks", po::value<int64_t>()->default_value(1 << 20))  //
       ("max-bytes", po::value<std::string>());
   return options;
@@ -91,7 +91,7 @@ LoadOptions read_loading_options(const po::variables_map& given) {
   if (options.max_ranks < 1) throw_bad_input("--max-ranks must be at least 1");
   options.max_bytes = read_max_bytes(given);
   if (!given.count("set")) return options;
-  for (const std::string& text : given["set"].as<Words>()) {
+  for (const std::string& text : given["set"].as<CommandArguments>()) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
       throw_bad_input("--set: expected name=value, found \"{}\"", text);
@@ -102,7 +102,7 @@ LoadOptions read_loading_options(const po::variables_map& given) {
 
 // Every file is read before the first runs, so that a slip in the last one is told at once.
 std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptions options,
-                               Refusal refusal) {
+                               ErrorHandling refusal) {
   std::vector<Scenario> scenarios;
   size_t refused = 0;
   for (const ScenarioPath& path : paths) {
@@ -114,7 +114,7 @@ std::vector<Scenario> load_all(const std::vector<ScenarioPath>& paths, LoadOptio
       scenarios.push_back(path.text ? load_text(*path.text, path.file, options)
                                     : load_file(path.path, path.file, options));
     } catch (const Error& error) {
-      if (refusal == Refusal::thrown) throw;
+      if (refusal == ErrorHandling::thrown) throw;
       print_error(error);
       ++refused;
     }

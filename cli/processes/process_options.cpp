@@ -54,23 +54,23 @@ double read_timeout(const std::string& text) {
   return to_seconds(*time);
 }
 
-std::optional<std::string> why_not(const Launcher& launcher, Viability viability) {
-  if (viability == Viability::known) return std::nullopt;
-  const auto* const processes = dynamic_cast<const OfProcesses*>(&launcher);
-  if (viability == Viability::asked_beside_others && processes != nullptr)
+std::optional<std::string> why_not(const Backend& backend, Availability viability) {
+  if (viability == Availability::known) return std::nullopt;
+  const auto* const processes = dynamic_cast<const MultiProcessBackend*>(&backend);
+  if (viability == Availability::asked_beside_others && processes != nullptr)
     return processes->not_viable_beside_others();
-  return launcher.not_viable();
+  return backend.not_viable();
 }
 
-void check_backend(const std::string& name, const Registries& registries, Viability viability) {
+void check_backend(const std::string& name, const Registries& registries, Availability viability) {
   NearestName nearest(name);
-  for (const auto& launcher : registries.backends) {
-    if (launcher->name() == name) {
-      if (const auto reason = why_not(*launcher, viability))
+  for (const auto& backend : registries.backends) {
+    if (backend->name() == name) {
+      if (const auto reason = why_not(*backend, viability))
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
       return;
     }
-    nearest.offer(launcher->name());
+    nearest.offer(backend->name());
   }
   throw_bad_input("unknown backend \"{}\"{}; shardproof list backends", name, nearest.hint());
 }
@@ -78,7 +78,7 @@ void check_backend(const std::string& name, const Registries& registries, Viabil
 }  // namespace
 
 std::vector<std::string> read_backends(const std::string& text, const Registries& registries,
-                                       Viability viability) {
+                                       Availability viability) {
   std::vector<std::string> names;
   std::istringstream in(text);
   for (std::string name; std::getline(in, name, ',');) {
@@ -91,9 +91,9 @@ std::vector<std::string> read_backends(const std::string& text, const Registries
   return names;
 }
 
-po::options_description crew_options() {
+po::options_description pool_options() {
   po::options_description options;
-  options.add(seat_options());
+  options.add(role_options());
   options.add_options()                                            //
       ("processes", po::value<int>())                              //
       ("timeout", po::value<std::string>()->default_value("30s"))  //
@@ -130,15 +130,16 @@ void use_libraries(Registries& registries, const po::variables_map& given) {
   LibraryChoice choice;
   if (given.count("nccl-library")) choice.nccl = given["nccl-library"].as<std::string>();
   choice.matmul = registries.cuda.matmul = matmul_precision(given);
-  for (std::shared_ptr<Launcher>& launcher : registries.backends)
-    if (const std::shared_ptr<Launcher> over = launcher->over(choice)) launcher = over;
+  for (std::shared_ptr<Backend>& backend : registries.backends)
+    if (const std::shared_ptr<Backend> with_libraries = backend->with_libraries(choice))
+      backend = with_libraries;
 }
 
 namespace {
 
 std::string text_of(const boost::any& value) {
   if (const auto* text = boost::any_cast<std::string>(&value)) return *text;
-  if (const auto* words = boost::any_cast<Words>(&value))
+  if (const auto* words = boost::any_cast<CommandArguments>(&value))
     return fmt::format("{}", fmt::join(*words, " "));
   if (const auto* number = boost::any_cast<int>(&value)) return std::to_string(*number);
   if (const auto* number = boost::any_cast<int64_t>(&value)) return std::to_string(*number);
@@ -146,53 +147,53 @@ std::string text_of(const boost::any& value) {
 }
 
 // By default as many GPUs, or processes that have none, as there are ranks.
-int read_processes(const CrewRequest& request, int gpus_each) {
+int read_processes(const WorkerPoolRequest& request, int gpus_each) {
   const auto& given = request.given;
-  if (request.seat.processes > 0) return request.seat.processes;
+  if (request.role.processes > 0) return request.role.processes;
   if (given.count("processes")) return given["processes"].as<int>();
   const int seats = static_cast<int>(std::min<int64_t>(request.ranks, kMostByDefault));
   return (seats + gpus_each - 1) / gpus_each;
 }
 
-void read_gpus(CrewOptions& crew, const po::variables_map& given) {
-  if (given.count("ranks-per-gpu")) crew.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
-  if (crew.ranks_per_gpu < 1 || crew.ranks_per_gpu > kMost)
+void read_gpus(WorkerPoolOptions& pool, const po::variables_map& given) {
+  if (given.count("ranks-per-gpu")) pool.ranks_per_gpu = given["ranks-per-gpu"].as<int>();
+  if (pool.ranks_per_gpu < 1 || pool.ranks_per_gpu > kMost)
     throw_bad_input("--ranks-per-gpu must be between 1 and {}", kMost);
-  crew.gpus_per_process = gpus_per_process(given);
-  if (crew.gpus_per_process > 1 && crew.ranks_per_gpu > 1)
+  pool.gpus_per_process = gpus_per_process(given);
+  if (pool.gpus_per_process > 1 && pool.ranks_per_gpu > 1)
     throw_bad_input(
         "--gpus-per-process {} and --ranks-per-gpu {}: a process has several GPUs, or "
         "several processes share one",
-        crew.gpus_per_process, crew.ranks_per_gpu);
+        pool.gpus_per_process, pool.ranks_per_gpu);
 }
 
-CrewOptions read_crew(const CrewRequest& request) {
+WorkerPoolOptions read_pool_options(const WorkerPoolRequest& request) {
   const auto& given = request.given;
-  CrewOptions crew;
-  crew.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
-  read_gpus(crew, given);
-  crew.processes = possible_processes(read_processes(request, crew.gpus_per_process));
-  if (given.count("hosts")) crew.host_file = given["hosts"].as<std::string>();
-  crew.order = request.order;
-  crew.terms = request.terms;
-  crew.place = request.seat.place;
-  if (crew.place && crew.host_file)
+  WorkerPoolOptions pool;
+  pool.timeout_seconds = read_timeout(given["timeout"].as<std::string>());
+  read_gpus(pool, given);
+  pool.processes = possible_processes(read_processes(request, pool.gpus_per_process));
+  if (given.count("hosts")) pool.host_file = given["hosts"].as<std::string>();
+  pool.order = request.order;
+  pool.terms = request.terms;
+  pool.place = request.role.place;
+  if (pool.place && pool.host_file)
     throw_bad_input("--hosts: the processes of this run have been started already");
-  if (crew.place && request.input)
+  if (pool.place && request.input)
     throw_bad_input("run -: only the first of these processes has the standard input; give a file");
-  if (crew.host_file && request.input)
+  if (pool.host_file && request.input)
     throw_bad_input("run -: other machines do not have this one's standard input; give a file");
-  crew.join = request.seat.address;
-  crew.process = request.seat.process;
-  crew.number_here = request.seat.number_here;
-  crew.flight = request.seat.flight;
-  if (request.seat.works()) return crew;
-  crew.input = request.input;
-  crew.passes_on = std::getenv("NCCL_DEBUG") != nullptr;
-  crew.command = {this_program(), request.command};
-  for (const std::string& word : request.words) crew.command.push_back(word);
-  crew.command.push_back(std::string("--") + kJoinOption);
-  return crew;
+  pool.join = request.role.address;
+  pool.process = request.role.process;
+  pool.number_here = request.role.number_here;
+  pool.progress = request.role.progress;
+  if (request.role.works()) return pool;
+  pool.input = request.input;
+  pool.passes_on = std::getenv("NCCL_DEBUG") != nullptr;
+  pool.command = {this_program(), request.command};
+  for (const std::string& word : request.words) pool.command.push_back(word);
+  pool.command.push_back(std::string("--") + kJoinOption);
+  return pool;
 }
 
 }  // namespace
@@ -208,35 +209,36 @@ std::map<std::string, std::string> terms_of(const po::variables_map& given) {
   return terms;
 }
 
-CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request) {
-  const CrewOptions crew = read_crew(request);
-  bool manned = false;
-  for (std::shared_ptr<Launcher>& launcher : registries.backends) {
+PoolRole attach_processes(Registries& registries, RunOptions& options,
+                          const WorkerPoolRequest& request) {
+  const WorkerPoolOptions pool = read_pool_options(request);
+  bool with_processes = false;
+  for (std::shared_ptr<Backend>& backend : registries.backends) {
     const auto& names = options.backends;
-    if (std::find(names.begin(), names.end(), launcher->name()) == names.end()) continue;
-    const std::shared_ptr<Launcher> with_crew = launcher->manned(crew);
-    if (!with_crew) continue;
-    if (manned && crew.place)
+    if (std::find(names.begin(), names.end(), backend->name()) == names.end()) continue;
+    const std::shared_ptr<Backend> with_pool = backend->with_processes(pool);
+    if (!with_pool) continue;
+    if (with_processes && pool.place)
       throw_bad_input("--backend {}: processes that somebody else has started make one crew",
                       fmt::join(names, ","));
-    launcher = with_crew;
-    manned = true;
+    backend = with_pool;
+    with_processes = true;
   }
-  if (!manned) {
+  if (!with_processes) {
     for (const char* option : {"processes", "hosts", "ranks-per-gpu", "gpus-per-process"})
       // One GPU a process, as those write who paste a line of nccl-tests.
       if (request.given.count(option) &&
           (std::string_view(option) != "gpus-per-process" || gpus_per_process(request.given) > 1))
         throw_bad_input("--{} is for backends of several processes; {} has none", option,
                         options.backends.front());
-    return CrewRole::leads;
+    return PoolRole::leads;
   }
-  options.processes = crew.processes;
-  if (request.seat.works()) return CrewRole::follows;
-  if (!crew.place) forget_others();
-  for (const std::shared_ptr<Launcher>& launcher : registries.backends)
-    if (crew.place && launcher->crew() != nullptr) launcher->crew()->gather();
-  return CrewRole::leads;
+  options.processes = pool.processes;
+  if (request.role.works()) return PoolRole::follows;
+  if (!pool.place) forget_others();
+  for (const std::shared_ptr<Backend>& backend : registries.backends)
+    if (pool.place && backend->pool() != nullptr) backend->pool()->gather();
+  return PoolRole::leads;
 }
 
 }  // namespace shardproof

@@ -13,7 +13,7 @@ namespace shardproof {
 
 // Options of every command with a crew: --processes, --timeout, --hosts, --ranks-per-gpu,
 // --gpus-per-process, --nccl-library, and those of a seat.
-boost::program_options::options_description crew_options();
+boost::program_options::options_description pool_options();
 int gpus_per_process(const boost::program_options::variables_map& given);
 int possible_processes(int processes);  // Error(bad_input) when so many cannot be
 // What opens libraries opens those that were given, with the precision that was.
@@ -21,11 +21,11 @@ void use_libraries(Registries& registries, const boost::program_options::variabl
 // Of --matmul-precision; the highest without one.
 MatmulPrecision matmul_precision(const boost::program_options::variables_map& given);
 
-struct CrewRequest {
+struct WorkerPoolRequest {
   std::string command;
-  const Words& words;  // behind it
+  const CommandArguments& words;  // behind it
   const boost::program_options::variables_map& given;
-  const Seat& seat;
+  const ProcessRole& role;
   int64_t ranks = 1;                                // the most that are needed
   ReductionSchedule order = {};                     // in which reductions add
   std::optional<std::string> input = std::nullopt;  // standard input, where it was read
@@ -33,12 +33,13 @@ struct CrewRequest {
 };
 // Of the options: all but those that only say what this process is, or where it writes.
 std::map<std::string, std::string> terms_of(const boost::program_options::variables_map& given);
-enum class CrewRole : uint8_t {
+enum class PoolRole : uint8_t {
   leads,    // or there is no crew
   follows,  // this process is one of the crew
 };
 // Puts the backends that `options` name into the registries with their processes, if they have any.
 // Those that somebody else has started are all there afterwards.
-CrewRole man_backends(Registries& registries, RunOptions& options, const CrewRequest& request);
+PoolRole attach_processes(Registries& registries, RunOptions& options,
+                          const WorkerPoolRequest& request);
 
 }  // namespace shardproof

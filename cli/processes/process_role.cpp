@@ -138,8 +138,9 @@ std::optional<Invitation> find_invitation(const po::variables_map& given, bool h
 bool have_processes(const std::string& names, const Registries& registries) {
   std::istringstream in(names);
   for (std::string name; std::getline(in, name, ',');)
-    for (const auto& launcher : registries.backends)
-      if (launcher->name() == name && dynamic_cast<const OfProcesses*>(launcher.get()) != nullptr)
+    for (const auto& backend : registries.backends)
+      if (backend->name() == name &&
+          dynamic_cast<const MultiProcessBackend*>(backend.get()) != nullptr)
         return true;
   return false;
 }
@@ -148,39 +149,40 @@ bool have_processes(const std::string& names, const Registries& registries) {
 // ----------------------------------------------------------------------------------
 
 // What goes wrong here, the process that leads tells.
-int run_worker(const Seat& seat, const Seated& run) {
+int run_worker(const ProcessRole& role, const Seated& run) {
   try {
-    return run(seat);
+    return run(role);
   } catch (const Error& error) {
-    decline(seat.address, seat.process, error);
+    decline(role.address, role.process, error);
     return 2;
   }
 }
 
 int run_guest(const Invitation& invitation, const Seated& run) {
   if (!invitation.trouble.empty()) return 0;  // the first process says so
-  Seat seat;
-  seat.process = invitation.process;
-  seat.processes = invitation.processes;
-  seat.number_here = invitation.number_here ? *invitation.number_here
+  ProcessRole role;
+  role.process = invitation.process;
+  role.processes = invitation.processes;
+  role.number_here = invitation.number_here ? *invitation.number_here
                                             : number_on_this_machine(invitation.rendezvous);
-  const Kept kept = keep_guest(invitation.rendezvous, seat.process, kPatience);
-  seat.address = kept.address;
-  seat.flight = kept.flight;
-  return run_worker(seat, run);
+  const MonitoredWorker kept =
+      monitor_external_worker(invitation.rendezvous, role.process, kPatience);
+  role.address = kept.address;
+  role.progress = kept.progress;
+  return run_worker(role, run);
 }
 
 // Who leads tells of its own trouble first, and then the others that it is over.
 int run_leader(const Invitation& invitation, const Seated& run) {
   if (!invitation.trouble.empty()) throw_bad_input("{}", invitation.trouble);
-  Seat seat;
-  seat.processes = invitation.processes;
-  seat.place = open_rendezvous(invitation.rendezvous);
-  seat.number_here = invitation.number_here ? *invitation.number_here
+  ProcessRole role;
+  role.processes = invitation.processes;
+  role.place = open_rendezvous(invitation.rendezvous);
+  role.number_here = invitation.number_here ? *invitation.number_here
                                             : number_on_this_machine(invitation.rendezvous);
-  seat.place->await(seat.processes - 1);
-  const int code = run_telling([&] { return run(seat); });
-  if (seat.place->socket() >= 0) dismiss(*seat.place);
+  role.place->await(role.processes - 1);
+  const int code = run_and_report_errors([&] { return run(role); });
+  if (role.place->socket() >= 0) dismiss(*role.place);
   return code;
 }
 
@@ -193,18 +195,18 @@ int own_number() {
 }
 
 int run_started(const std::string& address, const Seated& run) {
-  Seat seat;
-  seat.address = address;
-  seat.process = own_number();
-  seat.processes = number_in(kProcessesVariable).value_or(0);
-  seat.number_here = number_in(kNumberHereVariable).value_or(seat.process);
-  seat.flight = keep_worker(address, seat.process);
-  return run_worker(seat, run);
+  ProcessRole role;
+  role.address = address;
+  role.process = own_number();
+  role.processes = number_in(kProcessesVariable).value_or(0);
+  role.number_here = number_in(kNumberHereVariable).value_or(role.process);
+  role.progress = fork_monitored_worker(address, role.process);
+  return run_worker(role, run);
 }
 
 }  // namespace
 
-po::options_description seat_options() {
+po::options_description role_options() {
   po::options_description options;
   options.add_options()                         //
       ("process", po::value<int>())             //
@@ -218,8 +220,8 @@ int processes_beside() {
   return started ? started->processes : 0;
 }
 
-int run_seated(const po::variables_map& given, const std::string& names,
-               const Registries& registries, const Seated& run) {
+int run_in_role(const po::variables_map& given, const std::string& names,
+                const Registries& registries, const Seated& run) {
   if (given.count(kJoinOption)) return run_started(given[kJoinOption].as<std::string>(), run);
   const std::optional<Invitation> invitation =
       find_invitation(given, have_processes(names, registries));

@@ -12,7 +12,7 @@
 namespace shardproof {
 
 // What `show` prints: the programs without running them.
-struct Lowered {
+struct LoweredJob {
   std::vector<std::string> global_lines;  // empty for rank programs
   std::vector<int> global_origins;        // the author's line of each
   SpmdProgram program;
@@ -21,7 +21,7 @@ struct Lowered {
 };
 
 // Returns the programs of a job. Throws Error for bad input, with Where::path, line and column.
-Lowered lower_job(const Job& job, const Registries& registries);
+LoweredJob lower_job(const Job& job, const Registries& registries);
 
 // Returns what a run of the job found: findings, compared values, times and memory. A finding about
 // the program is in the outcome. Throws Error for bad input, with Where::path, line and column.

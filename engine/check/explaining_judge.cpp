@@ -75,9 +75,10 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
                                                        const ReferenceRun& reference) const {
   Difference difference = difference_of(value, truth, judged.elements);
   const Difference* own = options_.own != nullptr ? options_.own->find(value.key) : nullptr;
-  if (own != nullptr && denies(*own, difference, judged)) return std::nullopt;
+  if (own != nullptr && contradicts_f64(*own, difference, judged)) return std::nullopt;
   const double alike = std::min(options_.alike, share_of_difference(difference) / 8);
-  difference.right_as = right_as(value.value, value.spec, difference.truth, alike);
+  difference.find_matching_spec =
+      find_matching_spec(value.value, value.spec, difference.truth, alike);
   const ValueLabel label = value.label_for ? value.label_for(difference.ranks) : value.label;
   ExplainedValue explained;
   explained.finding =

@@ -23,15 +23,15 @@ namespace {
 class RecordingJudge : public Judge {
  public:
   RecordingJudge(Judge& judge, const Partitioned& parts, const OpRegistry& ops)
-      : judge_(judge), parts_(parts), added_(values_added(parts.program, ops)) {}
+      : judge_(judge), parts_(parts), added_(values_reduced_over_ranks(parts.program, ops)) {}
   void restart() override {
     seen_.clear();
     judge_.restart();
   }
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
     const ValueId id = parts_.placed[static_cast<size_t>(value.global)];
-    SeenValue& seen = seen_[id] =
-        see_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value);
+    RecordedValue& seen = seen_[id] =
+        record_value(parts_.program.values[static_cast<size_t>(id)], value.spec, value.value);
     seen.added = added_[static_cast<size_t>(id)];
     return judge_.judge(value, reference);
   }
@@ -39,13 +39,13 @@ class RecordingJudge : public Judge {
     return judge_.held(value, reference);
   }
   void was_held(const std::vector<ValueId>& ids) override { judge_.was_held(ids); }
-  const std::map<ValueId, SeenValue>& seen() const { return seen_; }
+  const std::map<ValueId, RecordedValue>& seen() const { return seen_; }
 
  private:
   Judge& judge_;
   const Partitioned& parts_;
   std::vector<bool> added_;
-  std::map<ValueId, SeenValue> seen_;
+  std::map<ValueId, RecordedValue> seen_;
 };
 
 class JudgedGlobal : public JudgedProgram {
@@ -116,7 +116,7 @@ std::vector<ValueId> JudgedGlobal::compared_values() const {
     const auto id = static_cast<ValueId>(i);
     const SpmdValue& value = parts_.program.values[i];
     if (value.global == kNoValue || !value.spec || skipped.contains(id)) continue;
-    if (job_.compared == Compared::outputs && !named.contains(id)) continue;
+    if (job_.compared == CompareScope::outputs && !named.contains(id)) continue;
     ids.push_back(id);
   }
   std::stable_sort(ids.begin(), ids.end(), [&](ValueId a, ValueId b) {
@@ -174,7 +174,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   };
   Outcome outcome;
   try {
-    const Watched watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+    const ValueFilter watched{[&](ValueId id) { return comparer->wants(id); }, {}};
     outcome = run_program(parts_.program, job_, registries_, watched, probe, &inputs_).outcome;
     comparer->finish();
   } catch (const Error& error) {
@@ -203,8 +203,8 @@ std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTens
                                         registries);
 }
 
-Lowered lower_job(const Job& job, const Registries& registries) {
-  Lowered lowered;
+LoweredJob lower_job(const Job& job, const Registries& registries) {
+  LoweredJob lowered;
   if (!job.program) {
     RankProgram ranks = lower_ranks(job, registries.ops);
     for (const auto& [name, parts] : ranks.names)

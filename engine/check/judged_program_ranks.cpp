@@ -218,7 +218,7 @@ void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
     if (keeps(job_, name))
       for (const NamedPart& part : parts) {
         const LocalTensor own = run.value(part.value);
-        if (!own.empty()) keep_value(own.restrict_to(part.lanes), info.spec, info);
+        if (!own.empty()) store_output(own.restrict_to(part.lanes), info.spec, info);
       }
     outcome.values.emplace(name, std::move(info));
   }
@@ -234,7 +234,7 @@ void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
     if (!keeps(job_, output.name)) continue;
     info.copies.clear();
     info.value.reset();
-    keep_value(value, info.spec, info);
+    store_output(value, info.spec, info);
   }
 }
 
@@ -305,8 +305,8 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
     };
   };
   const bool all = options.records != nullptr || options.replaces != nullptr;
-  const Watched watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
-                        watched_at_end()};
+  const ValueFilter watched{[&](ValueId id) { return all || (checks && checks->wants(id)); },
+                            watched_at_end()};
   ProgramRun run;
   try {
     run = run_program(ranks_.program, job_, registries_, watched, probe, &inputs_);

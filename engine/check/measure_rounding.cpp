@@ -99,25 +99,25 @@ bool fits(const Tensor& sample, const Tensor& layout) {
 }
 
 // A whole value, cut for its ranks; empty where only a sum over ranks is known.
-LocalTensor cut_of(const SeenValue& value) {
+LocalTensor cut_of(const RecordedValue& value) {
   if (!value.whole || value.spec->has_partial()) return {};
   return split(value.parts.front().tensor, *value.spec);
 }
 
 // One copy of what a rank holds.
-std::optional<Tensor> held_by(const SeenValue& value, int32_t rank, const LocalTensor& cut) {
+std::optional<Tensor> held_by(const RecordedValue& value, int32_t rank, const LocalTensor& cut) {
   if (value.whole)
     return cut.find(rank) == nullptr ? std::nullopt : std::optional(cut.of_rank(rank));
-  for (const SeenPart& part : value.parts)
+  for (const RecordedShard& part : value.parts)
     if (part.lanes.contains(rank)) return part.tensor;
   return std::nullopt;
 }
 
 // The whole value that the ranks' copies make up, each element from the first rank that has it.
-std::optional<Tensor> joined(const SeenValue& value, const Spec& layout) {
+std::optional<Tensor> joined(const RecordedValue& value, const Spec& layout) {
   if (layout.has_partial() || !value.lanes.contains(layout.mesh().ranks())) return std::nullopt;
   std::vector<Block> blocks;
-  for (const SeenPart& part : value.parts)
+  for (const RecordedShard& part : value.parts)
     for (int64_t i = 0; i < part.lanes.size(); ++i) {
       if (!(part.tensor.shape == layout.local_shape(part.lanes[i]))) return std::nullopt;
       blocks.push_back({Lanes::one(part.lanes[i]), part.tensor});
@@ -126,10 +126,11 @@ std::optional<Tensor> joined(const SeenValue& value, const Spec& layout) {
 }
 
 // One tensor for each part of `layout`; nothing where `value` does not tell them.
-std::optional<std::vector<Tensor>> in_layout(const SeenValue& value, const SeenValue& layout) {
+std::optional<std::vector<Tensor>> in_layout(const RecordedValue& value,
+                                             const RecordedValue& layout) {
   const LocalTensor cut = layout.whole ? LocalTensor() : cut_of(value);
   std::vector<Tensor> tensors;
-  for (const SeenPart& part : layout.parts) {
+  for (const RecordedShard& part : layout.parts) {
     std::optional<Tensor> own;
     if (!layout.whole)
       own = held_by(value, part.lanes[0], cut);
@@ -225,16 +226,16 @@ std::vector<double> units_of(const Tensor& tensor) {
 // --- one value
 // -----------------------------------------------------------------------------------------
 
-const SeenValue* find(const ValuesById& values, const std::string& id) {
+const RecordedValue* find(const ValuesById& values, const std::string& id) {
   const auto found = values.find(id);
   return found == values.end() ? nullptr : &found->second;
 }
 
 // The reference first.
-std::vector<std::vector<Tensor>> layouts_of(const Samples& samples, const SeenValue& value) {
+std::vector<std::vector<Tensor>> layouts_of(const Samples& samples, const RecordedValue& value) {
   std::vector<std::vector<Tensor>> layouts;
   const auto add = [&](const ValuesById& values) {
-    const SeenValue* sample = find(values, value.id);
+    const RecordedValue* sample = find(values, value.id);
     if (sample == nullptr) return;
     if (std::optional<std::vector<Tensor>> own = in_layout(*sample, value))
       layouts.push_back(std::move(*own));
@@ -244,7 +245,7 @@ std::vector<std::vector<Tensor>> layouts_of(const Samples& samples, const SeenVa
   return layouts;
 }
 
-void measure(const Samples& samples, SeenValue& value) {
+void measure(const Samples& samples, RecordedValue& value) {
   const std::vector<std::vector<Tensor>> layouts = layouts_of(samples, value);
   if (layouts.size() < 2) return;
   std::vector<MeasuredPart> parts(layouts.front().begin(), layouts.front().end());
@@ -266,13 +267,14 @@ void measure(const Samples& samples, SeenValue& value) {
 
 }  // namespace
 
-void measure_rounding(const Job& job, const Registries& registries, std::vector<SeenValue>& seen) {
+void measure_rounding(const Job& job, const Registries& registries,
+                      std::vector<RecordedValue>& seen) {
   std::set<std::string> ids;
-  for (const SeenValue& value : seen)
+  for (const RecordedValue& value : seen)
     if (!value.parts.empty()) ids.insert(value.id);
   if (ids.empty()) return;
   const Samples samples = samples_of(job, registries, ids);
-  for (SeenValue& value : seen)
+  for (RecordedValue& value : seen)
     if (!value.parts.empty()) measure(samples, value);
 }
 

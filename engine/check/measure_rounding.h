@@ -26,6 +26,7 @@ namespace shardproof {
 // If the program cannot run in f64 (an index beyond its range, ranks that run C++ functions),
 // the run in its own dtypes as it is becomes the reference. Values that fewer than two of these
 // runs made, and values without contents (inside a line), are not measured.
-void measure_rounding(const Job& job, const Registries& registries, std::vector<SeenValue>& seen);
+void measure_rounding(const Job& job, const Registries& registries,
+                      std::vector<RecordedValue>& seen);
 
 }  // namespace shardproof

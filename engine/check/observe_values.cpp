@@ -46,7 +46,7 @@ class ValueProbe {
     const Lanes have = parts.lanes();
     for (const LocalShape& shape : info.shapes)
       if (!have.contains(shape.lanes)) return;
-    values_.insert_or_assign(info.name, see_value(info, info.spec, parts));
+    values_.insert_or_assign(info.name, record_value(info, info.spec, parts));
     parts_.erase(id);
   }
   ValuesById take() { return std::move(values_); }
@@ -64,11 +64,13 @@ class ValueProbe {
 class EndOfRun {
  public:
   EndOfRun(const RankOutputs& outputs, const ProgramRun& run, const OpRegistry& ops)
-      : outputs_(outputs), run_(run), added_(values_added(outputs.ranks.program, ops)) {}
+      : outputs_(outputs),
+        run_(run),
+        added_(values_reduced_over_ranks(outputs.ranks.program, ops)) {}
 
   void add(const std::string& name, const std::vector<NamedPart>& parts,
-           std::vector<SeenValue>& into) const {
-    if (std::optional<SeenValue> output = output_value(name, parts)) {
+           std::vector<RecordedValue>& into) const {
+    if (std::optional<RecordedValue> output = output_value(name, parts)) {
       into.push_back(std::move(*output));
       return;
     }
@@ -81,7 +83,7 @@ class EndOfRun {
       const LocalTensor value = run_.value(part.value);
       const LocalTensor own = value.empty() ? value : value.restrict_to(part.lanes);
       if (!is_made(own)) continue;
-      into.push_back(see_value(info, std::nullopt, own));
+      into.push_back(record_value(info, std::nullopt, own));
       into.back().added = any_added(parts);
     }
   }
@@ -93,8 +95,8 @@ class EndOfRun {
     });
   }
   // Nothing for a name that is no output, does not fit, or was not made on all its ranks.
-  std::optional<SeenValue> output_value(const std::string& name,
-                                        const std::vector<NamedPart>& parts) const {
+  std::optional<RecordedValue> output_value(const std::string& name,
+                                            const std::vector<NamedPart>& parts) const {
     const JobOutput* output = outputs_.find(name);
     if (!output || outputs_.misfit(*output)) return std::nullopt;
     const Lanes on = outputs_.owners(*output);
@@ -106,7 +108,7 @@ class EndOfRun {
     info.dtype = spec.dtype();
     if (const NamedPart* first = outputs_.first_part(name, value.lanes()))
       info.origin.line = first->line;
-    SeenValue seen = see_value(info, spec, value);
+    RecordedValue seen = record_value(info, spec, value);
     seen.added = any_added(parts);
     return seen;
   }
@@ -118,15 +120,15 @@ class EndOfRun {
 
 }  // namespace
 
-std::vector<SeenValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
-                                     const OpRegistry& ops) {
-  std::vector<SeenValue> values;
+std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
+                                         const OpRegistry& ops) {
+  std::vector<RecordedValue> values;
   const Assembly* const assembly = run.world->assembly();
   if (assembly != nullptr && !assembly->here().empty()) return values;
   const EndOfRun end(outputs, run, ops);
   for (const auto& [name, parts] : outputs.ranks.names) end.add(name, parts, values);
   std::stable_sort(values.begin(), values.end(),
-                   [](const SeenValue& a, const SeenValue& b) { return a.line < b.line; });
+                   [](const RecordedValue& a, const RecordedValue& b) { return a.line < b.line; });
   return values;
 }
 
@@ -157,7 +159,7 @@ ValuesById Observation::run(const std::set<std::string>& ids,
 ValuesById Observation::run_global(const SpmdProgram& program,
                                    const std::set<std::string>& ids) const {
   std::optional<ValueProbe> probe;
-  const Watched watched{[](ValueId) { return true; }, {}};
+  const ValueFilter watched{[](ValueId) { return true; }, {}};
   run_program(program, job_, registries_, watched, [&]() -> ProbeFunction {
     probe.emplace(program, ids);
     return [&](ValueId id, const LocalTensor& value) { probe->made(id, value); };
@@ -171,7 +173,7 @@ ValuesById Observation::run_ranks(const SpmdProgram& program,
                                      [] { return ProbeFunction{}; });
   const RankOutputs outputs{job_, ranks_, nullptr};
   ValuesById values;
-  for (SeenValue& value : values_at_end(outputs, run, registries_.ops))
+  for (RecordedValue& value : values_at_end(outputs, run, registries_.ops))
     if (ids.contains(value.id)) {
       const std::string id = value.id;
       values.insert_or_assign(id, std::move(value));

@@ -17,7 +17,7 @@ namespace shardproof {
 // Dtypes of an observed run: the program's own, or f64 and c128 in place of all floats.
 enum class Floats : uint8_t { as_written, widest };
 
-using ValuesById = std::map<std::string, SeenValue>;
+using ValuesById = std::map<std::string, RecordedValue>;
 
 class Observation {
  public:
@@ -41,8 +41,8 @@ class Observation {
 // Values of a rank program after its run, in program order: declared outputs that fit their
 // placements as one value each, all other names as what each rank holds. Empty in a process that
 // runs hosts of ranks for a coordinator: it has a part of each value.
-std::vector<SeenValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
-                                     const OpRegistry& ops);
+std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
+                                         const OpRegistry& ops);
 // The values that values_at_end reads.
 std::vector<ValueId> named_values(const RankProgram& ranks);
 

@@ -97,7 +97,7 @@ struct Element {
 
 }  // namespace
 
-bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
+bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
   const DType dtype = own.truth.dtype;
   // Distances of labels and other integers mean nothing.
   if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
@@ -126,8 +126,8 @@ bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& 
   return not_shown > shown && farthest_shown < farthest / 2;
 }
 
-std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
-                             double share) {
+std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& declared,
+                                       const Tensor& truth, double share) {
   const bool all = value.lanes() == declared.mesh().ranks();
   if (!all || truth.elements() > 1 << 20 || truth.dtype == DType::boolean) return std::nullopt;
   const double allowed = share * largest_element(truth);

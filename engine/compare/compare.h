@@ -23,7 +23,7 @@ struct Difference {
   int64_t elements = 0;         // wrong elements, each counted once
   std::vector<double> got_all;  // as the ranks hold it, row-major: of copies the farthest off
   std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`: each owner of a wrong one
-  std::optional<Spec> right_as;                         // see right_as()
+  std::optional<Spec> find_matching_spec;               // see find_matching_spec()
 };
 
 // Describes a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy
@@ -37,14 +37,14 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
 // else). Where ranks and one device are both farther from their own values in f64 than that
 // difference (a running sum that stands still), their dtypes show nothing.
 // Only elements that were judged wrong are asked.
-bool denies(const Difference& own, const Difference& in_f64, const JudgedValue& judged);
+bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged);
 
 // A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
 // that are parts of a sum or an average, or partials that are already reduced. Tells what was left
 // out; nothing where several axes explain it. `share`: of the largest element, that two right
 // values may lie apart.
-std::optional<Spec> right_as(const LocalTensor& value, const Spec& declared, const Tensor& truth,
-                             double share);
+std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& declared,
+                                       const Tensor& truth, double share);
 
 // Ranks that should hold the same bits and do not: those that differ from the first of their
 // replicas. Empty: equal.

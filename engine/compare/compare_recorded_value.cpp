@@ -59,11 +59,11 @@ class Digests {
       ranks_[known->second].push_back(rank);
     }
   }
-  std::vector<SeenDigest> take() {
-    std::vector<SeenDigest> digests;
+  std::vector<ShardDigest> take() {
+    std::vector<ShardDigest> digests;
     for (auto& [digest, ranks] : ranks_) digests.push_back({Lanes::of(std::move(ranks)), digest});
     std::sort(digests.begin(), digests.end(),
-              [](const SeenDigest& a, const SeenDigest& b) { return a.lanes[0] < b.lanes[0]; });
+              [](const ShardDigest& a, const ShardDigest& b) { return a.lanes[0] < b.lanes[0]; });
     return digests;
   }
 
@@ -101,8 +101,8 @@ void fill_unwritten(const LocalTensor& value) {
 
 }  // namespace
 
-std::vector<SeenPart> each_copy(const LocalTensor& value) {
-  std::vector<SeenPart> parts;
+std::vector<RecordedShard> each_copy(const LocalTensor& value) {
+  std::vector<RecordedShard> parts;
   for (const Block& block : value.blocks()) {
     std::map<int64_t, std::vector<int32_t>> ranks;
     for (int64_t i = 0; i < block.lanes.size(); ++i) ranks[block.slot(i)].push_back(block.lanes[i]);
@@ -110,13 +110,13 @@ std::vector<SeenPart> each_copy(const LocalTensor& value) {
       parts.push_back({Lanes::of(std::move(own)), one_copy(block, slot)});
   }
   std::sort(parts.begin(), parts.end(),
-            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
+            [](const RecordedShard& a, const RecordedShard& b) { return a.lanes[0] < b.lanes[0]; });
   return parts;
 }
 
-SeenValue see_value(const SpmdValue& info, const std::optional<Spec>& spec,
-                    const LocalTensor& value) {
-  SeenValue seen;
+RecordedValue record_value(const SpmdValue& info, const std::optional<Spec>& spec,
+                           const LocalTensor& value) {
+  RecordedValue seen;
   seen.id = info.name;
   seen.bound = info.bound;
   seen.line = info.origin.line;

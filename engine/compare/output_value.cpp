@@ -43,13 +43,13 @@ void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
 
 }  // namespace
 
-void keep_value(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info) {
+void store_output(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info) {
   const LocalTensor made = made_part(value);
   if (made.empty()) return;
   if (spec) return keep_wholes(made, *spec, info);
-  for (SeenPart& copy : each_copy(made)) info.copies.push_back(std::move(copy));
+  for (RecordedShard& copy : each_copy(made)) info.copies.push_back(std::move(copy));
   std::sort(info.copies.begin(), info.copies.end(),
-            [](const SeenPart& a, const SeenPart& b) { return a.lanes[0] < b.lanes[0]; });
+            [](const RecordedShard& a, const RecordedShard& b) { return a.lanes[0] < b.lanes[0]; });
 }
 
 }  // namespace shardproof

@@ -8,6 +8,6 @@ namespace shardproof {
 // The whole value where a spec says how ranks make it up and replicas agree; else what each of them
 // holds, of replicas that differ as the whole value that each would make. Copies are added to those
 // that are known.
-void keep_value(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info);
+void store_output(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info);
 
 }  // namespace shardproof

@@ -97,7 +97,7 @@ class Marks {
 
 }  // namespace
 
-std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops) {
+std::vector<bool> values_reduced_over_ranks(const SpmdProgram& program, const OpRegistry& ops) {
   return Marks(program, ops).take();
 }
 

@@ -10,7 +10,7 @@
 namespace shardproof {
 
 // By value id.
-std::vector<bool> values_added(const SpmdProgram& program, const OpRegistry& ops);
+std::vector<bool> values_reduced_over_ranks(const SpmdProgram& program, const OpRegistry& ops);
 
 // Whether a line writes into a value, or into one that may lie in its memory; what makes a value
 // counts. By value id.

@@ -94,7 +94,7 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
   }
 }
 
-Call door_call(const CallItem& item, const LocalTensor& input, const Lanes& on) {
+Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on) {
   Call call;
   call.lanes = on;
   call.collective = collective_of(item);

@@ -17,7 +17,7 @@ std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& in
 
 // The call as the door wants it, without buffers. `input` gives the local shapes (row sizes of
 // exchanges).
-Call door_call(const CallItem& item, const LocalTensor& input, const Lanes& on);
+Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on);
 
 // Promised flat buffers for the input, and the work that fills them.
 LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input);

@@ -20,8 +20,8 @@ void Executor::start(const std::vector<Lanes>& cohorts, const std::vector<LocalT
     for (const SpmdListing& candidate : program.listings)
       if (candidate.lanes.contains(lanes)) listing = &candidate;
     SP_CHECK(listing, "no listing holds the cohort {}", to_string(lanes));
-    Door& door = shared_->world.open(lanes);
-    frames_.push_back(std::make_unique<Frame>(*shared_, *listing, lanes, door));
+    ExecutionContext& context = shared_->world.open(lanes);
+    frames_.push_back(std::make_unique<Frame>(*shared_, *listing, lanes, context));
     Frame& frame = *frames_.back();
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = program.inputs[i];

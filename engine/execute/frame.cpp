@@ -9,13 +9,14 @@
 
 namespace shardproof {
 
-Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, Door& door)
+Executor::Frame::Frame(Shared& shared, const SpmdListing& listing, Lanes lanes,
+                       ExecutionContext& context)
     : shared(shared),
       listing(listing),
       known(shared.known[&listing]),
       lanes(std::move(lanes)),
-      door(door),
-      device(door.device()) {
+      context(context),
+      device(context.device()) {
   known.resize(listing.instrs.size());
   values.resize(shared.program.values.size());
   tickets.resize(shared.program.values.size(), kDone);
@@ -30,14 +31,14 @@ bool Executor::Frame::advance() {
   drop_ended_calls();
   if (ended || stopped) return false;
   if (host_waits != kDone) {
-    if (door.poll(host_waits) != TicketState::done) return false;
+    if (context.poll(host_waits) != TicketState::done) return false;
     host_waits = kDone;
   }
   while (pc < listing.instrs.size()) {
     const Instr& instr = listing.instrs[pc++];
     issue(instr);
     if (!shared.errors.empty()) return true;
-    if (door.state() != CohortState::running) {
+    if (context.state() != CohortState::running) {
       stopped = true;
       return true;
     }
@@ -45,7 +46,7 @@ bool Executor::Frame::advance() {
   }
   sweep_calls();
   ended = true;
-  door.finish();
+  context.finish();
   return true;
 }
 
@@ -54,7 +55,7 @@ bool Executor::Frame::finished() {
   if (!ended) return false;
   sweep_calls();
   return std::all_of(streams.begin(), streams.end(), [&](const auto& stream) {
-    return door.poll(door.last(stream.second)) == TicketState::done;
+    return context.poll(context.last(stream.second)) == TicketState::done;
   });
 }
 
@@ -91,7 +92,7 @@ CallSite Executor::Frame::site(const Instr& instr) const {
 
 StreamId Executor::Frame::stream_of(const Instr& instr) {
   if (const StreamId* known_id = find_stream(instr.stream)) return *known_id;
-  const StreamId id = door.stream(instr.stream);
+  const StreamId id = context.stream(instr.stream);
   streams.emplace_back(instr.stream, id);
   return id;
 }
@@ -112,13 +113,13 @@ Ticket Executor::Frame::launch(const Instr& instr, const Lanes& on, std::string_
   work.site = site(instr);
   work.name = name;
   work.body = std::move(body);
-  return door.launch(std::move(work));
+  return context.launch(std::move(work));
 }
 
 void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId stream) {
   for (const Block& block : value.blocks())
-    door.allocate({block.lanes, block.tensor.buffer->bytes_per_lane,
-                   static_cast<int>(info(id).category), stream});
+    context.allocate({block.lanes, block.tensor.buffer->bytes_per_lane,
+                      static_cast<int>(info(id).category), stream});
 }
 
 LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId stream) {
@@ -178,8 +179,8 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
     if (last && !gone.empty() && !unmetered.contains(id))
-      door.release({gone, block.tensor.buffer->bytes_per_lane, static_cast<int>(info(id).category),
-                    kMainStream});
+      context.release({gone, block.tensor.buffer->bytes_per_lane,
+                       static_cast<int>(info(id).category), kMainStream});
     if (!stay.empty()) kept.push_back({stay, block.tensor});
   }
   replace(id, kept.empty() ? LocalTensor() : LocalTensor(std::move(kept)));
@@ -238,7 +239,7 @@ void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapsho
 void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {
   LocalTensor value = promise(read.output, on, stream_of(instr));
   const Ticket ticket = launch(instr, on, "slot", {}, [this, value, &read]() mutable {
-    door.read_slot(read.slot, value);
+    context.read_slot(read.slot, value);
     made(read.output, value);
   });
   set_value(read.output, std::move(value), ticket);
@@ -247,13 +248,13 @@ void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, 
 // A wait has no ticket of its own: work of nothing behind it has.
 Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
   const auto wait = waits.find(stream);
-  if (wait == waits.end() || wait->second != door.last(stream)) return door.last(stream);
+  if (wait == waits.end() || wait->second != context.last(stream)) return context.last(stream);
   Work nothing;
   nothing.lanes = lanes;
   nothing.stream = stream;
   nothing.site = site(instr);
   nothing.name = "event";
-  return door.launch(std::move(nothing));
+  return context.launch(std::move(nothing));
 }
 
 void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
@@ -264,14 +265,14 @@ void Executor::Frame::issue_wait(const Instr& instr, const Wait& wait) {
     if (const StreamId* id = find_stream(wait.stream)) ticket = issued_on(*id, instr);
   }
   if (ticket == kDone) return;
-  if (wait.who == Wait::Who::host) {
-    door.host_wait(ticket);
-    if (door.poll(ticket) != TicketState::done) host_waits = ticket;
+  if (wait.who == Wait::Waiter::host) {
+    context.host_wait(ticket);
+    if (context.poll(ticket) != TicketState::done) host_waits = ticket;
     return;
   }
   const StreamId stream = stream_of(instr);
-  door.order(stream, ticket);
-  waits[stream] = door.last(stream);
+  context.order(stream, ticket);
+  waits[stream] = context.last(stream);
 }
 
 }  // namespace shardproof

@@ -34,7 +34,7 @@ struct Executor::Frame {
   const SpmdListing& listing;
   std::vector<KnownOp>& known;
   Lanes lanes;
-  Door& door;
+  ExecutionContext& context;
   std::shared_ptr<Device> device;  // of the door
   std::vector<LocalTensor> values;
   BufferViewers viewers;
@@ -50,7 +50,7 @@ struct Executor::Frame {
   Ticket host_waits = kDone;
   bool ended = false, stopped = false;  // stopped: an injected fault froze or killed the host
 
-  Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, Door& door);
+  Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, ExecutionContext& context);
   bool advance();  // true when anything was issued
   bool finished();
 

@@ -23,12 +23,13 @@ LocalTensor alone(const Collective& collective, const LocalTensor& input) {
 }  // namespace
 
 void Executor::Frame::sweep_calls() {
-  std::erase_if(
-      calls, [&](const CallState& call) { return door.poll(call.ticket) != TicketState::pending; });
+  std::erase_if(calls, [&](const CallState& call) {
+    return context.poll(call.ticket) != TicketState::pending;
+  });
 }
 
 void Executor::Frame::drop_ended_calls() {
-  while (!calls.empty() && door.poll(calls.front().ticket) != TicketState::pending)
+  while (!calls.empty() && context.poll(calls.front().ticket) != TicketState::pending)
     calls.pop_front();
 }
 
@@ -36,7 +37,7 @@ void Executor::Frame::drop_ended_calls() {
 void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, const Lanes& on,
                                    CallState& state) {
   const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input).restrict_to(on);
-  state.calls.push_back(door_call(item, input, on));
+  state.calls.push_back(context_call(item, input, on));
   Call& call = state.calls.back();
   call.site = site(instr);
   if (item.origin.line > 0 && static_cast<size_t>(item.origin.line) <= listing.lines.size()) {
@@ -103,8 +104,8 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
   }
   if (!state.calls.empty()) {
     // `submit` takes the calls; they point into `state`, which stays until the ticket is done.
-    state.ticket = door.submit(std::span<Call>(state.calls), stream);
-    if (door.state() != CohortState::running) return;
+    state.ticket = context.submit(std::span<Call>(state.calls), stream);
+    if (context.state() != CohortState::running) return;
   }
   const Ticket submitted = state.ticket;
   for (size_t i = 0; i < issued.size(); ++i) {
@@ -113,7 +114,7 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (flats[i]) finish_item(instr, item, issued[i].second, *flats[i], item.output);
     stamp(item.output, submitted);
   }
-  if (door.poll(submitted) == TicketState::done) calls.pop_back();
+  if (context.poll(submitted) == TicketState::done) calls.pop_back();
 }
 
 }  // namespace shardproof

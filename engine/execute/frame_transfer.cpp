@@ -63,10 +63,10 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
     state.calls.push_back(std::move(call));
     arriving.emplace_back(piece, flat);
   }
-  if (!state.calls.empty()) state.ticket = door.submit(std::span<Call>(state.calls), stream);
-  if (door.state() != CohortState::running) return;
+  if (!state.calls.empty()) state.ticket = context.submit(std::span<Call>(state.calls), stream);
+  if (context.state() != CohortState::running) return;
   const Ticket submitted = state.ticket;
-  if (door.poll(submitted) == TicketState::done) calls.pop_back();
+  if (context.poll(submitted) == TicketState::done) calls.pop_back();
   const Lanes targets = on.intersect(step.to.mesh().ranks());
   if (targets.empty()) return;
   LocalTensor result = promise(item.output, targets, stream);

@@ -13,19 +13,19 @@
 namespace shardproof {
 namespace {
 
-Launcher& launcher_of(const Job& job, const Registries& registries) {
+Backend& backend_named(const Job& job, const Registries& registries) {
   const std::string& name = job.backend;
   NearestName nearest(name);
-  for (const std::shared_ptr<Launcher>& launcher : registries.backends) {
-    if (launcher->name() == name) {
-      if (const std::optional<std::string> reason = launcher->not_viable())
+  for (const std::shared_ptr<Backend>& target : registries.backends) {
+    if (target->name() == name) {
+      if (const std::optional<std::string> reason = target->not_viable())
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
-      if (const auto reason = job.device ? launcher->refuses_device() : std::nullopt)
+      if (const auto reason = job.device ? target->refuses_device() : std::nullopt)
         throw Error(ErrorKind::unsupported,
                     fmt::format("backend {} and a device: {}", name, *reason));
-      return *launcher;
+      return *target;
     }
-    nearest.offer(launcher->name());
+    nearest.offer(target->name());
   }
   throw_bad_input("unknown backend {}{}", name, nearest.hint());
 }
@@ -49,11 +49,11 @@ struct Attempt {
 };
 
 // Values go from the processes of the hosts to the one that judges.
-ProbeFunction probe_between(Assembly& assembly, const Watched& watched, ProbeFunction probe,
+ProbeFunction probe_between(Assembly& assembly, const ValueFilter& watched, ProbeFunction probe,
                             std::map<ValueId, LocalTensor>& arrived) {
-  assembly.read([probe, &arrived](Publication kind, int64_t id, LocalTensor contents) {
+  assembly.read([probe, &arrived](ValueEvent kind, int64_t id, LocalTensor contents) {
     const ValueId value = static_cast<ValueId>(id);
-    if (kind == Publication::made) {
+    if (kind == ValueEvent::made) {
       if (probe) probe(value, contents);
       return;
     }
@@ -62,13 +62,13 @@ ProbeFunction probe_between(Assembly& assembly, const Watched& watched, ProbeFun
   });
   if (!probe) return {};
   return [&assembly, &watched](ValueId id, const LocalTensor& value) {
-    if (watched.made(id)) assembly.publish(Publication::made, id, value);
+    if (watched.made(id)) assembly.publish(ValueEvent::made, id, value);
   };
 }
 
 // What a kernel said ends the run, on whichever process it happened.
-void agree(Assembly* assembly, const Watched& watched, Attempt& attempt) {
-  Conclusion conclusion{attempt.finished, attempt.run.executor->kernel_errors(),
+void agree(Assembly* assembly, const ValueFilter& watched, Attempt& attempt) {
+  HostResult conclusion{attempt.finished, attempt.run.executor->kernel_errors(),
                         attempt.run.world->unfired_faults()};
   if (assembly != nullptr) conclusion = assembly->conclude(std::move(conclusion));
   if (!conclusion.errors.empty()) throw conclusion.errors.front();
@@ -78,7 +78,7 @@ void agree(Assembly* assembly, const Watched& watched, Attempt& attempt) {
   if (assembly == nullptr) return;
   for (ValueId id : watched.at_end)
     if (const LocalTensor value = attempt.run.executor->value(id); !value.empty())
-      assembly->publish(Publication::at_end, id, value);
+      assembly->publish(ValueEvent::at_end, id, value);
 }
 
 // What all attempts have in common.
@@ -86,7 +86,7 @@ struct Stage {
   const SpmdProgram& program;
   const Job& job;
   const Registries& registries;
-  Launcher& launcher;
+  Backend& target;
   std::vector<LocalTensor> inputs;
 };
 enum class Cohorts : uint8_t { coarse, single };
@@ -104,11 +104,11 @@ WorldOptions world_options(const SpmdProgram& program, const Job& job) {
   return options;
 }
 
-Attempt attempt(const Stage& stage, const WorldOptions& options, const Watched& watched,
+Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilter& watched,
                 ProbeFunction probe, Cohorts grouping) {
   const Job& job = stage.job;
   Attempt result;
-  result.run.world = stage.launcher.start(options);
+  result.run.world = stage.target.start(options);
   Assembly* const assembly = result.run.world->assembly();
   if (assembly != nullptr)
     probe = probe_between(*assembly, watched, std::move(probe), result.run.arrived);
@@ -195,14 +195,14 @@ std::vector<LocalTensor> split_inputs(const Job& job) {
 }
 
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const Watched& watched, const std::function<ProbeFunction()>& make_probe,
+                       const ValueFilter& watched, const std::function<ProbeFunction()>& make_probe,
                        const std::vector<LocalTensor>* inputs) {
-  const Stage stage{program, job, registries, launcher_of(job, registries),
+  const Stage stage{program, job, registries, backend_named(job, registries),
                     inputs != nullptr ? *inputs : split_inputs(job)};
   const WorldOptions options = world_options(program, job);
   // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
   // explored.
-  const bool coarse = job.grouping == Grouping::coarse_first && job.faults.empty() &&
+  const bool coarse = job.grouping == CohortPolicy::coarse_first && job.faults.empty() &&
                       job.functions.empty() && job.schedule.kind == ScheduleKind::fifo &&
                       !orders_streams_of_some(program);
   Attempt first =

@@ -14,7 +14,7 @@ namespace shardproof {
 using ProbeFunction = std::function<void(ValueId, const LocalTensor&)>;
 
 // What the caller looks at of the values. Where hosts run in other processes, these travel here.
-struct Watched {
+struct ValueFilter {
   std::function<bool(ValueId)> made;  // handed to the probe
   std::vector<ValueId> at_end;        // asked for by ProgramRun::value
 };
@@ -36,7 +36,7 @@ std::vector<LocalTensor> split_inputs(const Job& job);
 // are split here. `make_probe` is called once for each attempt. Throws Error for an unknown or
 // refusing backend and for data-dependent trouble of a kernel.
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
-                       const Watched& watched, const std::function<ProbeFunction()>& make_probe,
+                       const ValueFilter& watched, const std::function<ProbeFunction()>& make_probe,
                        const std::vector<LocalTensor>* inputs = nullptr);
 
 // Seconds first, then calls, then peak: the planner's price on a machine.

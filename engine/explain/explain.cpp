@@ -272,8 +272,8 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
         "cause   the product is not finite there, and the parts of a sum do not add up to it");
     finding.fix = "reduce the sum before this line";
   }
-  if (difference.right_as && finding.fix.empty())
-    explain_placements(wrong, *difference.right_as, finding);
+  if (difference.find_matching_spec && finding.fix.empty())
+    explain_placements(wrong, *difference.find_matching_spec, finding);
   if (!hint.empty() && finding.fix.empty()) finding.details.push_back("hint    " + hint);
   return finding;
 }

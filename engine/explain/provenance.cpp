@@ -75,8 +75,9 @@ std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axi
       std::any_of(given.begin(), given.end(), [](const Placement& p) { return p.is_shard(); });
   if (cut && op.rule.joint) return {};
   for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), axis_size)) {
-    if (strategy.form != LocalForm::same || strategy.blocks != 0) continue;
-    if (strategy.cut == Cut::chunks || (strategy.cut == Cut::even && !even)) continue;
+    if (strategy.form != LocalExecution::same_op || strategy.blocks != 0) continue;
+    if (strategy.cut == ShardLayout::chunks || (strategy.cut == ShardLayout::even && !even))
+      continue;
     bool all = strategy.inputs.size() == given.size();
     for (size_t i = 0; all && i < given.size(); ++i)
       all = call.inputs[i].absent || fits(strategy.inputs[i], given[i]);

@@ -23,7 +23,7 @@ std::vector<HeldValue> run_global(const Job& job, const Registries& registries) 
       if (spec) held[id] = assemble(value, *spec);
     };
   };
-  const Watched watched{[](ValueId) { return true; }, {}};
+  const ValueFilter watched{[](ValueId) { return true; }, {}};
   run_program(parts.program, job, registries, watched, make_probe);
   std::vector<HeldValue> values;
   for (size_t id = 0; id < program.values.size(); ++id) {
@@ -39,7 +39,7 @@ std::vector<HeldValue> run_ranks(const Job& job, const Registries& registries) {
   const GlobalProgram program = lower_one_device(job, registries.ops);
   const std::vector<Tensor> one = run_one_device(program, registries.ops, input_tensors(job));
   const RankProgram ranks = lower_ranks(job, registries.ops);
-  Watched watched;
+  ValueFilter watched;
   for (const JobOutput& output : job.outputs)
     watched.at_end.push_back(ranks.names.at(output.name).front().value);
   const ProgramRun run =

@@ -55,14 +55,14 @@ struct JobOutput {
 
 // How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests
 // state.
-enum class Grouping {
+enum class CohortPolicy {
   coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
                  // anything
   one_by_one,    // cohorts of one from the start
 };
 
 // Which values are compared.
-enum class Compared : uint8_t {
+enum class CompareScope : uint8_t {
   lines,    // of a global program: what every line makes
   outputs,  // what names mean at the end
 };
@@ -101,11 +101,11 @@ struct Job {
   Schedule schedule;
   ReductionSchedule order;                            // of every reduction
   MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device
-  Grouping grouping = Grouping::coarse_first;
+  CohortPolicy grouping = CohortPolicy::coarse_first;
   uint64_t seed = 0;
   int64_t max_bytes = 0;          // limit on stored bytes; 0: none
   std::vector<std::string> keep;  // names whose global values the caller wants
-  Compared compared = Compared::lines;
+  CompareScope compared = CompareScope::lines;
   bool sees = false;  // the outcome holds what was compared, and the program
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;

@@ -22,7 +22,7 @@ struct ValueInfo {
   std::optional<Tensor> value;  // assembled, when kept
   // When kept and ranks hold something else each: in order of their first ranks, assembled where
   // the spec is known.
-  std::vector<SeenPart> copies = {};
+  std::vector<RecordedShard> copies = {};
 };
 
 // Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
@@ -62,7 +62,7 @@ struct Outcome {
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
   // Of a job that sees: its values in program order, and what ranks ran, as printed.
-  std::vector<SeenValue> seen;
+  std::vector<RecordedValue> seen;
   std::vector<std::string> program;
   std::vector<WorldReport> timed;  // each counted repetition
   // Ops that ran on the host although the ranks had a device, in order of their names.

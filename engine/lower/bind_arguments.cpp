@@ -67,7 +67,7 @@ bool leaves_place(const Param& param, const Expr& call, const Expr& arg,
 
 LaneClasses::LaneClasses(Lanes lanes) : classes_{std::move(lanes)} {}
 
-void LaneClasses::refine(const LaneNumber& number) {
+void LaneClasses::refine(const PerRankNumber& number) {
   if (number.uniform()) return;
   std::vector<Lanes> finer;
   for (const Lanes& lanes : classes_) {

@@ -11,7 +11,7 @@ namespace shardproof {
 class LaneClasses {
  public:
   explicit LaneClasses(Lanes lanes);
-  void refine(const LaneNumber& number);
+  void refine(const PerRankNumber& number);
   void refine(const std::vector<LocalShape>& shapes);
   const std::vector<Lanes>& lanes() const { return classes_; }
 

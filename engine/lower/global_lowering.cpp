@@ -47,7 +47,7 @@ class GlobalLowering : public Lowering {
     return into_.instrs.back().outputs;
   }
 
-  ValueId emit_number(const LaneNumber& number) override {
+  ValueId emit_number(const PerRankNumber& number) override {
     const Number& n = number.values.at(0);
     if (n.is_list() || n.is_text()) fail(place_, "expected a number, found a list or a text");
     const ValueId id = add({dtype_of(n), Dims{}, true, false});
@@ -98,7 +98,7 @@ class GlobalLowering : public Lowering {
     for (const auto& [name, number] : context_.numbers) names.push_back(name);
     return names;
   }
-  std::optional<LaneNumber> shape_number(const Expr&) override { return std::nullopt; }
+  std::optional<PerRankNumber> shape_number(const Expr&) override { return std::nullopt; }
   void enter_stream(const std::string&) override {
     fail(place_, "streams belong to rank programs");
   }

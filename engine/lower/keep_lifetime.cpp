@@ -37,7 +37,7 @@ class KeptValue {
     const Instr& instr = listing_.instrs[at];
     const Wait* wait = std::get_if<Wait>(&instr.action);
     if (!wait || !instr.lanes.contains(listing_.instrs[keep_].lanes)) return false;
-    if (wait->who == Wait::Who::stream && instr.stream != owner_) return false;
+    if (wait->who == Wait::Waiter::stream && instr.stream != owner_) return false;
     if (!wait->stream.empty()) return wait->stream == what_.stream;
     // The last instruction before it that made the event or the value.
     for (size_t i = at; i-- > 0;) {
@@ -60,7 +60,7 @@ class KeptValue {
 };
 
 // A Free moves behind the wait that proves it.
-void hold_kept(SpmdListing& listing) {
+void apply_keep_lifetimes(SpmdListing& listing) {
   std::vector<Instr>& instrs = listing.instrs;
   for (size_t keep = 0; keep < instrs.size(); ++keep) {
     if (!std::holds_alternative<Keep>(instrs[keep].action)) continue;
@@ -80,8 +80,8 @@ void hold_kept(SpmdListing& listing) {
 
 }  // namespace
 
-void hold_kept(SpmdProgram& program) {
-  for (SpmdListing& listing : program.listings) hold_kept(listing);
+void apply_keep_lifetimes(SpmdProgram& program) {
+  for (SpmdListing& listing : program.listings) apply_keep_lifetimes(listing);
 }
 
 }  // namespace shardproof

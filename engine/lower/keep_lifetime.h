@@ -9,6 +9,6 @@ namespace shardproof {
 // value, or of the host, for work of the kept stream that was issued before the keep. Without such
 // a wait the memory is held to the end of the listing. What program order proves does not depend on
 // the schedule, so neither does a peak.
-void hold_kept(SpmdProgram& program);
+void apply_keep_lifetimes(SpmdProgram& program);
 
 }  // namespace shardproof

@@ -19,7 +19,7 @@
 
 namespace shardproof {
 
-using Binding = std::variant<ValueId, LaneNumber>;
+using Binding = std::variant<ValueId, PerRankNumber>;
 
 class Lowering {
  public:
@@ -32,7 +32,7 @@ class Lowering {
   // What the two kinds of program do differently.
   virtual std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                        std::vector<ValueId> inputs) = 0;
-  virtual ValueId emit_number(const LaneNumber& number) = 0;
+  virtual ValueId emit_number(const PerRankNumber& number) = 0;
   virtual ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) = 0;
   // Verbs that are no ops (redistribute, collectives, wait, ...): nullopt when the verb is not one.
   virtual std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) = 0;
@@ -42,7 +42,7 @@ class Lowering {
   virtual std::optional<Number> number_name(const std::string& name, int64_t rank) = 0;
   virtual std::vector<std::string> number_names() = 0;  // that the file gives, for "did you mean"
   // dim(x, 0), start(x, 0) as numbers, where the program kind has them.
-  virtual std::optional<LaneNumber> shape_number(const Expr& call) = 0;
+  virtual std::optional<PerRankNumber> shape_number(const Expr& call) = 0;
   // `e = record()`: true when the name was defined as something other than a value or a number.
   virtual bool define(const std::string& name, const Expr& value) = 0;
   virtual void enter_stream(const std::string& name) = 0;
@@ -65,23 +65,23 @@ class Lowering {
                             std::vector<ValueId> inputs, size_t wanted);
   Binding lower(const Expr& expr);        // number or value
   ValueId lower_value(const Expr& expr);  // numbers become 0-d values
-  ValueId value_of(const LaneNumber& number);
+  ValueId value_of(const PerRankNumber& number);
   std::vector<ValueId> lower_call(const Expr& call, size_t wanted);  // 0: the result is dropped
   bool is_number(const Expr& expr);
-  LaneNumber lane_number(const Expr& expr);  // per lane where it differs
-  Number uniform_number(const Expr& expr);   // Error when it differs by rank
+  PerRankNumber lane_number(const Expr& expr);  // per lane where it differs
+  Number uniform_number(const Expr& expr);      // Error when it differs by rank
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
   // What a name means here: values of parts of the lanes are merged. nullopt: unbound.
-  std::optional<Binding> find(const std::string& name, const Place& place);
+  std::optional<Binding> find(const std::string& name, const SourceLocation& place);
   void bind(const std::string& name, Binding binding);
   void forget(const std::string& name);  // free(x)
   Origin origin() const;
-  [[noreturn]] void fail(const Place& place, const std::string& message) const;
+  [[noreturn]] void fail(const SourceLocation& place, const std::string& message) const;
 
   const OpRegistry& ops_;
   Lanes lanes_;           // current mask
-  Place place_;           // of the statement being walked
+  SourceLocation place_;  // of the statement being walked
   std::string instance_;  // "i=2, j=0"
   struct Part {
     Lanes lanes;
@@ -90,8 +90,8 @@ class Lowering {
     std::string instance = {};  // in which pass
   };
   std::map<std::string, std::vector<Part>> names_;
-  std::map<ValueId, LaneNumber> numbers_made_;  // values that are numbers of the program
-  int64_t steps_ = 0;                           // statements walked; a limit stops runaway loops
+  std::map<ValueId, PerRankNumber> numbers_made_;  // values that are numbers of the program
+  int64_t steps_ = 0;                              // statements walked; a limit stops runaway loops
 
  private:
   class Expander;
@@ -106,13 +106,17 @@ class Lowering {
   bool release_if_unheld(ValueId value, const Lanes& lanes);
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);
-  ValueId lower_index(const Expr& base, const std::vector<IndexItem>& items, const Place& place);
+  ValueId lower_index(const Expr& base, const std::vector<IndexItem>& items,
+                      const SourceLocation& place);
   bool indexes_by_place(const IndexItem& item);
-  std::vector<IndexItem> spelled_out(const std::vector<IndexItem>& items, int dims, Place place);
-  ValueId select(ValueId value, int64_t dim, const LaneNumber& index);
+  std::vector<IndexItem> spelled_out(const std::vector<IndexItem>& items, int dims,
+                                     SourceLocation place);
+  ValueId select(ValueId value, int64_t dim, const PerRankNumber& index);
   ValueId slice(ValueId value, const std::vector<const IndexItem*>& items);
-  ValueId take(ValueId value, const std::vector<const IndexItem*>& items, const Place& place);
-  ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs, const Place& place);
+  ValueId take(ValueId value, const std::vector<const IndexItem*>& items,
+               const SourceLocation& place);
+  ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
+                const SourceLocation& place);
   NumberScope scope(int64_t rank);
   std::string nearest_name(const std::string& name);  // "; did you mean ..", or nothing
   bool differs_by_rank(const Expr& expr);

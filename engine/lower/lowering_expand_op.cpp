@@ -49,7 +49,7 @@ class Lowering::Expander : public OpBuilder {
   std::vector<ValueId> ids_;
 };
 
-ValueId Lowering::value_of(const LaneNumber& number) {
+ValueId Lowering::value_of(const PerRankNumber& number) {
   const ValueId id = emit_number(number);
   numbers_made_[id] = number;
   return id;
@@ -81,7 +81,7 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
   if (!op.expand) return emit_op(op, std::move(attrs), std::move(inputs));
   OpCall first{&attrs.at(0).attrs, {}, wanted};
   for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
-  if (!op.is_written_as_others(first)) return emit_op(op, std::move(attrs), std::move(inputs));
+  if (!op.is_composite(first)) return emit_op(op, std::move(attrs), std::move(inputs));
   // What an op is written as depends on its attributes and shapes, which may differ by rank.
   const Lanes all = lanes_;
   std::vector<std::vector<std::pair<Lanes, ValueId>>> results;

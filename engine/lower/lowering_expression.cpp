@@ -32,9 +32,9 @@ NumberScope Lowering::scope(int64_t rank) {
     if (found != names_.end())
       for (const Part& part : found->second) {
         if (!part.lanes.contains(rank)) continue;
-        if (!std::holds_alternative<LaneNumber>(part.binding))
+        if (!std::holds_alternative<PerRankNumber>(part.binding))
           throw_bad_input("{} is a tensor; a number was due here", name);
-        return std::get<LaneNumber>(part.binding).on(rank);
+        return std::get<PerRankNumber>(part.binding).on(rank);
       }
     std::optional<Number> number = number_name(name, rank);
     if (!number) throw_bad_input("unknown name {}{}", name, nearest_name(name));
@@ -43,7 +43,7 @@ NumberScope Lowering::scope(int64_t rank) {
   scope.function = [this, rank](const std::string& verb,
                                 const std::string& argument) -> std::optional<Number> {
     if (is_shape_verb(verb))
-      if (std::optional<LaneNumber> sizes =
+      if (std::optional<PerRankNumber> sizes =
               shape_number(parse_expression(fmt::format("{}({})", verb, argument))))
         return sizes->on(rank);
     return number_function(verb, argument, rank);
@@ -60,7 +60,7 @@ bool Lowering::is_number(const Expr& expr) {
       if (found != names_.end())
         for (const Part& part : found->second)
           if (!part.lanes.intersect(lanes_).empty())
-            return std::holds_alternative<LaneNumber>(part.binding);
+            return std::holds_alternative<PerRankNumber>(part.binding);
       return name == "inf" || name == "nan" || number_name(name, lanes_[0]).has_value();
     }
     case ExprKind::list:
@@ -93,7 +93,7 @@ bool Lowering::differs_by_rank(const Expr& expr) {
     for (const Part& part : found->second) {
       if (part.lanes.intersect(lanes_).empty()) continue;
       ++parts;
-      const auto* number = std::get_if<LaneNumber>(&part.binding);
+      const auto* number = std::get_if<PerRankNumber>(&part.binding);
       // A tensor stands in dim(x, 0) or start(x, 0), which each rank has its own of.
       if (number == nullptr || !number->uniform()) differs = true;
     }
@@ -111,10 +111,10 @@ bool Lowering::differs_by_rank(const Expr& expr) {
   return differs;
 }
 
-LaneNumber Lowering::lane_number(const Expr& expr) {
+PerRankNumber Lowering::lane_number(const Expr& expr) {
   if (expr.kind == ExprKind::call && is_shape_verb(expr.symbol))
-    if (std::optional<LaneNumber> number = shape_number(expr)) return *number;
-  LaneNumber result{lanes_, {}};
+    if (std::optional<PerRankNumber> number = shape_number(expr)) return *number;
+  PerRankNumber result{lanes_, {}};
   if (!differs_by_rank(expr)) {
     result.values.push_back(evaluate(expr, scope(lanes_[0])));
     return result;
@@ -130,7 +130,7 @@ LaneNumber Lowering::lane_number(const Expr& expr) {
 }
 
 Number Lowering::uniform_number(const Expr& expr) {
-  LaneNumber number = lane_number(expr);
+  PerRankNumber number = lane_number(expr);
   if (!number.uniform())
     fail(expr.place, "expected a number that is equal on all ranks of the listing");
   return number.values[0];
@@ -169,7 +169,7 @@ Binding Lowering::lower(const Expr& expr) {
 ValueId Lowering::lower_value(const Expr& expr) {
   Binding binding = lower(expr);
   if (std::holds_alternative<ValueId>(binding)) return std::get<ValueId>(binding);
-  const LaneNumber& number = std::get<LaneNumber>(binding);
+  const PerRankNumber& number = std::get<PerRankNumber>(binding);
   if (number.values[0].is_list() || number.values[0].is_text())
     fail(expr.place, "expected a tensor or a number, found a list");
   return value_of(number);
@@ -195,10 +195,10 @@ Binding Lowering::lower_binary(const Expr& expr) {
 }
 
 ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
-                        const Place& place) {
+                        const SourceLocation& place) {
   const OpRecord* op = ops_.find_infix(symbol);
   if (!op) fail(place, fmt::format("no op means \"{}\" on tensors", symbol));
-  const Place outer = place_;
+  const SourceLocation outer = place_;
   place_.column = place.column;
   op->fill_fallbacks(attrs);
   const ValueId result = emit(*op, {{lanes_, std::move(attrs)}}, std::move(inputs), 1).at(0);
@@ -208,7 +208,7 @@ ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs a
 
 std::vector<ValueId> Lowering::lower_call(const Expr& call, size_t wanted) {
   if (call.kind != ExprKind::call) fail(call.place, "expected a call");
-  const Place outer = place_;
+  const SourceLocation outer = place_;
   place_.column = call.place.column;
   if (std::optional<std::vector<ValueId>> results = special(call, wanted > 0)) {
     place_ = outer;

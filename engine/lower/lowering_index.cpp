@@ -22,7 +22,7 @@ bool Lowering::indexes_by_place(const IndexItem& item) {
 
 // Whole slices in place of `..`.
 std::vector<IndexItem> Lowering::spelled_out(const std::vector<IndexItem>& items, int dims,
-                                             Place place) {
+                                             SourceLocation place) {
   const auto count = [&](IndexKind kind) {
     return static_cast<int>(std::count_if(items.begin(), items.end(),
                                           [&](const IndexItem& i) { return i.kind == kind; }));
@@ -44,9 +44,9 @@ std::vector<IndexItem> Lowering::spelled_out(const std::vector<IndexItem>& items
 
 // As in torch: first single places, then slices and new dims, then what tensors name.
 ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& items,
-                              const Place& place) {
+                              const SourceLocation& place) {
   ValueId result = lower_value(base);
-  const Place outer = place_;
+  const SourceLocation outer = place_;
   place_.column = place.column;
   const std::vector<IndexItem> all = spelled_out(items, meta_of(result).shape.size(), place);
   std::vector<const IndexItem*> kept, sliced;
@@ -72,7 +72,7 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
   return result;
 }
 
-ValueId Lowering::select(ValueId value, int64_t dim, const LaneNumber& index) {
+ValueId Lowering::select(ValueId value, int64_t dim, const PerRankNumber& index) {
   LaneClasses classes(lanes_);
   classes.refine(index);
   std::vector<LaneAttrs> attrs;
@@ -86,10 +86,10 @@ ValueId Lowering::select(ValueId value, int64_t dim, const LaneNumber& index) {
 ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& items) {
   LaneClasses classes(lanes_);
   const auto numbers = [&](auto part, int64_t fallback) {
-    std::vector<LaneNumber> found;
+    std::vector<PerRankNumber> found;
     for (const IndexItem* item : items) {
       const std::vector<Expr>& written = item->*part;
-      found.push_back(written.empty() ? LaneNumber{lanes_, {Number(fallback)}}
+      found.push_back(written.empty() ? PerRankNumber{lanes_, {Number(fallback)}}
                                       : lane_number(written[0]));
       classes.refine(found.back());
     }
@@ -102,9 +102,9 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
       std::any_of(items.begin(), items.end(), [](auto* item) { return !item->step.empty(); });
   std::vector<LaneAttrs> attrs;
   for (const Lanes& lanes : classes.lanes()) {
-    const auto on = [&](const std::vector<LaneNumber>& of) {
+    const auto on = [&](const std::vector<PerRankNumber>& of) {
       std::vector<int64_t> list;
-      for (const LaneNumber& number : of) list.push_back(number.on(lanes[0]).integer());
+      for (const PerRankNumber& number : of) list.push_back(number.on(lanes[0]).integer());
       return list;
     };
     Attrs cut{{"start", on(lows)}, {"stop", on(highs)}, {"step", std::monostate{}}};
@@ -118,7 +118,7 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
 
 // What lists and tensors name; the item at `d` is of dim d.
 ValueId Lowering::take(ValueId value, const std::vector<const IndexItem*>& items,
-                       const Place& place) {
+                       const SourceLocation& place) {
   std::vector<int64_t> dims;
   std::vector<ValueId> inputs = {value};
   bool listed = false;
@@ -145,7 +145,7 @@ ValueId Lowering::take(ValueId value, const std::vector<const IndexItem*>& items
   if (dims.size() > 1)
     fail(list.place, "a list stands beside other indices; only tensors may stand side by side");
   LaneClasses classes(lanes_);
-  const LaneNumber numbers = lane_number(list);
+  const PerRankNumber numbers = lane_number(list);
   classes.refine(numbers);
   std::vector<LaneAttrs> attrs;
   for (const Lanes& lanes : classes.lanes()) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxSteps = 4'000'000;  // statements after loops are expanded
 
-Error at(const Error& error, const Place& place) {
+Error at(const Error& error, const SourceLocation& place) {
   Where where;
   where.line = place.line;
   where.column = place.column;
@@ -18,7 +18,8 @@ Error at(const Error& error, const Place& place) {
 }
 
 // The least number from `from` on that is in the range of any rank.
-std::optional<int64_t> next_pass(const LaneNumber& low, const LaneNumber& high, int64_t from) {
+std::optional<int64_t> next_pass(const PerRankNumber& low, const PerRankNumber& high,
+                                 int64_t from) {
   std::optional<int64_t> next;
   for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
     const int64_t at = std::max(from, low.values[low.uniform() ? 0 : i].integer());
@@ -27,7 +28,8 @@ std::optional<int64_t> next_pass(const LaneNumber& low, const LaneNumber& high, 
   return next;
 }
 
-Lanes lanes_in_range(const Lanes& all, const LaneNumber& low, const LaneNumber& high, int64_t i) {
+Lanes lanes_in_range(const Lanes& all, const PerRankNumber& low, const PerRankNumber& high,
+                     int64_t i) {
   if (low.uniform() && high.uniform()) return all;
   std::vector<int32_t> taken;
   for (int64_t lane = 0; lane < all.size(); ++lane)
@@ -37,7 +39,7 @@ Lanes lanes_in_range(const Lanes& all, const LaneNumber& low, const LaneNumber& 
 }
 
 // Of the rank with most passes.
-uint64_t passes_of(const LaneNumber& low, const LaneNumber& high) {
+uint64_t passes_of(const PerRankNumber& low, const PerRankNumber& high) {
   uint64_t most = 0;
   for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
     const int64_t from = low.values[low.uniform() ? 0 : i].integer();
@@ -48,14 +50,14 @@ uint64_t passes_of(const LaneNumber& low, const LaneNumber& high) {
   return most;
 }
 
-[[noreturn]] void fail_too_many_steps(const Place& place) {
+[[noreturn]] void fail_too_many_steps(const SourceLocation& place) {
   throw Error(ErrorKind::limit, fmt::format("the loops expand to more than {} lines", kMaxSteps),
               Where{"", "", place.line, place.column});
 }
 
 }  // namespace
 
-void Lowering::fail(const Place& place, const std::string& message) const {
+void Lowering::fail(const SourceLocation& place, const std::string& message) const {
   throw at(Error(ErrorKind::bad_input, message), place);
 }
 
@@ -107,9 +109,9 @@ void Lowering::walk_one(const Statement& statement) {
 
 // A range may differ by rank, as that of the stages behind mine: the others sit a pass out.
 void Lowering::walk_for(const Statement& statement) {
-  LaneNumber low{lanes_, {Number(int64_t{0})}};
+  PerRankNumber low{lanes_, {Number(int64_t{0})}};
   if (statement.range.size() == 2) low = lane_number(statement.range[0]);
-  const LaneNumber high = lane_number(statement.range.back());
+  const PerRankNumber high = lane_number(statement.range.back());
   // Before the first of them: a range that is far too long would fill the memory until it is told.
   if (passes_of(low, high) > static_cast<uint64_t>(kMaxSteps - steps_))
     fail_too_many_steps(statement.place);
@@ -121,7 +123,7 @@ void Lowering::walk_for(const Statement& statement) {
     lanes_ = lanes_in_range(all, low, high, *pass);
     instance_ = (outer.empty() ? "" : outer + ", ") + fmt::format("{}={}", name, *pass);
     place_ = statement.place;
-    bind(name, LaneNumber{lanes_, {Number(*pass)}});
+    bind(name, PerRankNumber{lanes_, {Number(*pass)}});
     walk(statement.body);
   }
   lanes_ = all;
@@ -129,7 +131,7 @@ void Lowering::walk_for(const Statement& statement) {
 }
 
 void Lowering::walk_if(const Statement& statement) {
-  const LaneNumber condition = lane_number(*statement.value);
+  const PerRankNumber condition = lane_number(*statement.value);
   if (condition.uniform())
     return walk(condition.values[0].truth() ? statement.body : statement.otherwise);
   std::vector<int32_t> yes;
@@ -162,7 +164,8 @@ void Lowering::walk_assign(const Statement& statement) {
   if (define(name_of(statement.targets.at(0)), value)) return;
   Binding result = lower(value);
   if (statement.has_claim) {
-    if (std::holds_alternative<LaneNumber>(result)) result = value_of(std::get<LaneNumber>(result));
+    if (std::holds_alternative<PerRankNumber>(result))
+      result = value_of(std::get<PerRankNumber>(result));
     result = end_claim(std::get<ValueId>(result), statement);
   }
   bind(name_of(statement.targets.at(0)), std::move(result));
@@ -203,7 +206,7 @@ std::string Lowering::name_of(const NameTemplate& name) {
   return filled;
 }
 
-std::optional<Binding> Lowering::find(const std::string& name, const Place& place) {
+std::optional<Binding> Lowering::find(const std::string& name, const SourceLocation& place) {
   const auto found = names_.find(name);
   if (found == names_.end()) return std::nullopt;
   std::vector<const Part*> here;
@@ -218,16 +221,16 @@ std::optional<Binding> Lowering::find(const std::string& name, const Place& plac
   if (!missing.empty())
     fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
   if (here.size() == 1) return here[0]->binding;
-  const bool numbers = std::holds_alternative<LaneNumber>(here[0]->binding);
+  const bool numbers = std::holds_alternative<PerRankNumber>(here[0]->binding);
   for (const Part* part : here)
-    if (std::holds_alternative<LaneNumber>(part->binding) != numbers)
+    if (std::holds_alternative<PerRankNumber>(part->binding) != numbers)
       fail(place, fmt::format("{} is a number on some ranks and a tensor on others", name));
   if (numbers) {
-    LaneNumber joined{lanes_, {}};
+    PerRankNumber joined{lanes_, {}};
     for (int64_t i = 0; i < lanes_.size(); ++i)
       for (const Part* part : here)
         if (part->lanes.contains(lanes_[i]))
-          joined.values.push_back(std::get<LaneNumber>(part->binding).on(lanes_[i]));
+          joined.values.push_back(std::get<PerRankNumber>(part->binding).on(lanes_[i]));
     return joined;
   }
   std::vector<std::pair<Lanes, ValueId>> parts;

@@ -35,7 +35,7 @@ std::vector<ValueId> Lowering::apply_op(const OpRecord& op, const Expr& call, bo
                                         size_t wanted) {
   std::vector<ValueId> inputs;
   Attrs fixed;
-  std::vector<std::pair<const Param*, LaneNumber>> numbers;
+  std::vector<std::pair<const Param*, PerRankNumber>> numbers;
   const auto is_a_number = [&](const Expr& expr) { return is_number(expr); };
   for (const BoundArgument& argument : bind_arguments(op, call, is_a_number)) {
     const Param& param = *argument.param;

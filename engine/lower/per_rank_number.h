@@ -1,4 +1,4 @@
-// LaneNumber: a number of a listing, where ranks may differ in it.
+// PerRankNumber: a number of a listing, where ranks may differ in it.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace shardproof {
 
 // One for all lanes, or one per lane of `lanes`.
-struct LaneNumber {
+struct PerRankNumber {
   Lanes lanes;
   std::vector<Number> values;
   bool uniform() const { return values.size() == 1; }

@@ -10,13 +10,13 @@
 namespace shardproof {
 namespace {
 
-[[noreturn]] void fail_at(const Place& place, ErrorKind kind, const std::string& message) {
+[[noreturn]] void fail_at(const SourceLocation& place, ErrorKind kind, const std::string& message) {
   throw Error(kind, message, Where{"", "", place.line, place.column});
 }
 
 // Errors of selectors and placements count columns in their own text.
 template <typename Function>
-auto told_at(const Place& place, const Function& function) {
+auto told_at(const SourceLocation& place, const Function& function) {
   try {
     return function();
   } catch (const Error& error) {

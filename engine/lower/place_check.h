@@ -30,11 +30,11 @@ class TruthOfChecks {
 struct WrittenCheck {
   const Expr* value = nullptr;
   std::string name;  // of the truth's value
-  Place name_place;
+  SourceLocation name_place;
   std::vector<PlacementText> placements;
-  Place placed_at;
+  SourceLocation placed_at;
   std::string on;  // selector of ranks; empty: all of the mesh
-  Place on_place;
+  SourceLocation on_place;
 };
 
 // A mesh that the check is placed on, and the ranks that have to hold the value.

@@ -11,17 +11,17 @@
 
 namespace shardproof {
 
-class RankLowering : public Lowering {
+class RankLowerer : public Lowering {
  public:
   // `path`: JSON pointer of the listing.
-  RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into, SpmdListing& listing,
-               std::string path, TruthOfChecks& truth);
+  RankLowerer(const Job& job, const OpRegistry& ops, RankProgram& into, SpmdListing& listing,
+              std::string path, TruthOfChecks& truth);
   void run(const Listing& listing);
 
  protected:
   std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                std::vector<ValueId> inputs) override;
-  ValueId emit_number(const LaneNumber& number) override;
+  ValueId emit_number(const PerRankNumber& number) override;
   ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) override;
   std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) override;
   std::optional<Number> number_function(const std::string& verb, const std::string& argument,
@@ -29,7 +29,7 @@ class RankLowering : public Lowering {
   bool rank_dependent(const std::string& name) override;
   std::optional<Number> number_name(const std::string& name, int64_t rank) override;
   std::vector<std::string> number_names() override;
-  std::optional<LaneNumber> shape_number(const Expr& call) override;
+  std::optional<PerRankNumber> shape_number(const Expr& call) override;
   bool define(const std::string& name, const Expr& value) override;
   void enter_stream(const std::string& name) override;
   void leave_stream() override;
@@ -63,8 +63,8 @@ class RankLowering : public Lowering {
   std::vector<ValueId> point_to_point(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> one_sided(const Expr& call, CollectiveKind kind);
   std::vector<ValueId> slot_read(const Expr& call);
-  void wait_for(const Expr& call, Wait::Who who);
-  bool is_event(const std::string& name, const Place& place);
+  void wait_for(const Expr& call, Wait::Waiter who);
+  bool is_event(const std::string& name, const SourceLocation& place);
   void free_or_keep(const Expr& call, bool keep);
 
   void lower_check(const Expr& call);  // rank_lowering_check.cpp
@@ -76,18 +76,20 @@ class RankLowering : public Lowering {
   // The current lanes, cut where the axes of the call's group are those of different meshes.
   std::vector<Lanes> lanes_by_mesh(const Expr& call);
   std::vector<const Mesh*> meshes_having(const std::vector<std::string>& axes) const;
-  std::vector<std::string> words_of_group(const Expr& expr);  // axes, or the name of a group
+  std::vector<std::string> group_text(const Expr& expr);  // axes, or the name of a group
   Group group_of(const Expr* expr, ValueId value);
-  Group axes_group(const std::vector<std::string>& names, const Place& place, ValueId value);
-  std::optional<LaneNumber> factor_of(const Expr* expr);  // of premul_sum(factor)
-  Reduction reduction_of(const Expr* expr, const Place& place, int64_t rank);
+  Group axes_group(const std::vector<std::string>& names, const SourceLocation& place,
+                   ValueId value);
+  std::optional<PerRankNumber> factor_of(const Expr* expr);  // of premul_sum(factor)
+  Reduction reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank);
   // An index in the group per lane: a number, `next` or `prev`.
-  LaneNumber peer_of(const Expr* expr, const Group& group, const char* what, const Place& place);
-  ValueId tensor_argument(const Expr* expr, const Place& place, const char* what);
+  PerRankNumber peer_of(const Expr* expr, const Group& group, const char* what,
+                        const SourceLocation& place);
+  ValueId tensor_argument(const Expr* expr, const SourceLocation& place, const char* what);
   Dims shape_on(ValueId value, int64_t rank) const;
   void refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const;
   std::vector<Lanes> classes_of(const std::vector<ValueId>& values,
-                                std::vector<const LaneNumber*> numbers);
+                                std::vector<const PerRankNumber*> numbers);
 
   // The values that own what a value is made of, and on which lanes.
   using Memory = std::vector<std::pair<Lanes, ValueId>>;

@@ -11,7 +11,7 @@ constexpr const char* kReductionWords[] = {"sum", "avg",  "prod", "min",
 
 }  // namespace
 
-std::vector<std::string> RankLowering::words_of_group(const Expr& expr) {
+std::vector<std::string> RankLowerer::group_text(const Expr& expr) {
   std::vector<std::string> words;
   if (expr.kind == ExprKind::list) {
     for (const Expr& item : expr.args) {
@@ -27,16 +27,16 @@ std::vector<std::string> RankLowering::words_of_group(const Expr& expr) {
   return words;
 }
 
-Group RankLowering::group_of(const Expr* expr, ValueId value) {
+Group RankLowerer::group_of(const Expr* expr, ValueId value) {
   if (!expr) return Group::world(job_.world);
-  const std::vector<std::string> words = words_of_group(*expr);
+  const std::vector<std::string> words = group_text(*expr);
   if (expr->kind == ExprKind::name)
     for (const auto& [known, ranks] : job_.groups)
       if (known == words[0]) return Group::of_ranks(known, ranks);
   return axes_group(words, expr->place, value);
 }
 
-std::vector<const Mesh*> RankLowering::meshes_having(const std::vector<std::string>& axes) const {
+std::vector<const Mesh*> RankLowerer::meshes_having(const std::vector<std::string>& axes) const {
   std::vector<const Mesh*> having;
   for (const auto& [key, mesh] : job_.meshes)
     if (std::all_of(axes.begin(), axes.end(), [&m = mesh](auto& n) { return m.find_axis(n); }))
@@ -44,11 +44,11 @@ std::vector<const Mesh*> RankLowering::meshes_having(const std::vector<std::stri
   return having;
 }
 
-std::vector<Lanes> RankLowering::lanes_by_mesh(const Expr& call) {
+std::vector<Lanes> RankLowerer::lanes_by_mesh(const Expr& call) {
   const auto key = std::find(call.keys.begin(), call.keys.end(), "group");
   if (key == call.keys.end() || job_.meshes.size() < 2) return {lanes_};
   const Expr& group = call.args[static_cast<size_t>(key - call.keys.begin())];
-  const std::vector<std::string> words = words_of_group(group);
+  const std::vector<std::string> words = group_text(group);
   const bool listed = group.kind == ExprKind::name &&
                       std::any_of(job_.groups.begin(), job_.groups.end(),
                                   [&](const auto& known) { return known.first == words[0]; });
@@ -66,8 +66,8 @@ std::vector<Lanes> RankLowering::lanes_by_mesh(const Expr& call) {
   return cuts;
 }
 
-Group RankLowering::axes_group(const std::vector<std::string>& names, const Place& place,
-                               ValueId id) {
+Group RankLowerer::axes_group(const std::vector<std::string>& names, const SourceLocation& place,
+                              ValueId id) {
   const std::vector<const Mesh*> having = meshes_having(names);
   if (having.empty()) {
     NearestName nearest(names.at(0));
@@ -93,13 +93,13 @@ Group RankLowering::axes_group(const std::vector<std::string>& names, const Plac
   return Group::of_axes(*mesh, axes);
 }
 
-std::optional<LaneNumber> RankLowering::factor_of(const Expr* expr) {
+std::optional<PerRankNumber> RankLowerer::factor_of(const Expr* expr) {
   const bool scaled = expr && expr->kind == ExprKind::call && expr->symbol == "premul_sum";
   if (!scaled || expr->args.size() != 1) return std::nullopt;
   return lane_number(expr->args[0]);
 }
 
-Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64_t rank) {
+Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank) {
   if (!expr) fail(place, "expected a reduction: sum avg prod min max band bor bxor premul_sum(f)");
   if (expr->kind == ExprKind::name) {
     const std::string word = name_of(expr->name);
@@ -110,15 +110,15 @@ Reduction RankLowering::reduction_of(const Expr* expr, const Place& place, int64
     }
     fail(expr->place, fmt::format("unknown reduction {}{}", word, nearest.hint()));
   }
-  if (const std::optional<LaneNumber> factor = factor_of(expr))
+  if (const std::optional<PerRankNumber> factor = factor_of(expr))
     return {ReduceOp::premul_sum, factor->on(rank).real()};
   fail(expr->place, fmt::format("expected a reduction, found {}", to_string(*expr)));
 }
 
-LaneNumber RankLowering::peer_of(const Expr* expr, const Group& group, const char* what,
-                                 const Place& place) {
+PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const char* what,
+                                   const SourceLocation& place) {
   if (!expr) fail(place, fmt::format("expected {}=", what));
-  LaneNumber result{lanes_, {}};
+  PerRankNumber result{lanes_, {}};
   const bool neighbour = expr->kind == ExprKind::name && expr->name.plain() &&
                          (expr->name.texts[0] == "next" || expr->name.texts[0] == "prev");
   if (!neighbour) {
@@ -138,7 +138,7 @@ LaneNumber RankLowering::peer_of(const Expr* expr, const Group& group, const cha
   return result;
 }
 
-std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind kind) {
+std::vector<ValueId> RankLowerer::one_sided(const Expr& call, CollectiveKind kind) {
   const bool puts = kind == CollectiveKind::put, waits = kind == CollectiveKind::wait_signal;
   const Arguments args = puts    ? arguments_of(call, 1, {"x", "to", "slot", "group"})
                          : waits ? arguments_of(call, 0, {"from", "slot", "count", "group"})
@@ -147,16 +147,16 @@ std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind ki
   if (puts) item.input = tensor_argument(args.take(0, "x"), call.place, "put");
   item.collective.kind = kind;
   item.collective.group = group_of(args.take(9, "group"), item.input);
-  const LaneNumber peers = peer_of(args.take(9, waits ? "from" : "to"), item.collective.group,
-                                   waits ? "from" : "to", call.place);
+  const PerRankNumber peers = peer_of(args.take(9, waits ? "from" : "to"), item.collective.group,
+                                      waits ? "from" : "to", call.place);
   const auto number = [&](const char* key, int64_t fallback) {
     const Expr* expr = args.take(9, key);
     if (expr) return lane_number(*expr);
-    LaneNumber plain{lanes_, {}};
+    PerRankNumber plain{lanes_, {}};
     plain.values.emplace_back(fallback);
     return plain;
   };
-  const LaneNumber slots = number("slot", 0), repeats = number("count", 1);
+  const PerRankNumber slots = number("slot", 0), repeats = number("count", 1);
   std::vector<CallItem> items;
   for (const Lanes& lanes : classes_of({item.input}, {&slots, &repeats})) {
     CallItem piece = item;
@@ -178,12 +178,12 @@ std::vector<ValueId> RankLowering::one_sided(const Expr& call, CollectiveKind ki
   return {};
 }
 
-std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
+std::vector<ValueId> RankLowerer::slot_read(const Expr& call) {
   const Arguments args = arguments_of(call, 1, {"slot", "like"});
   const Expr *index = args.take(0, "slot"), *like = args.take(9, "like");
   if (!index || !like)
     fail(call.place, "slot needs a number and a tensor of its shape, as in slot(0, like=x)");
-  const LaneNumber slots = lane_number(*index);
+  const PerRankNumber slots = lane_number(*index);
   const ValueId shaped = tensor_argument(like, call.place, "slot");
   std::vector<LocalShape> shapes;
   const std::vector<Lanes> classes = classes_of({shaped}, {&slots});
@@ -199,7 +199,7 @@ std::vector<ValueId> RankLowering::slot_read(const Expr& call) {
 
 // Of a name that was bound and recorded the last one counts: recording forgets what was bound, so
 // what is bound now came later.
-bool RankLowering::is_event(const std::string& name, const Place& place) {
+bool RankLowerer::is_event(const std::string& name, const SourceLocation& place) {
   const auto recorded = events_.find(name);
   if (recorded == events_.end()) return false;
   Lanes bound;
@@ -214,7 +214,7 @@ bool RankLowering::is_event(const std::string& name, const Place& place) {
   fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
 }
 
-void RankLowering::wait_for(const Expr& call, Wait::Who who) {
+void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
   const Arguments args = arguments_of(call, 1, {"x"});
   const Expr* expr = args.take(0, "x");
   if (!expr || expr->kind != ExprKind::name)
@@ -241,7 +241,7 @@ void RankLowering::wait_for(const Expr& call, Wait::Who who) {
   add(std::move(wait));
 }
 
-void RankLowering::free_or_keep(const Expr& call, bool keep) {
+void RankLowerer::free_or_keep(const Expr& call, bool keep) {
   const Arguments args = arguments_of(call, keep ? 2 : 1, {"x", "stream"});
   const Expr* expr = args.take(0, "x");
   if (!expr || expr->kind != ExprKind::name)

@@ -61,12 +61,12 @@ bool can_be_in_place(CollectiveKind kind) {
 
 }  // namespace
 
-std::optional<std::vector<ValueId>> RankLowering::special(const Expr& call, bool wants_value) {
+std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool wants_value) {
   const std::string& verb = call.symbol;
   if (verb == "redistribute")
     fail(call.place, "redistribute belongs to global programs; a rank program calls collectives");
   if (verb == "wait" || verb == "sync") {
-    wait_for(call, verb == "wait" ? Wait::Who::stream : Wait::Who::host);
+    wait_for(call, verb == "wait" ? Wait::Waiter::stream : Wait::Waiter::host);
     return std::vector<ValueId>{};
   }
   if (verb == "free" || verb == "keep") {
@@ -102,8 +102,8 @@ std::optional<std::vector<ValueId>> RankLowering::special(const Expr& call, bool
   return on_each_mesh(call, *kind, in_place);
 }
 
-std::vector<ValueId> RankLowering::on_each_mesh(const Expr& call, CollectiveKind kind,
-                                                bool in_place) {
+std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind kind,
+                                               bool in_place) {
   const Lanes all = lanes_;
   std::vector<std::pair<Lanes, ValueId>> parts;
   std::optional<ValueId> result;
@@ -126,8 +126,8 @@ std::vector<ValueId> RankLowering::on_each_mesh(const Expr& call, CollectiveKind
   return {one ? *result : emit_merge(parts)};  // one: written in place under one name, or none
 }
 
-std::vector<ValueId> RankLowering::communicate(const Expr& call, CollectiveKind kind,
-                                               bool in_place) {
+std::vector<ValueId> RankLowerer::communicate(const Expr& call, CollectiveKind kind,
+                                              bool in_place) {
   if (kind == CollectiveKind::all_to_all_v) return exchange_v(call);
   if (kind == CollectiveKind::send || kind == CollectiveKind::recv)
     return point_to_point(call, kind);
@@ -135,14 +135,14 @@ std::vector<ValueId> RankLowering::communicate(const Expr& call, CollectiveKind 
   return collective(call, kind, in_place);
 }
 
-const Expr* RankLowering::Arguments::take(size_t position, const std::string& key) const {
+const Expr* RankLowerer::Arguments::take(size_t position, const std::string& key) const {
   const auto found = keys.find(key);
   if (found != keys.end()) return found->second;
   return position < positional.size() ? positional[position] : nullptr;
 }
 
-RankLowering::Arguments RankLowering::arguments_of(const Expr& call, size_t most,
-                                                   std::vector<std::string> keys) {
+RankLowerer::Arguments RankLowerer::arguments_of(const Expr& call, size_t most,
+                                                 std::vector<std::string> keys) {
   Arguments result;
   result.call = &call;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -164,7 +164,7 @@ RankLowering::Arguments RankLowering::arguments_of(const Expr& call, size_t most
   return result;
 }
 
-int RankLowering::dim_argument(const Arguments& args, const char* key, int64_t dim, int dims) {
+int RankLowerer::dim_argument(const Arguments& args, const char* key, int64_t dim, int dims) {
   try {
     return normalize_dim(dim, dims);
   } catch (const Error& error) {
@@ -173,13 +173,13 @@ int RankLowering::dim_argument(const Arguments& args, const char* key, int64_t d
   }
 }
 
-ValueId RankLowering::tensor_argument(const Expr* expr, const Place& place, const char* what) {
+ValueId RankLowerer::tensor_argument(const Expr* expr, const SourceLocation& place,
+                                     const char* what) {
   if (!expr) fail(place, fmt::format("{} needs a tensor", what));
   return lower_value(*expr);
 }
 
-std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind kind,
-                                              bool in_place) {
+std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind kind, bool in_place) {
   const bool reducing = reduces(kind);
   const size_t most = kind == CollectiveKind::barrier ? 0 : reducing ? 2 : 1;
   const Arguments args = arguments_of(call, most, keys_of(kind));
@@ -187,18 +187,18 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
   if (kind != CollectiveKind::barrier)
     input = tensor_argument(args.take(0, "x"), call.place, call.symbol.c_str());
   const Group group = group_of(args.take(9, "group"), input);
-  const auto number = [&](const char* key) -> std::optional<LaneNumber> {
+  const auto number = [&](const char* key) -> std::optional<PerRankNumber> {
     const Expr* expr = args.take(9, key);
     return expr ? std::optional(lane_number(*expr)) : std::nullopt;
   };
-  std::optional<LaneNumber> dim = number("dim"), split = number("split"), concat = number("concat"),
-                            root = number("root");
-  if (takes_dim(kind) && !dim) dim = LaneNumber{lanes_, {Number(int64_t{0})}};
-  if (has_root(kind) && !root) root = LaneNumber{lanes_, {Number(int64_t{0})}};
+  std::optional<PerRankNumber> dim = number("dim"), split = number("split"),
+                               concat = number("concat"), root = number("root");
+  if (takes_dim(kind) && !dim) dim = PerRankNumber{lanes_, {Number(int64_t{0})}};
+  if (has_root(kind) && !root) root = PerRankNumber{lanes_, {Number(int64_t{0})}};
   if (kind == CollectiveKind::all_to_all && (!split || !concat))
     fail(call.place, "all_to_all needs split and concat, as in all_to_all(x, split=1, concat=0)");
-  const std::optional<LaneNumber> factor = factor_of(args.take(1, "op"));
-  const auto pointer = [](const std::optional<LaneNumber>& n) { return n ? &*n : nullptr; };
+  const std::optional<PerRankNumber> factor = factor_of(args.take(1, "op"));
+  const auto pointer = [](const std::optional<PerRankNumber>& n) { return n ? &*n : nullptr; };
   std::vector<CallItem> items;
   std::vector<LocalShape> shapes;
   for (const Lanes& lanes : classes_of({input}, {pointer(dim), pointer(split), pointer(concat),
@@ -220,7 +220,7 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
       c.dtype = value(input).dtype;
       if (reducing) check_reduction(c.reduction, c.dtype);
       const Dims shape = shape_on(input, lanes[0]);
-      const auto dim_of = [&](const char* key, const LaneNumber& number) {
+      const auto dim_of = [&](const char* key, const PerRankNumber& number) {
         return dim_argument(args, key, number.on(lanes[0]).integer(), shape.size());
       };
       if (dim) item.dim = dim_of("dim", *dim);
@@ -247,15 +247,15 @@ std::vector<ValueId> RankLowering::collective(const Expr& call, CollectiveKind k
   return outputs;
 }
 
-std::vector<ValueId> RankLowering::exchange_v(const Expr& call) {
+std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
   const Arguments args = arguments_of(call, 1, {"x", "send", "recv", "group"});
   const ValueId input = tensor_argument(args.take(0, "x"), call.place, "all_to_all_v");
   const Group group = group_of(args.take(9, "group"), input);
   const Expr *send = args.take(9, "send"), *recv = args.take(9, "recv");
   if (!send || !recv)
     fail(call.place, "all_to_all_v needs send=[..] and recv=[..], rows for each member");
-  const LaneNumber sends = lane_number(*send), recvs = lane_number(*recv);
-  const auto counts = [&](const LaneNumber& numbers, int64_t rank, const Expr* expr) {
+  const PerRankNumber sends = lane_number(*send), recvs = lane_number(*recv);
+  const auto counts = [&](const PerRankNumber& numbers, int64_t rank, const Expr* expr) {
     std::vector<int64_t> result;
     for (const Number& n : numbers.on(rank).list()) result.push_back(n.integer());
     if (static_cast<int64_t>(result.size()) != group.size())
@@ -298,7 +298,7 @@ std::vector<ValueId> RankLowering::exchange_v(const Expr& call) {
   return {output};
 }
 
-std::vector<ValueId> RankLowering::point_to_point(const Expr& call, CollectiveKind kind) {
+std::vector<ValueId> RankLowerer::point_to_point(const Expr& call, CollectiveKind kind) {
   const bool sends = kind == CollectiveKind::send;
   const Arguments args = sends ? arguments_of(call, 1, {"x", "to", "group"})
                                : arguments_of(call, 0, {"like", "shape", "dtype", "from", "group"});
@@ -320,14 +320,14 @@ std::vector<ValueId> RankLowering::point_to_point(const Expr& call, CollectiveKi
     if (!parsed) fail(dtype->place, fmt::format("expected a dtype, found {}", to_string(*dtype)));
     c.dtype = *parsed;
   }
-  LaneNumber shape_list;
+  PerRankNumber shape_list;
   const Expr* shape = sends ? nullptr : args.take(9, "shape");
   if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
   if (shape && shaped != kNoValue)
     fail(shape->place, "recv takes like=x or shape=[..], one of them");
   if (shape) shape_list = lane_number(*shape);
   c.group = group_of(args.take(9, "group"), shaped);
-  const LaneNumber peers =
+  const PerRankNumber peers =
       peer_of(args.take(9, sends ? "to" : "from"), c.group, sends ? "to" : "from", call.place);
   for (const Lanes& lanes :
        classes_of({shape ? kNoValue : shaped}, {shape ? &shape_list : nullptr})) {

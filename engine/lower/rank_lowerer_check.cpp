@@ -16,7 +16,7 @@ constexpr const char* kForm = "check(x, 'h', dp:S(0))";
 
 }  // namespace
 
-WrittenCheck RankLowering::read_check(const Expr& call) {
+WrittenCheck RankLowerer::read_check(const Expr& call) {
   if (group_depth_ > 0)
     fail(call.place,
          "check cannot stand inside group:, whose calls start together at its end; write it before "
@@ -52,8 +52,8 @@ WrittenCheck RankLowering::read_check(const Expr& call) {
 }
 
 // The shapes of x on the current lanes; throws where one is not what its place in the truth says.
-std::vector<LocalShape> RankLowering::fitting_shapes(const WrittenCheck& written, ValueId id,
-                                                     const Spec& spec, const std::string& shown) {
+std::vector<LocalShape> RankLowerer::fitting_shapes(const WrittenCheck& written, ValueId id,
+                                                    const Spec& spec, const std::string& shown) {
   if (value(id).dtype != spec.dtype())
     fail(written.value->place,
          fmt::format("{} is {} on rank {}, but {} is {} in the truth; cast one of them", shown,
@@ -72,7 +72,7 @@ std::vector<LocalShape> RankLowering::fitting_shapes(const WrittenCheck& written
   return shapes;
 }
 
-void RankLowering::lower_check_part(const WrittenCheck& written, const CheckPart& part) {
+void RankLowerer::lower_check_part(const WrittenCheck& written, const CheckPart& part) {
   const Spec spec = spec_of_check(written, part, truth_.program());
   const Expr& expr = *written.value;
   RankCheck check;
@@ -99,7 +99,7 @@ void RankLowering::lower_check_part(const WrittenCheck& written, const CheckPart
   into_.checks.push_back(std::move(check));
 }
 
-void RankLowering::lower_check(const Expr& call) {
+void RankLowerer::lower_check(const Expr& call) {
   const WrittenCheck written = read_check(call);
   if (is_number(*written.value))
     fail(written.value->place,

@@ -9,8 +9,8 @@
 
 namespace shardproof {
 
-RankLowering::RankLowering(const Job& job, const OpRegistry& ops, RankProgram& into,
-                           SpmdListing& listing, std::string path, TruthOfChecks& truth)
+RankLowerer::RankLowerer(const Job& job, const OpRegistry& ops, RankProgram& into,
+                         SpmdListing& listing, std::string path, TruthOfChecks& truth)
     : Lowering(ops, listing.lanes),
       job_(job),
       into_(into),
@@ -25,7 +25,7 @@ RankLowering::RankLowering(const Job& job, const OpRegistry& ops, RankProgram& i
   }
 }
 
-void RankLowering::run(const Listing& listing) {
+void RankLowerer::run(const Listing& listing) {
   walk(listing.statements);
   for (const auto& [name, parts] : names_)
     for (const Part& part : parts)
@@ -33,7 +33,7 @@ void RankLowering::run(const Listing& listing) {
         into_.names[name].push_back({part.lanes, *id, part.line, part.instance});
 }
 
-ValueId RankLowering::add_value(DType dtype, std::vector<LocalShape> shapes, Category category) {
+ValueId RankLowerer::add_value(DType dtype, std::vector<LocalShape> shapes, Category category) {
   SpmdValue value;
   value.dtype = dtype;
   value.shapes = std::move(shapes);
@@ -44,7 +44,7 @@ ValueId RankLowering::add_value(DType dtype, std::vector<LocalShape> shapes, Cat
   return static_cast<ValueId>(into_.program.values.size() - 1);
 }
 
-Instr& RankLowering::add(Action action) {
+Instr& RankLowerer::add(Action action) {
   Instr instr;
   instr.lanes = lanes_;
   instr.stream = streams_.back();
@@ -69,7 +69,7 @@ Instr& RankLowering::add(Action action) {
   return target.back();
 }
 
-void RankLowering::add_calls(std::vector<CallItem> items) {
+void RankLowerer::add_calls(std::vector<CallItem> items) {
   for (CallItem& item : items) item.origin = origin();
   if (group_depth_ == 0) {
     add(Communicate{std::move(items)});
@@ -83,13 +83,13 @@ void RankLowering::add_calls(std::vector<CallItem> items) {
   }
 }
 
-void RankLowering::enter_group() {
+void RankLowerer::enter_group() {
   if (group_depth_++ > 0) return;
   open_group_ = {};
   group_results_.clear();
 }
 
-void RankLowering::leave_group() {
+void RankLowerer::leave_group() {
   if (--group_depth_ > 0) return;
   if (!open_group_.items.empty()) {
     const Lanes mask = lanes_;
@@ -102,13 +102,13 @@ void RankLowering::leave_group() {
   after_group_.clear();
 }
 
-void RankLowering::enter_stream(const std::string& name) {
+void RankLowerer::enter_stream(const std::string& name) {
   if (group_depth_ > 0) fail(place_, "a stream cannot begin inside a group");
   streams_.push_back(name);
   known_streams_.insert(name);
 }
 
-bool RankLowering::define(const std::string& name, const Expr& value) {
+bool RankLowerer::define(const std::string& name, const Expr& value) {
   if (value.kind != ExprKind::call || value.symbol != "record") return false;
   if (!value.args.empty()) fail(value.place, "record() takes no arguments: it marks its stream");
   if (names_.contains(name)) {
@@ -120,16 +120,16 @@ bool RankLowering::define(const std::string& name, const Expr& value) {
   return true;
 }
 
-void RankLowering::leave_stream() { streams_.pop_back(); }
+void RankLowerer::leave_stream() { streams_.pop_back(); }
 
-void RankLowering::begin_claim(const Statement& statement) {
+void RankLowerer::begin_claim(const Statement& statement) {
   fail(statement.place, "`as` belongs to global programs; a rank program holds shards already");
 }
 
-ValueId RankLowering::end_claim(ValueId value, const Statement&) { return value; }
+ValueId RankLowerer::end_claim(ValueId value, const Statement&) { return value; }
 
 // What is computed under a condition may have another dtype there.
-void RankLowering::named(ValueId id, const std::string& name) {
+void RankLowerer::named(ValueId id, const std::string& name) {
   if (const auto known = names_.find(name); known != names_.end())
     for (const Part& part : known->second)
       if (const ValueId* other = std::get_if<ValueId>(&part.binding))
@@ -142,7 +142,7 @@ void RankLowering::named(ValueId id, const std::string& name) {
   made.name = use == 0 ? name : fmt::format("{}.{}", name, use);
 }
 
-void RankLowering::unnamed(ValueId id, const Lanes& lanes) {
+void RankLowerer::unnamed(ValueId id, const Lanes& lanes) {
   Instr instr;
   instr.lanes = lanes;
   instr.stream = streams_.back();
@@ -151,16 +151,16 @@ void RankLowering::unnamed(ValueId id, const Lanes& lanes) {
   (group_depth_ > 0 ? after_group_ : listing_.instrs).push_back(std::move(instr));
 }
 
-TensorMeta RankLowering::meta_of(ValueId id) {
+TensorMeta RankLowerer::meta_of(ValueId id) {
   if (id == kNoValue) return {DType::f32, {}, false, true};
   return {value(id).dtype, shape_on(id, lanes_[0]), value(id).weak, false};
 }
 
-std::vector<Lanes> RankLowering::equal_shapes(const std::vector<ValueId>& values) {
+std::vector<Lanes> RankLowerer::equal_shapes(const std::vector<ValueId>& values) {
   return classes_of(values, {});
 }
 
-Dims RankLowering::shape_on(ValueId id, int64_t rank) const {
+Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
   for (const LocalShape& shape : value(id).shapes)
     if (shape.lanes.contains(rank)) return shape.shape;
   throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
@@ -168,7 +168,7 @@ Dims RankLowering::shape_on(ValueId id, int64_t rank) const {
 }
 
 // Off the root, reduce and gather leave a name without a value.
-void RankLowering::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
+void RankLowerer::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
   Lanes held;
   for (const LocalShape& shape : value(id).shapes)
     held = held.empty() ? shape.lanes : held.unite(shape.lanes);
@@ -178,12 +178,12 @@ void RankLowering::refine_by(LaneClasses& classes, ValueId id, const Lanes& lane
   classes.refine(value(id).shapes);
 }
 
-std::vector<Lanes> RankLowering::classes_of(const std::vector<ValueId>& values,
-                                            std::vector<const LaneNumber*> numbers) {
+std::vector<Lanes> RankLowerer::classes_of(const std::vector<ValueId>& values,
+                                           std::vector<const PerRankNumber*> numbers) {
   LaneClasses classes(lanes_);
   for (ValueId id : values)
     if (id != kNoValue) refine_by(classes, id, lanes_);
-  for (const LaneNumber* number : numbers)
+  for (const PerRankNumber* number : numbers)
     if (number) classes.refine(*number);
   return classes.lanes();
 }
@@ -206,7 +206,7 @@ void collect_names(const Expr& expr, std::vector<const NameTemplate*>& names) {
 
 }  // namespace
 
-std::vector<Lanes> RankLowering::equal_dtypes(const Statement& statement) {
+std::vector<Lanes> RankLowerer::equal_dtypes(const Statement& statement) {
   if (!mixes_dtypes_) return {};
   std::vector<const NameTemplate*> names;
   if (statement.value) collect_names(*statement.value, names);
@@ -236,8 +236,8 @@ std::vector<Lanes> RankLowering::equal_dtypes(const Statement& statement) {
   return classes;
 }
 
-std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                                           std::vector<ValueId> inputs) {
+std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
+                                          std::vector<ValueId> inputs) {
   std::vector<std::vector<LocalShape>> shapes;
   std::vector<TensorMeta> kinds;
   for (LaneAttrs& entry : attrs) {
@@ -284,7 +284,7 @@ std::vector<ValueId> RankLowering::emit_op(const OpRecord& op, std::vector<LaneA
   return results;
 }
 
-ValueId RankLowering::emit_number(const LaneNumber& number) {
+ValueId RankLowerer::emit_number(const PerRankNumber& number) {
   DType dtype = DType::boolean;
   for (const Number& v : number.values) {
     if (v.is_list() || v.is_text()) fail(place_, "expected a number, found a list or a text");
@@ -306,7 +306,7 @@ ValueId RankLowering::emit_number(const LaneNumber& number) {
   return output;
 }
 
-ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) {
+ValueId RankLowerer::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) {
   std::vector<LocalShape> shapes;
   const DType dtype = value(parts[0].second).dtype;
   for (const auto& [lanes, id] : parts) {
@@ -328,12 +328,12 @@ ValueId RankLowering::emit_merge(const std::vector<std::pair<Lanes, ValueId>>& p
   return merged;
 }
 
-RankLowering::Memory RankLowering::memory_of(ValueId id) const {
+RankLowerer::Memory RankLowerer::memory_of(ValueId id) const {
   const auto known = memory_.find(id);
   return known != memory_.end() ? known->second : Memory{{listing_.lanes, id}};
 }
 
-bool RankLowering::shares(const Memory& memory, ValueId id, const Lanes& lanes) const {
+bool RankLowerer::shares(const Memory& memory, ValueId id, const Lanes& lanes) const {
   const auto meets = [&](const Lanes& held, ValueId owner) {
     return std::any_of(memory.begin(), memory.end(), [&](const auto& part) {
       return part.second == owner && !part.first.intersect(held).intersect(lanes).empty();
@@ -345,7 +345,7 @@ bool RankLowering::shares(const Memory& memory, ValueId id, const Lanes& lanes) 
                      [&](const auto& part) { return meets(part.first, part.second); });
 }
 
-void RankLowering::wrote(ValueId target) {
+void RankLowerer::wrote(ValueId target) {
   const Memory memory = memory_of(target);
   for (auto& [name, parts] : names_)
     for (Part& part : parts)
@@ -356,7 +356,7 @@ void RankLowering::wrote(ValueId target) {
         }
 }
 
-void RankLowering::write_in_place(ValueId target, ValueId source) {
+void RankLowerer::write_in_place(ValueId target, ValueId source) {
   for (const Lanes& lanes : classes_of({target, source}, {})) {
     const Dims to = shape_on(target, lanes[0]), from = shape_on(source, lanes[0]);
     if (!(broadcast_shapes(to, from) == to))
@@ -375,7 +375,7 @@ void RankLowering::write_in_place(ValueId target, ValueId source) {
   wrote(target);
 }
 
-std::optional<Number> RankLowering::number_name(const std::string& name, int64_t rank) {
+std::optional<Number> RankLowerer::number_name(const std::string& name, int64_t rank) {
   if (name == "rank") return Number(rank);
   if (name == "world") return Number(job_.world);
   const auto found = numbers_.find(name);
@@ -383,13 +383,13 @@ std::optional<Number> RankLowering::number_name(const std::string& name, int64_t
   return std::nullopt;
 }
 
-std::vector<std::string> RankLowering::number_names() {
+std::vector<std::string> RankLowerer::number_names() {
   std::vector<std::string> names;
   for (const auto& [name, number] : numbers_) names.push_back(name);
   return names;
 }
 
-bool RankLowering::rank_dependent(const std::string& name) {
+bool RankLowerer::rank_dependent(const std::string& name) {
   if (name == "rank") return true;
   if (name == "next" || name == "prev") return true;
   // An axis as argument of index(); size(axis) then counts as differing too, which costs only time.
@@ -398,8 +398,8 @@ bool RankLowering::rank_dependent(const std::string& name) {
   return false;
 }
 
-std::optional<Number> RankLowering::number_function(const std::string& verb,
-                                                    const std::string& argument, int64_t rank) {
+std::optional<Number> RankLowerer::number_function(const std::string& verb,
+                                                   const std::string& argument, int64_t rank) {
   const bool size = verb == "size", index = verb == "index";
   if (!size && !index) return std::nullopt;
   const Mesh* any = nullptr;
@@ -420,14 +420,14 @@ std::optional<Number> RankLowering::number_function(const std::string& verb,
   throw_bad_input("unknown axis {}{}", argument, nearest.hint());
 }
 
-std::optional<LaneNumber> RankLowering::shape_number(const Expr& call) {
+std::optional<PerRankNumber> RankLowerer::shape_number(const Expr& call) {
   if (call.args.size() != 2 || call.args[0].kind != ExprKind::name) return std::nullopt;
   if (is_number(call.args[0])) return std::nullopt;
   const std::optional<Binding> bound = find(name_of(call.args[0].name), call.place);
   if (!bound) return std::nullopt;
   const ValueId id = std::get<ValueId>(*bound);
   const int dim = normalize_dim(uniform_number(call.args[1]).integer(), meta_of(id).shape.size());
-  LaneNumber result{lanes_, {}};
+  PerRankNumber result{lanes_, {}};
   for (int64_t i = 0; i < lanes_.size(); ++i) {
     if (call.symbol == "dim") {
       result.values.push_back(Number(shape_on(id, lanes_[i])[dim]));
@@ -480,13 +480,13 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     listing.lines = entry.listing.lines;
     if (entry.lanes.empty()) continue;
     try {
-      RankLowering(job, ops, result, listing, entry.path, truth).run(entry.listing);
+      RankLowerer(job, ops, result, listing, entry.path, truth).run(entry.listing);
     } catch (const Error& error) {
       throw error.inside(Where{"", entry.path, 0, 0});
     }
   }
   release_temporaries(result.program);
-  hold_kept(result.program);
+  apply_keep_lifetimes(result.program);
   return result;
 }
 

@@ -9,22 +9,22 @@ namespace shardproof {
 // Handles are indices into `values_`.
 class Lowerer : public LowerBuilder {
  public:
-  Lowerer(Partitioner& partitioner, const std::vector<Placed>& inputs)
+  Lowerer(Partitioner& partitioner, const std::vector<PlacedValue>& inputs)
       : partitioner_(partitioner), values_(inputs.begin(), inputs.end()) {}
 
   int input(int i) override { return at(i).meta.absent ? kAbsent : i; }
 
   std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) override {
     attrs_.push_back(std::move(attrs));
-    std::vector<Placed> placed;
+    std::vector<PlacedValue> placed;
     for (int handle : inputs) {
-      placed.push_back(handle < 0 ? Placed{} : at(handle));
+      placed.push_back(handle < 0 ? PlacedValue{} : at(handle));
       if (handle < 0) placed.back().meta.absent = true;
     }
     const OpRecord& record = partitioner_.ops_.at(name);
     record.fill_fallbacks(attrs_.back());
     std::vector<int> results;
-    for (Placed& result : emit(record, attrs_.back(), placed)) {
+    for (PlacedValue& result : emit(record, attrs_.back(), placed)) {
       values_.push_back(std::move(result));
       results.push_back(last());
     }
@@ -55,30 +55,31 @@ class Lowerer : public LowerBuilder {
     return *at(value).spec;
   }
   const TensorMeta& meta(int value) override { return at(value).meta; }
-  Placed& at(int handle) { return values_[static_cast<size_t>(handle)]; }
+  PlacedValue& at(int handle) { return values_[static_cast<size_t>(handle)]; }
 
  private:
   int last() const { return static_cast<int>(values_.size()) - 1; }
-  std::vector<Placed> emit(const OpRecord& record, const Attrs& attrs,
-                           const std::vector<Placed>& inputs) {
+  std::vector<PlacedValue> emit(const OpRecord& record, const Attrs& attrs,
+                                const std::vector<PlacedValue>& inputs) {
     OpCall call{&attrs, {}};
-    for (const Placed& input : inputs) call.inputs.push_back(input.meta);
-    if (!record.is_written_as_others(call)) return partitioner_.emit_op(record, attrs, inputs);
+    for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
+    if (!record.is_composite(call)) return partitioner_.emit_op(record, attrs, inputs);
     Lowerer inner(partitioner_, inputs);
-    std::vector<Placed> results;
+    std::vector<PlacedValue> results;
     for (int handle : record.expand(call, inner)) results.push_back(inner.at(handle));
     return results;
   }
 
   Partitioner& partitioner_;
-  std::deque<Placed> values_;
+  std::deque<PlacedValue> values_;
   std::deque<Attrs> attrs_;
 };
 
-std::vector<Placed> lower_op(Partitioner& partitioner, const OpRecord& op, const OpCall& call,
-                             const std::vector<Spec>& specs, const std::vector<Placed>& inputs) {
+std::vector<PlacedValue> lower_op(Partitioner& partitioner, const OpRecord& op, const OpCall& call,
+                                  const std::vector<Spec>& specs,
+                                  const std::vector<PlacedValue>& inputs) {
   Lowerer lowerer(partitioner, inputs);
-  std::vector<Placed> results;
+  std::vector<PlacedValue> results;
   for (int handle : op.rule.lower(call, specs, lowerer)) results.push_back(lowerer.at(handle));
   return results;
 }

@@ -5,7 +5,8 @@
 
 namespace shardproof {
 
-std::vector<Placed> lower_op(Partitioner& partitioner, const OpRecord& op, const OpCall& call,
-                             const std::vector<Spec>& specs, const std::vector<Placed>& inputs);
+std::vector<PlacedValue> lower_op(Partitioner& partitioner, const OpRecord& op, const OpCall& call,
+                                  const std::vector<Spec>& specs,
+                                  const std::vector<PlacedValue>& inputs);
 
 }  // namespace shardproof

@@ -28,12 +28,12 @@ std::string text_of(const std::vector<PlacementText>& placements) {
 
 // dim(x, 0), start(x, 0), causal masks: kernels that ask where their shard lies.
 bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
-                          const std::vector<Placed>& inputs) {
+                          const std::vector<PlacedValue>& inputs) {
   if (!op.rule.strategies) return false;
   OpCall call{&attrs, {}};
-  for (const Placed& input : inputs) call.inputs.push_back(input.meta);
+  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
   for (const Strategy& strategy : op.rule.strategies(call, op.infer(call), 2))
-    if (strategy.form == LocalForm::shard) return true;
+    if (strategy.form == LocalExecution::needs_shard_index) return true;
   return false;
 }
 
@@ -99,7 +99,7 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
     value.global = program.inputs[i];
     uses_[input.name] = 1;
     result_.program.inputs.push_back(id);
-    Placed placed{
+    PlacedValue placed{
         id, {input.spec.dtype(), input.spec.shape()}, input.spec, std::nullopt, input.name};
     values_[static_cast<size_t>(program.inputs[i])] = placed;
     result_.placed[static_cast<size_t>(program.inputs[i])] = id;
@@ -131,19 +131,19 @@ void Partitioner::run_instr(const GlobalInstr& instr) {
   if (instr.kind == GlobalKind::claim) return run_claim(instr);
   const OpRecord& op = ops_.at(instr.op);
   if (instr.local) return run_local(op, instr);
-  std::vector<Placed> inputs;
+  std::vector<PlacedValue> inputs;
   for (ValueId id : instr.inputs) {
-    inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
+    inputs.push_back(id == kNoValue ? PlacedValue{} : values_[static_cast<size_t>(id)]);
     if (id == kNoValue) inputs.back().meta.absent = true;
     if (!inputs.back().meta.absent && !inputs.back().number && !inputs.back().spec)
       throw_bad_input(
           "a value computed on shards as they lie needs `as placements` before it is used again");
   }
-  const std::vector<Placed> outputs = emit_op(op, instr.attrs, inputs);
+  const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) place(instr.outputs[i], outputs[i]);
 }
 
-void Partitioner::place(ValueId global, Placed placed) {
+void Partitioner::place(ValueId global, PlacedValue placed) {
   const GlobalValue& value = global_->values[static_cast<size_t>(global)];
   placed.meta.weak = value.weak;
   placed.name = value.name;
@@ -161,7 +161,7 @@ void Partitioner::place(ValueId global, Placed placed) {
 }
 
 void Partitioner::run_redistribute(const GlobalInstr& instr) {
-  const Placed& value = values_[static_cast<size_t>(instr.inputs[0])];
+  const PlacedValue& value = values_[static_cast<size_t>(instr.inputs[0])];
   if (value.number) throw_bad_input("redistribute needs a tensor, found a number");
   if (!value.spec) throw_bad_input("redistribute needs a value with placements; write `as` first");
   const Mesh* mesh = &value.spec->mesh();
@@ -170,7 +170,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   const bool stays = *mesh == value.spec->mesh();
   const Spec to = Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
                               value.spec->dtype(), stays ? &*value.spec : nullptr);
-  Placed moved = redistribute(value, to, true);
+  PlacedValue moved = redistribute(value, to, true);
   if (moved.id == value.id) {
     // Nothing moves, but the name is a value of its own.
     Merge merge;
@@ -185,7 +185,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
 
 // The claimed placements: axes not named are R, except that an axis which still cuts the shards
 // stays so (an R that the local shapes deny is never meant).
-Spec Partitioner::claimed_spec(const GlobalInstr& instr, const Placed& value) {
+Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& value) {
   const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
   const std::string text = text_of(instr.placements);
   const std::vector<LocalShape>& actual =
@@ -222,7 +222,7 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const Placed& value) {
 }
 
 void Partitioner::run_claim(const GlobalInstr& instr) {
-  Placed value = values_[static_cast<size_t>(instr.inputs[0])];
+  PlacedValue value = values_[static_cast<size_t>(instr.inputs[0])];
   if (value.number) {
     value.id = materialize(value);
     value.number.reset();
@@ -231,7 +231,7 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
   Merge merge;
   merge.output = add_value(value.meta.dtype, spec, Category::activations);
   merge.parts = {{spec.mesh().ranks(), value.id}};
-  Placed claimed{merge.output, value.meta, spec, std::nullopt, ""};
+  PlacedValue claimed{merge.output, value.meta, spec, std::nullopt, ""};
   add(std::move(merge), spec.mesh().ranks());
   place(instr.outputs[0], std::move(claimed));
 }
@@ -240,10 +240,10 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
 void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   Compute compute;
   compute.op = op.name;
-  std::vector<Placed> inputs;
+  std::vector<PlacedValue> inputs;
   for (ValueId id : instr.inputs) {
-    inputs.push_back(id == kNoValue ? Placed{} : values_[static_cast<size_t>(id)]);
-    Placed& input = inputs.back();
+    inputs.push_back(id == kNoValue ? PlacedValue{} : values_[static_cast<size_t>(id)]);
+    PlacedValue& input = inputs.back();
     input.meta.absent = id == kNoValue;
     if (input.number) input.id = materialize(input);
     compute.inputs.push_back(id == kNoValue ? kNoValue : input.id);
@@ -275,11 +275,11 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
     const std::vector<TensorMeta> outputs = op.infer(call);
     for (size_t o = 0; o < outputs.size(); ++o) shapes[o].push_back({part, outputs[o].shape});
   }
-  const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const Placed& p) {
+  const bool placed = std::all_of(inputs.begin(), inputs.end(), [](const PlacedValue& p) {
     return p.meta.absent || p.spec.has_value();
   });
   if (placed && reads_global_indices(op, instr.attrs, inputs))
-    for (const Placed& input : inputs)
+    for (const PlacedValue& input : inputs)
       compute.input_specs.push_back(
           input.spec ? *input.spec : Spec::replicated(mesh, input.meta.shape, input.meta.dtype));
   for (size_t o = 0; o < instr.outputs.size(); ++o) {
@@ -290,7 +290,7 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
     made.shapes = shapes[o];
     made.spec.reset();
     compute.outputs.push_back(id);
-    values_[static_cast<size_t>(instr.outputs[o])] = Placed{
+    values_[static_cast<size_t>(instr.outputs[o])] = PlacedValue{
         id,  {value.dtype, value.shape, value.weak, false}, std::nullopt, std::nullopt, value.name,
         mesh};
   }

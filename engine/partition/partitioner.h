@@ -10,7 +10,7 @@
 namespace shardproof {
 
 // A value while the program is being built.
-struct Placed {
+struct PlacedValue {
   ValueId id = kNoValue;
   TensorMeta meta;           // global
   std::optional<Spec> spec;  // none: a number, or computed on shards as they lie
@@ -22,18 +22,18 @@ struct Placed {
 };
 
 // One legal way to run an op: where its inputs must lie and what comes out.
-struct Choice {
+struct PartitionedCall {
   std::vector<std::optional<Spec>> inputs;
   std::vector<Spec> outputs;
-  LocalForm form = LocalForm::same;
+  LocalExecution form = LocalExecution::same_op;
   bool sharded = false;  // the kernel needs global indices
   bool per_rank_attrs = false;
 };
 
 // The input before `i` that is the same value and goes to the same placements: what brings it there
 // is done once.
-std::optional<size_t> moved_before(const Choice& choice, const std::vector<Placed>& inputs,
-                                   size_t i);
+std::optional<size_t> moved_before(const PartitionedCall& choice,
+                                   const std::vector<PlacedValue>& inputs, size_t i);
 
 class Partitioner {
  public:
@@ -42,14 +42,14 @@ class Partitioner {
   Partitioned run(const GlobalProgram& program);
 
   // For LowerBuilder too.
-  std::vector<Placed> emit_op(const OpRecord& op, const Attrs& attrs,
-                              const std::vector<Placed>& inputs);
-  Placed redistribute(const Placed& value, const Spec& to, bool written);
-  Placed number(Number value);
+  std::vector<PlacedValue> emit_op(const OpRecord& op, const Attrs& attrs,
+                                   const std::vector<PlacedValue>& inputs);
+  PlacedValue redistribute(const PlacedValue& value, const Spec& to, bool written);
+  PlacedValue number(Number value);
 
  private:
   friend class Lowerer;
-  struct Mark {
+  struct Checkpoint {
     size_t values = 0, instrs = 0, unwritten = 0;
     Price spent;
   };
@@ -57,52 +57,55 @@ class Partitioner {
   void run_redistribute(const GlobalInstr& instr);
   void run_claim(const GlobalInstr& instr);
   void run_local(const OpRecord& op, const GlobalInstr& instr);
-  Spec claimed_spec(const GlobalInstr& instr, const Placed& value);
-  void place(ValueId global, Placed placed);
+  Spec claimed_spec(const GlobalInstr& instr, const PlacedValue& value);
+  void place(ValueId global, PlacedValue placed);
   void free_rebound(const GlobalInstr& instr, size_t index);
 
   // choose_strategy.cpp
-  std::vector<Choice> choices(const OpRecord& op, const OpCall& call,
-                              const std::vector<TensorMeta>& outputs,
-                              const std::vector<Placed>& inputs, const Mesh& mesh);
-  std::optional<Choice> compose(const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                const std::vector<Placed>& inputs, const Mesh& mesh,
-                                const std::vector<const Strategy*>& picks, const OpRecord& op);
+  std::vector<PartitionedCall> choices(const OpRecord& op, const OpCall& call,
+                                       const std::vector<TensorMeta>& outputs,
+                                       const std::vector<PlacedValue>& inputs, const Mesh& mesh);
+  std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<TensorMeta>& outputs,
+                                         const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                                         const std::vector<const Strategy*>& picks,
+                                         const OpRecord& op);
   void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
-                     const std::vector<Placed>& inputs, const Mesh& mesh,
-                     std::vector<Choice>& into);
+                     const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                     std::vector<PartitionedCall>& into);
   const PlannerResult* plan_within(const Spec& from, const Spec& to,
                                    const std::optional<Price>& at_most);
   // nullopt: more than `at_most`.
-  std::optional<Price> price_of_inputs(const Choice& choice, const std::vector<Placed>& inputs,
+  std::optional<Price> price_of_inputs(const PartitionedCall& choice,
+                                       const std::vector<PlacedValue>& inputs,
                                        const std::optional<Price>& at_most, int& changed);
   Price price_of_lowering(const OpRecord& op, const OpCall& call,
-                          const std::vector<TensorMeta>& outputs, const std::vector<Placed>& inputs,
-                          const Choice& choice);
+                          const std::vector<TensorMeta>& outputs,
+                          const std::vector<PlacedValue>& inputs, const PartitionedCall& choice);
   const PlannerResult& plan(const Spec& from, const Spec& to);
 
   // emit_plan.cpp
-  std::vector<Placed> emit_choice(const OpRecord& op, const OpCall& call,
-                                  const std::vector<TensorMeta>& outputs,
-                                  std::vector<Placed> inputs, const Choice& choice);
-  Placed emit_step(const Placed& value, const PlanStep& step);
-  void emit_transfer(const Placed& value, const PlanStep& step, ValueId output);
+  std::vector<PlacedValue> emit_choice(const OpRecord& op, const OpCall& call,
+                                       const std::vector<TensorMeta>& outputs,
+                                       std::vector<PlacedValue> inputs,
+                                       const PartitionedCall& choice);
+  PlacedValue emit_step(const PlacedValue& value, const PlanStep& step);
+  void emit_transfer(const PlacedValue& value, const PlanStep& step, ValueId output);
   ValueId add_value(DType dtype, const Spec& spec, Category category);
-  ValueId materialize(const Placed& number);
+  ValueId materialize(const PlacedValue& number);
   Instr& add(Action action, const Lanes& lanes);
   const std::vector<LocalShape>& shapes_of(const Spec& spec);
-  const Mesh& mesh_of(const std::vector<Placed>& inputs) const;
+  const Mesh& mesh_of(const std::vector<PlacedValue>& inputs) const;
   const Mesh& default_mesh() const;
-  Mark mark() const;
-  void rollback(const Mark& mark);
+  Checkpoint mark() const;
+  void rollback(const Checkpoint& mark);
 
   const Job& job_;
   const OpRegistry& ops_;
   const PartitionOptions& options_;
   const GlobalProgram* global_ = nullptr;
   Partitioned result_;
-  std::vector<Placed> values_;    // by global id
-  std::vector<size_t> last_use_;  // by global id: index of the last instruction that reads it
+  std::vector<PlacedValue> values_;  // by global id
+  std::vector<size_t> last_use_;     // by global id: index of the last instruction that reads it
   Origin origin_;
   Price spent_;
   bool quiet_ = false;  // inside a written redistribution or a trial

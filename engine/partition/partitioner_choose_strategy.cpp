@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMaxCombinations = 20000;
 
 bool same_cut_free(const Strategy& strategy, int64_t axis_size, const OpCall& call) {
-  if (strategy.cut != Cut::even) return true;
+  if (strategy.cut != ShardLayout::even) return true;
   for (size_t i = 0; i < strategy.inputs.size(); ++i)
     if (strategy.inputs[i].is_shard() &&
         call.inputs[i].shape[strategy.inputs[i].shard().dim] % axis_size != 0)
@@ -24,7 +24,7 @@ Strategy all_replicated(size_t inputs, size_t outputs) {
 }
 
 // How much of a strategy the inputs already meet on an axis: 0 is all of it.
-int distance(const Strategy& strategy, int axis, const std::vector<Placed>& inputs) {
+int distance(const Strategy& strategy, int axis, const std::vector<PlacedValue>& inputs) {
   int away = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].spec) continue;
@@ -56,8 +56,8 @@ bool partials_agree(const std::vector<Placement>& placements) {
 
 // Partials are never made behind the author's back of what is cut, nor on an axis where no input
 // has any, though it may save bytes: the price comes with the next line.
-bool makes_partials(const Choice& choice, const std::vector<Placed>& inputs) {
-  const auto has_partials = [](const Placed& input, int axis) {
+bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs) {
+  const auto has_partials = [](const PlacedValue& input, int axis) {
     return input.spec && input.spec->placement(axis).is_partial();
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -68,7 +68,7 @@ bool makes_partials(const Choice& choice, const std::vector<Placed>& inputs) {
         continue;
       if (inputs[i].spec->placement(axis).is_shard()) return true;
       if (std::none_of(inputs.begin(), inputs.end(),
-                       [&](const Placed& other) { return has_partials(other, axis); }))
+                       [&](const PlacedValue& other) { return has_partials(other, axis); }))
         return true;
     }
   }
@@ -98,30 +98,32 @@ bool equal_locals(const Spec& spec, int axis) {
 }
 
 // What the ranks run under one pick per axis; false where a cut is not one the strategies take.
-bool judge_forms(Choice& choice, const std::vector<const Strategy*>& picks, const OpRecord& op) {
+bool judge_forms(PartitionedCall& choice, const std::vector<const Strategy*>& picks,
+                 const OpRecord& op) {
   bool lowers = false;
   for (size_t axis = 0; axis < picks.size(); ++axis) {
     const Strategy& pick = *picks[axis];
-    lowers = lowers || pick.form == LocalForm::lower;
-    choice.sharded = choice.sharded || pick.form == LocalForm::shard;
-    choice.per_rank_attrs = choice.per_rank_attrs || pick.form == LocalForm::attrs;
+    lowers = lowers || pick.form == LocalExecution::lower_to_ops;
+    choice.sharded = choice.sharded || pick.form == LocalExecution::needs_shard_index;
+    choice.per_rank_attrs = choice.per_rank_attrs || pick.form == LocalExecution::local_attrs;
     for (const std::optional<Spec>& spec : choice.inputs) {
       if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
-      if (pick.cut == Cut::contiguous && !contiguous_everywhere(*spec)) return false;
-      if (pick.cut == Cut::chunks && !chunked(*spec, static_cast<int>(axis))) return false;
-      if (pick.cut == Cut::even && !equal_locals(*spec, static_cast<int>(axis))) return false;
+      if (pick.cut == ShardLayout::contiguous && !contiguous_everywhere(*spec)) return false;
+      if (pick.cut == ShardLayout::chunks && !chunked(*spec, static_cast<int>(axis))) return false;
+      if (pick.cut == ShardLayout::even && !equal_locals(*spec, static_cast<int>(axis)))
+        return false;
       const int dim = spec->placement(static_cast<int>(axis)).shard().dim;
       if (pick.blocks > 0 && !cuts_between_blocks(*spec, dim, pick.blocks)) return false;
     }
   }
-  choice.form = lowers ? LocalForm::lower : LocalForm::same;
+  choice.form = lowers ? LocalExecution::lower_to_ops : LocalExecution::same_op;
   return !lowers || op.rule.lower;
 }
 
 // The inputs as they lie, with the axes of `mask` whole; nullopt where that changes nothing, leaves
 // nothing cut, or leaves no extent that explicit sizes fit.
 std::optional<std::vector<Spec>> with_whole_axes(const OpCall& call,
-                                                 const std::vector<Placed>& inputs,
+                                                 const std::vector<PlacedValue>& inputs,
                                                  const Mesh& mesh, int64_t mask) {
   std::vector<Spec> specs;
   bool any_cut = false;
@@ -151,8 +153,8 @@ std::optional<std::vector<Spec>> with_whole_axes(const OpCall& call,
 
 }  // namespace
 
-std::optional<size_t> moved_before(const Choice& choice, const std::vector<Placed>& inputs,
-                                   size_t i) {
+std::optional<size_t> moved_before(const PartitionedCall& choice,
+                                   const std::vector<PlacedValue>& inputs, size_t i) {
   for (size_t k = 0; k < i; ++k)
     if (inputs[k].spec && inputs[k].id == inputs[i].id && choice.inputs[k] == choice.inputs[i])
       return k;
@@ -162,14 +164,15 @@ std::optional<size_t> moved_before(const Choice& choice, const std::vector<Place
 // The specs that one pick per axis asks for. The same cut of a factor goes on every tensor that has
 // it: its split, sizes and order are taken from the first input that already cuts the dim on that
 // axis.
-std::optional<Choice> Partitioner::compose(const OpCall& call,
-                                           const std::vector<TensorMeta>& outputs,
-                                           const std::vector<Placed>& inputs, const Mesh& mesh,
-                                           const std::vector<const Strategy*>& picks,
-                                           const OpRecord& op) {
-  Choice choice;
+std::optional<PartitionedCall> Partitioner::compose(const OpCall& call,
+                                                    const std::vector<TensorMeta>& outputs,
+                                                    const std::vector<PlacedValue>& inputs,
+                                                    const Mesh& mesh,
+                                                    const std::vector<const Strategy*>& picks,
+                                                    const OpRecord& op) {
+  PartitionedCall choice;
   std::vector<int> order;
-  for (const Placed& input : inputs)
+  for (const PlacedValue& input : inputs)
     if (input.spec && order.empty() &&
         input.spec->order() != Spec::replicated(mesh, {}, DType::f32).order())
       order = input.spec->order();
@@ -223,28 +226,30 @@ std::optional<Choice> Partitioner::compose(const OpCall& call,
 // Reshape and its kin: the inputs as they lie, or with some axes whole, judged by exact ownership.
 void Partitioner::joint_choices(const OpRecord& op, const OpCall& call,
                                 const std::vector<TensorMeta>& outputs,
-                                const std::vector<Placed>& inputs, const Mesh& mesh,
-                                std::vector<Choice>& into) {
+                                const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                                std::vector<PartitionedCall>& into) {
   const int axes = mesh.axis_count();
   for (int64_t mask = 0; mask < (int64_t{1} << std::min(axes, 12)); ++mask) {
     const std::optional<std::vector<Spec>> specs = with_whole_axes(call, inputs, mesh, mask);
     if (!specs) continue;
     const std::optional<std::vector<Spec>> result = op.rule.joint(call, outputs, *specs);
     if (!result) continue;
-    Choice choice;
+    PartitionedCall choice;
     for (size_t i = 0; i < inputs.size(); ++i)
       choice.inputs.push_back(inputs[i].spec ? std::optional<Spec>((*specs)[i]) : std::nullopt);
     choice.outputs = *result;
-    choice.per_rank_attrs = op.rule.joint_form == LocalForm::attrs;
-    choice.sharded = op.rule.joint_form == LocalForm::shard;
-    choice.form = op.rule.joint_form == LocalForm::lower ? LocalForm::lower : LocalForm::same;
+    choice.per_rank_attrs = op.rule.joint_form == LocalExecution::local_attrs;
+    choice.sharded = op.rule.joint_form == LocalExecution::needs_shard_index;
+    choice.form = op.rule.joint_form == LocalExecution::lower_to_ops ? LocalExecution::lower_to_ops
+                                                                     : LocalExecution::same_op;
     into.push_back(std::move(choice));
   }
 }
 
-std::vector<Choice> Partitioner::choices(const OpRecord& op, const OpCall& call,
-                                         const std::vector<TensorMeta>& outputs,
-                                         const std::vector<Placed>& inputs, const Mesh& mesh) {
+std::vector<PartitionedCall> Partitioner::choices(const OpRecord& op, const OpCall& call,
+                                                  const std::vector<TensorMeta>& outputs,
+                                                  const std::vector<PlacedValue>& inputs,
+                                                  const Mesh& mesh) {
   const size_t axes = static_cast<size_t>(mesh.axis_count());
   std::vector<std::vector<Strategy>> options(axes);
   int64_t combinations = 1;
@@ -269,12 +274,12 @@ std::vector<Choice> Partitioner::choices(const OpRecord& op, const OpCall& call,
                        static_cast<int64_t>(list.size() - 1);
         list.pop_back();
       }
-  std::vector<Choice> result;
+  std::vector<PartitionedCall> result;
   std::vector<size_t> at(axes, 0);
   for (bool more = true; more;) {
     std::vector<const Strategy*> picks;
     for (size_t axis = 0; axis < axes; ++axis) picks.push_back(&options[axis][at[axis]]);
-    if (std::optional<Choice> choice = compose(call, outputs, inputs, mesh, picks, op))
+    if (std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op))
       result.push_back(std::move(*choice));
     more = false;
     for (size_t axis = axes; axis-- > 0;) {
@@ -313,8 +318,8 @@ const PlannerResult* Partitioner::plan_within(const Spec& from, const Spec& to,
   return &plans_.back().second;
 }
 
-std::optional<Price> Partitioner::price_of_inputs(const Choice& choice,
-                                                  const std::vector<Placed>& inputs,
+std::optional<Price> Partitioner::price_of_inputs(const PartitionedCall& choice,
+                                                  const std::vector<PlacedValue>& inputs,
                                                   const std::optional<Price>& at_most,
                                                   int& changed) {
   Price total;
@@ -337,8 +342,9 @@ std::optional<Price> Partitioner::price_of_inputs(const Choice& choice,
 // What is written in an op's place is known only when it is written: it is, and taken back.
 Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
                                      const std::vector<TensorMeta>& outputs,
-                                     const std::vector<Placed>& inputs, const Choice& choice) {
-  const Mark start = mark();
+                                     const std::vector<PlacedValue>& inputs,
+                                     const PartitionedCall& choice) {
+  const Checkpoint start = mark();
   const bool outer = std::exchange(quiet_, true);
   std::optional<Error> refused;
   try {
@@ -355,16 +361,16 @@ Price Partitioner::price_of_lowering(const OpRecord& op, const OpCall& call,
   return price;
 }
 
-std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
-                                         const std::vector<Placed>& inputs) {
+std::vector<PlacedValue> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
+                                              const std::vector<PlacedValue>& inputs) {
   const Mesh& mesh = mesh_of(inputs);
   OpCall call{&attrs, {}};
-  for (const Placed& input : inputs) call.inputs.push_back(input.meta);
+  for (const PlacedValue& input : inputs) call.inputs.push_back(input.meta);
   const std::vector<TensorMeta> outputs = op.infer(call);
-  std::vector<Choice> all = choices(op, call, outputs, inputs, mesh);
-  const Choice* best = nullptr;
+  std::vector<PartitionedCall> all = choices(op, call, outputs, inputs, mesh);
+  const PartitionedCall* best = nullptr;
   std::tuple<Price, int> least;
-  for (const Choice& choice : all) {
+  for (const PartitionedCall& choice : all) {
     if (makes_partials(choice, inputs)) continue;
     std::tuple<Price, int> price;
     try {
@@ -374,9 +380,10 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
           price_of_inputs(choice, inputs, limit, std::get<1>(price));
       if (!moving) continue;
       std::get<0>(price) = *moving;
-      if (best && std::get<0>(price) >= std::get<0>(least) && choice.form == LocalForm::lower)
+      if (best && std::get<0>(price) >= std::get<0>(least) &&
+          choice.form == LocalExecution::lower_to_ops)
         continue;
-      if (choice.form == LocalForm::lower)
+      if (choice.form == LocalExecution::lower_to_ops)
         std::get<0>(price) = price_of_lowering(op, call, outputs, inputs, choice);
     } catch (const Error&) {
       continue;  // no plan to these placements, or a lowering that refuses them
@@ -392,9 +399,9 @@ std::vector<Placed> Partitioner::emit_op(const OpRecord& op, const Attrs& attrs,
 
 const Mesh& Partitioner::default_mesh() const { return job_.meshes.at(0).second; }
 
-const Mesh& Partitioner::mesh_of(const std::vector<Placed>& inputs) const {
-  const Placed* first = nullptr;
-  for (const Placed& input : inputs) {
+const Mesh& Partitioner::mesh_of(const std::vector<PlacedValue>& inputs) const {
+  const PlacedValue* first = nullptr;
+  for (const PlacedValue& input : inputs) {
     if (!input.mesh()) continue;
     if (!first) first = &input;
     if (!(*first->mesh() == *input.mesh()))

@@ -7,12 +7,12 @@
 
 namespace shardproof {
 
-Partitioner::Mark Partitioner::mark() const {
+Partitioner::Checkpoint Partitioner::mark() const {
   return {result_.program.values.size(), result_.program.listings[0].instrs.size(),
           result_.unwritten.size(), spent_};
 }
 
-void Partitioner::rollback(const Mark& mark) {
+void Partitioner::rollback(const Checkpoint& mark) {
   result_.program.values.resize(mark.values);
   std::vector<Instr>& instrs = result_.program.listings[0].instrs;
   instrs.erase(instrs.begin() + static_cast<std::ptrdiff_t>(mark.instrs), instrs.end());
@@ -61,7 +61,7 @@ ValueId Partitioner::add_value(DType dtype, const Spec& spec, Category category)
   return static_cast<ValueId>(result_.program.values.size() - 1);
 }
 
-ValueId Partitioner::materialize(const Placed& number) {
+ValueId Partitioner::materialize(const PlacedValue& number) {
   const Number& n = *number.number;
   NumberValue made;
   const Spec spec = Spec::replicated(default_mesh(), Dims{}, dtype_of(n));
@@ -79,14 +79,14 @@ ValueId Partitioner::materialize(const Placed& number) {
   return id;
 }
 
-Placed Partitioner::number(Number value) {
-  Placed placed;
+PlacedValue Partitioner::number(Number value) {
+  PlacedValue placed;
   placed.meta = {dtype_of(value), Dims{}, true, false};
   placed.number = std::move(value);
   return placed;
 }
 
-void Partitioner::emit_transfer(const Placed& value, const PlanStep& step, ValueId output) {
+void Partitioner::emit_transfer(const PlacedValue& value, const PlanStep& step, ValueId output) {
   Communicate group;
   CallItem item;
   item.lanes = step.from.mesh().ranks().unite(step.to.mesh().ranks());
@@ -99,8 +99,8 @@ void Partitioner::emit_transfer(const Placed& value, const PlanStep& step, Value
   add(std::move(group), lanes);
 }
 
-Placed Partitioner::emit_step(const Placed& value, const PlanStep& step) {
-  Placed made = value;
+PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& step) {
+  PlacedValue made = value;
   made.spec = step.to;
   const bool local = step.kind == StepKind::local;
   made.id =
@@ -124,10 +124,10 @@ Placed Partitioner::emit_step(const Placed& value, const PlanStep& step) {
   return made;
 }
 
-Placed Partitioner::redistribute(const Placed& value, const Spec& to, bool written) {
+PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written) {
   if (*value.spec == to) return value;
   const Plan steps = plan(*value.spec, to).plan;
-  Placed now = value;
+  PlacedValue now = value;
   int64_t calls = 0;
   for (const PlanStep& step : steps.steps) {
     calls += step.kind == StepKind::local ? 0 : 1;
@@ -157,10 +157,11 @@ Placed Partitioner::redistribute(const Placed& value, const Spec& to, bool writt
   return now;
 }
 
-std::vector<Placed> Partitioner::emit_choice(const OpRecord& op, const OpCall& call,
-                                             const std::vector<TensorMeta>& outputs,
-                                             std::vector<Placed> inputs, const Choice& choice) {
-  const std::vector<Placed> given = inputs;
+std::vector<PlacedValue> Partitioner::emit_choice(const OpRecord& op, const OpCall& call,
+                                                  const std::vector<TensorMeta>& outputs,
+                                                  std::vector<PlacedValue> inputs,
+                                                  const PartitionedCall& choice) {
+  const std::vector<PlacedValue> given = inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].spec || !choice.inputs[i]) continue;
     const std::optional<size_t> before = moved_before(choice, given, i);
@@ -171,11 +172,11 @@ std::vector<Placed> Partitioner::emit_choice(const OpRecord& op, const OpCall& c
     specs.push_back(inputs[i].spec ? *inputs[i].spec
                                    : Spec::replicated(choice.outputs[0].mesh(),
                                                       call.inputs[i].shape, call.inputs[i].dtype));
-  if (choice.form == LocalForm::lower) return lower_op(*this, op, call, specs, inputs);
+  if (choice.form == LocalExecution::lower_to_ops) return lower_op(*this, op, call, specs, inputs);
   const Lanes lanes = choice.outputs.at(0).mesh().ranks();
   Compute compute;
   compute.op = op.name;
-  for (Placed& input : inputs) {
+  for (PlacedValue& input : inputs) {
     if (input.number) input.id = materialize(input);
     compute.inputs.push_back(input.meta.absent ? kNoValue : input.id);
   }
@@ -196,9 +197,9 @@ std::vector<Placed> Partitioner::emit_choice(const OpRecord& op, const OpCall& c
     compute.input_specs = specs;
     compute.output_specs = choice.outputs;
   }
-  std::vector<Placed> results;
+  std::vector<PlacedValue> results;
   for (size_t o = 0; o < outputs.size(); ++o) {
-    Placed placed;
+    PlacedValue placed;
     placed.id = add_value(outputs[o].dtype, choice.outputs[o], Category::activations);
     placed.meta = outputs[o];
     placed.spec = choice.outputs[o];

@@ -14,7 +14,7 @@ Job on_simulated_ranks(const Job& job) {
   simulated.order = {};
   simulated.keep.clear();
   simulated.sees = false;
-  simulated.compared = Compared::lines;
+  simulated.compared = CompareScope::lines;
   simulated.timing = {};
   simulated.precision_limits.clear();
   return simulated;

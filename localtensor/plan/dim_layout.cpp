@@ -32,9 +32,8 @@ DimLayouts::DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes)
   number(Layout{});
 }
 
-void DimLayouts::offer_hole(int64_t size) {
-  if (size > 1 && std::find(holes_.begin(), holes_.end(), size) == holes_.end())
-    holes_.push_back(size);
+void DimLayouts::add_gap(int64_t size) {
+  if (size > 1 && std::find(gaps_.begin(), gaps_.end(), size) == gaps_.end()) gaps_.push_back(size);
 }
 
 void DimLayouts::offer(int layout) { offered_.push_back(layout); }
@@ -124,14 +123,14 @@ bool DimLayouts::put_in_hole(Layout& layout, size_t at, int64_t skip, const DimC
 
 // Applies a cut of the whole local part to the digits. False: digits cannot say it.
 bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
-  bool holes = false;
+  bool gaps = false;
   for (size_t i = 0; i < layout.digits.size(); ++i) {
     if (layout.digits[i].axis != kHole) continue;
     if (!is_even_hole(layout, i)) return false;
-    holes = true;
+    gaps = true;
   }
   if (!cut.shard.sizes.empty()) {
-    if (holes) return false;
+    if (gaps) return false;
     const auto extents = extents_after(layout, layout.digits.size());
     bool chunked = extents.size() == 1;
     for (int64_t i = 0; i < cut.ranks && chunked; ++i)
@@ -146,7 +145,7 @@ bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
     if (skip % digit.size != 0) return digit.size % skip == 0 && put_in_hole(layout, i, skip, cut);
     skip /= digit.size;
   }
-  if (skip > 1 && holes)
+  if (skip > 1 && gaps)
     for (int64_t extent : extents_after(layout, layout.digits.size()))
       if (extent % skip != 0) return false;
   layout.digits.push_back({kHole, skip, 0});
@@ -172,7 +171,7 @@ int DimLayouts::of_spec(const Spec& spec) {
   int64_t skipped = 1;
   for (const Digit& digit : layout.digits) {
     if (digit.axis == kHole)
-      offer_hole(digit.size), offer_hole(skipped *= digit.size);
+      add_gap(digit.size), add_gap(skipped *= digit.size);
     else if (digit.form != 0)
       axis_forms_.emplace_back(digit.axis, digit.form);
   }
@@ -215,7 +214,7 @@ CutList DimLayouts::cuts_of(const Layout& layout) const {
   return cuts;
 }
 
-bool DimLayouts::is_sayable(int layout) {
+bool DimLayouts::has_spec(int layout) {
   const auto at = static_cast<size_t>(layout);
   if (facts_[at].sayable >= 0) return facts_[at].sayable == 1;
   const Layout& wanted = layouts_[at];
@@ -355,7 +354,7 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
   };
   if (base.odd.empty()) {
     append(1, 0);
-    for (int64_t hole : holes_) append(hole, 0);
+    for (int64_t hole : gaps_) append(hole, 0);
     for (size_t i = 0; i < base.digits.size(); ++i) {
       const Digit& hole = base.digits[i];
       if (hole.axis != kHole || hole.size % ranks != 0) continue;

@@ -44,10 +44,10 @@ class DimLayouts {
   // Everything that `axis` may cut further without data from other ranks: without(result, axis) ==
   // layout.
   const std::vector<int>& with(int layout, int axis);
-  void offer_hole(int64_t size);  // `with` also tries holes of this size,
-  void offer(int layout);         // and this one
+  void add_gap(int64_t size);  // `with` also tries holes of this size,
+  void offer(int layout);      // and this one
 
-  bool is_sayable(int layout);      // a Spec says it
+  bool has_spec(int layout);        // a Spec says it
   const CutList& cuts(int layout);  // of a sayable one
   uint64_t axes(int layout) const { return facts_[static_cast<size_t>(layout)].axes; }
   int64_t max_extent(int layout) const { return facts_[static_cast<size_t>(layout)].max_extent; }
@@ -89,7 +89,7 @@ class DimLayouts {
   int dim_;
   int64_t extent_;
   std::vector<int64_t> axis_sizes_;
-  std::vector<int64_t> holes_;
+  std::vector<int64_t> gaps_;
   std::vector<int> offered_;
   std::vector<Layout> asked_;                    // of specs, and what they are built from
   std::vector<Shard> forms_;                     // explicit sizes and odd cuts, from 1 on

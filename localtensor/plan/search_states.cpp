@@ -101,14 +101,14 @@ void PlacementStates::collect_dims() {
 void PlacementStates::offer_holes() {
   for (int dim : open_dims_)
     for_each_axis(active_, [&](int axis) {
-      dims_[static_cast<size_t>(dim)].offer_hole(sizes_[static_cast<size_t>(axis)]);
+      dims_[static_cast<size_t>(dim)].add_gap(sizes_[static_cast<size_t>(axis)]);
     });
 }
 
 void PlacementStates::ask(size_t open, int layout) {
   DimLayouts& layouts = dims_[static_cast<size_t>(open_dims_[open])];
   std::vector<int>& asked = asked_[open];
-  if (layout < 0 || !layouts.is_sayable(layout)) return;
+  if (layout < 0 || !layouts.has_spec(layout)) return;
   if (std::find(asked.begin(), asked.end(), layout) != asked.end()) return;
   asked.push_back(layout);
   layouts.offer(layout);
@@ -318,9 +318,9 @@ PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) c
   return found;
 }
 
-bool PlacementStates::is_sayable(const PlacementState& state) {
+bool PlacementStates::has_spec(const PlacementState& state) {
   return std::all_of(dims_.begin(), dims_.end(), [&](DimLayouts& dim) {
-    return dim.is_sayable(state.layouts[static_cast<size_t>(dim.dim())]);
+    return dim.has_spec(state.layouts[static_cast<size_t>(dim.dim())]);
   });
 }
 
@@ -442,7 +442,7 @@ void PlacementStates::reduce_moves(const PlacementState& state, const Visit& vis
 
 void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
   const Visit said = [&](const PlacementMove& move) {
-    if (is_sayable(move.to)) visit(move);
+    if (has_spec(move.to)) visit(move);
   };
   reduce_moves(state, said);
   gather_moves(state, said);

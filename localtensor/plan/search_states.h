@@ -58,7 +58,7 @@ class PlacementStates {
     return state.partial & active_ & ~to_partial_;
   }
   int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
-  bool is_sayable(const PlacementState& state);
+  bool has_spec(const PlacementState& state);
 
   // Axes, numbered among the active ones, that have to leave their places; and of each the others
   // that stand where it goes. Only of few axes, none of them partial and all shards even.

@@ -1,5 +1,5 @@
-// TakenMemory: memory of a device for as long as this lives. It is given back behind the work that
-// was asked for, also when what comes next throws.
+// ScopedDeviceMemory: memory of a device for as long as this lives. It is given back behind the
+// work that was asked for, also when what comes next throws.
 #pragma once
 
 #include <utility>
@@ -8,18 +8,18 @@
 
 namespace shardproof {
 
-class TakenMemory {
+class ScopedDeviceMemory {
  public:
-  TakenMemory() = default;  // none
+  ScopedDeviceMemory() = default;  // none
   // None of 0 bytes. Throws Error(limit) when the device has no more.
-  TakenMemory(DeviceMemory& memory, int64_t bytes)
+  ScopedDeviceMemory(DeviceMemory& memory, int64_t bytes)
       : memory_(&memory), bytes_(bytes), start_(bytes > 0 ? memory.allocate(bytes) : nullptr) {}
-  TakenMemory(TakenMemory&& other) noexcept
+  ScopedDeviceMemory(ScopedDeviceMemory&& other) noexcept
       : memory_(other.memory_),
         bytes_(other.bytes_),
         start_(std::exchange(other.start_, nullptr)) {}
-  TakenMemory& operator=(TakenMemory&&) = delete;
-  ~TakenMemory() {
+  ScopedDeviceMemory& operator=(ScopedDeviceMemory&&) = delete;
+  ~ScopedDeviceMemory() {
     if (start_ != nullptr) memory_->release(start_, bytes_);
   }
   std::byte* start() const { return start_; }  // null: none

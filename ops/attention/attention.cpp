@@ -113,11 +113,11 @@ void add_head_strategies(const Attention& a, int head_dim, int64_t axis_size,
                          std::vector<Strategy>& found) {
   Placement cut = S(head_dim);
   if (a.kv_heads == 1 && a.heads > 1) {
-    found.push_back({{cut, R(), R()}, {cut}, LocalForm::same, Cut::any});
+    found.push_back({{cut, R(), R()}, {cut}, LocalExecution::same_op, ShardLayout::any});
   } else if (a.kv_heads == a.heads) {
-    found.push_back({{cut, cut, cut}, {cut}, LocalForm::same, Cut::any});
+    found.push_back({{cut, cut, cut}, {cut}, LocalExecution::same_op, ShardLayout::any});
   } else if (a.kv_heads % axis_size == 0) {
-    found.push_back({{cut, cut, cut}, {cut}, LocalForm::same, Cut::even});
+    found.push_back({{cut, cut, cut}, {cut}, LocalExecution::same_op, ShardLayout::even});
   }
 }
 
@@ -127,14 +127,16 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   int dims = input_shape(call, kQuery).size();
   std::vector<Strategy> found;
   for (int d = 0; d < dims - 3; ++d)
-    found.push_back({{S(d), S(d), S(d)}, {S(d)}, LocalForm::same, Cut::any});
+    found.push_back({{S(d), S(d), S(d)}, {S(d)}, LocalExecution::same_op, ShardLayout::any});
   if (dims > 2) add_head_strategies(a, dims - 3, axis_size, found);
   Placement queries = S(dims - 2), values = S(dims - 1);
-  found.push_back(
-      {{queries, R(), R()}, {queries}, a.causal ? LocalForm::shard : LocalForm::same, Cut::any});
-  found.push_back({{R(), R(), values}, {values}, LocalForm::same, Cut::any});
+  found.push_back({{queries, R(), R()},
+                   {queries},
+                   a.causal ? LocalExecution::needs_shard_index : LocalExecution::same_op,
+                   ShardLayout::any});
+  found.push_back({{R(), R(), values}, {values}, LocalExecution::same_op, ShardLayout::any});
   for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})  // linear in v
-    found.push_back({{R(), R(), P(op)}, {P(op)}, LocalForm::same, Cut::any});
+    found.push_back({{R(), R(), P(op)}, {P(op)}, LocalExecution::same_op, ShardLayout::any});
   for (Strategy& s : found) s.inputs.resize(call.inputs.size(), R());  // no mask
   return found;
 }
@@ -222,7 +224,7 @@ void add_attention_ops(OpRegistry& ops) {
         sample_of({{{4, 4, 4}, {1, 4, 4}, {1, 4, 4}}}, full),
         sample_of({{{3, 2}, {4, 2}, {4, 3}}}, full)};
   };
-  write_as_others(
+  decompose_when(
       sdpa, [](const OpCall& call) { return present(call, kMask); }, masked);
   ops.add(std::move(sdpa));
 }

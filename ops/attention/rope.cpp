@@ -123,7 +123,7 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   options.whole = names.back();
   options.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
   std::string positions = present(call, 1) ? names.substr(seq, 1) : "";
-  if (positions.empty()) options.form_of[names[seq]] = LocalForm::shard;
+  if (positions.empty()) options.form_of[names[seq]] = LocalExecution::needs_shard_index;
   std::string notation = names + (call.inputs.size() > 1 ? "," + positions : "");
   return factor_strategies(notation + "->" + names, options);
 }

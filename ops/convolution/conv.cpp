@@ -302,8 +302,8 @@ std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
   int64_t groups = call.attrs->integer("groups");
   std::vector<Strategy> found;
   auto add = [&](Placement x, Placement w, Placement bias, Placement out,
-                 LocalForm form = LocalForm::same, int64_t blocks = 0) {
-    Strategy s{{x, w}, {out}, form, Cut::any, blocks};
+                 LocalExecution form = LocalExecution::same_op, int64_t blocks = 0) {
+    Strategy s{{x, w}, {out}, form, ShardLayout::any, blocks};
     if (call.inputs.size() > kBias) s.inputs.push_back(biased ? bias : R());
     found.push_back(s);
   };
@@ -312,13 +312,13 @@ std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
     add(R(), S(0), S(0), S(1));
     add(S(1), S(1), P(), P());
   } else {
-    add(S(1), S(0), S(0), S(1), LocalForm::attrs, groups);
+    add(S(1), S(0), S(0), S(1), LocalExecution::local_attrs, groups);
   }
   for (int dim = 2; dim < conv.spatial + 2; ++dim) {
     const int64_t size = input_shape(call, 0)[dim], out = outputs[0].shape[dim];
     if (size == 0 || out == 0) continue;
-    add(S(dim), R(), R(), S(dim), LocalForm::lower);
-    found.back().cut = Cut::chunks;
+    add(S(dim), R(), R(), S(dim), LocalExecution::lower_to_ops);
+    found.back().cut = ShardLayout::chunks;
   }
   std::vector<ReduceOp> linear = {ReduceOp::sum};
   if (!is_integral(input_meta(call, 0).dtype)) linear.push_back(ReduceOp::avg);

@@ -45,9 +45,9 @@ Terms padded(Formula& f, const std::string& name, int spatial) {
 }  // namespace
 
 void take_conv_forms(OpRecord& record, int spatial) {
-  write_as_others(record, padding_is_a_word,
-                  [name = record.name, spatial](Formula& f) { return padded(f, name, spatial); });
-  write_as_others(
+  decompose_when(record, padding_is_a_word,
+                 [name = record.name, spatial](Formula& f) { return padded(f, name, spatial); });
+  decompose_when(
       record, [spatial](const OpCall& call) { return input_shape(call, 0).size() == spatial + 1; },
       [name = record.name](Formula& f) {
         const FormulaTerm batch = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{0}}});

@@ -8,7 +8,7 @@
 namespace shardproof {
 
 struct ConvPlan {
-  MovePlan pad;  // of input 0; without moves there is nothing to pad
+  BoxCopyPlan pad;  // of input 0; without moves there is nothing to pad
   ViewLayout windows;
   Dims weight, bias, result;  // as the contraction sees inputs 1 and 2, and the output
   ContractionPlan product;

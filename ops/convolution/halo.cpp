@@ -170,7 +170,7 @@ void add_halo_ops(OpRegistry& ops) {
     return std::vector<Strategy>{};
   };
   halo.rule.joint = joint;
-  halo.rule.joint_form = LocalForm::attrs;
+  halo.rule.joint_form = LocalExecution::local_attrs;
   halo.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                              const std::vector<Spec>&,
                              int64_t rank) { return local_attrs(call, inputs, rank); };

@@ -51,7 +51,7 @@ FormulaTerm Formula::joined(const char* name, const std::vector<FormulaTerm>& in
   return {&builder_, builder_.op(name, {{"dim", dim}}, std::move(handles))};
 }
 
-FormulaTerm Formula::in_result_float(const FormulaTerm& x) const {
+FormulaTerm Formula::to_result_dtype(const FormulaTerm& x) const {
   const DType result = result_dtype(call);
   return is_floating(result) && !is_floating(x.dtype()) ? to(result, x) : x;
 }
@@ -89,7 +89,7 @@ FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const std::vector<int64_t
   return f.op("reshape", {x}, {{"shape", shape}});
 }
 
-OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody body,
+OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBody body,
                  std::vector<Sample> samples) {
   OpRecord record;
   record.name = text.name;
@@ -103,7 +103,7 @@ OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody
   return record;
 }
 
-void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
+void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
   const bool always = record.expand && !record.expands;
   record.expands = [=, before = record.expands](const OpCall& call) {
     return always || when(call) || (before && before(call));
@@ -114,7 +114,7 @@ void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, 
   };
 }
 
-void refuse_whole_numbers(OpRecord& record) {
+void require_float_input(OpRecord& record) {
   record.check = [name = record.name](const OpCall& call, const std::vector<const Number*>&) {
     for (const TensorMeta& input : call.inputs)
       if (is_floating(input.dtype) || is_complex(input.dtype)) return;
@@ -123,9 +123,9 @@ void refuse_whole_numbers(OpRecord& record) {
   };
 }
 
-void take_dtype(OpRecord& record) {
+void add_dtype_parameter(OpRecord& record) {
   record.params.push_back(params::optional("dtype", ParamKind::dtype));
-  write_as_others(
+  decompose_when(
       record, [](const OpCall& call) { return call.attrs->has("dtype"); },
       [name = record.name](Formula& f) {
         const DType dtype = f.call.attrs->dtype("dtype");
@@ -137,8 +137,8 @@ void take_dtype(OpRecord& record) {
       });
 }
 
-void lift_scalars(OpRecord& record) {
-  write_as_others(
+void accept_scalar_input(OpRecord& record) {
+  decompose_when(
       record, [](const OpCall& call) { return present(call, 0) && input_shape(call, 0).empty(); },
       [name = record.name](Formula& f) {
         const Attrs first{{"dim", int64_t{0}}};

@@ -65,7 +65,7 @@ class Formula {
   }
   FormulaTerm to(DType dtype, FormulaTerm x) const { return op("cast", {x}, {{"dtype", dtype}}); }
   // Whole numbers beside a float are of that float before they meet a number, as the result is.
-  FormulaTerm in_result_float(const FormulaTerm& x) const;
+  FormulaTerm to_result_dtype(const FormulaTerm& x) const;
 
   // Attributes: present, as a number that keeps its kind, and as what the reduction ops take.
   bool given(const char* attribute) const { return call.attrs->has(attribute); }
@@ -90,7 +90,7 @@ class Formula {
 
 using FormulaBody = std::function<std::vector<FormulaTerm>(Formula&)>;
 
-struct FormulaText {
+struct OpDescription {
   const char* name;
   const char* family;
   const char* summary;
@@ -98,15 +98,15 @@ struct FormulaText {
 // A sample of these shapes.
 Sample f32_sample(const std::vector<Dims>& shapes, Attrs attrs = {});
 FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const std::vector<int64_t>& shape);
-OpRecord formula(const FormulaText& text, std::vector<Param> params, FormulaBody body,
+OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBody body,
                  std::vector<Sample> samples);
 // A call for which `when` holds is written as others; any other stays what it was.
-void write_as_others(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
+void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body);
 // Of an op that torch has for floats alone: a program may not give it others.
-void refuse_whole_numbers(OpRecord& record);
+void require_float_input(OpRecord& record);
 // `dtype`: what the input is converted to first, and what the result has, as in torch.
-void take_dtype(OpRecord& record);
+void add_dtype_parameter(OpRecord& record);
 // Of an op along a dim: a 0-d tensor counts as one of a single element, as in torch.
-void lift_scalars(OpRecord& record);
+void accept_scalar_input(OpRecord& record);
 
 }  // namespace shardproof

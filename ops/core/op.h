@@ -88,9 +88,7 @@ struct OpRecord {
   // everything above may be left out; with `expands` it holds only for calls of which that is true.
   std::function<std::vector<int>(const OpCall&, OpBuilder&)> expand;
   std::function<bool(const OpCall&)> expands;
-  bool is_written_as_others(const OpCall& call) const {
-    return expand && (!expands || expands(call));
-  }
+  bool is_composite(const OpCall& call) const { return expand && (!expands || expands(call)); }
   // Parameters that were left out get their fallbacks.
   void fill_fallbacks(Attrs& attrs) const;
 };

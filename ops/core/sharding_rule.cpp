@@ -73,7 +73,7 @@ std::optional<Strategy> cut_factor(const Notation& notation, char letter,
   strategy.form = form == options.form_of.end() ? options.form : form->second;
   const auto cut = options.cut_of.find(letter);
   if (cut != options.cut_of.end()) strategy.cut = cut->second;
-  if (reduced && options.reduction_needs_even) strategy.cut = Cut::even;
+  if (reduced && options.reduction_needs_even) strategy.cut = ShardLayout::even;
   return strategy;
 }
 

@@ -35,24 +35,25 @@ struct OpCall {
 };
 
 // What a rank runs under a strategy.
-enum class LocalForm {
-  same,   // the op itself on the shards
-  attrs,  // the op with attributes of this rank (Rule::local_attrs): reshape, expand, mean by
-          // global count
-  shard,  // the op's kernel with ShardInfo: random, embedding, one_hot, argmax, causal mask
-  lower,  // Rule::lower replaces the op by other ops and redistributions
+enum class LocalExecution {
+  same_op,      // the op itself on the shards
+  local_attrs,  // the op with attributes of this rank (Rule::local_attrs): reshape, expand, mean by
+                // global count
+  needs_shard_index,  // the op's kernel with ShardInfo: random, embedding, one_hot, argmax, causal
+                      // mask
+  lower_to_ops,       // Rule::lower replaces the op by other ops and redistributions
 };
 
 // Which cuts of a Shard a strategy takes: any (strided, uneven, explicit), only one contiguous run
 // per rank, only equal local sizes, or only those of the chunk rule by one axis.
-enum class Cut { any, contiguous, even, chunks };
+enum class ShardLayout { any, contiguous, even, chunks };
 
 // On one axis. Shard entries name dims only; the partitioner puts the same cut (split, sizes,
 // order) on all.
 struct Strategy {
   std::vector<Placement> inputs, outputs;
-  LocalForm form = LocalForm::same;
-  Cut cut = Cut::any;
+  LocalExecution form = LocalExecution::same_op;
+  ShardLayout cut = ShardLayout::any;
   // The dims that are cut are made of so many equal blocks, and no cut may go through one (groups
   // of a convolution).
   int64_t blocks = 0;  // 0: anywhere
@@ -72,7 +73,7 @@ struct Rule {
   std::function<std::optional<std::vector<Spec>>(
       const OpCall&, const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs)>
       joint;
-  LocalForm joint_form = LocalForm::attrs;
+  LocalExecution joint_form = LocalExecution::local_attrs;
   // Attributes a rank runs with, under form `attrs`.
   std::function<Attrs(const OpCall&, const std::vector<Spec>& inputs,
                       const std::vector<Spec>& outputs, int64_t rank)>
@@ -94,9 +95,9 @@ struct FactorOptions {
   Reduction reduction;  // for factors missing from the outputs
   std::string whole;    // letters that may not be cut
   std::vector<Linearity> linear;
-  LocalForm form = LocalForm::same;   // for all strategies, unless named below
-  std::map<char, LocalForm> form_of;  // e.g. {'v', LocalForm::shard}
-  std::map<char, Cut> cut_of;
+  LocalExecution form = LocalExecution::same_op;  // for all strategies, unless named below
+  std::map<char, LocalExecution> form_of;         // e.g. {'v', LocalExecution::shard}
+  std::map<char, ShardLayout> cut_of;
   bool reduction_needs_even = false;  // avg over uneven shards is not P(avg)
 };
 // "mk,kn->mn": strategies from letters. Absent inputs keep their place with empty letters.

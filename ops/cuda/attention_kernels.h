@@ -65,8 +65,8 @@ void launch_items(const KernelCall& call, const AttentionItem<T>& item, int64_t 
   const int64_t keys = item.a.keys, at_once = std::max<int64_t>(1, kMostScores / (keys + 1));
   const int64_t most = std::min(items, at_once);
   const FoldShape whole{most, 1, keys, keys};
-  const Room<T> scores(call, most * keys), largest(call, most), sums(call, most);
-  const Room<T> slots(call, keys > 0 ? whole.ways() : 0);
+  const DeviceScratch<T> scores(call, most * keys), largest(call, most), sums(call, most);
+  const DeviceScratch<T> slots(call, keys > 0 ? whole.ways() : 0);
   for (int64_t first = 0; first < items; first += most) {
     const int64_t lines = std::min(most, items - first);
     const Scores<T> s{item, operands, first, scores.get(), largest.get(), sums.get()};

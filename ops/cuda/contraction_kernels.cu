@@ -187,7 +187,7 @@ class Widened {
  private:
   GemmMatrix matrix_;
   int64_t elements_;
-  TakenMemory copy_;
+  ScopedDeviceMemory copy_;
 };
 
 // Tensor cores have few layouts of 8-bit floats and sums of few bits; of f16 they have all.
@@ -204,7 +204,7 @@ bool by_library_with_sums(GemmCall product, const KernelCall& call, std::byte* o
   if (!call.gemm->open()) return false;
   const int64_t elements = element_count(call.outputs->front().shape);
   const Source bias{std::exchange(product.bias, nullptr), product.dtype, size_of(product.dtype)};
-  const TakenMemory sums(*call.memory, elements * size_of(product.compute));
+  const ScopedDeviceMemory sums(*call.memory, elements * size_of(product.compute));
   product.result = sums.start();
   const bool done = (call.gemm->precision() == MatmulPrecision::high &&
                      call.gemm->multiply(product, *call.memory, call.stream)) ||
@@ -224,7 +224,7 @@ bool is_aligned(const std::byte* bias) {
 bool by_library_with_bias(GemmCall product, const KernelCall& call) {
   if (!call.gemm->open()) return false;
   const int64_t bytes = product.rows * size_of(product.dtype);
-  const TakenMemory bias(*call.memory, bytes);
+  const ScopedDeviceMemory bias(*call.memory, bytes);
   call.memory->copy(bias.start(), product.bias, bytes);
   product.bias = bias.start();
   return call.gemm->multiply(product, *call.memory, call.stream);

@@ -19,7 +19,7 @@ class Convolution {
   void operator()(const KernelCall& call) const {
     std::vector<LaneView> inputs = *call.inputs, outputs = *call.outputs;
     const int64_t bytes = pad_.run ? padded_bytes(call) : 0;
-    const TakenMemory room(*call.memory, bytes * call.lanes);
+    const ScopedDeviceMemory room(*call.memory, bytes * call.lanes);
     if (bytes > 0) pad(call, inputs[0], room.start(), bytes);
     inputs[0].shape = plan_.windows.shape;
     inputs[0].strides = plan_.windows.strides;

@@ -11,7 +11,7 @@ namespace shardproof {
 namespace {
 
 struct BoxBody {
-  Places<2> places;
+  OperandOffsets<2> places;
   int64_t bytes;
   constexpr void operator()(int64_t index) const {
     std::byte* at[2];
@@ -41,7 +41,7 @@ void launch_box(const KernelCall& call, const LaneView& in, const LaneView& out,
                 int64_t first, int64_t lanes) {
   BoxBody body;
   body.bytes = size_of(out.dtype);
-  Places<2>& places = body.places;
+  OperandOffsets<2>& places = body.places;
   places.bases[0] = in.at(first) + box.from * body.bytes;
   places.bases[1] = out.at(first) + box.to * body.bytes;
   places.dims = box.extent.size() + 1;
@@ -69,7 +69,7 @@ void fill_lanes(const KernelCall& call, const LaneView& out, const Word16& eleme
     launch(call.stream, count, FillBody<Target>{element, out.at(lane), bytes});
 }
 
-Box box_of(const MovePlan& plan, const Move& move) {
+Box box_of(const BoxCopyPlan& plan, const BoxCopy& move) {
   const Dims from = contiguous_strides(plan.input_shapes[static_cast<size_t>(move.input)]);
   Box box;
   box.to_steps = contiguous_strides(plan.output_shapes[static_cast<size_t>(move.output)]);
@@ -83,7 +83,7 @@ Box box_of(const MovePlan& plan, const Move& move) {
   return box;
 }
 
-Kernel moves_on_device(const MovePlan& plan) {
+Kernel moves_on_device(const BoxCopyPlan& plan) {
   Kernel kernel;
   kernel.run = [plan](const KernelCall& call) {
     Word16 element{};
@@ -91,7 +91,7 @@ Kernel moves_on_device(const MovePlan& plan) {
       store_f64(reinterpret_cast<std::byte*>(&element), call.outputs->front().dtype, plan.fill);
     for (size_t o = 0; plan.fills && o < call.outputs->size(); ++o)
       fill_lanes(call, (*call.outputs)[o], element);
-    for (const Move& move : plan.moves)
+    for (const BoxCopy& move : plan.moves)
       move_box(call, (*call.inputs)[static_cast<size_t>(move.input)],
                (*call.outputs)[static_cast<size_t>(move.output)], box_of(plan, move));
   };
@@ -124,7 +124,7 @@ Kernel fill_on_device(const FillPlan& plan) {
 
 template <>
 void KernelFamilies<Target>::add_moves(DeviceKernels& kernels) {
-  kernels.add<MovePlan>(moves_on_device);
+  kernels.add<BoxCopyPlan>(moves_on_device);
   kernels.add<ViewCopyPlan>(view_on_device);
   kernels.add<FillPlan>(fill_on_device);
 }

@@ -70,7 +70,7 @@ class DenseInputs {
 
   const KernelCall& call_;
   std::vector<LaneView> inputs_;
-  std::vector<TakenMemory> taken_;
+  std::vector<ScopedDeviceMemory> taken_;
 };
 
 Kernel with_dense_inputs(Kernel kernel, const Kernel& copy) {

@@ -8,14 +8,14 @@ namespace shardproof {
 
 // Memory for as long as a call.
 template <typename T>
-class Room {
+class DeviceScratch {
  public:
-  Room(const KernelCall& call, int64_t count)
+  DeviceScratch(const KernelCall& call, int64_t count)
       : memory_(*call.memory, count * static_cast<int64_t>(sizeof(T))) {}
   T* get() const { return reinterpret_cast<T*>(memory_.start()); }
 
  private:
-  TakenMemory memory_;
+  ScopedDeviceMemory memory_;
 };
 
 }  // namespace shardproof

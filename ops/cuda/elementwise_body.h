@@ -20,7 +20,7 @@ template <typename Target, typename C, typename L, typename... Others>
 struct ElementwiseBody {
   static constexpr int kInputs = L::kInputs, kOutputs = L::kOutputs;
   static constexpr int kOperands = kInputs + kOutputs;
-  Places<kOperands> places;
+  OperandOffsets<kOperands> places;
   TileNumbers numbers;
   int which;
 

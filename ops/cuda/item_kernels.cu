@@ -44,7 +44,7 @@ struct ClearBody {
 struct Converted {
   const LaneView* view = nullptr;
   DType used = DType::f32;
-  TakenMemory room = {};  // none: in place
+  ScopedDeviceMemory room = {};  // none: in place
   int64_t elements() const { return element_count(view->shape); }
   int64_t bytes() const { return elements() * size_of(used); }
   std::byte* at(int64_t lane) const {
@@ -99,7 +99,7 @@ class ItemRun {
   template <typename Item>
   void run_checked(const Item& item, int64_t items, Operands operands, int64_t lane) const {
     if (items == 0) return;
-    const Room<int64_t> flag(call_, 1);
+    const DeviceScratch<int64_t> flag(call_, 1);
     operands.trouble = flag.get();
     launch(call_.stream, 1, ClearBody{operands.trouble});
     launch_items(call_, item, items, operands);
@@ -129,7 +129,8 @@ class ItemRun {
   }
   Converted take(const LaneView& view, DType used) const {
     if (view.base == nullptr || view.dtype == used) return {&view, used};
-    return {&view, used, TakenMemory(*call_.memory, element_count(view.shape) * size_of(used))};
+    return {&view, used,
+            ScopedDeviceMemory(*call_.memory, element_count(view.shape) * size_of(used))};
   }
   void convert_all(const Converted& tensor, const std::byte* from, DType source, std::byte* to,
                    DType target) const {

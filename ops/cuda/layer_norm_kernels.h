@@ -45,7 +45,7 @@ void launch_items(const KernelCall& call, const NormItem<T>& item, int64_t items
   if (item.row < kSharedLine)
     return launch(call.stream, items, ItemBody<NormItem<T>>{item, operands});
   const FoldShape shape{items, 1, item.row, item.row};
-  const Room<T> sums(call, items), squares(call, items), slots(call, shape.ways());
+  const DeviceScratch<T> sums(call, items), squares(call, items), slots(call, shape.ways());
   if (item.centered)
     fold_lines<SumFold>(call.stream, shape, NormElement<T>{item, operands}, slots.get(),
                         sums.get());

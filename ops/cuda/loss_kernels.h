@@ -47,8 +47,8 @@ void launch_items(const KernelCall& call, const LossItem<T>& item, int64_t items
   if (item.loss.classes < kSharedLine)
     return launch(call.stream, items, ItemBody<LossItem<T>>{item, operands});
   const FoldShape shape{items, 1, item.loss.classes, item.loss.classes};
-  const Room<T> most(call, items), sums(call, items), totals(call, items);
-  const Room<T> slots(call, shape.ways());
+  const DeviceScratch<T> most(call, items), sums(call, items), totals(call, items);
+  const DeviceScratch<T> slots(call, shape.ways());
   const Logits<T> logits{item, operands};
   if (item.kind == LossKind::cross_entropy) {
     fold_lines<MaxFold>(call.stream, shape, logits, slots.get(), most.get());
@@ -81,7 +81,7 @@ template <typename T>
 void launch_finish(const KernelCall& call, const SquareItem<T>& item, const Operands& operands) {
   if (item.reduction == LossReduction::none) return;
   const FoldShape shape{1, 1, item.count, std::max<int64_t>(item.count, 1)};
-  const Room<T> sum(call, 1), slots(call, shape.ways());
+  const DeviceScratch<T> sum(call, 1), slots(call, shape.ways());
   fold_lines<SumFold>(call.stream, shape, Squares<T>{operands}, slots.get(), sum.get());
   launch(call.stream, 1, SquaresBody<T>{item, operands, sum.get()});
 }

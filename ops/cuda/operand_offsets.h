@@ -9,13 +9,13 @@ namespace shardproof {
 
 // Where the operands' elements of an index lie.
 template <int kOperands>
-struct Places {
+struct OperandOffsets {
   std::byte* bases[kOperands];
   DType dtypes[kOperands];
   int64_t count = 1;
   int dims = 1;
-  int64_t sizes[Walk::kMostDims];
-  int64_t steps[kOperands][Walk::kMostDims];
+  int64_t sizes[BroadcastIteration::kMostDims];
+  int64_t steps[kOperands][BroadcastIteration::kMostDims];
 
   constexpr void find(int64_t index, std::byte* (&at)[kOperands]) const {
     for (int k = 0; k < kOperands; ++k) at[k] = bases[k];
@@ -29,13 +29,13 @@ struct Places {
 };
 
 template <int kOperands>
-Places<kOperands> places_of(const KernelCall& call, int64_t first, int64_t lanes) {
+OperandOffsets<kOperands> places_of(const KernelCall& call, int64_t first, int64_t lanes) {
   const LaneView* views[kOperands];
   const size_t inputs = call.inputs->size();
   for (size_t k = 0; k < kOperands; ++k)
     views[k] = k < inputs ? &(*call.inputs)[k] : &(*call.outputs)[k - inputs];
-  const Walk walk = walk_of(views, kOperands, call.outputs->front().shape, lanes);
-  Places<kOperands> places;
+  const BroadcastIteration walk = walk_of(views, kOperands, call.outputs->front().shape, lanes);
+  OperandOffsets<kOperands> places;
   places.dims = walk.dims;
   for (int d = 0; d < walk.dims; ++d) {
     places.sizes[d] = walk.sizes[static_cast<size_t>(d)];

@@ -255,16 +255,16 @@ void add_fold(ReducerTable& table) {
 template <typename T>
 void add_moments(ReducerTable& table) {
   add_state<MeanState<T>>(table);
-  add_state<SpreadState<T, false>>(table);
-  add_state<SpreadState<T, true>>(table);
+  add_state<VarianceState<T, false>>(table);
+  add_state<VarianceState<T, true>>(table);
   add_state<NormState<T>>(table);
   add_state<LogSumExpState<T>>(table);
 }
 
 template <typename T>
 void add_best(ReducerTable& table) {
-  add_state<BestState<T, false>>(table);
-  add_state<BestState<T, true>>(table);
+  add_state<ArgMaxState<T, false>>(table);
+  add_state<ArgMaxState<T, true>>(table);
 }
 
 }  // namespace

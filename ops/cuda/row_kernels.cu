@@ -91,7 +91,7 @@ void launch_softmax(const KernelCall& call, const RowBody<Transform, C>& body, i
   if (body.count < kSharedLine) return launch(call.stream, rows, body);
   const int64_t count = body.count, elements = rows * count;
   const FoldShape shape{rows, 1, count, count};
-  const Room<C> most(call, rows), sums(call, rows), slots(call, shape.ways());
+  const DeviceScratch<C> most(call, rows), sums(call, rows), slots(call, shape.ways());
   const Element<C> element{body.work, count};
   launch(call.stream, elements, LoadBody<Transform, C>{body});
   fold_lines<MaxFold>(call.stream, shape, element, slots.get(), most.get());

@@ -14,7 +14,7 @@ constexpr void convert_one(const std::byte* from, DType source, std::byte* to, D
 }
 
 struct CopyBody {
-  Places<2> places;
+  OperandOffsets<2> places;
   int64_t bytes;
   constexpr void operator()(int64_t index) const {
     std::byte* at[2];
@@ -24,7 +24,7 @@ struct CopyBody {
 };
 
 struct WhereBody {
-  Places<4> places;
+  OperandOffsets<4> places;
   int64_t bytes;
   constexpr void operator()(int64_t index) const {
     std::byte* at[4];

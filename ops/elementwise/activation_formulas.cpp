@@ -30,7 +30,7 @@ void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Par
   const std::string_view op = name;
   const bool of_any = op == "relu6" || op == "hardtanh" || op == "threshold" || op == "softsign" ||
                       op == "tanhshrink";
-  if (!of_any) refuse_whole_numbers(record);
+  if (!of_any) require_float_input(record);
   ops.add(std::move(record));
 }
 

@@ -69,11 +69,11 @@ void add_products(OpRegistry& ops) {
       over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
   ops.add(formula(
       {"addcmul", "elementwise", "x + value * a * b"}, three,
-      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") * f[2]}; },
+      [](Formula& f) { return Terms{f[0] + f.to_result_dtype(f[1]) * f.number("value") * f[2]}; },
       samples));
   ops.add(formula(
       {"addcdiv", "elementwise", "x + value * a / b"}, three,
-      [](Formula& f) { return Terms{f[0] + f.in_result_float(f[1]) * f.number("value") / f[2]}; },
+      [](Formula& f) { return Terms{f[0] + f.to_result_dtype(f[1]) * f.number("value") / f[2]}; },
       samples));
   ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
                   {tensor("x"), tensor("end"), tensor("weight")}, lerp,
@@ -112,7 +112,7 @@ void add_logarithms(OpRegistry& ops) {
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
       samples);
-  refuse_whole_numbers(logaddexp);
+  require_float_input(logaddexp);
   ops.add(std::move(logaddexp));
   OpRecord logaddexp2 = formula(
       {"logaddexp2", "elementwise", "log2(2^x + 2^y)"}, pair,
@@ -123,7 +123,7 @@ void add_logarithms(OpRegistry& ops) {
         return Terms{larger + f.where(infinite, 0.0, more)};
       },
       samples);
-  refuse_whole_numbers(logaddexp2);
+  require_float_input(logaddexp2);
   ops.add(std::move(logaddexp2));
   ops.add(formula({"logit", "elementwise", "log(x / (1 - x)), x kept within eps of 0 and 1"},
                   {tensor("x"), number("eps")},

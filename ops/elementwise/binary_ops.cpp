@@ -214,17 +214,17 @@ OpRecord binary_record(const Row& row) {
 // x + alpha * y, x - alpha * y.
 void take_alpha(OpRecord& op) {
   op.params.push_back(params::optional("alpha", ParamKind::number));
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("alpha"); },
       [name = op.name](Formula& f) {
-        const FormulaTerm more = f.in_result_float(f[1]) * f.number("alpha");
+        const FormulaTerm more = f.to_result_dtype(f[1]) * f.number("alpha");
         return std::vector<FormulaTerm>{combine(name.c_str(), f[0], more)};
       });
 }
 
 void take_rounding_mode(OpRecord& op) {
   op.params.push_back(params::optional("rounding_mode", ParamKind::text));
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("rounding_mode"); },
       [](Formula& f) {
         const std::string& mode = f.call.attrs->text("rounding_mode");
@@ -246,7 +246,7 @@ void add_binary_ops(OpRegistry& ops) {
     const std::string_view name = row.name;
     if (name == "add" || name == "sub") take_alpha(op);
     if (name == "div") take_rounding_mode(op);
-    if (name == "hypot") refuse_whole_numbers(op);
+    if (name == "hypot") require_float_input(op);
     ops.add(std::move(op));
   }
 }

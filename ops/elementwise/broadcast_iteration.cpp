@@ -3,7 +3,7 @@
 namespace shardproof {
 namespace {
 
-void push_dim(Walk& walk, int operands, int64_t size, const int64_t* steps) {
+void push_dim(BroadcastIteration& walk, int operands, int64_t size, const int64_t* steps) {
   if (size == 1) return;
   // Outer dims come first; a dim joins the one before it when that one steps over it exactly.
   const int last = walk.dims - 1;
@@ -24,9 +24,10 @@ int64_t step_of(const LaneView& view, int dim, int dims) {
 
 }  // namespace
 
-Walk walk_of(const LaneView* const* views, int count, const Dims& shape, int64_t lanes) {
-  Walk walk;
-  std::array<int64_t, Walk::kMostOperands> steps{};
+BroadcastIteration walk_of(const LaneView* const* views, int count, const Dims& shape,
+                           int64_t lanes) {
+  BroadcastIteration walk;
+  std::array<int64_t, BroadcastIteration::kMostOperands> steps{};
   for (int k = 0; k < count; ++k) steps[static_cast<size_t>(k)] = views[k]->lane_stride;
   push_dim(walk, count, lanes, steps.data());
   for (int d = 0; d < shape.size(); ++d) {

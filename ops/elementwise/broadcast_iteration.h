@@ -9,7 +9,7 @@
 
 namespace shardproof {
 
-struct Walk {
+struct BroadcastIteration {
   static constexpr int kMostOperands = 8, kMostDims = Dims::kCapacity + 1;
   int dims = 0;  // at least 1 when made by walk_of
   std::array<int64_t, kMostDims> sizes;
@@ -17,6 +17,7 @@ struct Walk {
 };
 
 // `lanes` lanes of `count` operands that broadcast to `shape`; no operand has a table of slots.
-Walk walk_of(const LaneView* const* views, int count, const Dims& shape, int64_t lanes);
+BroadcastIteration walk_of(const LaneView* const* views, int count, const Dims& shape,
+                           int64_t lanes);
 
 }  // namespace shardproof

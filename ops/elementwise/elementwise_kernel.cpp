@@ -10,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kMaxOperands = Walk::kMostOperands;
+constexpr int kMaxOperands = BroadcastIteration::kMostOperands;
 constexpr int64_t kArenaBytes = 16 * 1024;
 
 // How an operand comes into its tile.
@@ -26,7 +26,7 @@ struct Operand {
 };
 
 struct Frame {
-  Walk walk;
+  BroadcastIteration walk;
   std::array<Operand, kMaxOperands> operands;
   int inputs = 0, count = 0;
   int64_t tile_elements = 0;

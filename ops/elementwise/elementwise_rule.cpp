@@ -42,7 +42,7 @@ std::string broadcast_notation(const OpCall& call, const std::vector<TensorMeta>
 
 std::vector<Strategy> elementwise_strategies(const OpCall& call,
                                              const std::vector<TensorMeta>& outputs,
-                                             const std::vector<Pass>& passes, LocalForm form) {
+                                             const std::vector<Pass>& passes, LocalExecution form) {
   FactorOptions options;
   options.form = form;
   std::vector<Strategy> strategies = factor_strategies(broadcast_notation(call, outputs), options);

@@ -22,7 +22,7 @@ struct Pass {
 std::vector<Strategy> elementwise_strategies(const OpCall& call,
                                              const std::vector<TensorMeta>& outputs,
                                              const std::vector<Pass>& passes,
-                                             LocalForm form = LocalForm::same);
+                                             LocalExecution form = LocalExecution::same_op);
 
 // Whether the implicit conversion of an input to the result's dtype commutes with a reduction: sums
 // of floats when widened, of integers when the dtype stays (they wrap), averages of floats only

@@ -222,7 +222,7 @@ OpRecord gelu_record() {
 // round(x, decimals) in units of 10^-decimals.
 void take_decimals(OpRecord& op) {
   op.params.push_back(params::optional("decimals", ParamKind::integer));
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("decimals"); },
       [](Formula& f) {
         const auto decimals = static_cast<double>(f.integer("decimals"));
@@ -236,7 +236,7 @@ void take_decimals(OpRecord& op) {
 void take_beta(OpRecord& op) {
   op.params.push_back(params::optional("beta", ParamKind::number));
   op.params.push_back(params::optional("threshold", ParamKind::number));
-  write_as_others(
+  decompose_when(
       op,
       [](const OpCall& call) { return call.attrs->has("beta") || call.attrs->has("threshold"); },
       [](Formula& f) {
@@ -260,12 +260,12 @@ void add_unary_ops(OpRegistry& ops) {
     OpRecord op = unary_record(row);
     if (op.name == "round") take_decimals(op);
     if (op.name == "softplus") take_beta(op);
-    if (op.name == "softplus" || op.name == "silu") refuse_whole_numbers(op);
+    if (op.name == "softplus" || op.name == "silu") require_float_input(op);
     if (op.name == "abs") op.check = refuse_bool;
     ops.add(std::move(op));
   }
   OpRecord gelu = gelu_record();
-  refuse_whole_numbers(gelu);
+  require_float_input(gelu);
   ops.add(std::move(gelu));
 }
 

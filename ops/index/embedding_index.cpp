@@ -105,7 +105,7 @@ std::vector<Strategy> embedding_strategies(const OpCall& call, const std::vector
                                            int64_t) {
   std::string ids = letters(input_shape(call, 0).size());
   FactorOptions options;
-  options.form_of['v'] = LocalForm::shard;
+  options.form_of['v'] = LocalExecution::needs_shard_index;
   options.linear = movers_linearity({1});
   return factor_strategies((ids.empty() ? " " : ids) + ",vh->" + ids + "h", options);
 }
@@ -165,12 +165,12 @@ std::any moves_of_list(const Rows& rows, const std::vector<int64_t>& list, const
                        const Dims& result) {
   constexpr size_t kMostMoves = 64;
   if (list.size() > kMostMoves) return {};
-  MovePlan plan{{}, {shape}, {result}, false, 0};
+  BoxCopyPlan plan{{}, {shape}, {result}, false, 0};
   for (size_t i = 0; i < list.size(); ++i) {
     const int64_t row = rows.from_end && list[i] < 0 ? list[i] + rows.size : list[i];
     if (row < 0 || row >= rows.size) return {};
     const Dims none = Dims::filled(shape.size(), 0);
-    Move move{0, 0, none, Dims::filled(shape.size(), 1), none, result};
+    BoxCopy move{0, 0, none, Dims::filled(shape.size(), 1), none, result};
     move.from[rows.dim] = row;
     move.to[rows.dim] = static_cast<int64_t>(i);
     move.extent[rows.dim] = 1;
@@ -208,7 +208,7 @@ std::vector<Strategy> select_strategies(const OpCall& call, const std::vector<Te
   in[dim] = 'v';
   out[dim] = listed(call) ? '1' : 'x';
   FactorOptions options;
-  options.form_of['v'] = LocalForm::shard;
+  options.form_of['v'] = LocalExecution::needs_shard_index;
   options.linear = movers_linearity({0});
   return factor_strategies(in + "," + (listed(call) ? "" : "x") + "->" + out, options);
 }
@@ -238,7 +238,7 @@ void add_index_select(OpRegistry& ops) {
     from_end.fills[1] = "ints(-5, 5)";
     return std::vector<Sample>{by_list, by_tensor, from_end};
   };
-  lift_scalars(select);
+  accept_scalar_input(select);
   ops.add(std::move(select));
 }
 

@@ -33,7 +33,7 @@ void check_index(std::string_view name, const OpCall& call, int index, int dim) 
 
 // Visits index elements in row-major order with the flat position of the tensor's row they stand
 // in: visit(i, base), where base + value * stride is the element meant.
-struct Walk {
+struct IndexIteration {
   Dims index_shape, strides;
   int dim = 0;
   template <typename Visit>
@@ -62,7 +62,7 @@ void check_value(std::string_view name, int64_t value, int64_t size) {
 Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   int dim = input_shape(call, 0).empty() ? 0 : along("take_along_dim", call);
   const Dims& shape = input_shape(call, 0);
-  Walk walk{input_shape(call, 1), contiguous_strides(shape), dim};
+  IndexIteration walk{input_shape(call, 1), contiguous_strides(shape), dim};
   DType dtype = outputs[0].dtype;
   auto bytes = static_cast<size_t>(size_of(dtype));
   int64_t size = shape[dim], stride = walk.strides[dim];
@@ -114,7 +114,7 @@ std::vector<Strategy> take_strategies(const OpCall& call, const std::vector<Tens
       in[at] = out[at] = '1';
   }
   FactorOptions options;
-  options.form_of['v'] = LocalForm::shard;
+  options.form_of['v'] = LocalExecution::needs_shard_index;
   options.linear = movers_linearity({0});
   return factor_strategies(in + "," + out + "->" + out, options);
 }
@@ -126,7 +126,7 @@ void add_take(OpRegistry& ops) {
   take.summary = "torch.gather: for each index the element it names along dim";
   take.params = {params::tensor("input"), params::tensor("indices"),
                  params::optional("dim", ParamKind::integer)};
-  write_as_others(
+  decompose_when(
       take, [](const OpCall& call) { return !call.attrs->has("dim"); },
       [](Formula& f) {
         const Attrs flat{{"shape", std::vector<int64_t>{-1}}};
@@ -156,7 +156,7 @@ void add_take(OpRegistry& ops) {
     add({6}, {4}, -1, DType::i64);
     return found;
   };
-  lift_scalars(take);
+  accept_scalar_input(take);
   ops.add(std::move(take));
 }
 

@@ -53,7 +53,7 @@ void make_view(OpRecord& record, ViewFunction layout) {
   };
 }
 
-Kernel move_kernel(MovePlan plan, DType dtype) {
+Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
   Kernel kernel;
   int64_t bytes = size_of(dtype);
   std::vector<std::byte> element(static_cast<size_t>(kMaxElementBytes));
@@ -67,7 +67,7 @@ Kernel move_kernel(MovePlan plan, DType dtype) {
       for (size_t o = 0; plan.fills && o < plan.output_shapes.size(); ++o)
         fill_with((*k.outputs)[o].at(lane), element_count(plan.output_shapes[o]), element.data(),
                   bytes);
-      for (const Move& move : plan.moves) {
+      for (const BoxCopy& move : plan.moves) {
         const Dims& source = source_strides[static_cast<size_t>(move.input)];
         const Dims& target = target_strides[static_cast<size_t>(move.output)];
         Dims walk = source;

@@ -32,18 +32,18 @@ void make_view(OpRecord& record, ViewFunction layout);
 
 // Copies a box; all Dims have the length of the target's shape (dims of size 1 that the result
 // lacks included).
-struct Move {
+struct BoxCopy {
   int input = 0, output = 0;
   Dims from, step;  // first element read, and the way to the next (negative: backwards)
   Dims to, extent;  // first element written, and how many
 };
-struct MovePlan {
-  std::vector<Move> moves;
+struct BoxCopyPlan {
+  std::vector<BoxCopy> moves;
   std::vector<Dims> input_shapes, output_shapes;  // in the moves' dims; same elements as the metas
   bool fills = false;                             // before moving, outputs are filled with
   double fill = 0;
 };
-Kernel move_kernel(MovePlan plan, DType dtype);
+Kernel move_kernel(BoxCopyPlan plan, DType dtype);
 
 // Every reduction passes a mover unchanged: elements are moved, none is changed. `inputs` carry it
 // together.

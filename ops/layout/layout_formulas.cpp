@@ -431,7 +431,7 @@ void add_writes(OpRegistry& ops) {
   OpRecord fill = formula({"index_fill", "index", "x with a value at the indices of a dim"},
                           {tensor("x"), integer("dim"), tensor("index"), tensor("value")},
                           index_fill, {sample({{3, 5}, {2}, {}}, {{"dim", int64_t{-1}}})});
-  lift_scalars(fill);
+  accept_scalar_input(fill);
   ops.add(std::move(fill));
 }
 

@@ -61,14 +61,14 @@ Dims padded_shape(const OpCall& call) {
 Kernel prepare_pad(const OpCall& call, const std::vector<TensorMeta>& outputs, double fill) {
   Padding padding = padding_of(call);
   const Dims& shape = input_shape(call, 0);
-  Move move{0, 0, zeros(shape.size()), ones(shape.size()), zeros(shape.size()), shape};
+  BoxCopy move{0, 0, zeros(shape.size()), ones(shape.size()), zeros(shape.size()), shape};
   for (int d = 0; d < shape.size(); ++d) {  // a negative padding cuts
     move.from[d] = std::max<int64_t>(0, -padding.before[d]);
     move.to[d] = std::max<int64_t>(0, padding.before[d]);
     int64_t end = shape[d] + std::min<int64_t>(0, padding.after[d]);
     move.extent[d] = std::max<int64_t>(0, end - move.from[d]);
   }
-  MovePlan plan{{move}, {shape}, {outputs[0].shape}, true, fill};
+  BoxCopyPlan plan{{move}, {shape}, {outputs[0].shape}, true, fill};
   return move_kernel(plan, outputs[0].dtype);
 }
 
@@ -105,7 +105,7 @@ std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, 
 // pad(x, [1, 1], 'reflect'), and the constant one with its mode named.
 void take_modes(OpRecord& pad) {
   pad.params.insert(pad.params.begin() + 2, params::optional("mode", ParamKind::number_or_text));
-  write_as_others(
+  decompose_when(
       pad, [](const OpCall& call) { return call.attrs->has("mode"); },
       [](Formula& f) {
         const AttrValue given = f.call.attrs->values().find("mode")->second;
@@ -173,7 +173,7 @@ void add_flip(OpRegistry& ops) {
   same_shape_infer(flip, [](const OpCall& call) { flipped_dims(call); });
   flip.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const Dims& shape = input_shape(call, 0);
-    Move move{0, 0, zeros(shape.size()), ones(shape.size()), zeros(shape.size()), shape};
+    BoxCopy move{0, 0, zeros(shape.size()), ones(shape.size()), zeros(shape.size()), shape};
     auto flipped = flipped_dims(call);
     for (int d = 0; d < shape.size(); ++d) {
       if (!flipped[static_cast<size_t>(d)] || shape[d] == 0) continue;
@@ -218,9 +218,9 @@ Roll roll_of(const OpCall& call) {
 Kernel prepare_roll(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   Roll roll = roll_of(call);
   int dims = roll.shape.size();
-  MovePlan plan{{}, {roll.shape}, {roll.shape}, false, 0};
+  BoxCopyPlan plan{{}, {roll.shape}, {roll.shape}, false, 0};
   for (int64_t corner = 0; corner < (int64_t{1} << dims); ++corner) {
-    Move move{0, 0, zeros(dims), ones(dims), zeros(dims), roll.shape};
+    BoxCopy move{0, 0, zeros(dims), ones(dims), zeros(dims), roll.shape};
     bool empty = false;
     for (int d = 0; d < dims; ++d) {
       bool wraps = (corner >> d) & 1;
@@ -298,7 +298,7 @@ void add_repeat(OpRegistry& ops) {
   repeat.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     Repeat how = repeat_of(call);
     int dims = how.shape.size();
-    MovePlan plan{{}, {how.shape}, {outputs[0].shape}, false, 0};
+    BoxCopyPlan plan{{}, {how.shape}, {outputs[0].shape}, false, 0};
     for (int64_t copy = 0; copy < element_count(how.times); ++copy) {
       Dims to = unravel(copy, how.times);
       for (int d = 0; d < dims; ++d) to[d] *= how.shape[d];

@@ -126,7 +126,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
     if (!spec) return std::nullopt;
     return std::vector<Spec>{*spec};
   };
-  record.rule.joint_form = LocalForm::attrs;
+  record.rule.joint_form = LocalExecution::local_attrs;
   return record;
 }
 
@@ -194,7 +194,7 @@ void add_reshape_ops(OpRegistry& ops) {
       "flatten", "joins the dims from start_dim to end_dim",
       {params::tensor("input"), params::integer("start_dim", 0), params::integer("end_dim", -1)},
       flatten_shape);
-  flatten.rule.joint_form = LocalForm::same;
+  flatten.rule.joint_form = LocalExecution::same_op;
   require_local_shapes(flatten, flatten_shape);
   flatten.samples = [] {
     Attrs all{{"start_dim", int64_t{0}}, {"end_dim", int64_t{-1}}};

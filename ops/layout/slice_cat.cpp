@@ -84,7 +84,8 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
   std::vector<Strategy> strategies = factor_strategies(notation_of(names, out), options);
   for (int d = 0; d < shape.size(); ++d)
     if (cuts_the_end(ranges[static_cast<size_t>(d)], shape[d], axis_size))
-      strategies.push_back({{S(d)}, {S(d)}, LocalForm::attrs, Cut::even, axis_size});
+      strategies.push_back(
+          {{S(d)}, {S(d)}, LocalExecution::local_attrs, ShardLayout::even, axis_size});
   return strategies;
 }
 
@@ -236,7 +237,7 @@ std::vector<int64_t> chunk_sizes(const OpCall& call, int dim) {
 }
 
 Kernel prepare_pieces(const OpCall& call, const std::vector<TensorMeta>& outputs, int dim) {
-  MovePlan plan;
+  BoxCopyPlan plan;
   const Dims& shape = input_shape(call, 0);
   plan.input_shapes = {shape};
   int64_t at = 0;
@@ -347,7 +348,7 @@ OpRecord join_record(const std::string& name) {
   };
   record.prepare = [name](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     int dim = 0;
-    MovePlan plan;
+    BoxCopyPlan plan;
     plan.input_shapes = joined_inputs(name, call, &dim);
     plan.output_shapes = {outputs[0].shape};
     Dims zero = Dims::filled(outputs[0].shape.size(), 0), to = zero;
@@ -381,7 +382,7 @@ OpRecord join_record(const std::string& name) {
 
 // Tensors of several dtypes are joined in the one that holds them all.
 void promote_tensors(OpRecord& record) {
-  write_as_others(
+  decompose_when(
       record,
       [](const OpCall& call) {
         return std::any_of(call.inputs.begin(), call.inputs.end(), [&](const TensorMeta& input) {

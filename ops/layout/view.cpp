@@ -150,7 +150,7 @@ void add_squeezes(OpRegistry& ops) {
   squeeze.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     FactorOptions options;
     options.linear = movers_linearity({0});
-    options.form = LocalForm::attrs;
+    options.form = LocalExecution::local_attrs;
     return factor_strategies(map_notation(input_shape(call, 0), squeeze_map(call)), options);
   };
   squeeze.rule.local_attrs = squeeze_locally;
@@ -202,7 +202,7 @@ std::vector<Strategy> expand_strategies(const OpCall& call, const std::vector<Te
     out += names[static_cast<size_t>(d)];
   }
   FactorOptions options;
-  options.form = LocalForm::attrs;
+  options.form = LocalExecution::local_attrs;
   options.linear = movers_linearity({0});
   return factor_strategies(notation_of(names, out), options);
 }

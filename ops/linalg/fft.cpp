@@ -92,7 +92,7 @@ Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>
 
 // `n` entries: the first ones, or with zeros behind.
 void take_length(OpRecord& op) {
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("n"); },
       [name = op.name](Formula& f) {
         const int dim = f.dim();

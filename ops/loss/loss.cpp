@@ -93,18 +93,18 @@ std::vector<Strategy> strategies(const OpCall& call) {
   char classes = logits[static_cast<size_t>(loss.class_dim)];
   labels.erase(static_cast<size_t>(loss.class_dim), 1);
   FactorOptions options;
-  options.form_of[classes] = LocalForm::lower;
+  options.form_of[classes] = LocalExecution::lower_to_ops;
   if (loss.classes == 1) options.whole = classes;
   bool mean = loss.reduction == LossReduction::mean;
   if (mean)
-    for (char c : labels) options.form_of[c] = LocalForm::lower;
+    for (char c : labels) options.form_of[c] = LocalExecution::lower_to_ops;
   std::string notation = logits + "," + labels;
   if (call.inputs.size() > kLossWeight)
     notation += loss.weighted ? "," + std::string(1, classes) : ",";
   std::string out = loss.reduction == LossReduction::none ? labels : "";
   auto found = factor_strategies(notation + "->" + out, options);
   for (Strategy& s : found)
-    if (s.form == LocalForm::lower && s.outputs[0].is_partial()) s.outputs[0] = R();
+    if (s.form == LocalExecution::lower_to_ops && s.outputs[0].is_partial()) s.outputs[0] = R();
   return found;
 }
 

@@ -220,7 +220,7 @@ void add_others(OpRegistry& ops) {
 
 void take_loss_weight(OpRecord& loss) {
   loss.params.push_back(params::optional_tensor("weight"));
-  write_as_others(
+  decompose_when(
       loss, [](const OpCall& call) { return present(call, 2); },
       [name = loss.name](Formula& f) {
         const Attrs none{{"reduction", std::string("none")}};

@@ -40,7 +40,7 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
   std::string names = letters(input_shape(call, 0).size());
   auto reduction = parse_loss_reduction("mse_loss", call);
   FactorOptions options;
-  if (reduction == LossReduction::mean) options.form = LocalForm::attrs;
+  if (reduction == LossReduction::mean) options.form = LocalExecution::local_attrs;
   std::string in = names.empty() ? " " : names;
   const std::string weight = call.inputs.size() > 2 ? "," : "";  // absent
   return factor_strategies(

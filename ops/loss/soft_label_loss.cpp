@@ -67,14 +67,14 @@ Terms of_weighted_labels(Formula& f) {
 }  // namespace
 
 void take_class_shares(OpRecord& cross_entropy) {
-  write_as_others(
+  decompose_when(
       cross_entropy,
       [](const OpCall& call) {
         return present(call, kLossWeight) && call.attrs->has("label_smoothing") &&
                call.attrs->number("label_smoothing") != 0;
       },
       of_weighted_labels);
-  write_as_others(
+  decompose_when(
       cross_entropy, [](const OpCall& call) { return is_floating(call.inputs[kLossLabels].dtype); },
       of_probabilities);
 }

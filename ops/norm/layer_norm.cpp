@@ -95,7 +95,7 @@ std::vector<Strategy> strategies(const OpCall& call) {
     notation += "," + (call.inputs[i].absent ? "" : normalized);
   FactorOptions options;
   for (char c : normalized) {
-    options.form_of[c] = LocalForm::lower;
+    options.form_of[c] = LocalExecution::lower_to_ops;
     if (input_shape(call, 0)[static_cast<int>(names.find(c))] == 1) options.whole += c;
   }
   return factor_strategies(notation + "->" + names, options);

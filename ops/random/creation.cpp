@@ -32,19 +32,19 @@ std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call
 }
 
 std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& output,
-                                          LocalForm form) {
+                                          LocalExecution form) {
   const std::string dims = letters(output.shape.size());
   const bool like = present(call, 0);
   FactorOptions options;
   // Without a tensor to follow, the rank's shape is an attribute.
-  options.form = form == LocalForm::same && !like ? LocalForm::attrs : form;
+  options.form = form == LocalExecution::same_op && !like ? LocalExecution::local_attrs : form;
   const std::string inputs = call.inputs.empty() ? "" : like ? " " + dims : " ";
   std::vector<Strategy> strategies = factor_strategies(inputs + "->" + dims, options);
   if (like) {
     // Only the shape of `like` matters: any partials of it will do.
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
                               ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
-      strategies.push_back({{P(op)}, {R()}, form, Cut::any});
+      strategies.push_back({{P(op)}, {R()}, form, ShardLayout::any});
   }
   return strategies;
 }
@@ -154,7 +154,7 @@ OpRecord fill_record(const Row& row) {
     return fill_kernel(element_of(dtype, value_of(row, call, dtype)));
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return creation_strategies(call, outputs[0], LocalForm::same);
+    return creation_strategies(call, outputs[0], LocalExecution::same_op);
   };
   op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
                            const std::vector<Spec>& outputs,
@@ -193,9 +193,11 @@ OpRecord place_record(const char* op_name, const char* summary, bool start) {
     std::vector<Strategy> strategies;
     const int asked = dim_of(op_name, call, call.attrs->integer("dim"));
     for (int d = 0; d < call.inputs[0].shape.size(); ++d)
-      if (d != asked) strategies.push_back({{S(d)}, {R()}, LocalForm::shard, Cut::any});
+      if (d != asked)
+        strategies.push_back({{S(d)}, {R()}, LocalExecution::needs_shard_index, ShardLayout::any});
     for (const ReduceOp reduce : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min})
-      strategies.push_back({{P(reduce)}, {R()}, LocalForm::shard, Cut::any});
+      strategies.push_back(
+          {{P(reduce)}, {R()}, LocalExecution::needs_shard_index, ShardLayout::any});
     return strategies;
   };
   op.samples = [] {

@@ -170,7 +170,7 @@ OpRecord draw_record(const Row& row) {
     return prepare_draw(row, call, outputs[0].shape);
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return creation_strategies(call, outputs[0], LocalForm::shard);
+    return creation_strategies(call, outputs[0], LocalExecution::needs_shard_index);
   };
   op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
                            const std::vector<Spec>& outputs,
@@ -238,7 +238,7 @@ OpRecord dropout_record() {
   op.params = {{"x", ParamKind::tensor, true, {}}, {"p", ParamKind::number, false, 0.5}};
   for (const Param& param : seed_params()) op.params.push_back(param);
   op.params.push_back(params::boolean("training", true));
-  write_as_others(
+  decompose_when(
       op,
       [](const OpCall& call) {
         return call.attrs->has("training") && !call.attrs->flag("training");
@@ -258,7 +258,7 @@ OpRecord dropout_record() {
                                       {{ReduceOp::avg}, ReduceOp::avg},
                                       {{ReduceOp::max}, ReduceOp::max},
                                       {{ReduceOp::min}, ReduceOp::min}};
-    return elementwise_strategies(call, outputs, passes, LocalForm::shard);
+    return elementwise_strategies(call, outputs, passes, LocalExecution::needs_shard_index);
   };
   op.samples = [] {
     return std::vector<Sample>{

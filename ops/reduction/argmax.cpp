@@ -16,9 +16,9 @@ constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
 
 template <bool kLargest>
 Reducer best_reducer(DType compute) {
-  if (compute == DType::f32) return ReducerOf<BestState<float, kLargest>>::make();
-  if (compute == DType::f64) return ReducerOf<BestState<double, kLargest>>::make();
-  return ReducerOf<BestState<int64_t, kLargest>>::make();
+  if (compute == DType::f32) return ReducerOf<ArgMaxState<float, kLargest>>::make();
+  if (compute == DType::f64) return ReducerOf<ArgMaxState<double, kLargest>>::make();
+  return ReducerOf<ArgMaxState<int64_t, kLargest>>::make();
 }
 
 struct Row {
@@ -55,7 +55,7 @@ std::vector<Strategy> best_strategies(const Row& row, const OpCall& call) {
       factor_strategies(reduction_notation(call, reduced_dims(row.name, call)), {});
   for (Strategy& s : strategies) {
     if (!s.outputs[0].is_partial()) continue;
-    s.form = LocalForm::lower;
+    s.form = LocalExecution::lower_to_ops;
     s.outputs[0] = P(ReduceOp::min);
   }
   return strategies;
@@ -173,7 +173,7 @@ std::vector<Strategy> match_strategies(const OpCall& call) {
   }
   FactorOptions options;
   options.reduction = {ReduceOp::min, 0};
-  options.form = LocalForm::shard;
+  options.form = LocalExecution::needs_shard_index;
   return factor_strategies(x + "," + value + "->" + out, options);
 }
 

@@ -35,12 +35,12 @@ struct BestFold {
 };
 
 template <typename T, bool kLargest>
-struct BestState {
+struct ArgMaxState {
   using Element = T;
   using Result = int64_t;
   static constexpr int kPasses = 1;
   Best<T> best;
-  static constexpr BestState start(const ReduceNumbers&) { return {{T{0}, -1}}; }
+  static constexpr ArgMaxState start(const ReduceNumbers&) { return {{T{0}, -1}}; }
   template <typename Use>
   constexpr void in_pass(int, const Use& use) {
     use(best, BestFold<kLargest>(), [](T x, int64_t index) { return Best<T>{x, index}; });

@@ -18,9 +18,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
-using VarState = SpreadState<T, false>;
+using VarState = VarianceState<T, false>;
 template <typename T>
-using StdState = SpreadState<T, true>;
+using StdState = VarianceState<T, true>;
 
 enum class Kind { mean, var, std, norm, logsumexp };
 struct Row {
@@ -84,13 +84,13 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   FactorOptions even;
   even.reduction = {ReduceOp::avg, 0};
   even.reduction_needs_even = true;
-  even.form = LocalForm::attrs;
+  even.form = LocalExecution::local_attrs;
   even.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
   std::vector<Strategy> strategies = factor_strategies(notation, even);
   // Uneven shards divide by the global count, so that their sum is the mean.
   FactorOptions uneven;
   uneven.reduction = {ReduceOp::sum, 0};
-  uneven.form = LocalForm::attrs;
+  uneven.form = LocalExecution::local_attrs;
   for (const Strategy& s : factor_strategies(notation, uneven))
     if (s.outputs[0].is_partial()) strategies.push_back(s);
   return strategies;
@@ -132,7 +132,7 @@ std::vector<Strategy> lowered_strategies(const Row& row, const OpCall& call, con
   std::vector<Strategy> strategies = factor_strategies(reduction_notation(call, mask), {});
   for (Strategy& s : strategies) {
     if (!s.outputs[0].is_partial()) continue;
-    s.form = LocalForm::lower;
+    s.form = LocalExecution::lower_to_ops;
     s.outputs[0] = row.kind == Kind::var ? P(ReduceOp::sum) : R();
   }
   return strategies;
@@ -201,7 +201,7 @@ std::vector<Strategy> strategies_of(const Row& row, const OpCall& call) {
   const DType dtype = call.inputs[0].dtype;
   if (row.kind == Kind::var && compute_dtype(dtype) != dtype)
     for (Strategy& s : strategies)
-      if (s.form == LocalForm::lower) s.outputs[0] = R();
+      if (s.form == LocalExecution::lower_to_ops) s.outputs[0] = R();
   return strategies;
 }
 
@@ -272,7 +272,7 @@ OpRecord moment_record(const Row& row) {
 
 // norm(x, p='fro') is the 2-norm of all elements of its dims.
 void take_frobenius(OpRecord& op) {
-  write_as_others(
+  decompose_when(
       op,
       [](const OpCall& call) {
         const auto p = call.attrs->values().find("p");
@@ -291,7 +291,7 @@ void take_frobenius(OpRecord& op) {
 
 void take_unbiased(OpRecord& record) {
   record.params.push_back(params::optional("unbiased", ParamKind::boolean));
-  write_as_others(
+  decompose_when(
       record, [](const OpCall& call) { return call.attrs->has("unbiased"); },
       [name = record.name](Formula& f) {
         Attrs attrs = *f.call.attrs;
@@ -305,7 +305,7 @@ void add_moment_ops(OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpRecord op = moment_record(row);
     if (row.kind == Kind::norm) take_frobenius(op);
-    if (row.kind == Kind::norm || row.kind == Kind::mean) take_dtype(op);
+    if (row.kind == Kind::norm || row.kind == Kind::mean) add_dtype_parameter(op);
     if (row.kind == Kind::var || row.kind == Kind::std) take_unbiased(op);
     ops.add(std::move(op));
   }

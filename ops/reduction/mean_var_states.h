@@ -25,12 +25,12 @@ struct MeanState {
 
 // Mean first, then the squares of the distances from it.
 template <typename T, bool kRoot>
-struct SpreadState {
+struct VarianceState {
   using Element = T;
   using Result = T;
   static constexpr int kPasses = 2;
   T mean, squares;
-  static constexpr SpreadState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
+  static constexpr VarianceState start(const ReduceNumbers&) { return {T{0}, T{0}}; }
   template <typename Use>
   constexpr void in_pass(int pass, const Use& use) {
     if (pass == 0) return use(mean, SumFold(), Itself());

@@ -28,7 +28,7 @@ void add(OpRegistry& ops, const char* name, const char* summary, FormulaBody bod
 }
 void add_with_dtype(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
   OpRecord record = reduction(name, summary, std::move(body));
-  take_dtype(record);
+  add_dtype_parameter(record);
   ops.add(std::move(record));
 }
 
@@ -81,7 +81,7 @@ void add_spreads(OpRegistry& ops) {
                 return Terms{f.op("norm", {f[0]}, attrs)};
               },
               {f32_sample({{5, 3}}, {{"ord", 3.0}, {"dim", int64_t{0}}}), f32_sample({{7}})});
-  take_dtype(vector);
+  add_dtype_parameter(vector);
   ops.add(std::move(vector));
 }
 
@@ -130,7 +130,7 @@ void add_orders(OpRegistry& ops) {
       formula({"median", "reduction", "the lower middle of all, or along dim with its index"},
               {tensor("x"), dim, keep}, median,
               {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
-  lift_scalars(middle);
+  accept_scalar_input(middle);
   ops.add(std::move(middle));
   OpRecord kthvalue =
       formula({"kthvalue", "reduction", "the k-th smallest along dim, and its index"},
@@ -142,7 +142,7 @@ void add_orders(OpRegistry& ops) {
                 return kth(f, f[0], along, k, f.flag("keepdim"));
               },
               {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})});
-  lift_scalars(kthvalue);
+  accept_scalar_input(kthvalue);
   ops.add(std::move(kthvalue));
   // The number of boundaries that are not behind x; none is behind NaN.
   ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},

@@ -165,7 +165,7 @@ OpRecord fold_record(const Row& row) {
 void give_indices(OpRecord& op, const char* values, const char* indices) {
   op.params[1] = params::or_tensor(op.params[1], "y");
   op.params.push_back(params::optional_tensor("y"));
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return call.wanted == 2; },
       [values, indices](Formula& f) {
         if (!f.given("dim")) f.refuse("without dim there are no indices");
@@ -174,7 +174,7 @@ void give_indices(OpRecord& op, const char* values, const char* indices) {
         return std::vector<FormulaTerm>{f.op(values, {f[0]}, f.over()),
                                         f.op(indices, {ordered}, f.over())};
       });
-  write_as_others(
+  decompose_when(
       op, [](const OpCall& call) { return present(call, 1); },
       [larger = op.name == "max"](Formula& f) {
         if (f.given("dim")) f.refuse("takes a dim or a second tensor, not both");
@@ -190,7 +190,7 @@ void add_reduction_ops(OpRegistry& ops) {
     const std::string_view name = row.name;
     if (name == "max") give_indices(op, "amax", "argmax");
     if (name == "min") give_indices(op, "amin", "argmin");
-    if (accumulates(row.kind)) take_dtype(op);
+    if (accumulates(row.kind)) add_dtype_parameter(op);
     ops.add(std::move(op));
   }
 }

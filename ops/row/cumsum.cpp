@@ -45,8 +45,8 @@ std::vector<Strategy> cumsum_strategies(const OpCall& call) {
   const std::string all = letters(call.inputs[0].shape.size());
   const char active = all[static_cast<size_t>(active_dim("cumsum", call))];
   FactorOptions options;
-  options.form_of[active] = LocalForm::lower;
-  options.cut_of[active] = Cut::contiguous;
+  options.form_of[active] = LocalExecution::lower_to_ops;
+  options.cut_of[active] = ShardLayout::contiguous;
   // The lowering of a narrow dtype rounds once, at the end, and partials must not be rounded part
   // by part.
   const DType result = sum_dtype(call.inputs[0].dtype);
@@ -113,8 +113,8 @@ OpRecord cumsum_record() {
     return std::vector<int>{lower_cumsum(call, inputs, b)};
   };
   op.samples = cumsum_samples;
-  lift_scalars(op);
-  take_dtype(op);
+  accept_scalar_input(op);
+  add_dtype_parameter(op);
   return op;
 }
 
@@ -219,7 +219,7 @@ std::vector<Strategy> segment_sum_strategies(const OpCall& call) {
   std::string in = letters(call.inputs[0].shape.size()), out = in;
   out[static_cast<size_t>(active_dim("segment_sum", call))] = '1';
   FactorOptions options;
-  options.form = LocalForm::shard;
+  options.form = LocalExecution::needs_shard_index;
   options.linear = linear_sums(call, {0});
   return factor_strategies(in + "->" + out, options);
 }
@@ -301,7 +301,7 @@ OpRecord cumsum_segments_record() {
   };
   op.rule.joint = [](const OpCall& call, const std::vector<TensorMeta>&,
                      const std::vector<Spec>& inputs) { return place_segments(call, inputs); };
-  op.rule.joint_form = LocalForm::shard;
+  op.rule.joint_form = LocalExecution::needs_shard_index;
   op.samples = [] {
     const std::vector<int64_t> halves = {0, 4}, thirds = {0, 2, 4};
     return std::vector<Sample>{{{{"dim", int64_t{0}}, {"starts", halves}},

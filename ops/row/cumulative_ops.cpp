@@ -92,8 +92,8 @@ void add_running_ops(OpRegistry& ops) {
                                  sample_of({{{2, 6}}, DType::i32, {"ints(1, 4)"}}, last),
                                  sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
     };
-    lift_scalars(op);
-    if (row.kind == Running::product) take_dtype(op);
+    accept_scalar_input(op);
+    if (row.kind == Running::product) add_dtype_parameter(op);
     ops.add(std::move(op));
   }
 }

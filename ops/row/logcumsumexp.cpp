@@ -46,7 +46,7 @@ void add_logcumsumexp(OpRegistry& ops) {
                                sample_of({{{2, 7}}, DType::bf16, {"uniform(-30, 30)"}}, last),
                                sample_of({{{6}}, DType::f64, {"uniform(-300, 300)"}}, last)};
   };
-  lift_scalars(op);
+  accept_scalar_input(op);
   ops.add(std::move(op));
 }
 

@@ -32,7 +32,7 @@ std::vector<Strategy> softmax_strategies(const Row& row, const OpCall& call) {
   const char active = static_cast<char>('a' + dim_of_call(row, call));
   const std::string all = letters(call.inputs[0].shape.size());
   FactorOptions options;
-  options.form_of[active] = LocalForm::lower;
+  options.form_of[active] = LocalExecution::lower_to_ops;
   return factor_strategies(all + "->" + all, options);
 }
 
@@ -85,8 +85,8 @@ OpRecord softmax_record(const Row& row) {
     return OpCost{5 * n, 2 * n * static_cast<double>(size_of(call.inputs[0].dtype))};
   };
   op.samples = softmax_samples;
-  lift_scalars(op);
-  take_dtype(op);
+  accept_scalar_input(op);
+  add_dtype_parameter(op);
   return op;
 }
 

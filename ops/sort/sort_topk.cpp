@@ -232,7 +232,7 @@ void add_segments(OpRegistry& ops) {
                            const std::vector<Spec>& inputs) {
     return segments_joint(call, inputs, outputs[0].dtype);
   };
-  segments.rule.joint_form = LocalForm::attrs;
+  segments.rule.joint_form = LocalExecution::local_attrs;
   segments.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                                  const std::vector<Spec>&, int64_t rank) {
     const int dim = along("topk_segments", call);
@@ -333,7 +333,7 @@ void add_order_ops(OpRegistry& ops) {
     return std::vector<Sample>{sample_of({{{7, 3}}}, rows), sample_of({{{2, 5}}, DType::i64}, last),
                                sample_of({{{4, 1}}, DType::bf16}, rows)};
   };
-  lift_scalars(sort);
+  accept_scalar_input(sort);
   ops.add(std::move(sort));
 
   OpRecord topk;
@@ -354,7 +354,8 @@ void add_order_ops(OpRegistry& ops) {
     const int dim = topk_dim(call);
     std::vector<Strategy> strategies = order_strategies(call, dim);
     if (kept_of(call) > 0)
-      strategies.push_back({{S(dim)}, {R(), R()}, LocalForm::lower, Cut::contiguous});
+      strategies.push_back(
+          {{S(dim)}, {R(), R()}, LocalExecution::lower_to_ops, ShardLayout::contiguous});
     return strategies;
   };
   topk.rule.lower = lower_topk;
@@ -365,7 +366,7 @@ void add_order_ops(OpRegistry& ops) {
                                sample_of({{{5, 3}}, DType::bf16}, least),
                                sample_of({{{2, 2, 4}}, DType::i64}, two)};
   };
-  lift_scalars(topk);
+  accept_scalar_input(topk);
   ops.add(std::move(topk));
   add_segments(ops);
   add_merge(ops);

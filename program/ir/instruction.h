@@ -80,7 +80,7 @@ struct RecordEvent {
 // wait(..): the stream waits. sync(..): the host waits. Exactly one of value, event, stream is
 // given.
 struct Wait {
-  enum class Who { stream, host } who = Who::stream;
+  enum class Waiter { stream, host } who = Waiter::stream;
   ValueId value = kNoValue;
   std::string event, stream;
 };

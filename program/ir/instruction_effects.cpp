@@ -43,7 +43,7 @@ struct Collector {
     add(effects.waits_values, wait.value);
     if (!wait.event.empty()) effects.waits_events.push_back(wait.event);
     if (!wait.stream.empty()) effects.waits_streams.push_back(wait.stream);
-    effects.host = wait.who == Wait::Who::host;
+    effects.host = wait.who == Wait::Waiter::host;
   }
   // What becomes of the block is the allocator's affair: no byte is read or written.
   void operator()(const Free&) const {}

@@ -259,7 +259,7 @@ Line InstrPrinter::operator()(const Snapshot& snapshot) const {
 
 Line InstrPrinter::operator()(const Wait& wait) const {
   const std::string what = wait.value != kNoValue ? name(wait.value) : wait.event + wait.stream;
-  return {fmt::format("{}({})", wait.who == Wait::Who::host ? "sync" : "wait", what), {}};
+  return {fmt::format("{}({})", wait.who == Wait::Waiter::host ? "sync" : "wait", what), {}};
 }
 
 // The whole of a listing needs no word.

@@ -13,9 +13,9 @@
 
 namespace shardproof {
 
-struct Place {
+struct SourceLocation {
   int line = 0, column = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const SourceLocation&) const = default;
 };
 
 struct Expr;
@@ -23,7 +23,7 @@ struct Expr;
 struct NameTemplate {
   std::vector<std::string> texts;  // holes.size() + 1
   std::vector<Expr> holes;
-  Place place;
+  SourceLocation place;
   bool plain() const { return holes.empty(); }
   bool operator==(const NameTemplate&) const = default;
 };
@@ -45,17 +45,17 @@ struct IndexItem;
 
 struct Expr {
   ExprKind kind = ExprKind::number;
-  Place place;
+  SourceLocation place;
   Number number;
   NameTemplate name;
   std::string symbol;
   std::vector<Expr> args;
   std::vector<std::string> keys;  // of a call: "" for positional, same length as args
-  std::vector<Place> key_places;
+  std::vector<SourceLocation> key_places;
   std::vector<IndexItem> items;
   std::vector<PlacementText> placements;
   std::string on;  // of placements: the ranks behind a last "on", as written: "pp=0"
-  Place on_place;
+  SourceLocation on_place;
   bool operator==(const Expr&) const = default;
 };
 
@@ -72,7 +72,7 @@ enum class StatementKind { assign, assign_index, call, for_range, if_else, on_st
 
 struct Statement {
   StatementKind kind = StatementKind::call;
-  Place place;
+  SourceLocation place;
   std::vector<NameTemplate> targets;    // assign; for_range: the loop name; on_stream: the stream
   std::vector<IndexItem> target_index;  // assign_index
   std::optional<Expr> value;            // assign, assign_index, call; if: the condition
@@ -103,7 +103,7 @@ std::vector<std::string> to_lines(const Listing& listing);
 
 // The tree alone: every place, column and source line is forgotten. Equal programs compare equal
 // so.
-Listing without_places(Listing listing);
-Expr without_places(Expr expr);
+Listing without_positions(Listing listing);
+Expr without_positions(Expr expr);
 
 }  // namespace shardproof

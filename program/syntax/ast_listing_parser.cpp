@@ -14,7 +14,7 @@ using detail::Lexer;
 using detail::Token;
 using detail::TokenKind;
 
-void refuse_depth(int depth, Place place) {
+void refuse_depth(int depth, SourceLocation place) {
   if (depth > detail::kMaxNesting)
     throw Error(
         ErrorKind::limit,
@@ -50,7 +50,7 @@ class LineParser {
   ExpressionParser parser_;
 };
 
-Statement begin(StatementKind kind, Place place) {
+Statement begin(StatementKind kind, SourceLocation place) {
   Statement statement;
   statement.kind = kind;
   statement.place = place;
@@ -254,7 +254,7 @@ std::vector<Statement> BlockParser::block(size_t indent, int depth) {
     const SourceLine line = lines_[next_++];
     if (line.indent != indent) refuse_indent(line, indent);
     LineParser parser(*line.text, line.number);
-    const Place place = parser.peek().place;
+    const SourceLocation place = parser.peek().place;
     if (parser.peek().is("else")) {
       Statement* const last = statements.empty() ? nullptr : &statements.back();
       if (!last || last->kind != StatementKind::if_else || !last->otherwise.empty())

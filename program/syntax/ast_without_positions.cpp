@@ -26,7 +26,7 @@ void forget(Expr& expr) {
   expr.place = expr.on_place = {};
   forget(expr.name);
   for (Expr& argument : expr.args) forget(argument);
-  for (Place& place : expr.key_places) place = {};
+  for (SourceLocation& place : expr.key_places) place = {};
   forget(expr.items);
   forget(expr.placements);
 }
@@ -44,13 +44,13 @@ void forget(Statement& statement) {
 
 }  // namespace
 
-Listing without_places(Listing listing) {
+Listing without_positions(Listing listing) {
   listing.lines.clear();
   for (Statement& statement : listing.statements) forget(statement);
   return listing;
 }
 
-Expr without_places(Expr expr) {
+Expr without_positions(Expr expr) {
   forget(expr);
   return expr;
 }

@@ -13,7 +13,7 @@
 namespace shardproof::detail {
 namespace {
 
-[[noreturn]] void fail_limit(Place place, std::string message) {
+[[noreturn]] void fail_limit(SourceLocation place, std::string message) {
   throw Error(ErrorKind::limit, std::move(message), Where{"", "", place.line, place.column});
 }
 
@@ -54,7 +54,7 @@ int strength_of(const Token& token) {
 
 class ExpressionParser::Nest {
  public:
-  Nest(ExpressionParser& parser, Place place) : parser_(parser) {
+  Nest(ExpressionParser& parser, SourceLocation place) : parser_(parser) {
     if (++parser_.nesting_ > kMaxNesting)
       fail_limit(place, fmt::format("expected nesting of at most {}, found more", kMaxNesting));
   }
@@ -68,14 +68,14 @@ class ExpressionParser::Nest {
 
 namespace {
 
-Expr make(ExprKind kind, Place place) {
+Expr make(ExprKind kind, SourceLocation place) {
   Expr expr;
   expr.kind = kind;
   expr.place = place;
   return expr;
 }
 
-void raise_height(int& height, int below, Place place) {
+void raise_height(int& height, int below, SourceLocation place) {
   height = std::max(height, below + 1);
   if (height > kMaxHeight)
     fail_limit(place, fmt::format("expected at most {} operations on top of each other, found more",
@@ -98,7 +98,7 @@ NameTemplate ExpressionParser::name_template() {
 }
 
 ExpressionParser::Tree ExpressionParser::binary(int weakest) {
-  const Place start = lexer_.peek().place;
+  const SourceLocation start = lexer_.peek().place;
   Tree left = prefix(weakest);
   bool compared = false;
   for (;;) {
@@ -145,7 +145,7 @@ ExpressionParser::Tree ExpressionParser::unary(int operand_weakest) {
 }
 
 ExpressionParser::Tree ExpressionParser::power() {
-  const Place start = lexer_.peek().place;
+  const SourceLocation start = lexer_.peek().place;
   Tree base = postfix();
   if (!lexer_.peek().is("**")) return base;
   const Token symbol = lexer_.take();
@@ -161,10 +161,10 @@ ExpressionParser::Tree ExpressionParser::power() {
 }
 
 ExpressionParser::Tree ExpressionParser::postfix() {
-  const Place start = lexer_.peek().place;
+  const SourceLocation start = lexer_.peek().place;
   Tree tree = primary();
   for (;;) {
-    const Place place = lexer_.peek().place;
+    const SourceLocation place = lexer_.peek().place;
     const bool indexed = lexer_.accept("[");
     if (!indexed && !lexer_.accept(".")) return tree;
     Tree node{make(indexed ? ExprKind::index : ExprKind::transpose, start)};
@@ -399,7 +399,7 @@ IndexItem ExpressionParser::index_item(int& height) {
     return item;
   }
   const auto part = [&](std::vector<Expr>& into) {
-    const Place place = lexer_.peek().place;
+    const SourceLocation place = lexer_.peek().place;
     Tree tree = binary(kWeakest);
     raise_height(height, tree.height, place);
     into.push_back(std::move(tree.expr));

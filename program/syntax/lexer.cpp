@@ -28,7 +28,7 @@ void refuse_control_characters(std::string_view text, int line) {
     if (continues_character(text[i])) ++hidden;
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte >= 0x20 && byte != 0x7F) continue;
-    const Place place{line, static_cast<int>(i - hidden) + 1};
+    const SourceLocation place{line, static_cast<int>(i - hidden) + 1};
     if (byte == '\t') fail(place, "expected spaces, found a tab");
     if (byte == '\n' || byte == '\r') fail(place, "expected one line, found a line break");
     fail(place, fmt::format("expected text, found the control character {}", byte));
@@ -42,7 +42,7 @@ std::string describe(const Token& token) {
   return fmt::format("\"{}\"", shortened(token.text));
 }
 
-void fail(Place place, std::string message) {
+void fail(SourceLocation place, std::string message) {
   throw Error(ErrorKind::bad_input, std::move(message), Where{"", "", place.line, place.column});
 }
 
@@ -86,7 +86,7 @@ Token Lexer::number_at(size_t from) const {
 
 Token Lexer::lex(size_t from) const {
   from = skip_spaces(from);
-  const Place place = place_at(from);
+  const SourceLocation place = place_at(from);
   if (from >= text_.size()) return {TokenKind::end, {}, text_.size(), place};
   const char c = text_[from];
   if (c == '#' && comments_ == Comments::allowed) return {TokenKind::end, {}, text_.size(), place};
@@ -165,7 +165,7 @@ std::string_view Lexer::take_quoted() {
 
 RawText Lexer::take_argument() {
   const Token& first = peek();
-  const Place place = first.place;
+  const SourceLocation place = first.place;
   if (first.kind == TokenKind::end) return {{}, place};
   const size_t from = first.offset;
   size_t end = from, depth = 0;

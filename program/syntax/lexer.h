@@ -16,7 +16,7 @@ struct Token {
   TokenKind kind = TokenKind::end;
   std::string_view text;
   size_t offset = 0;
-  Place place;
+  SourceLocation place;
   bool is(std::string_view symbol_or_word) const {
     return (kind == TokenKind::symbol || kind == TokenKind::name) && text == symbol_or_word;
   }
@@ -25,13 +25,13 @@ struct Token {
 // `"gelu"`, `the end of the line`: for "expected .., found ..".
 std::string describe(const Token& token);
 
-[[noreturn]] void fail(Place place, std::string message);
+[[noreturn]] void fail(SourceLocation place, std::string message);
 [[noreturn]] void fail_expected(std::string_view expected, const Token& found);
 
 // A stretch of the line that somebody else parses; `place` is that of its first character.
 struct RawText {
   std::string_view text;
-  Place place;
+  SourceLocation place;
 };
 
 class Lexer {
@@ -61,7 +61,9 @@ class Lexer {
  private:
   Token lex(size_t from) const;
   Token number_at(size_t from) const;
-  Place place_at(size_t offset) const { return {line_, static_cast<int>(offset - hidden_) + 1}; }
+  SourceLocation place_at(size_t offset) const {
+    return {line_, static_cast<int>(offset - hidden_) + 1};
+  }
   size_t skip_spaces(size_t from) const;
   void go_to(size_t offset);
 

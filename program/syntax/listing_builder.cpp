@@ -23,7 +23,7 @@ Expr literal(Number number) {
 }
 
 Term parsed(const std::string& text, ExprKind kind, std::string_view expected) {
-  Expr expr = without_places(parse_expression(text));
+  Expr expr = without_positions(parse_expression(text));
   if (expr.kind != kind) throw_bad_input("expected {}, found \"{}\"", expected, text);
   return Term(std::move(expr));
 }
@@ -227,7 +227,7 @@ Listing ListingBuilder::build() const {
   Listing tree;
   tree.statements = statements_;
   Listing parsed = parse_listing(to_lines(tree));
-  if (without_places(parsed) != without_places(std::move(tree)))
+  if (without_positions(parsed) != without_positions(std::move(tree)))
     throw_bad_input("expected a tree that the language can write, found one that reads back as {}",
                     parsed.lines.empty() ? "nothing" : parsed.lines.front());
   return parsed;

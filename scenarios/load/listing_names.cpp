@@ -40,8 +40,8 @@ struct Visitor {
 
 }  // namespace
 
-std::vector<Mention> names_read(const Listing& listing) {
-  std::vector<Mention> out;
+std::vector<NameUse> names_read(const Listing& listing) {
+  std::vector<NameUse> out;
   Visitor visitor;
   visitor.on_expr = [&](const Expr& expr) {
     if (expr.kind == ExprKind::name && expr.name.plain())
@@ -51,8 +51,8 @@ std::vector<Mention> names_read(const Listing& listing) {
   return out;
 }
 
-std::vector<Mention> verbs_called(const Listing& listing) {
-  std::vector<Mention> out;
+std::vector<NameUse> verbs_called(const Listing& listing) {
+  std::vector<NameUse> out;
   Visitor visitor;
   visitor.on_expr = [&](const Expr& expr) {
     if (expr.kind == ExprKind::call) out.emplace_back(expr.symbol, expr.place);
@@ -72,8 +72,8 @@ std::vector<NameTemplate> names_bound(const Listing& listing) {
   return out;
 }
 
-std::vector<Mention> streams_named(const Listing& listing) {
-  std::vector<Mention> out;
+std::vector<NameUse> streams_named(const Listing& listing) {
+  std::vector<NameUse> out;
   Visitor visitor;
   visitor.on_statement = [&](const Statement& statement) {
     if (statement.kind == StatementKind::on_stream && statement.targets[0].plain())

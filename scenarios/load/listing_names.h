@@ -10,12 +10,12 @@
 
 namespace shardproof {
 
-using Mention = std::pair<std::string, Place>;
+using NameUse = std::pair<std::string, SourceLocation>;
 
 // In order of writing; a name that is mentioned often stands often.
-std::vector<Mention> names_read(const Listing& listing);
-std::vector<Mention> verbs_called(const Listing& listing);
+std::vector<NameUse> names_read(const Listing& listing);
+std::vector<NameUse> verbs_called(const Listing& listing);
 std::vector<NameTemplate> names_bound(const Listing& listing);  // of values and numbers
-std::vector<Mention> streams_named(const Listing& listing);     // of `on name:`, without holes
+std::vector<NameUse> streams_named(const Listing& listing);     // of `on name:`, without holes
 
 }  // namespace shardproof

@@ -50,7 +50,7 @@ Case read_case(const JsonTree& root, const SweepCase& one, const LoadOptions& op
   const JsonTree* expect = tree.find("expect");
   if (expect != nullptr) out.refusal = read_refusal(JsonReader(*expect, "/expect"));
   try {
-    out.phases = read_phases(tree, options);
+    out.phases = load_phases(tree, options);
   } catch (const Error& error) {
     const bool expected =
         out.refusal.verdict == Verdict::bad_input && !is_in_expect(error.where().path);

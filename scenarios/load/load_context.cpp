@@ -23,7 +23,7 @@ std::optional<std::string> in_mesh_order(const std::string& name, const Mesh& me
 
 }  // namespace
 
-const Mesh& Setting::mesh(const std::string& name) const {
+const Mesh& LoadContext::mesh(const std::string& name) const {
   NearestName nearest(name);
   for (const auto& [known, mesh] : meshes) {
     if (known == name) return mesh;
@@ -32,11 +32,11 @@ const Mesh& Setting::mesh(const std::string& name) const {
   throw_bad_input("unknown mesh {}{}", quoted_json(name), nearest.hint());
 }
 
-Lanes Setting::ranks(const JsonReader& selector) const {
+Lanes LoadContext::ranks(const JsonReader& selector) const {
   return selector.inside([&] { return select_ranks(selector.text(), meshes, world); });
 }
 
-std::string Setting::group_name(const std::string& name) const {
+std::string LoadContext::group_name(const std::string& name) const {
   if (name == "world") return name;
   NearestName nearest(name);
   for (const auto& [group, ranks] : groups) {

@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-struct Setting {
+struct LoadContext {
   NamedMeshes meshes;
   int64_t world = 1;
   std::vector<std::pair<std::string, std::vector<int32_t>>> groups;
@@ -29,22 +29,23 @@ struct ReadTensor {
   JobInput input;
   Fill fill;
 };
-std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const Setting& setting);
-std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& setting);
+std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context);
+std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context);
 
 // Only verdict, error, name and line: what a refused case is compared with.
 Expect read_refusal(const JsonReader& expect);
 void check_expect_keys(const JsonReader& expect);  // refuses those that no `expect` has
-Expect read_expect(const JsonReader& expect, const Setting& setting);
+Expect read_expect(const JsonReader& expect, const LoadContext& context);
 // Its key `precision`.
-std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect, const Setting& setting);
+std::vector<PrecisionLimit> read_precision_limits(const JsonReader& expect,
+                                                  const LoadContext& context);
 // Values, axes and lines that it names must be there. Throws Error at their path.
 void check_expected_names(const JsonReader& reader, const Expect& expect, const Job& job);
 // Values with a limit on precision must have one: a name that the lowered program does not bind, a
 // dtype without rounding, f64 and c128 are refused. Throws Error at the limit's path.
-void check_limited_values(const Job& job, const Lowered& lowered);
+void check_limited_values(const Job& job, const LoweredJob& lowered);
 
 // Builds one case from the root object with the sweep's settings in it. Throws Error.
-std::vector<Phase> read_phases(const JsonTree& root, const LoadOptions& options);
+std::vector<Phase> load_phases(const JsonTree& root, const LoadOptions& options);
 
 }  // namespace shardproof

@@ -64,19 +64,19 @@ Condition counted(Condition condition, int64_t least, const JsonReader& reader) 
 }
 
 // How many there are of something, which is a whole number from 0.
-Condition read_count(const JsonReader& reader, const Setting& setting) {
-  const Condition condition = read_condition(reader, setting.scope());
+Condition read_count(const JsonReader& reader, const LoadContext& context) {
+  const Condition condition = read_condition(reader, context.scope());
   const bool one = condition.form() == Condition::Form::equal;
   if (one && condition.low().real() != std::floor(condition.low().real()))
     reader.expected("a whole number or a condition such as \"<= 4\"");
   return counted(condition, 0, reader);
 }
 
-void read_counts(const JsonReader& object, const Setting& setting, Expect& expect) {
-  if (object.has("undecided")) expect.undecided = read_count(object.at("undecided"), setting);
+void read_counts(const JsonReader& object, const LoadContext& context, Expect& expect) {
+  if (object.has("undecided")) expect.undecided = read_count(object.at("undecided"), context);
   if (!object.has("findings")) return;
   const JsonReader reader = object.at("findings");
-  expect.findings = read_count(reader, setting);
+  expect.findings = read_count(reader, context);
   const bool clean = expect.verdict == Verdict::clean;
   if (clean && !expect.findings->holds(0))
     reader.refuse(
@@ -85,19 +85,20 @@ void read_counts(const JsonReader& object, const Setting& setting, Expect& expec
 }
 
 // A condition for all ranks, or an object from selector to condition.
-std::vector<RankCondition> read_rank_conditions(const JsonReader& reader, const Setting& setting,
+std::vector<RankCondition> read_rank_conditions(const JsonReader& reader,
+                                                const LoadContext& context,
                                                 Unit unit = Unit::none) {
   if (reader.kind() != JsonKind::object)
-    return {{Lanes::range(0, setting.world),
-             counted(read_condition(reader, setting.scope(), unit), 0, reader)}};
+    return {{Lanes::range(0, context.world),
+             counted(read_condition(reader, context.scope(), unit), 0, reader)}};
   std::vector<RankCondition> out;
-  for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world))
+  for (const SelectedEntry& entry : select_entries(reader, context.meshes, context.world))
     out.push_back({entry.lanes,
-                   counted(read_condition(entry.reader, setting.scope(), unit), 0, entry.reader)});
+                   counted(read_condition(entry.reader, context.scope(), unit), 0, entry.reader)});
   return out;
 }
 
-std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Setting& setting) {
+std::vector<ExpectCalls> read_collectives(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectCalls> out;
   for (const auto& [key, reader] : object.members()) {
     ExpectCalls calls;
@@ -112,32 +113,32 @@ std::vector<ExpectCalls> read_collectives(const JsonReader& object, const Settin
           fmt::format("unknown kind of call {}{}", quoted_json(calls.kind), nearest.hint()));
     }
     if (!calls.group.empty())
-      calls.group = reader.inside([&] { return setting.group_name(calls.group); });
-    calls.counts = read_rank_conditions(reader, setting);
+      calls.group = reader.inside([&] { return context.group_name(calls.group); });
+    calls.counts = read_rank_conditions(reader, context);
     out.push_back(std::move(calls));
   }
   return out;
 }
 
-std::vector<ExpectBytes> read_bytes(const JsonReader& object, const Setting& setting) {
+std::vector<ExpectBytes> read_bytes(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectBytes> out;
   for (const auto& [key, reader] : object.members()) {
-    const std::string group = reader.inside([&, &key = key] { return setting.group_name(key); });
-    out.push_back({group, read_rank_conditions(reader, setting, Unit::bytes)});
+    const std::string group = reader.inside([&, &key = key] { return context.group_name(key); });
+    out.push_back({group, read_rank_conditions(reader, context, Unit::bytes)});
   }
   return out;
 }
 
-std::vector<ExpectShapes> read_local(const JsonReader& object, const Setting& setting) {
+std::vector<ExpectShapes> read_local(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectShapes> out;
   for (const auto& [name, ranks] : object.members()) {
     ExpectShapes shapes{name, {}};
-    for (const SelectedEntry& entry : select_entries(ranks, setting.meshes, setting.world)) {
+    for (const SelectedEntry& entry : select_entries(ranks, context.meshes, context.world)) {
       Dims shape;
       if (entry.reader.items().size() > static_cast<size_t>(kMaxDims))
         entry.reader.refuse(fmt::format("a tensor has at most {} dims", kMaxDims));
       for (const JsonReader& item : entry.reader.items())
-        shape.push_back(read_integer(item, setting.scope()));
+        shape.push_back(read_integer(item, context.scope()));
       shapes.shapes.push_back({entry.lanes, shape});
     }
     out.push_back(std::move(shapes));
@@ -162,29 +163,29 @@ Number read_element(const JsonReader& reader, const NumberScope& scope) {
   return number;
 }
 
-std::vector<ExpectValues> read_values(const JsonReader& object, const Setting& setting) {
+std::vector<ExpectValues> read_values(const JsonReader& object, const LoadContext& context) {
   std::vector<ExpectValues> out;
   for (const auto& [name, reader] : object.members()) {
     ExpectValues values;
     values.name = name;
     if (reader.kind() == JsonKind::list) {
-      NestedNumbers nested = read_nested(reader, setting.scope(), {});
+      NestedNumbers nested = read_nested(reader, context.scope(), {});
       values.shape = nested.shape;
       values.elements = std::move(nested.elements);
     } else if (is_comparison(reader)) {
-      values.each = read_condition(reader, setting.scope());
+      values.each = read_condition(reader, context.scope());
     } else {
-      values.all = read_element(reader, setting.scope());
+      values.all = read_element(reader, context.scope());
     }
     out.push_back(std::move(values));
   }
   return out;
 }
 
-void read_place(const JsonReader& object, const Setting& setting, Expect& expect) {
+void read_place(const JsonReader& object, const LoadContext& context, Expect& expect) {
   const auto condition = [&](std::string_view key, std::optional<Condition>& into,
                              Unit unit = Unit::none) {
-    if (object.has(key)) into = read_condition(object.at(key), setting.scope(), unit);
+    if (object.has(key)) into = read_condition(object.at(key), context.scope(), unit);
   };
   condition("line", expect.line);
   condition("ratio", expect.ratio);
@@ -192,8 +193,8 @@ void read_place(const JsonReader& object, const Setting& setting, Expect& expect
   if (expect.call) counted(*expect.call, 1, object.at("call"));
   condition("peak", expect.peak, Unit::bytes);
   condition("time", expect.time, Unit::time);
-  if (expect.time && !setting.timed) object.at("time").refuse("times need a \"topology\"");
-  if (object.has("ranks")) expect.ranks = setting.ranks(object.at("ranks"));
+  if (expect.time && !context.timed) object.at("time").refuse("times need a \"topology\"");
+  if (object.has("ranks")) expect.ranks = context.ranks(object.at("ranks"));
 }
 
 }  // namespace
@@ -210,11 +211,11 @@ Expect read_refusal(const JsonReader& object) {
 }
 
 std::vector<PrecisionLimit> read_precision_limits(const JsonReader& object,
-                                                  const Setting& setting) {
+                                                  const LoadContext& context) {
   std::vector<PrecisionLimit> out;
   const auto add = [&](const std::string& name, const JsonReader& reader) {
     Condition condition;
-    if (reader.kind() == JsonKind::text) condition = read_condition(reader, setting.scope());
+    if (reader.kind() == JsonKind::text) condition = read_condition(reader, context.scope());
     if (condition.form() == Condition::Form::equal)
       reader.expected("a condition such as \"<= 1000\"");
     out.push_back({name, counted(condition, 0, reader), reader.path()});
@@ -236,11 +237,11 @@ void check_expect_keys(const JsonReader& object) {
   refuse_later_expect_keys(object);
 }
 
-Expect read_expect(const JsonReader& object, const Setting& setting) {
+Expect read_expect(const JsonReader& object, const LoadContext& context) {
   check_expect_keys(object);
   Expect expect = read_refusal(object);
-  read_place(object, setting, expect);
-  read_counts(object, setting, expect);
+  read_place(object, context, expect);
+  read_counts(object, context, expect);
   if (expect.verdict == Verdict::clean)
     for (const char* key : {"line", "ranks", "name", "ratio", "call"})
       if (object.has(key))
@@ -250,11 +251,11 @@ Expect read_expect(const JsonReader& object, const Setting& setting) {
     object.at("error").refuse("\"error\" goes with the verdict \"bad input\"");
   if (object.has("collectives")) {
     expect.any_collectives = false;
-    expect.collectives = read_collectives(object.at("collectives"), setting);
+    expect.collectives = read_collectives(object.at("collectives"), context);
   }
-  if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), setting);
-  if (object.has("local")) expect.local = read_local(object.at("local"), setting);
-  if (object.has("values")) expect.values = read_values(object.at("values"), setting);
+  if (object.has("bytes")) expect.bytes = read_bytes(object.at("bytes"), context);
+  if (object.has("local")) expect.local = read_local(object.at("local"), context);
+  if (object.has("values")) expect.values = read_values(object.at("values"), context);
   if (object.has("placements"))
     for (const auto& [name, reader] : object.at("placements").members()) {
       reader.inside([&, &reader = reader] { return parse_placements(reader.text()); });

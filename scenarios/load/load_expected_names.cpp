@@ -123,7 +123,7 @@ void check_expected_names(const JsonReader& reader, const Expect& expect, const 
         fmt::format("expected a line from 1 to {}, found {}", lines, to_string(*expect.line)));
 }
 
-void check_limited_values(const Job& job, const Lowered& lowered) {
+void check_limited_values(const Job& job, const LoweredJob& lowered) {
   for (const PrecisionLimit& limit : job.precision_limits) {
     if (limit.name.empty()) continue;
     const auto refuse = [&](const std::string& message) {

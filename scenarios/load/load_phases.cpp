@@ -68,25 +68,25 @@ NamedMeshes read_meshes(const JsonReader& reader, int64_t max_ranks) {
   return meshes;
 }
 
-int64_t read_world(const Section& section, const Setting& setting) {
+int64_t read_world(const Section& section, const LoadContext& context) {
   int64_t ranks = 0;
-  for (const auto& [name, mesh] : setting.meshes) {
+  for (const auto& [name, mesh] : context.meshes) {
     const Lanes lanes = mesh.ranks();
     ranks = std::max<int64_t>(ranks, lanes[lanes.size() - 1] + int64_t{1});
   }
   int64_t world = ranks;
   Where where;
   if (const auto reader = section.find("world")) {
-    world = read_integer(*reader, setting.scope());
+    world = read_integer(*reader, context.scope());
     where.path = reader->path();
     if (world < ranks)
       reader->refuse(fmt::format("the meshes use ranks up to {}, a world of {} is too small",
                                  ranks - 1, world));
   }
-  if (world > setting.options->max_ranks)
+  if (world > context.options->max_ranks)
     throw Error(ErrorKind::limit,
                 fmt::format("{} ranks, the limit is {}; --max-ranks sets it", world,
-                            setting.options->max_ranks),
+                            context.options->max_ranks),
                 where);
   return world;
 }
@@ -114,23 +114,23 @@ class NameSpace {
   std::map<std::string, std::string> taken_;
 };
 
-void check_names(const Section& section, const Setting& setting, const Job& job) {
+void check_names(const Section& section, const LoadContext& context, const Job& job) {
   NameSpace names;
-  for (const auto& [name, mesh] : setting.meshes)
+  for (const auto& [name, mesh] : context.meshes)
     for (const MeshAxis& axis : mesh.axes())
       names.add(axis.name, "an axis", {"", section.find("mesh")->path(), 0, 0});
-  for (const std::string& let : setting.lets->names())
+  for (const std::string& let : context.lets->names())
     names.add(let, "a let", {"", "/let" + pointer_step(let), 0, 0});
   for (const JobInput& input : job.inputs)
     names.add(input.name, "a tensor", {"", "/tensors" + pointer_step(input.name), 0, 0});
-  for (const auto& [group, ranks] : setting.groups)
+  for (const auto& [group, ranks] : context.groups)
     names.add(group, "a group", {"", "/groups" + pointer_step(group), 0, 0});
   for (const JobListing& listing : job.ranks)
     for (const auto& [stream, place] : streams_named(listing.listing))
       names.add(stream, "a stream", {"", listing.path, place.line, place.column});
 }
 
-Listing read_listing(const JsonReader& reader, const Setting& setting) {
+Listing read_listing(const JsonReader& reader, const LoadContext& context) {
   std::vector<std::string> lines;
   for (const JsonReader& item : reader.items()) {
     const std::string& line = item.text();
@@ -141,32 +141,32 @@ Listing read_listing(const JsonReader& reader, const Setting& setting) {
   }
   Listing listing = reader.inside([&] { return parse_listing(lines); });
   refuse_later_verbs(listing, reader.path());
-  setting.lets->check_uses(listing);
+  context.lets->check_uses(listing);
   return listing;
 }
 
-std::vector<JobListing> read_ranks(const JsonReader& reader, const Setting& setting) {
+std::vector<JobListing> read_ranks(const JsonReader& reader, const LoadContext& context) {
   std::vector<JobListing> out;
   Lanes covered;
-  for (const SelectedEntry& entry : select_entries(reader, setting.meshes, setting.world)) {
-    out.push_back({entry.lanes, read_listing(entry.reader, setting), entry.reader.path()});
+  for (const SelectedEntry& entry : select_entries(reader, context.meshes, context.world)) {
+    out.push_back({entry.lanes, read_listing(entry.reader, context), entry.reader.path()});
     covered = covered.unite(entry.lanes);
   }
-  const Lanes missing = Lanes::range(0, setting.world).minus(covered);
+  const Lanes missing = Lanes::range(0, context.world).minus(covered);
   if (!missing.empty())
     reader.refuse(fmt::format("{} {} no listing; [] does nothing", ranks_text(missing),
                               missing.size() == 1 ? "has" : "have"));
   return out;
 }
 
-void read_groups(const Section& section, Setting& setting) {
+void read_groups(const Section& section, LoadContext& context) {
   const auto groups = section.find("groups");
   if (!groups) return;
   for (const auto& [name, reader] : groups->members()) {
-    const Lanes lanes = setting.ranks(reader);
+    const Lanes lanes = context.ranks(reader);
     std::vector<int32_t> ranks;
     for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
-    setting.groups.emplace_back(name, std::move(ranks));
+    context.groups.emplace_back(name, std::move(ranks));
   }
 }
 
@@ -178,13 +178,13 @@ DType read_default_dtype(const Section& section) {
 
 bool has_check(const std::vector<JobListing>& listings) {
   return std::any_of(listings.begin(), listings.end(), [](const JobListing& one) {
-    const std::vector<Mention> verbs = verbs_called(one.listing);
+    const std::vector<NameUse> verbs = verbs_called(one.listing);
     return std::any_of(verbs.begin(), verbs.end(),
-                       [](const Mention& verb) { return verb.first == "check"; });
+                       [](const NameUse& verb) { return verb.first == "check"; });
   });
 }
 
-void read_programs(const Section& section, const Setting& setting, Phase& phase) {
+void read_programs(const Section& section, const LoadContext& context, Phase& phase) {
   Job& job = phase.job;
   const auto program = section.find("program"), ranks = section.find("ranks");
   const auto truth = section.find("truth"), outputs = section.find("outputs");
@@ -194,20 +194,20 @@ void read_programs(const Section& section, const Setting& setting, Phase& phase)
   if (program) {
     for (const auto& extra : {truth, outputs})
       if (extra) extra->refuse("belongs to \"ranks\": a global program is its own truth");
-    job.program = read_listing(*program, setting);
+    job.program = read_listing(*program, context);
     phase.program_path = program->path();
     return;
   }
-  job.ranks = read_ranks(*ranks, setting);
+  job.ranks = read_ranks(*ranks, context);
   if (truth) {
-    job.truth = read_listing(*truth, setting);
+    job.truth = read_listing(*truth, context);
     phase.truth_path = truth->path();
   }
   if (truth && !outputs && !has_check(job.ranks))
     truth->refuse(
         "needs \"outputs\": how the ranks' values make up the truth's, or a line such as "
         "check(x, 'h', dp:S(0)) in \"ranks\"");
-  if (outputs) job.outputs = read_outputs(*outputs, setting);
+  if (outputs) job.outputs = read_outputs(*outputs, context);
 }
 
 void read_machine(const Section& section, const LoadOptions& options, Job& job) {
@@ -226,37 +226,37 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
 }
 
 Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& options) {
-  Setting setting;
-  setting.lets = &lets;
-  setting.options = &options;
+  LoadContext context;
+  context.lets = &lets;
+  context.options = &options;
   const auto mesh = section.find("mesh");
   if (!mesh) section.place().refuse("key \"mesh\" is missing");
-  setting.meshes = read_meshes(*mesh, options.max_ranks);
-  lets.evaluate_all(setting.meshes);
-  setting.world = read_world(section, setting);
-  setting.dtype = read_default_dtype(section);
-  read_groups(section, setting);
+  context.meshes = read_meshes(*mesh, options.max_ranks);
+  lets.evaluate_all(context.meshes);
+  context.world = read_world(section, context);
+  context.dtype = read_default_dtype(section);
+  read_groups(section, context);
 
   Phase phase;
   Job& job = phase.job;
-  job.world = setting.world;
-  job.meshes = setting.meshes;
-  job.groups = setting.groups;
-  job.dtype = setting.dtype;
+  job.world = context.world;
+  job.meshes = context.meshes;
+  job.groups = context.groups;
+  job.dtype = context.dtype;
   job.numbers = lets.numbers();
   const auto tensors = section.find("tensors");
   if (!tensors) section.place().refuse("key \"tensors\" is missing");
-  for (ReadTensor& tensor : read_tensors(*tensors, setting)) {
+  for (ReadTensor& tensor : read_tensors(*tensors, context)) {
     job.inputs.push_back(std::move(tensor.input));
     phase.fills.push_back(std::move(tensor.fill));
   }
-  read_programs(section, setting, phase);
-  check_names(section, setting, job);
+  read_programs(section, context, phase);
+  check_names(section, context, job);
   read_machine(section, options, job);
-  setting.timed = job.cost != nullptr;
+  context.timed = job.cost != nullptr;
   if (const auto expect = section.find("expect")) {
-    phase.expect = read_expect(*expect, setting);
-    job.precision_limits = read_precision_limits(*expect, setting);
+    phase.expect = read_expect(*expect, context);
+    job.precision_limits = read_precision_limits(*expect, context);
     check_expected_names(*expect, phase.expect, job);
   }
   job.keep = phase.expect.kept_names();
@@ -278,7 +278,7 @@ Error placed_in(const Phase& phase, const Error& error) {
   return {error.kind(), error.message(), where};
 }
 
-std::vector<Phase> read_phases(const JsonTree& tree, const LoadOptions& options) {
+std::vector<Phase> load_phases(const JsonTree& tree, const LoadOptions& options) {
   JsonTree root = tree;
   JsonReader reader(root, "");
   reader.check_keys(kRootKeys);

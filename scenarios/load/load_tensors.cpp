@@ -10,13 +10,13 @@ DType read_dtype(const JsonReader& reader) {
   return reader.inside([&] { return dtype_named(reader.text()); });
 }
 
-Dims read_shape(const JsonReader& reader, const Setting& setting) {
+Dims read_shape(const JsonReader& reader, const LoadContext& context) {
   Dims shape;
   const std::vector<JsonReader> items = reader.items();
   if (items.size() > static_cast<size_t>(kMaxDims))
     reader.refuse(fmt::format("a tensor has at most {} dims, found {}", kMaxDims, items.size()));
   for (const JsonReader& item : items) {
-    const int64_t size = read_integer(item, setting.scope());
+    const int64_t size = read_integer(item, context.scope());
     if (size < 0) item.refuse(fmt::format("a size must not be negative, found {}", size));
     shape.push_back(size);
   }
@@ -24,9 +24,9 @@ Dims read_shape(const JsonReader& reader, const Setting& setting) {
   return shape;
 }
 
-Fill read_values(const JsonReader& reader, const Setting& setting, DType dtype, Dims& shape) {
+Fill read_values(const JsonReader& reader, const LoadContext& context, DType dtype, Dims& shape) {
   NestedNumbers nested =
-      read_nested(reader, setting.scope(), [dtype](const Number& n) { check_element(n, dtype); });
+      read_nested(reader, context.scope(), [dtype](const Number& n) { check_element(n, dtype); });
   shape = nested.shape;
   Fill fill;
   fill.kind = FillKind::values;
@@ -46,21 +46,22 @@ int64_t stored_bytes(const Spec& spec) {
   return bytes;
 }
 
-ReadTensor read_tensor(const std::string& name, const JsonReader& reader, const Setting& setting) {
+ReadTensor read_tensor(const std::string& name, const JsonReader& reader,
+                       const LoadContext& context) {
   reader.check_keys({"shape", "dtype", "placements", "fill", "on", "mesh", "values"});
   if (!reader.has("shape") && !reader.has("values"))
     reader.refuse("expected \"shape\" or \"values\"");
   if (reader.has("fill") && reader.has("values"))
     reader.at("fill").refuse("\"values\" gives the elements already");
-  const DType dtype = reader.has("dtype") ? read_dtype(reader.at("dtype")) : setting.dtype;
+  const DType dtype = reader.has("dtype") ? read_dtype(reader.at("dtype")) : context.dtype;
 
   Dims shape;
   ReadTensor read;
   read.fill = default_fill(dtype);
-  if (reader.has("shape")) shape = read_shape(reader.at("shape"), setting);
+  if (reader.has("shape")) shape = read_shape(reader.at("shape"), context);
   if (reader.has("values")) {
     Dims found;
-    read.fill = read_values(reader.at("values"), setting, dtype, found);
+    read.fill = read_values(reader.at("values"), context, dtype, found);
     if (reader.has("shape") && !(found == shape))
       reader.at("values").refuse(fmt::format("the values have shape {}, \"shape\" is {}",
                                              to_string(found), to_string(shape)));
@@ -68,17 +69,17 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader, const 
   }
   if (reader.has("fill")) {
     const JsonReader fill = reader.at("fill");
-    read.fill = fill.inside([&] { return parse_fill(fill.text(), dtype, setting.scope()); });
+    read.fill = fill.inside([&] { return parse_fill(fill.text(), dtype, context.scope()); });
   }
-  std::string mesh_name = setting.meshes.front().first;
+  std::string mesh_name = context.meshes.front().first;
   if (reader.has("mesh")) {
     const JsonReader mesh = reader.at("mesh");
     mesh_name = mesh.text();
-    mesh.inside([&] { return setting.mesh(mesh_name).size(); });
-  } else if (setting.meshes.size() > 1) {
+    mesh.inside([&] { return context.mesh(mesh_name).size(); });
+  } else if (context.meshes.size() > 1) {
     reader.refuse("with several meshes a tensor names its own: key \"mesh\" is missing");
   }
-  const Mesh& mesh = setting.mesh(mesh_name);
+  const Mesh& mesh = context.mesh(mesh_name);
   read.input.name = name;
   read.input.on = mesh.ranks();
   if (reader.has("placements")) {
@@ -89,7 +90,7 @@ ReadTensor read_tensor(const std::string& name, const JsonReader& reader, const 
   }
   if (reader.has("on")) {
     const JsonReader on = reader.at("on");
-    const Lanes ranks = setting.ranks(on);
+    const Lanes ranks = context.ranks(on);
     if (!mesh.ranks().contains(ranks)) on.refuse("takes ranks that are not on the tensor's mesh");
     read.input.on = ranks;
   }
@@ -120,15 +121,15 @@ bool has_axes(const Mesh& mesh, const std::vector<PlacementText>& placements) {
 }
 
 // The first mesh that has the axes and the ranks.
-void choose_mesh(JobOutput& output, const std::string& selector, const Setting& setting,
+void choose_mesh(JobOutput& output, const std::string& selector, const LoadContext& context,
                  const JsonReader& reader) {
   std::vector<PlacementText> placements;
   if (!output.placements.empty())
     placements = reader.inside([&] { return parse_placements(output.placements); });
   Lanes on;
   if (!selector.empty())
-    on = reader.inside([&] { return select_ranks(selector, setting.meshes, setting.world); });
-  for (const auto& [name, mesh] : setting.meshes) {
+    on = reader.inside([&] { return select_ranks(selector, context.meshes, context.world); });
+  for (const auto& [name, mesh] : context.meshes) {
     const Lanes ranks = mesh.ranks();
     if (!has_axes(mesh, placements) || !ranks.contains(on)) continue;
     output.mesh = name;
@@ -137,20 +138,20 @@ void choose_mesh(JobOutput& output, const std::string& selector, const Setting& 
   }
   for (const PlacementText& placement : placements)
     reader.inside([&] {
-      return placement.axis.empty() ? 0 : setting.meshes.front().second.axis(placement.axis);
+      return placement.axis.empty() ? 0 : context.meshes.front().second.axis(placement.axis);
     });
   reader.refuse("no mesh has these axes and ranks");
 }
 
 }  // namespace
 
-std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const Setting& setting) {
+std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const LoadContext& context) {
   std::vector<ReadTensor> out;
   int64_t bytes = 0;
   const int64_t limit =
-      setting.options->max_bytes > 0 ? setting.options->max_bytes : default_max_bytes();
+      context.options->max_bytes > 0 ? context.options->max_bytes : default_max_bytes();
   for (const auto& [name, reader] : tensors.members()) {
-    out.push_back(read_tensor(name, reader, setting));
+    out.push_back(read_tensor(name, reader, context));
     const int64_t more = stored_bytes(out.back().input.spec);
     if (__builtin_add_overflow(bytes, more, &bytes) || bytes > limit)
       throw Error(
@@ -162,7 +163,7 @@ std::vector<ReadTensor> read_tensors(const JsonReader& tensors, const Setting& s
   return out;
 }
 
-std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& setting) {
+std::vector<JobOutput> read_outputs(const JsonReader& outputs, const LoadContext& context) {
   std::vector<JobOutput> out;
   for (const auto& [name, reader] : outputs.members()) {
     JobOutput output;
@@ -171,7 +172,7 @@ std::vector<JobOutput> read_outputs(const JsonReader& outputs, const Setting& se
     std::string selector;
     for (const std::string& word : split_words(reader.text(), "on", output.placements))
       selector += (selector.empty() ? "" : " ") + word;
-    choose_mesh(output, selector, setting, reader);
+    choose_mesh(output, selector, context, reader);
     out.push_back(std::move(output));
   }
   return out;

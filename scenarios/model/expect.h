@@ -59,14 +59,15 @@ struct Expect {
 };
 
 // One thing that was not as expected.
-struct Missed {
+struct ExpectationFailure {
   std::string what, expected, got;  // "calls of all_gather tp by ranks 0-7", "1", "2"
-  bool operator==(const Missed&) const = default;
+  bool operator==(const ExpectationFailure&) const = default;
 };
 
 // Everything that `outcome` misses; empty when the expectation is met.
-std::vector<Missed> missed(const Expect& expect, const Outcome& outcome, const Job& job);
+std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outcome,
+                                       const Job& job);
 // The same for a run that was refused.
-std::vector<Missed> missed(const Expect& expect, const Error& error);
+std::vector<ExpectationFailure> missed(const Expect& expect, const Error& error);
 
 }  // namespace shardproof

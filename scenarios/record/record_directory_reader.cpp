@@ -149,12 +149,12 @@ uint64_t read_digest(const JsonReader& reader) {
 }
 
 // A part without a tensor is exact.
-void read_rounding(const JsonReader& reader, const TensorsByName& tensors, SeenValue& value) {
+void read_rounding(const JsonReader& reader, const TensorsByName& tensors, RecordedValue& value) {
   const std::string& known = reader.text();
   if (known != "exact" && known != "unknown" && known != "elements")
     reader.expected("exact, unknown or elements");
   value.measured = known != "unknown";
-  for (SeenPart& part : value.parts) {
+  for (RecordedShard& part : value.parts) {
     const auto found = tensors.find(tensor_name(value, part));
     if (known != "elements" || found == tensors.end()) continue;
     std::vector<double> rounding = values_of(found->second);
@@ -169,9 +169,9 @@ void read_rounding(const JsonReader& reader, const TensorsByName& tensors, SeenV
   }
 }
 
-SeenValue read_value(const JsonReader& reader, const TensorsByName& tensors,
-                     const TensorsByName& rounding) {
-  SeenValue value;
+RecordedValue read_value(const JsonReader& reader, const TensorsByName& tensors,
+                         const TensorsByName& rounding) {
+  RecordedValue value;
   value.id = reader.at("id").text();
   value.bound = text_or_empty(reader, "name");
   value.line = static_cast<int>(reader.at("line").integer());

@@ -38,15 +38,15 @@ std::string records_text(const std::vector<Record>& records) {
 // --- values
 // -------------------------------------------------------------------------------------
 
-std::string rounding_text(const SeenValue& value) {
+std::string rounding_text(const RecordedValue& value) {
   if (!value.measured) return "unknown";
   const bool exact = value.rounding.empty() &&
                      std::all_of(value.parts.begin(), value.parts.end(),
-                                 [](const SeenPart& part) { return part.rounding.empty(); });
+                                 [](const RecordedShard& part) { return part.rounding.empty(); });
   return exact ? "exact" : "elements";
 }
 
-Json value_json(const SeenValue& value) {
+Json value_json(const RecordedValue& value) {
   Json out;
   out["id"] = value.id;
   if (!value.bound.empty()) out["name"] = value.bound;
@@ -63,11 +63,11 @@ Json value_json(const SeenValue& value) {
   out["added"] = value.added;
   out["whole"] = value.whole;
   out["parts"] = Json::array();
-  for (const SeenPart& part : value.parts)
+  for (const RecordedShard& part : value.parts)
     out["parts"].push_back(
         {{"ranks", to_string(part.lanes)}, {"tensor", tensor_name(value, part)}});
   out["digests"] = Json::array();
-  for (const SeenDigest& digest : value.digests)
+  for (const ShardDigest& digest : value.digests)
     out["digests"].push_back(
         {{"ranks", to_string(digest.lanes)}, {"digest", fmt::format("{:016x}", digest.digest)}});
   return out;
@@ -75,16 +75,16 @@ Json value_json(const SeenValue& value) {
 
 std::vector<NamedTensor> tensors_of(const RecordedRun& run) {
   std::vector<NamedTensor> tensors;
-  for (const SeenValue& value : run.values)
-    for (const SeenPart& part : value.parts)
+  for (const RecordedValue& value : run.values)
+    for (const RecordedShard& part : value.parts)
       tensors.push_back({tensor_name(value, part), part.tensor});
   return tensors;
 }
 
 std::vector<NamedTensor> roundings_of(const RecordedRun& run) {
   std::vector<NamedTensor> tensors;
-  for (const SeenValue& value : run.values)
-    for (const SeenPart& part : value.parts) {
+  for (const RecordedValue& value : run.values)
+    for (const RecordedShard& part : value.parts) {
       const std::vector<double>& rounding = value.whole ? value.rounding : part.rounding;
       if (!rounding.empty())
         tensors.push_back(
@@ -181,7 +181,7 @@ Json run_json(const RecordedRun& run) {
   if (run.timed) out["predicted"] = times_json({run.flight});
   if (!run.measured.empty()) out["measured"] = times_json(run.measured);
   out["values"] = Json::array();
-  for (const SeenValue& value : run.values) out["values"].push_back(value_json(value));
+  for (const RecordedValue& value : run.values) out["values"].push_back(value_json(value));
   return out;
 }
 

@@ -21,7 +21,7 @@ inline std::string measured_file(size_t repetition) {
   return fmt::format("measured-{}.txt", repetition + 1);
 }
 // "y", or "y@0-3" of what only these ranks hold.
-inline std::string tensor_name(const SeenValue& value, const SeenPart& part) {
+inline std::string tensor_name(const RecordedValue& value, const RecordedShard& part) {
   if (value.whole) return value.id;
   return value.id.substr(0, value.id.find('@')) + "@" + to_string(part.lanes);
 }

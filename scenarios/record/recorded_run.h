@@ -47,7 +47,7 @@ struct RecordedRun {
   std::vector<SourceListing> source;          // lines that line numbers mean
   std::vector<std::string> tensors;           // "x bf16[16, 64] dp:S(0) on dp=2, tp=4"
   std::vector<std::string> program;           // what the ranks ran
-  std::vector<SeenValue> values;              // in program order
+  std::vector<RecordedValue> values;          // in program order
   std::vector<Record> flight;                 // calls and works; with predicted times on a topology
   bool timed = false;                         // there was a topology
   std::vector<std::vector<Record>> measured;  // of each repetition

@@ -134,19 +134,19 @@ void add_times(const Times& times, const Lanes& lanes, LineTime TimePair::*side,
 
 class ValuesById {
  public:
-  explicit ValuesById(const std::vector<SeenValue>& values) {
-    for (const SeenValue& value : values) known_.emplace(value.id, &value);
+  explicit ValuesById(const std::vector<RecordedValue>& values) {
+    for (const RecordedValue& value : values) known_.emplace(value.id, &value);
   }
-  const SeenValue* find(const std::string& id) const {
+  const RecordedValue* find(const std::string& id) const {
     const auto found = known_.find(id);
     return found == known_.end() ? nullptr : found->second;
   }
 
  private:
-  std::map<std::string, const SeenValue*> known_;
+  std::map<std::string, const RecordedValue*> known_;
 };
 
-ValueDifference only_one(const SeenValue& value, const char* side) {
+ValueDifference only_one(const RecordedValue& value, const char* side) {
   ValueDifference difference;
   difference.id = value.id;
   difference.bound = value.bound;
@@ -161,11 +161,11 @@ void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing&
   // How far a run came that did not come to its end, nobody promises.
   const bool whole = a.findings.empty() && b.findings.empty();
   const ValuesById of_a(a.values), of_b(b.values);
-  const auto here = [&](const SeenValue& value) {
+  const auto here = [&](const RecordedValue& value) {
     return !value.lanes.empty() && listing.lanes.contains(value.lanes[0]);
   };
-  for (const SeenValue& value : a.values) {
-    const SeenValue* other = of_b.find(value.id);
+  for (const RecordedValue& value : a.values) {
+    const RecordedValue* other = of_b.find(value.id);
     if (!here(value) || (other == nullptr && !whole)) continue;
     LineComparison& line = lines[value.line];
     ++line.values;
@@ -174,7 +174,7 @@ void add_values(const RecordedRun& a, const RecordedRun& b, const SourceListing&
     else if (std::optional<ValueDifference> difference = compare_seen(value, *other, a, b))
       line.differences.push_back(std::move(*difference));
   }
-  for (const SeenValue& value : b.values) {
+  for (const RecordedValue& value : b.values) {
     if (!whole || !here(value) || of_a.find(value.id) != nullptr) continue;
     LineComparison& line = lines[value.line];
     ++line.values;

@@ -38,7 +38,7 @@ std::string_view name(ValueMatch match);
 std::string_view name(Cause cause);
 
 struct ValueDifference {
-  std::string id, bound, instance;  // as SeenValue
+  std::string id, bound, instance;  // as RecordedValue
   ValueMatch match = ValueMatch::wrong;
   Cause cause = Cause::bug;
   std::string why;
@@ -101,7 +101,7 @@ RunComparison compare_runs(const RecordedRun& a, const RecordedRun& b);
 // What was predicted of a run beside what was measured, without values.
 RunComparison times_of_run(const RecordedRun& run);
 // Nothing when equal to the bit.
-std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
+std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b);
 
 }  // namespace shardproof

@@ -101,9 +101,9 @@ Lanes owners_of(const Spec& spec, const Lanes& lanes, const Dims& index) {
 // What each rank holds. A whole value is cut once for all of them.
 class Shards {
  public:
-  explicit Shards(const SeenValue& value) {
+  explicit Shards(const RecordedValue& value) {
     if (value.whole && !value.spec->has_partial()) cut_ = split(value.parts[0].tensor, *value.spec);
-    for (const SeenPart& part : value.parts)
+    for (const RecordedShard& part : value.parts)
       for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
         parts_.emplace(part.lanes[i], &part.tensor);
   }
@@ -119,7 +119,7 @@ class Shards {
   std::map<int32_t, const Tensor*> parts_;
 };
 
-std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_t elements) {
+std::vector<int64_t> global_indices(const RecordedValue& value, int32_t rank, int64_t elements) {
   std::vector<int64_t> indices(static_cast<size_t>(elements), -1);
   if (!value.spec) return indices;
   for_each_element(local_indices(*value.spec, rank), contiguous_strides(value.spec->shape()),
@@ -133,7 +133,7 @@ std::vector<int64_t> global_indices(const SeenValue& value, int32_t rank, int64_
 class Pair {
  public:
   using Visit = std::function<void(const Spot&)>;
-  Pair(const SeenValue& a, const SeenValue& b) : a_(a), b_(b) {}
+  Pair(const RecordedValue& a, const RecordedValue& b) : a_(a), b_(b) {}
 
   // False when some contents are not known.
   bool visit(const Visit& visit) const {
@@ -168,7 +168,7 @@ class Pair {
     }
   }
 
-  const SeenValue &a_, &b_;
+  const RecordedValue &a_, &b_;
 };
 
 // --- judging
@@ -196,8 +196,8 @@ bool multiplies_in_fewer_bits(DType dtype) {
 // The measured rounding of a value's elements.
 class Rounding {
  public:
-  explicit Rounding(const SeenValue& value) : value_(value) {
-    for (const SeenPart& part : value.parts)
+  explicit Rounding(const RecordedValue& value) : value_(value) {
+    for (const RecordedShard& part : value.parts)
       for (int64_t i = 0; !value.whole && i < part.lanes.size(); ++i)
         parts_.emplace(part.lanes[i], &part.rounding);
   }
@@ -217,13 +217,14 @@ class Rounding {
     return std::isfinite(own) ? std::optional(own) : std::nullopt;
   }
 
-  const SeenValue& value_;
+  const RecordedValue& value_;
   std::map<int32_t, const std::vector<double>*> parts_;
 };
 
 class Judge {
  public:
-  Judge(const SeenValue& a, const SeenValue& b, const RecordedRun& run_a, const RecordedRun& run_b)
+  Judge(const RecordedValue& a, const RecordedValue& b, const RecordedRun& run_a,
+        const RecordedRun& run_b)
       : a_(a), of_a_(a), of_b_(b), run_a_(run_a), run_b_(run_b) {
     one_measured_ = a.measured != b.measured;
     // A library's own order may be another one each time.
@@ -296,14 +297,14 @@ class Judge {
     }
   }
 
-  const SeenValue& a_;
+  const RecordedValue& a_;
   const Rounding of_a_, of_b_;
   std::optional<LowPrecision> stated_;  // by a run of itself
   bool one_measured_ = false, other_order_ = false, other_device_ = false;
   const RecordedRun &run_a_, &run_b_;
 };
 
-ValueDifference blank(const SeenValue& value) {
+ValueDifference blank(const RecordedValue& value) {
   ValueDifference difference;
   difference.id = value.id;
   difference.bound = value.bound;
@@ -330,8 +331,8 @@ struct WorstElement {
 // All elements that are as bad as the whole.
 class Worst {
  public:
-  Worst(const SeenValue& value, const Judge& judge, const WorstElement& worst, const RecordedRun& a,
-        const RecordedRun& b)
+  Worst(const RecordedValue& value, const Judge& judge, const WorstElement& worst,
+        const RecordedRun& a, const RecordedRun& b)
       : value_(value), judge_(judge), worst_(worst) {
     for (const RecordedRun* run : {&a, &b})
       if (std::optional<LowPrecision> low = low_precision(*run)) low_.push_back(std::move(*low));
@@ -398,7 +399,7 @@ class Worst {
     return Lanes::of(std::move(ranks));
   }
 
-  const SeenValue& value_;
+  const RecordedValue& value_;
   const Judge& judge_;
   const WorstElement& worst_;
   std::vector<LowPrecision> low_;
@@ -413,14 +414,14 @@ class Worst {
 };
 
 // Ranks whose digests are not the same. There may be as many digests as ranks.
-Lanes other_digests(const SeenValue& a, const SeenValue& b) {
+Lanes other_digests(const RecordedValue& a, const RecordedValue& b) {
   std::map<uint64_t, Lanes> known;
-  for (const SeenDigest& digest : b.digests) {
+  for (const ShardDigest& digest : b.digests) {
     Lanes& lanes = known[digest.digest];
     lanes = lanes.unite(digest.lanes);
   }
   std::vector<int32_t> ranks;
-  for (const SeenDigest& own : a.digests) {
+  for (const ShardDigest& own : a.digests) {
     const Lanes others = own.lanes.minus(known[own.digest]);
     for (int64_t i = 0; i < others.size(); ++i) ranks.push_back(others[i]);
   }
@@ -429,7 +430,7 @@ Lanes other_digests(const SeenValue& a, const SeenValue& b) {
 
 }  // namespace
 
-std::optional<ValueDifference> compare_seen(const SeenValue& a, const SeenValue& b,
+std::optional<ValueDifference> compare_seen(const RecordedValue& a, const RecordedValue& b,
                                             const RecordedRun& run_a, const RecordedRun& run_b) {
   ValueDifference difference = blank(a);
   const Judge judge(a, b, run_a, run_b);

@@ -48,7 +48,7 @@ std::vector<std::string> note_lines(const Outcome& outcome) {
   for (const ValuePrecision& precision : outcome.precision)
     if (precision.ratio >= kPrecisionNote && !is_finding(precision, outcome.findings))
       lines.push_back(precision_line(precision));
-  for (const std::string& note : outcome.notes) lines.push_back("note   " + note);
+  for (const std::string& report_note : outcome.notes) lines.push_back("note   " + report_note);
   return lines;
 }
 

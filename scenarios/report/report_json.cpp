@@ -36,9 +36,9 @@ Json finding_json(const PhaseResult& phase, const Finding& finding) {
   return out;
 }
 
-Json missed_json(const std::vector<Missed>& misses) {
+Json missed_json(const std::vector<ExpectationFailure>& misses) {
   Json out = Json::array();
-  for (const Missed& miss : misses)
+  for (const ExpectationFailure& miss : misses)
     out.push_back({{"what", miss.what}, {"expected", miss.expected}, {"got", miss.got}});
   return out;
 }
@@ -152,7 +152,7 @@ std::string json_report(const RunResult& result, const ReportHead& head) {
   out["summary"] = {{"scenarios", result.scenarios.size()},
                     {"cases", result.cases()},
                     {"values_compared", result.values_compared()},
-                    {"surprises", result.surprises()}};
+                    {"surprises", result.unexpected_results()}};
   out["scenarios"] = Json::array();
   for (const ScenarioResult& scenario : result.scenarios) {
     Json cases = Json::array();

@@ -37,7 +37,7 @@ struct Counts {
 std::string message_of(const CaseResult& one) {
   if (one.error) return one.error->message();
   for (const PhaseResult& phase : one.phases)
-    for (const Missed& miss : phase.missed)
+    for (const ExpectationFailure& miss : phase.missed)
       return fmt::format("{}: expected {}, got {}", miss.what, miss.expected, miss.got);
   return std::string(name(one.verdict()));
 }

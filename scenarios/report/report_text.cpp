@@ -89,8 +89,8 @@ std::string finding_text(const PhaseResult& phase, const Finding& finding,
   return out;
 }
 
-void add_missed(std::string& out, const std::vector<Missed>& misses) {
-  for (const Missed& miss : misses)
+void add_missed(std::string& out, const std::vector<ExpectationFailure>& misses) {
+  for (const ExpectationFailure& miss : misses)
     out += fmt::format("  {}: expected {}, got {}\n", miss.what, miss.expected, miss.got);
 }
 
@@ -101,7 +101,7 @@ std::string phase_label(const CaseResult& result, size_t phase) {
 // A finding of the expected verdict may be followed by one of another.
 bool misses_verdict(const CaseResult& result) {
   for (const PhaseResult& phase : result.phases)
-    for (const Missed& miss : phase.missed)
+    for (const ExpectationFailure& miss : phase.missed)
       if (miss.what == "verdict") return true;
   return false;
 }
@@ -126,10 +126,11 @@ std::string headline_of(const CaseResult& result) {
   return fmt::format("{}; expected {}", got, name(result.expected));
 }
 
-std::vector<Missed> without_verdict(std::vector<Missed> misses) {
-  misses.erase(std::remove_if(misses.begin(), misses.end(),
-                              [](const Missed& miss) { return miss.what == "verdict"; }),
-               misses.end());
+std::vector<ExpectationFailure> without_verdict(std::vector<ExpectationFailure> misses) {
+  misses.erase(
+      std::remove_if(misses.begin(), misses.end(),
+                     [](const ExpectationFailure& miss) { return miss.what == "verdict"; }),
+      misses.end());
   return misses;
 }
 
@@ -289,13 +290,13 @@ std::string unshown_text(const RunResult& result) {
 }
 
 std::string summary_text(const RunResult& result, const TextStyle& style) {
-  const int64_t surprises = result.surprises();
-  const std::string words = counted(surprises, "surprise");
+  const int64_t unexpected_results = result.unexpected_results();
+  const std::string words = counted(unexpected_results, "surprise");
   std::string out =
       fmt::format("  {}, {}, {} compared, {}",
                   counted(static_cast<int64_t>(result.scenarios.size()), "scenario"),
                   counted(result.cases(), "case"), counted(result.values_compared(), "value"),
-                  surprises == 0 ? green(style, words) : red(style, words));
+                  unexpected_results == 0 ? green(style, words) : red(style, words));
   if (style.seconds >= 0) out += fmt::format("   {:.1f} s", style.seconds);
   return out + "\n";
 }
@@ -380,7 +381,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
     if (!text.empty()) out += (out.empty() ? "" : "\n") + text;
   }
   out += "  " + std::string(60, '-') + "\n";
-  for (const std::string& note : result.notes) out += "  " + note + "\n";
+  for (const std::string& report_note : result.notes) out += "  " + report_note + "\n";
   return out + host_text(result) + unshown_text(result) + summary_text(result, style);
 }
 

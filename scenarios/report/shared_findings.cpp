@@ -43,7 +43,7 @@ std::string key_of(const CaseResult& one) {
   for (const PhaseResult& phase : one.phases) {
     add(key, "phase");
     for (const Finding& finding : phase.outcome.findings) add_finding(key, finding);
-    for (const Missed& miss : phase.missed)
+    for (const ExpectationFailure& miss : phase.missed)
       for (const std::string& part : {miss.what, miss.expected, miss.got}) add(key, part);
   }
   return key;

@@ -24,7 +24,7 @@ struct RunOptions {
   std::optional<std::string> only_case;
   std::vector<std::string> set;        // "hidden=4096", as given, for the command that repeats
   std::string program = "shardproof";  // first word of that command
-  Compared compared = Compared::lines;
+  CompareScope compared = CompareScope::lines;
   Timing timing;
   bool sees = false;        // results keep what was compared
   Environment environment;  // of this machine, for those
@@ -40,7 +40,7 @@ std::string_view status_text(CaseStatus status);
 
 struct PhaseResult {
   Outcome outcome;  // without records and values
-  std::vector<Missed> missed;
+  std::vector<ExpectationFailure> missed;
   std::vector<JobListing> listings;                     // what ran, for reports
   std::string line_text(const Finding& finding) const;  // source of its line, or ""
 };
@@ -52,9 +52,9 @@ struct CaseResult {
   std::vector<PhaseResult> phases;
   std::vector<RecordedRun> runs;  // of a run that sees: one a phase, or one that says the error
   std::optional<Error> error;
-  std::vector<Missed> missed_refusal;  // what the error misses of an expected one
-  std::string repeat;                  // the command that repeats it, by `file`
-  std::string repeat_here;             // the same by the path that was opened
+  std::vector<ExpectationFailure> missed_refusal;  // what the error misses of an expected one
+  std::string repeat;                              // the command that repeats it, by `file`
+  std::string repeat_here;                         // the same by the path that was opened
 
   Verdict expected = Verdict::clean;  // of the first phase that expects something
   // The leading finding of the first phase whose own is not `imprecise`, else of the first phase
@@ -74,7 +74,7 @@ struct RunResult {
   std::vector<std::string> notes;  // of backends, on what they ran
   int exit_code() const;           // the greatest of all cases: 0, 1 or 2
   int64_t cases() const;
-  int64_t surprises() const;  // cases that did not end as expected
+  int64_t unexpected_results() const;  // cases that did not end as expected
   int64_t values_compared() const;
 };
 
@@ -83,7 +83,7 @@ struct Progress {
 };
 // What looks on; each is called by one thread at a time. What one throws ends the run and leaves
 // it.
-struct RunWatch {
+struct RunObserver {
   std::function<void(const Progress&)> progress;
   std::function<void(CaseResult&)> done;  // a case is through, on one backend
 };
@@ -98,11 +98,11 @@ std::optional<Error> refusal_of(const Scenario& scenario, const Registries& regi
 // follow.
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
-                        const Registries& registries, const RunWatch& watch = {});
+                        const Registries& registries, const RunObserver& watch = {});
 
 // In a process of the crew that does not judge: takes part in the cases of run_scenarios over the
 // same scenarios with the same options, as they are asked for. Tells nobody what came out.
-void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& options,
-                      const Registries& registries);
+void run_scenarios_as_worker(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                             const Registries& registries);
 
 }  // namespace shardproof

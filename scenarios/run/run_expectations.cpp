@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-using Misses = std::vector<Missed>;
+using Misses = std::vector<ExpectationFailure>;
 
 // All that were found; `imprecise` only where nothing else was.
 std::string verdicts_text(const std::vector<Finding>& findings) {
@@ -276,7 +276,7 @@ void check_values(const Expect& expect, const Outcome& outcome, Misses& out) {
       check_elements(wanted, *value->value, "", out);
     } else if (!value->copies.empty()) {
       const size_t before = out.size();
-      for (const SeenPart& copy : value->copies)
+      for (const RecordedShard& copy : value->copies)
         if (out.size() == before)  // the first rank tells
           check_elements(wanted, copy.tensor, fmt::format(" on rank {}", copy.lanes[0]), out);
     } else {
@@ -302,7 +302,8 @@ std::vector<std::string> Expect::kept_names() const {
   return names;
 }
 
-std::vector<Missed> missed(const Expect& expect, const Outcome& outcome, const Job& job) {
+std::vector<ExpectationFailure> missed(const Expect& expect, const Outcome& outcome,
+                                       const Job& job) {
   Misses out;
   check_findings(expect, outcome, out);
   check_count("values not decided", expect.undecided, outcome.undecided.size(), out);
@@ -320,7 +321,7 @@ std::vector<Missed> missed(const Expect& expect, const Outcome& outcome, const J
   return out;
 }
 
-std::vector<Missed> missed(const Expect& expect, const Error& error) {
+std::vector<ExpectationFailure> missed(const Expect& expect, const Error& error) {
   Misses out;
   if (expect.verdict != Verdict::bad_input)
     out.push_back({"verdict", std::string(name(expect.verdict)), "bad input"});

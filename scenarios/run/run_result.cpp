@@ -77,7 +77,7 @@ int64_t RunResult::cases() const {
   return sum;
 }
 
-int64_t RunResult::surprises() const {
+int64_t RunResult::unexpected_results() const {
   int64_t sum = 0;
   for (const ScenarioResult& scenario : scenarios)
     for (const CaseResult& one : scenario.cases)

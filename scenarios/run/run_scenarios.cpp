@@ -47,7 +47,7 @@ std::string repeat_command(const std::string& file, const std::string& name,
     out += " --order " + shell_word(to_string(options.order));
   if (options.schedule == ScheduleKind::seeded) out += " --schedule seeded";
   if (options.schedule == ScheduleKind::adversarial) out += " --schedule adversarial";
-  if (options.compared == Compared::outputs) out += " --compare outputs";
+  if (options.compared == CompareScope::outputs) out += " --compare outputs";
   const bool times = options.processes != 0;  // nobody else does
   if (times && options.timing.warmup != 0)
     out += fmt::format(" --warmup {}", options.timing.warmup);
@@ -186,18 +186,18 @@ std::vector<Task> plan_tasks(const std::vector<Scenario>& scenarios, const RunOp
   return tasks;
 }
 
-Crew* crew_of(const std::string& backend, const Registries& registries) {
-  for (const std::shared_ptr<Launcher>& launcher : registries.backends)
-    if (launcher->name() == backend) return launcher->crew();
+WorkerPool* pool_of(const std::string& backend, const Registries& registries) {
+  for (const std::shared_ptr<Backend>& target : registries.backends)
+    if (target->name() == backend) return target->pool();
   return nullptr;
 }
 
 std::vector<std::string> notes_of(const RunOptions& options, const Registries& registries) {
   std::vector<std::string> notes;
   for (const std::string& backend : options.backends)
-    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
-      if (launcher->name() == backend && !launcher->note().empty())
-        notes.push_back(backend + ": " + launcher->note());
+    for (const std::shared_ptr<Backend>& target : registries.backends)
+      if (target->name() == backend && !target->report_note().empty())
+        notes.push_back(backend + ": " + target->report_note());
   return notes;
 }
 
@@ -205,10 +205,10 @@ std::vector<std::string> notes_of(const RunOptions& options, const Registries& r
 CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario& scenario,
                     const RunOptions& options, const Registries& registries) {
   const Task& task = tasks[index];
-  Crew* const crew = crew_of(task.backend, registries);
-  if (crew == nullptr) return run_case(scenario, task, options, registries);
+  WorkerPool* const pool = pool_of(task.backend, registries);
+  if (pool == nullptr) return run_case(scenario, task, options, registries);
   try {
-    crew->begin(static_cast<int64_t>(index));
+    pool->begin(static_cast<int64_t>(index));
   } catch (const Error& error) {
     CaseResult result = blank_result(scenario, task, options);
     result.error = error.inside({result.file, "", 0, 0});
@@ -216,7 +216,7 @@ CaseResult run_task(const std::vector<Task>& tasks, size_t index, const Scenario
     return result;
   }
   CaseResult result = run_case(scenario, task, options, registries);
-  crew->end();
+  pool->end();
   return result;
 }
 
@@ -236,10 +236,10 @@ void label_runs(CaseResult& result, const Scenario& scenario, const Task& task,
     run.scenario = scenario.text;
     run.environment.insert(run.environment.begin(), options.environment.begin(),
                            options.environment.end());
-    for (const std::shared_ptr<Launcher>& launcher : registries.backends)
-      if (launcher->name() == task.backend)
-        for (auto& fact : launcher->environment()) run.environment.push_back(std::move(fact));
-    const bool real = crew_of(task.backend, registries) != nullptr;
+    for (const std::shared_ptr<Backend>& target : registries.backends)
+      if (target->name() == task.backend)
+        for (auto& fact : target->environment()) run.environment.push_back(std::move(fact));
+    const bool real = pool_of(task.backend, registries) != nullptr;
     if (real) run.processes = options.processes;
     run.order = real && options.order == ReductionSchedule() ? "library" : to_string(options.order);
     run.status = status_text(result.status);
@@ -284,7 +284,7 @@ void compare_backends(RunResult& result, size_t backends) {
           continue;
         }
         other.status = std::max(other.status, CaseStatus::surprise);
-        const Missed missed{"as on " + scenario.cases[first].backend, expected, got};
+        const ExpectationFailure missed{"as on " + scenario.cases[first].backend, expected, got};
         (other.phases.empty() ? other.missed_refusal : other.phases.back().missed)
             .push_back(missed);
       }
@@ -303,7 +303,7 @@ namespace {
 class TaskRun {
  public:
   TaskRun(const std::vector<Scenario>& scenarios, const RunOptions& options,
-          const Registries& registries, const RunWatch& watch, RunResult& result)
+          const Registries& registries, const RunObserver& watch, RunResult& result)
       : scenarios_(scenarios),
         options_(options),
         registries_(registries),
@@ -314,10 +314,10 @@ class TaskRun {
   }
 
   void run() {
-    bool crewed = false;
+    bool has_pool = false;
     for (const std::string& backend : options_.backends)
-      crewed = crewed || crew_of(backend, registries_) != nullptr;
-    const size_t count = crewed ? 1 : thread_count(options_.jobs, tasks_.size());
+      has_pool = has_pool || pool_of(backend, registries_) != nullptr;
+    const size_t count = has_pool ? 1 : thread_count(options_.jobs, tasks_.size());
     {
       std::vector<std::jthread> threads;  // joined on every way out
       threads.reserve(count);
@@ -363,7 +363,7 @@ class TaskRun {
   const std::vector<Scenario>& scenarios_;
   const RunOptions& options_;
   const Registries& registries_;
-  const RunWatch& watch_;
+  const RunObserver& watch_;
   RunResult& result_;
   const std::vector<Task> tasks_;
   std::atomic<size_t> next_{0};
@@ -394,7 +394,7 @@ std::optional<Error> refusal_of(const Scenario& scenario, const Registries& regi
 
 RunResult run_scenarios(const std::vector<Scenario>& scenarios,
                         const std::vector<std::string>& groups, const RunOptions& options,
-                        const Registries& registries, const RunWatch& watch) {
+                        const Registries& registries, const RunObserver& watch) {
   RunResult result;
   for (size_t s = 0; s < scenarios.size(); ++s)
     result.scenarios.push_back({scenarios[s].file, groups[s], scenarios[s].about, {}});
@@ -404,19 +404,19 @@ RunResult run_scenarios(const std::vector<Scenario>& scenarios,
   return result;
 }
 
-void follow_scenarios(const std::vector<Scenario>& scenarios, const RunOptions& options,
-                      const Registries& registries) {
+void run_scenarios_as_worker(const std::vector<Scenario>& scenarios, const RunOptions& options,
+                             const Registries& registries) {
   RunResult result;
   result.scenarios.resize(scenarios.size());
   const std::vector<Task> tasks = plan_tasks(scenarios, options, result);
-  Crew* crew = nullptr;
+  WorkerPool* pool = nullptr;
   for (const std::string& backend : options.backends)
-    if (Crew* const own = crew_of(backend, registries)) crew = own;
-  SP_CHECK(crew != nullptr, "a process of no crew follows one");
-  while (const std::optional<int64_t> index = crew->next()) {
+    if (WorkerPool* const own = pool_of(backend, registries)) pool = own;
+  SP_CHECK(pool != nullptr, "a process of no crew follows one");
+  while (const std::optional<int64_t> index = pool->next()) {
     const Task& task = tasks.at(static_cast<size_t>(*index));
     const CaseResult own = run_case(scenarios[task.scenario], task, options, registries);
-    crew->done(own.error ? own.error->what() : "");
+    pool->done(own.error ? own.error->what() : "");
   }
 }
 

@@ -22,7 +22,7 @@ constexpr std::string_view kToSignal = "to signal";  // in Awaiting::what
 // which holds itself up.
 class Components {
  public:
-  explicit Components(const Standstill& s) : s_(s), calls_(s.blocked.size()) {
+  explicit Components(const WaitGraph& s) : s_(s), calls_(s.blocked.size()) {
     const size_t nodes = calls_ + s.awaiting.size();
     index_.assign(nodes, 0);
     low_.assign(nodes, 0);
@@ -90,25 +90,25 @@ class Components {
   struct Step {
     size_t node, edge;
   };
-  const Standstill& s_;
+  const WaitGraph& s_;
   size_t calls_, counter_ = 0;
   std::vector<size_t> index_, low_, stack_;
   std::vector<char> on_stack_;
   std::vector<Step> path_;
 };
 
-const Awaiting* awaiting_of(const Standstill& s, const Blocked& blocked) {
+const WaitEdge* awaiting_of(const WaitGraph& s, const Blocked& blocked) {
   return blocked.awaiting < 0 ? nullptr : &s.awaiting[static_cast<size_t>(blocked.awaiting)];
 }
 
-std::string waits_text(const Awaiting& awaiting) {
+std::string waits_text(const WaitEdge& awaiting) {
   if (awaiting.ranks.empty()) return "waits for another stream";
   std::string text = "waits for " + ranks_text(Lanes::of(awaiting.ranks));
   return awaiting.what.empty() ? text : text + " " + awaiting.what;
 }
 
 // Calls that stand at the same line for the same reason share a row.
-std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>& calls) {
+std::vector<std::string> rows_of(const WaitGraph& s, const std::vector<size_t>& calls) {
   struct Row {
     const Blocked* first;
     std::vector<int32_t> ranks;
@@ -129,7 +129,7 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
   if (all > kShownRows) rows.resize(kShownRows);
   std::vector<std::vector<std::string>> table;
   for (const Row& row : rows) {
-    const Awaiting* awaiting = awaiting_of(s, *row.first);
+    const WaitEdge* awaiting = awaiting_of(s, *row.first);
     table.push_back({ranks_text(Lanes::of(row.ranks)),
                      line_text(row.first->line, row.first->instance), row.first->text,
                      awaiting == nullptr ? "" : waits_text(*awaiting)});
@@ -139,10 +139,10 @@ std::vector<std::string> rows_of(const Standstill& s, const std::vector<size_t>&
   return lines;
 }
 
-int32_t first_rank(const Standstill& s, size_t call) { return s.blocked[call].ranks[0]; }
+int32_t first_rank(const WaitGraph& s, size_t call) { return s.blocked[call].ranks[0]; }
 
 // The shortest way round, from the call of the lowest rank: breadth first.
-std::vector<size_t> shortest_circle(const Standstill& s, const std::vector<size_t>& calls) {
+std::vector<size_t> shortest_circle(const WaitGraph& s, const std::vector<size_t>& calls) {
   const size_t start = *std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
     return first_rank(s, a) < first_rank(s, b);
   });
@@ -150,7 +150,7 @@ std::vector<size_t> shortest_circle(const Standstill& s, const std::vector<size_
   std::set<size_t> members(calls.begin(), calls.end());
   std::vector<size_t> queue{start};
   for (size_t head = 0; head < queue.size(); ++head) {
-    const Awaiting* awaiting = awaiting_of(s, s.blocked[queue[head]]);
+    const WaitEdge* awaiting = awaiting_of(s, s.blocked[queue[head]]);
     for (int32_t holder : awaiting->holders) {
       const size_t next = static_cast<size_t>(holder);
       if (next == start) {
@@ -168,7 +168,7 @@ std::vector<size_t> shortest_circle(const Standstill& s, const std::vector<size_
   SP_UNREACHABLE("a component without a circle");
 }
 
-std::string circle_text(const Standstill& s, const std::vector<size_t>& circle) {
+std::string circle_text(const WaitGraph& s, const std::vector<size_t>& circle) {
   std::string text = "cycle   ";
   std::set<std::string> groups;
   for (size_t i = 0; i < circle.size(); ++i) {
@@ -188,7 +188,7 @@ std::string circle_text(const Standstill& s, const std::vector<size_t>& circle) 
   return text;
 }
 
-Lanes ranks_of(const Standstill& s, const std::vector<size_t>& calls) {
+Lanes ranks_of(const WaitGraph& s, const std::vector<size_t>& calls) {
   std::vector<int32_t> ranks;
   for (size_t call : calls)
     for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
@@ -196,25 +196,25 @@ Lanes ranks_of(const Standstill& s, const std::vector<size_t>& calls) {
   return Lanes::of(std::move(ranks));
 }
 
-Lanes all_blocked(const Standstill& s) {
+Lanes all_blocked(const WaitGraph& s) {
   std::vector<size_t> calls(s.blocked.size());
   for (size_t i = 0; i < calls.size(); ++i) calls[i] = i;
   return ranks_of(s, calls);
 }
 
-const Blocked& earliest(const Standstill& s, const std::vector<size_t>& calls) {
+const Blocked& earliest(const WaitGraph& s, const std::vector<size_t>& calls) {
   return s.blocked[*std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
     return std::pair(s.blocked[a].line, first_rank(s, a)) <
            std::pair(s.blocked[b].line, first_rank(s, b));
   })];
 }
 
-Finding finding_at(const Standstill& s, Verdict verdict, const Blocked& call) {
+Finding finding_at(const WaitGraph& s, Verdict verdict, const Blocked& call) {
   Finding finding;
   finding.verdict = verdict;
   finding.line = call.line;
   finding.instance = call.instance;
-  if (const Awaiting* awaiting = awaiting_of(s, call)) {
+  if (const WaitEdge* awaiting = awaiting_of(s, call)) {
     finding.group = awaiting->group;
     finding.call = awaiting->call;
   }
@@ -222,7 +222,7 @@ Finding finding_at(const Standstill& s, Verdict verdict, const Blocked& call) {
 }
 
 // A signal waits for nobody, so that moving it up opens a circle that it has a part in.
-std::string circle_fix(const Standstill& s, const std::vector<size_t>& calls) {
+std::string circle_fix(const WaitGraph& s, const std::vector<size_t>& calls) {
   const auto all = [&](const auto& holds) {
     return std::all_of(calls.begin(), calls.end(), [&](size_t call) { return holds(call); });
   };
@@ -235,29 +235,29 @@ std::string circle_fix(const Standstill& s, const std::vector<size_t>& calls) {
   return "let a rank of the cycle signal before the call that it waits at";
 }
 
-std::string lacking_fix(const Awaiting& awaiting) {
+std::string lacking_fix(const WaitEdge& awaiting) {
   if (awaiting.what.empty()) return "let every member of a group make every call on it";
   return awaiting.what == kToSignal ? "signal a slot as often as it is waited for"
                                     : "let every send have its receive, and every receive its send";
 }
 
 // It has no such call left, by its own program and no fault.
-bool lacks_calls(const Standstill& s, int32_t rank) {
+bool lacks_calls(const WaitGraph& s, int32_t rank) {
   return s.gone.at(rank) == kEnded || s.gone.at(rank) == kLeavesOut;
 }
 
 // The same where something of it waits.
-bool is_stuck(const Standstill& s, int32_t rank, const Lanes& blocked) {
+bool is_stuck(const WaitGraph& s, int32_t rank, const Lanes& blocked) {
   return lacks_calls(s, rank) && blocked.contains(rank);
 }
 
 // Ranks of circles that leave out what other calls of these wait for become missing there, and no
 // longer hold these calls.
-Standstill without_left_out(Standstill s) {
+WaitGraph without_left_out(WaitGraph s) {
   const std::vector<std::vector<size_t>> circles = Components(s).circles;
   for (const std::vector<size_t>& circle : circles) {
     for (const size_t call : circle) {
-      Awaiting& awaiting = s.awaiting[static_cast<size_t>(s.blocked[call].awaiting)];
+      WaitEdge& awaiting = s.awaiting[static_cast<size_t>(s.blocked[call].awaiting)];
       std::vector<size_t> holding;
       for (const int32_t holder : awaiting.holders)
         if (std::binary_search(circle.begin(), circle.end(), static_cast<size_t>(holder)))
@@ -280,14 +280,14 @@ Standstill without_left_out(Standstill s) {
 
 // The same calls, each held by those of the ranks that it misses, where all of these wait
 // themselves.
-Standstill lacking_of(const Standstill& s) {
-  Standstill lacking = s;
+WaitGraph lacking_of(const WaitGraph& s) {
+  WaitGraph lacking = s;
   const Lanes blocked = all_blocked(s);
   std::map<int32_t, std::vector<int32_t>> calls_of;
   for (size_t call = 0; call < s.blocked.size(); ++call)
     for (int64_t i = 0; i < s.blocked[call].ranks.size(); ++i)
       calls_of[s.blocked[call].ranks[i]].push_back(static_cast<int32_t>(call));
-  for (Awaiting& awaiting : lacking.awaiting) {
+  for (WaitEdge& awaiting : lacking.awaiting) {
     awaiting.holders.clear();
     if (!std::all_of(awaiting.missing.begin(), awaiting.missing.end(),
                      [&](int32_t rank) { return is_stuck(s, rank, blocked); }))
@@ -299,14 +299,14 @@ Standstill lacking_of(const Standstill& s) {
 }
 
 struct Circle {
-  const Standstill* graph;  // whose holders make it
+  const WaitGraph* graph;  // whose holders make it
   std::vector<size_t> calls;
 };
 
 // `lacking`: ranks that wait for each other though none of them has the call left that would help.
-std::optional<Finding> find_circles(const Standstill& s, const Standstill& lacking) {
+std::optional<Finding> find_circles(const WaitGraph& s, const WaitGraph& lacking) {
   std::vector<Circle> circles;
-  for (const Standstill* graph : {&s, &lacking})
+  for (const WaitGraph* graph : {&s, &lacking})
     for (std::vector<size_t>& calls : Components(*graph).circles)
       circles.push_back({graph, std::move(calls)});
   if (circles.empty()) return std::nullopt;
@@ -343,8 +343,8 @@ std::string plural(const std::string& reason) {
 }
 
 // A message has two ends, a collective has members. Where several wait, the rows tell for what.
-std::string missing_text(const Standstill& s, const Finding& finding,
-                         const std::vector<size_t>& waiters, const Awaiting& awaiting) {
+std::string missing_text(const WaitGraph& s, const Finding& finding,
+                         const std::vector<size_t>& waiters, const WaitEdge& awaiting) {
   const std::string never = fmt::format("{} never {}", ranks_text(finding.ranks),
                                         finding.ranks.size() == 1 ? "comes" : "come");
   if (awaiting.what.empty())
@@ -360,7 +360,7 @@ std::string missing_text(const Standstill& s, const Finding& finding,
 }
 
 // None for ranks that died or hang: their program may be as good as any.
-std::string missing_fix(const Standstill& s, const Finding& finding, const Awaiting& awaiting) {
+std::string missing_fix(const WaitGraph& s, const Finding& finding, const WaitEdge& awaiting) {
   bool ended = false;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
     ended = ended || lacks_calls(s, finding.ranks[i]);
@@ -369,7 +369,7 @@ std::string missing_fix(const Standstill& s, const Finding& finding, const Await
 
 // These calls and all that come to wait for one of them, from call to call. Others may stand for
 // another reason: a call that was found wrong is told by itself.
-std::vector<size_t> in_turn(const Standstill& s, std::vector<size_t> calls) {
+std::vector<size_t> in_turn(const WaitGraph& s, std::vector<size_t> calls) {
   std::vector<std::vector<size_t>> held(s.blocked.size()), waiting(s.awaiting.size());
   for (size_t i = 0; i < s.awaiting.size(); ++i)
     for (int32_t holder : s.awaiting[i].holders) held[static_cast<size_t>(holder)].push_back(i);
@@ -389,25 +389,25 @@ std::vector<size_t> in_turn(const Standstill& s, std::vector<size_t> calls) {
 }
 
 // Whether a circle of `lacking` tells of each call: it is on one, or comes to wait for one that is.
-std::vector<bool> told_by_circles(const Standstill& s, const Standstill& lacking) {
+std::vector<bool> told_by_circles(const WaitGraph& s, const WaitGraph& lacking) {
   std::vector<bool> told(s.blocked.size(), false);
   std::vector<size_t> calls;
   for (const std::vector<size_t>& circle : Components(lacking).circles)
     calls.insert(calls.end(), circle.begin(), circle.end());
   if (calls.empty()) return told;
-  Standstill both = lacking;
+  WaitGraph both = lacking;
   for (size_t i = 0; i < s.awaiting.size(); ++i)
     both.awaiting[i].holders.insert(both.awaiting[i].holders.end(), s.awaiting[i].holders.begin(),
                                     s.awaiting[i].holders.end());
   for (size_t call : in_turn(both, std::move(calls))) {
-    const Awaiting* awaiting = awaiting_of(lacking, lacking.blocked[call]);
+    const WaitEdge* awaiting = awaiting_of(lacking, lacking.blocked[call]);
     told[call] = awaiting != nullptr && !awaiting->holders.empty();
   }
   return told;
 }
 
 // What a missing rank does instead.
-std::string absence_text(const Standstill& s, int32_t rank, bool several, const Lanes& blocked) {
+std::string absence_text(const WaitGraph& s, int32_t rank, bool several, const Lanes& blocked) {
   const std::string& reason = s.gone.at(rank);
   if (!is_stuck(s, rank, blocked)) return several ? plural(reason) : reason;
   std::vector<size_t> calls;
@@ -419,12 +419,12 @@ std::string absence_text(const Standstill& s, int32_t rank, bool several, const 
                      several ? "wait" : "waits", place, place.empty() ? "" : ", ", call.text);
 }
 
-std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacking) {
+std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
   const std::vector<bool> told = told_by_circles(s, lacking);
   for (size_t i = 0; i < s.blocked.size(); ++i) {
-    const Awaiting* awaiting = awaiting_of(s, s.blocked[i]);
+    const WaitEdge* awaiting = awaiting_of(s, s.blocked[i]);
     if (awaiting == nullptr || awaiting->missing.empty() || told[i]) continue;
     waiters.push_back(i);
     missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
@@ -433,7 +433,7 @@ std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacki
   const Blocked& first = earliest(s, waiters);
   Finding finding = finding_at(s, Verdict::missing_rank, first);
   finding.ranks = Lanes::of(std::move(missing));
-  const Awaiting& awaiting = *awaiting_of(s, first);
+  const WaitEdge& awaiting = *awaiting_of(s, first);
   finding.headline = missing_text(s, finding, waiters, awaiting);
   finding.details = rows_of(s, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
@@ -456,13 +456,13 @@ std::optional<Finding> find_missing(const Standstill& s, const Standstill& lacki
 
 }  // namespace
 
-std::vector<Finding> explain(const Standstill& known) {
+std::vector<Finding> explain(const WaitGraph& known) {
   std::vector<Finding> findings;
-  const Standstill standstill = without_left_out(known);
-  const Standstill lacking = lacking_of(standstill);
-  if (std::optional<Finding> circles = find_circles(standstill, lacking))
+  const WaitGraph wait_graph = without_left_out(known);
+  const WaitGraph lacking = lacking_of(wait_graph);
+  if (std::optional<Finding> circles = find_circles(wait_graph, lacking))
     findings.push_back(std::move(*circles));
-  if (std::optional<Finding> missing = find_missing(standstill, lacking))
+  if (std::optional<Finding> missing = find_missing(wait_graph, lacking))
     findings.push_back(std::move(*missing));
   return findings;
 }

@@ -30,7 +30,7 @@
 namespace shardproof {
 
 // What a call needs before it can go on; calls of one meeting share it.
-struct Awaiting {
+struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
   std::string what;              // "to receive", or empty
@@ -51,13 +51,13 @@ struct Blocked {
   int32_t awaiting = -1;  // index
 };
 
-struct Standstill {
+struct WaitGraph {
   int64_t world = 0;  // ranks
   std::vector<Blocked> blocked;
-  std::vector<Awaiting> awaiting;
+  std::vector<WaitEdge> awaiting;
   std::map<int32_t, std::string> gone;  // missing rank -> "has ended"
 };
 
-std::vector<Finding> explain(const Standstill& known);
+std::vector<Finding> explain(const WaitGraph& known);
 
 }  // namespace shardproof

@@ -12,10 +12,10 @@ struct Class {
   std::vector<int32_t> ranks;
 };
 
-std::vector<Class> classes_of(const Meeting& meeting) {
+std::vector<Class> classes_of(const CollectiveInstance& meeting) {
   std::vector<Class> classes;
   for (const Arrival& arrival : meeting.arrivals) {
-    const Call& call = arrival.party->call;
+    const Call& call = arrival.submitted->call;
     const auto same = std::find_if(classes.begin(), classes.end(), [&](const Class& c) {
       const CallSite &known = c.call->site, &site = call.site;
       return known.line == site.line && known.text == site.text &&
@@ -116,9 +116,9 @@ Finding base_finding(const std::string& group, int64_t number) {
 }
 
 // Lowest line of the calls of these ranks.
-void place_at(Finding& finding, const Meeting& meeting) {
+void place_at(Finding& finding, const CollectiveInstance& meeting) {
   for (const Arrival& arrival : meeting.arrivals) {
-    const CallSite& site = arrival.party->call.site;
+    const CallSite& site = arrival.submitted->call.site;
     if (!finding.ranks.contains(arrival.rank())) continue;
     if (finding.line != 0 && finding.line <= site.line) continue;
     finding.line = site.line;
@@ -131,7 +131,7 @@ struct UnevenPair {
   int64_t sent, awaited;
 };
 
-std::vector<UnevenPair> disagreeing_pairs(const Meeting& meeting) {
+std::vector<UnevenPair> disagreeing_pairs(const CollectiveInstance& meeting) {
   std::vector<UnevenPair> pairs;
   for (const Arrival& sender : meeting.arrivals)
     for (const Arrival& receiver : meeting.arrivals) {
@@ -165,7 +165,7 @@ std::vector<int32_t> odd_ends(const std::vector<UnevenPair>& pairs) {
   return everywhere.size() == 1 ? everywhere : ends;
 }
 
-std::optional<Finding> find_uneven(const Meeting& meeting, const std::string& group) {
+std::optional<Finding> find_uneven(const CollectiveInstance& meeting, const std::string& group) {
   const std::vector<UnevenPair> pairs = disagreeing_pairs(meeting);
   if (pairs.empty()) return std::nullopt;
   Finding finding = base_finding(group, meeting.number);
@@ -174,7 +174,8 @@ std::optional<Finding> find_uneven(const Meeting& meeting, const std::string& gr
   std::vector<std::vector<std::string>> rows;
   for (const UnevenPair& pair : pairs) {
     if (rows.size() == 8) break;
-    rows.push_back({fmt::format("rank {}", pair.sender->rank()), line_of(pair.sender->party->call),
+    rows.push_back({fmt::format("rank {}", pair.sender->rank()),
+                    line_of(pair.sender->submitted->call),
                     fmt::format("sends {} to rank {}", pair.sent, pair.receiver->rank()),
                     fmt::format("which awaits {}", pair.awaited)});
   }
@@ -187,7 +188,7 @@ std::optional<Finding> find_uneven(const Meeting& meeting, const std::string& gr
 std::span<const int64_t> counts_of(const std::vector<std::vector<int64_t>>& rows,
                                    const std::vector<int64_t>& flat, const Arrival& arrival) {
   if (!rows.empty()) return rows[static_cast<size_t>(arrival.lane)];
-  const size_t members = static_cast<size_t>(arrival.party->call.collective.group.size());
+  const size_t members = static_cast<size_t>(arrival.submitted->call.collective.group.size());
   return std::span(flat).subspan(static_cast<size_t>(arrival.lane) * members, members);
 }
 
@@ -203,19 +204,19 @@ bool fits(const Collective& a, const Collective& b) {
 }
 
 std::span<const int64_t> send_counts(const Arrival& arrival) {
-  const Call& call = arrival.party->call;
+  const Call& call = arrival.submitted->call;
   return counts_of(call.send_counts, call.collective.send_counts, arrival);
 }
 
 std::span<const int64_t> recv_counts(const Arrival& arrival) {
-  const Call& call = arrival.party->call;
+  const Call& call = arrival.submitted->call;
   return counts_of(call.recv_counts, call.collective.recv_counts, arrival);
 }
 
-std::optional<Finding> find_mismatch(const Meeting& meeting, const std::string& group) {
+std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group) {
   if (!meeting.differs) {
     const bool uneven =
-        meeting.arrivals.front().party->call.collective.kind == CollectiveKind::all_to_all_v;
+        meeting.arrivals.front().submitted->call.collective.kind == CollectiveKind::all_to_all_v;
     return uneven ? find_uneven(meeting, group) : std::nullopt;
   }
   const std::vector<Class> classes = classes_of(meeting);
@@ -229,8 +230,8 @@ std::optional<Finding> find_mismatch(const Meeting& meeting, const std::string& 
 
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
                                      const std::string& group) {
-  const Collective& sent = sender.party->call.collective;
-  const Collective& awaited = receiver.party->call.collective;
+  const Collective& sent = sender.submitted->call.collective;
+  const Collective& awaited = receiver.submitted->call.collective;
   if (sent.dtype == awaited.dtype && sent.count == awaited.count) return std::nullopt;
   Finding finding = base_finding(group, sender.number);
   finding.headline = fmt::format("mismatch in group {}, message {} from rank {} to rank {}", group,
@@ -238,7 +239,7 @@ std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::
   finding.ranks = Lanes::of({sender.rank(), receiver.rank()});
   std::vector<std::vector<std::string>> rows;
   for (const Channel::End* end : {&sender, &receiver}) {
-    const Call& call = end->party->call;
+    const Call& call = end->submitted->call;
     rows.push_back({fmt::format("rank {}", end->rank()), call_text(call),
                     amount_text(call.collective), line_of(call)});
     if (finding.line != 0 && finding.line <= call.site.line) continue;

@@ -22,7 +22,7 @@ std::span<const int64_t> send_counts(const Arrival& arrival);
 std::span<const int64_t> recv_counts(const Arrival& arrival);
 
 // `group` is the text of the meeting's group.
-std::optional<Finding> find_mismatch(const Meeting& meeting, const std::string& group);
+std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const std::string& group);
 std::optional<Finding> find_mismatch(const Channel::End& sender, const Channel::End& receiver,
                                      const std::string& group);
 Finding not_a_member(const Call& call, const Lanes& outside, const std::string& group);

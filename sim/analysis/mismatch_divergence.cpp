@@ -19,7 +19,7 @@ History calls_of(const std::vector<Record>& records, int32_t rank) {
   return history;
 }
 
-History::const_iterator find_call(const History& history, const MeetingOfRecords& meeting) {
+History::const_iterator find_call(const History& history, const InstanceOfRecords& meeting) {
   return std::find_if(history.begin(), history.end(), [&](const Record* record) {
     return record->group == meeting.group && record->call == meeting.call &&
            record->kind != "send" && record->kind != "recv";
@@ -28,7 +28,7 @@ History::const_iterator find_call(const History& history, const MeetingOfRecords
 
 // What a rank called, up to its call number `call` on the group.
 History history_of(const std::vector<Record>& records, int32_t rank,
-                   const MeetingOfRecords& meeting) {
+                   const InstanceOfRecords& meeting) {
   History history = calls_of(records, rank);
   const auto here = find_call(history, meeting);
   if (here == history.end()) return {};
@@ -82,14 +82,14 @@ std::string word(int32_t rank, const History& odd, int32_t other, const History&
                      other, theirs, place_of(*usual[at]));
 }
 
-int32_t usual_rank_of(const MeetingOfRecords& meeting) {
+int32_t usual_rank_of(const InstanceOfRecords& meeting) {
   const Lanes usual = meeting.members.minus(meeting.odd);
   return usual.empty() ? meeting.members[0] : usual[0];
 }
 
 }  // namespace
 
-bool differ_in_order(const std::vector<Record>& records, const MeetingOfRecords& meeting) {
+bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
   constexpr size_t kLongest = 1000;  // each call is sought among all
   const int32_t usual_rank = usual_rank_of(meeting);
   const History usual = calls_of(records, usual_rank);
@@ -106,7 +106,7 @@ bool differ_in_order(const std::vector<Record>& records, const MeetingOfRecords&
   return false;
 }
 
-std::string first_divergence(const std::vector<Record>& records, const MeetingOfRecords& meeting) {
+std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
   const int32_t usual_rank = usual_rank_of(meeting);
   const History usual = history_of(records, usual_rank, meeting);
   for (int64_t i = 0; i < meeting.odd.size(); ++i) {

@@ -14,13 +14,13 @@ std::vector<Record> in_order(std::vector<Record> records);
 // Where ranks that brought different calls parted before: compares what `odd` ranks did with what
 // another member did, up to the call itself. "rank 6 skipped  barrier(group=dp)  before it (line
 // 21)", or "" when nothing before the call differs or the records do not reach back.
-struct MeetingOfRecords {
+struct InstanceOfRecords {
   Lanes members, odd;
   std::string group;
   int64_t call = 0;
 };
-std::string first_divergence(const std::vector<Record>& records, const MeetingOfRecords& meeting);
+std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& instance);
 // Whether one of `odd` makes the very calls of another member, and this one at another time.
-bool differ_in_order(const std::vector<Record>& records, const MeetingOfRecords& meeting);
+bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance);
 
 }  // namespace shardproof

@@ -4,12 +4,12 @@
 
 namespace shardproof {
 
-Ticket TicketBook::open(Place place) {
+Ticket TicketTable::open(Place place) {
   entries_.emplace_back().place = place;
   return static_cast<Ticket>(entries_.size());
 }
 
-void TicketBook::end(Ticket ticket, TicketState state) {
+void TicketTable::end(Ticket ticket, TicketState state) {
   if (ticket == kDone) return;
   Entry& entry = entries_[index(ticket)];
   entry.state = state;
@@ -21,8 +21,8 @@ void TicketBook::end(Ticket ticket, TicketState state) {
   waiters_.erase(waiters);
 }
 
-void TicketBook::end(Ticket ticket, TicketState state, const LaneTimes& start,
-                     const LaneTimes& finish) {
+void TicketTable::end(Ticket ticket, TicketState state, const LaneTimes& start,
+                      const LaneTimes& finish) {
   if (ticket == kDone) return;
   Entry& entry = entries_[index(ticket)];
   if (start.uniform() && finish.uniform()) {
@@ -35,7 +35,7 @@ void TicketBook::end(Ticket ticket, TicketState state, const LaneTimes& start,
   end(ticket, state);
 }
 
-std::optional<TicketTimes> TicketBook::times(Ticket ticket) const {
+std::optional<TicketTimes> TicketTable::times(Ticket ticket) const {
   if (ticket == kDone) return std::nullopt;
   const Entry& entry = entries_[index(ticket)];
   if (entry.state == TicketState::pending) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<TicketTimes> TicketBook::times(Ticket ticket) const {
   return TicketTimes{LaneTimes(entry.start), LaneTimes(entry.end), TimedBy::world, {}};
 }
 
-void TicketBook::raise(LaneTimes& times, Ticket ticket) const {
+void TicketTable::raise(LaneTimes& times, Ticket ticket) const {
   if (ticket == kDone) return;
   const Entry& entry = entries_[index(ticket)];
   if (entry.spread >= 0) {
@@ -53,11 +53,11 @@ void TicketBook::raise(LaneTimes& times, Ticket ticket) const {
   }
 }
 
-std::optional<std::vector<int32_t>> TicketBook::take_ended() {
+std::optional<std::vector<int32_t>> TicketTable::take_ended() {
   return std::exchange(ended_, std::vector<int32_t>{});
 }
 
-void TicketBook::wait(Ticket ticket, Place place) {
+void TicketTable::wait(Ticket ticket, Place place) {
   entries_[index(ticket)].awaited = true;
   waiters_[ticket].push_back(place);
 }

@@ -14,7 +14,7 @@
 namespace shardproof {
 
 // State and times of every ticket of a world, and who waits for one.
-class TicketBook {
+class TicketTable {
  public:
   // Which stream of which cohort a ticket stands for.
   struct Place {

@@ -61,10 +61,10 @@ PerLane<int64_t> Communicator::next_numbers(const Lanes& lanes) {
   return numbers;
 }
 
-Meeting& Communicator::meeting(int64_t sibling, int64_t number) {
-  std::unique_ptr<Meeting>& slot = meetings_[{number, sibling}];
+CollectiveInstance& Communicator::instance(int64_t sibling, int64_t number) {
+  std::unique_ptr<CollectiveInstance>& slot = instances_[{number, sibling}];
   if (!slot) {
-    slot = std::make_unique<Meeting>();
+    slot = std::make_unique<CollectiveInstance>();
     slot->number = number;
     slot->sibling = sibling;
     slot->arrivals.reserve(static_cast<size_t>(group_.size()));
@@ -72,12 +72,12 @@ Meeting& Communicator::meeting(int64_t sibling, int64_t number) {
   return *slot;
 }
 
-const Meeting* Communicator::find_meeting(int64_t sibling, int64_t number) const {
-  const auto it = meetings_.find({number, sibling});
-  return it == meetings_.end() ? nullptr : it->second.get();
+const CollectiveInstance* Communicator::find_instance(int64_t sibling, int64_t number) const {
+  const auto it = instances_.find({number, sibling});
+  return it == instances_.end() ? nullptr : it->second.get();
 }
 
-void Communicator::close(int64_t number, int64_t sibling) { meetings_.erase({number, sibling}); }
+void Communicator::close(int64_t number, int64_t sibling) { instances_.erase({number, sibling}); }
 
 const Channel* Communicator::find_channel(int64_t from, int64_t to) const {
   const auto it = channels_.find({from, to});

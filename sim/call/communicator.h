@@ -14,14 +14,14 @@ namespace shardproof {
 
 // One lane of a call, come to its meeting.
 struct Arrival {
-  Party* party = nullptr;
+  SubmittedCall* submitted = nullptr;
   int32_t lane = 0;    // of the party's call
   int32_t member = 0;  // index in the group
-  int32_t rank() const { return party->call.lanes[lane]; }
+  int32_t rank() const { return submitted->call.lanes[lane]; }
 };
 
 // The k-th collective of one sibling group.
-struct Meeting {
+struct CollectiveInstance {
   int64_t number = 0;
   int64_t sibling = 0;
   std::vector<Arrival> arrivals;
@@ -33,9 +33,9 @@ struct Meeting {
 struct Channel {
   struct End {
     int64_t number = 0;
-    Party* party = nullptr;
+    SubmittedCall* submitted = nullptr;
     int32_t lane = 0;
-    int32_t rank() const { return party->call.lanes[lane]; }
+    int32_t rank() const { return submitted->call.lanes[lane]; }
   };
   int64_t sends = 0, receives = 0;
   std::vector<End> senders, receivers;  // started, not yet paired
@@ -58,11 +58,11 @@ class Communicator {
   bool next_numbers_agree(const Lanes& lanes) const;
   // Takes the next number of each lane of a collective.
   PerLane<int64_t> next_numbers(const Lanes& lanes);
-  Meeting& meeting(int64_t sibling, int64_t number);
-  const Meeting* find_meeting(int64_t sibling, int64_t number) const;
+  CollectiveInstance& instance(int64_t sibling, int64_t number);
+  const CollectiveInstance* find_instance(int64_t sibling, int64_t number) const;
   void close(int64_t number, int64_t sibling);
-  bool has_open_meetings() const { return !meetings_.empty(); }
-  const auto& meetings() const { return meetings_; }
+  bool has_open_instances() const { return !instances_.empty(); }
+  const auto& meetings() const { return instances_; }
 
   int32_t rank_of(int64_t sibling, int64_t index) const { return group_.member(sibling, index); }
   Channel& channel(int64_t from, int64_t to) { return channels_[{from, to}]; }
@@ -87,7 +87,8 @@ class Communicator {
       return static_cast<size_t>(p.from) * 0x9E3779B97F4A7C15ull ^ static_cast<size_t>(p.to);
     }
   };
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Meeting>> meetings_;  // by number, sibling
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<CollectiveInstance>>
+      instances_;                                         // by number, sibling
   std::unordered_map<Pair, Channel, PairHash> channels_;  // looked up, never walked
 };
 

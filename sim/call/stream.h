@@ -14,15 +14,15 @@ namespace shardproof {
 // Local work, a submission, or the wait for a ticket.
 struct StreamItem {
   Ticket ticket = kDone;
-  std::variant<Work, Flight*, Ticket> what;
+  std::variant<Work, Submission*, Ticket> what;
   LaneTimes issued;  // the host's time at issue
 };
 
 struct Stream {
-  LaneTimes time;            // when the last item that ran is through
-  Ticket last = kDone;       // of all that was issued
-  Flight* flying = nullptr;  // the submission under way
-  bool listed = false;       // among those that may run
+  LaneTimes time;                // when the last item that ran is through
+  Ticket last = kDone;           // of all that was issued
+  Submission* flying = nullptr;  // the submission under way
+  bool listed = false;           // among those that may run
   std::string name;
 
   bool idle() const { return flying == nullptr && head_ == items_.size(); }

@@ -11,23 +11,23 @@
 
 namespace shardproof {
 
-struct Flight;
+struct Submission;
 
 // One lane's flat part of a tensor.
-struct PartyView {
+struct CallBuffer {
   std::shared_ptr<Buffer> buffer;  // null: the lane has no part
   int64_t lane = 0;                // of the buffer
   int64_t offset_bytes = 0, bytes = 0;
 };
 
-struct Party {
+struct SubmittedCall {
   Call call;
   // What call.input and call.output named at issue. A call of one lane holds views, which are
   // cheaper.
   LocalTensor input, output;
-  PartyView in, out;
+  CallBuffer in, out;
   PerLane<int64_t> number;  // of each lane's call in its group or channel, from 1
-  Flight* flight = nullptr;
+  Submission* submission = nullptr;
   int64_t open = 0;        // lanes whose part has not ended
   bool separated = false;  // lanes of the output have copies of their own
 
@@ -36,12 +36,12 @@ struct Party {
   }
 };
 
-struct Flight {
+struct Submission {
   int32_t cohort = 0;
   Lanes lanes;  // of the cohort
   StreamId stream = 0;
   Ticket ticket = kDone;
-  PooledVector<Party> parties;
+  PooledVector<SubmittedCall> parties;
   LaneTimes issued, start, end;
   int64_t open = 0;  // parties that have not ended
   bool started = false, ended = false, failed = false;

@@ -55,13 +55,13 @@ class InOrder : public boost::fibers::algo::algorithm {
 
 class SlabStacks {
  public:
-  explicit SlabStacks(StackSlabs& slabs) : slabs_(&slabs) {}
+  explicit SlabStacks(FiberStacks& slabs) : slabs_(&slabs) {}
   void deallocate(boost::context::stack_context& stack) noexcept {
     slabs_->give_back(static_cast<std::byte*>(stack.sp) - stack.size);
   }
 
  private:
-  StackSlabs* slabs_;
+  FiberStacks* slabs_;
 };
 
 // The function a fiber of the pool runs, one at a time. A type of this file: the library makes
@@ -73,7 +73,7 @@ using Worker = boost::fibers::worker_context<Body>;
 
 // What the fibers of a pool share.
 struct Crew {
-  StackSlabs slabs;
+  FiberStacks slabs;
   InOrder* order;             // the scheduler's
   std::vector<Worker*> idle;  // have run their body and wait for another
   int64_t alive = 0;
@@ -91,7 +91,7 @@ template <>
 class worker_context<shardproof::Body> final : public context {
  public:
   worker_context(const boost::context::preallocated& room, shardproof::Crew& crew)
-      : context(1, type::worker_context, launch::post), crew_(crew) {
+      : context(1, type::worker_context, launch::post), pool_(crew) {
     c_ = boost::context::fiber(std::allocator_arg, room, shardproof::SlabStacks(crew.slabs),
                                [this](boost::context::fiber&&) { return run(); });
   }
@@ -104,14 +104,14 @@ class worker_context<shardproof::Body> final : public context {
       body_.run = nullptr;
       for (auto& [key, data] : fss_data_) data.do_cleanup();
       fss_data_.clear();
-      --crew_.alive;
-      crew_.idle.push_back(this);
+      --pool_.alive;
+      pool_.idle.push_back(this);
       // Resumed by the scheduler it gets nothing back; by a release, whom to go back to.
-      if (boost::context::fiber back = crew_.order->pick_next()->suspend_with_cc()) return back;
+      if (boost::context::fiber back = pool_.order->pick_next()->suspend_with_cc()) return back;
     }
   }
 
-  shardproof::Crew& crew_;
+  shardproof::Crew& pool_;
   shardproof::Body body_;
 };
 

@@ -40,17 +40,17 @@ size_t rounded_up(int64_t bytes, size_t page) {
 
 }  // namespace
 
-StackSlabs::StackSlabs(int64_t stack_bytes, int64_t guarded)
+FiberStacks::FiberStacks(int64_t stack_bytes, int64_t guarded)
     : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), guards_left_(guarded) {
   constexpr int64_t kLeast = 16 << 10;
   stack_bytes_ = rounded_up(std::max(stack_bytes, kLeast), page_bytes_);
 }
 
-StackSlabs::~StackSlabs() {
+FiberStacks::~FiberStacks() {
   for (const Slab& slab : slabs_) munmap(slab.begin, slab.bytes);
 }
 
-void StackSlabs::map_slab() {
+void FiberStacks::map_slab() {
   const size_t each = stack_bytes_ + page_bytes_;
   const int64_t stacks = std::clamp(stacks_, kFewestStacks, kMostStacks);
   const size_t bytes = each * static_cast<size_t>(stacks);
@@ -74,7 +74,7 @@ void StackSlabs::map_slab() {
   }
 }
 
-std::byte* StackSlabs::take() {
+std::byte* FiberStacks::take() {
   if (free_.empty()) map_slab();
   std::byte* stack = free_.back();
   free_.pop_back();

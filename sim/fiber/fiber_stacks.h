@@ -1,4 +1,4 @@
-// StackSlabs: memory for the stacks of fibers, mapped in slabs of many stacks and handed out again
+// FiberStacks: memory for the stacks of fibers, mapped in slabs of many stacks and handed out again
 // after use. Growing down; a guard page below each stack, or below the first `guarded` ones where
 // the system takes a mapping for each.
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace shardproof {
 
-class StackSlabs {
+class FiberStacks {
  public:
-  StackSlabs(int64_t stack_bytes, int64_t guarded);
-  ~StackSlabs();
-  StackSlabs(const StackSlabs&) = delete;
-  StackSlabs& operator=(const StackSlabs&) = delete;
+  FiberStacks(int64_t stack_bytes, int64_t guarded);
+  ~FiberStacks();
+  FiberStacks(const FiberStacks&) = delete;
+  FiberStacks& operator=(const FiberStacks&) = delete;
 
   size_t stack_bytes() const { return stack_bytes_; }
   std::byte* take();  // the lowest usable byte; throws Error(limit) when the system has no more

@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-Communicator& Gate::comm(const Group& group) {
+Communicator& CallMatcher::comm(const Group& group) {
   // Copies of a group share their key.
   if (last_ != nullptr && &last_->group().key() == &group.key()) return *last_;
   std::unique_ptr<Communicator>& slot = comms_[{group.key(), group.name()}];
@@ -17,31 +17,32 @@ Communicator& Gate::comm(const Group& group) {
   return *slot;
 }
 
-const Communicator& Gate::comm_of(const Party& party) const {
-  const Group& group = party.call.collective.group;
+const Communicator& CallMatcher::comm_of(const SubmittedCall& submitted) const {
+  const Group& group = submitted.call.collective.group;
   return *comms_.at({group.key(), group.name()});
 }
 
-void Gate::report(Finding finding) { findings_.push_back(std::move(finding)); }
+void CallMatcher::report(Finding finding) { findings_.push_back(std::move(finding)); }
 
-Duration Gate::price(const Call& call) const {
+Duration CallMatcher::price(const Call& call) const {
   const int64_t whole = call.whole_bytes != 0 ? call.whole_bytes : whole_bytes_of(call.collective);
   return cost_->collective(call.collective, whole);
 }
 
-int32_t Gate::peer_rank(const Communicator& comm, const Party& party, int64_t lane) const {
-  return comm.rank_of(comm.seat(party.call.lanes[lane]).sibling, party.peer(lane));
+int32_t CallMatcher::peer_rank(const Communicator& comm, const SubmittedCall& submitted,
+                               int64_t lane) const {
+  return comm.rank_of(comm.seat(submitted.call.lanes[lane]).sibling, submitted.peer(lane));
 }
 
-Duration Gate::arrival(const Party& party, int64_t lane) const {
-  const Flight& flight = *party.flight;
-  return flight.start[flight.lane_of(party.call.lanes[lane])];
+Duration CallMatcher::arrival(const SubmittedCall& submitted, int64_t lane) const {
+  const Submission& submission = *submitted.submission;
+  return submission.start[submission.lane_of(submitted.call.lanes[lane])];
 }
 
 // --- admission and numbers
 // ------------------------------------------------------------------------
 
-void Gate::admit(Call& call) {
+void CallMatcher::drop_non_members(Call& call) {
   const Communicator& members = comm(call.collective.group);
   if (members.lanes().contains(call.lanes)) return;
   const Lanes outside = call.lanes.minus(members.lanes());
@@ -61,33 +62,33 @@ void Gate::admit(Call& call) {
   call.recv_counts = std::move(recv_counts);
 }
 
-void Gate::number(Party& party) {
-  Communicator& members = comm(party.call.collective.group);
-  const CollectiveKind kind = party.call.collective.kind;
+void CallMatcher::number(SubmittedCall& submitted) {
+  Communicator& members = comm(submitted.call.collective.group);
+  const CollectiveKind kind = submitted.call.collective.kind;
   if (!is_point_to_point(kind)) {
-    party.number = members.next_numbers(party.call.lanes);
+    submitted.number = members.next_numbers(submitted.call.lanes);
     return;
   }
   if (kind != CollectiveKind::send && kind != CollectiveKind::recv) return;
-  const int64_t lanes = party.call.lanes.size();
+  const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = party.call.lanes[i];
-    const int64_t peer = peer_rank(members, party, i);
+    const int64_t self = submitted.call.lanes[i];
+    const int64_t peer = peer_rank(members, submitted, i);
     const bool sends = kind == CollectiveKind::send;
     Channel& channel = sends ? members.channel(self, peer) : members.channel(peer, self);
-    party.number.at(i, lanes) = ++(sends ? channel.sends : channel.receives);
+    submitted.number.at(i, lanes) = ++(sends ? channel.sends : channel.receives);
   }
 }
 
 // --- whole groups at once
 // -------------------------------------------------------------------------
 
-bool Gate::pass(Call& call, const Lanes& cohort, LaneTimes* times) {
-  if (witness_ != nullptr) return false;
+bool CallMatcher::complete_if_whole_group(Call& call, const Lanes& cohort, LaneTimes* times) {
+  if (observer_ != nullptr) return false;
   const CollectiveKind kind = call.collective.kind;
   if (is_point_to_point(kind) || kind == CollectiveKind::all_to_all_v) return false;
   Communicator& members = comm(call.collective.group);
-  if (members.has_open_meetings() || !members.covers_whole_groups(call.lanes)) return false;
+  if (members.has_open_instances() || !members.covers_whole_groups(call.lanes)) return false;
   if (!members.next_numbers_agree(call.lanes)) return false;
   members.next_numbers(call.lanes);
   run_whole(call);
@@ -95,7 +96,7 @@ bool Gate::pass(Call& call, const Lanes& cohort, LaneTimes* times) {
   return true;
 }
 
-void Gate::run_whole(const Call& call) {
+void CallMatcher::run_whole(const Call& call) {
   if (call.output == nullptr || call.output->empty()) return;
   SP_CHECK(call.input != nullptr, "{} brings nothing", to_string(call.collective));
   if (!holds_contents(*call.input)) return;
@@ -106,8 +107,8 @@ void Gate::run_whole(const Call& call) {
   }
 }
 
-void Gate::pass_times(const Communicator& comm, const Call& call, const Lanes& cohort,
-                      LaneTimes& times) const {
+void CallMatcher::pass_times(const Communicator& comm, const Call& call, const Lanes& cohort,
+                             LaneTimes& times) const {
   const Duration cost = price(call);
   if (times.uniform() && call.lanes == cohort) {
     times.set_all(times[0] + cost);
@@ -129,63 +130,63 @@ void Gate::pass_times(const Communicator& comm, const Call& call, const Lanes& c
 // --- flights
 // --------------------------------------------------------------------------------------
 
-void Gate::start(Flight& flight) {
-  flight.started = true;
-  flight.end = flight.start;
-  flight.open = static_cast<int64_t>(flight.parties.size());
-  for (Party& party : flight.parties) party.open = party.call.lanes.size();
+void CallMatcher::start(Submission& submission) {
+  submission.started = true;
+  submission.end = submission.start;
+  submission.open = static_cast<int64_t>(submission.parties.size());
+  for (SubmittedCall& submitted : submission.parties) submitted.open = submitted.call.lanes.size();
   // All of them, even after one that is found wrong: what else is wrong and who goes on must not
   // depend on which was met first.
-  for (Party& party : flight.parties) {
-    if (party.open == 0) {
-      end_party(party);
+  for (SubmittedCall& submitted : submission.parties) {
+    if (submitted.open == 0) {
+      end_party(submitted);
     } else {
-      begin(party);
+      begin(submitted);
     }
   }
-  if ((flight.parties.empty() || flight.failed) && !flight.ended) {
-    flight.ended = true;
-    ended_.push_back(&flight);
+  if ((submission.parties.empty() || submission.failed) && !submission.ended) {
+    submission.ended = true;
+    ended_.push_back(&submission);
   }
 }
 
-void Gate::begin(Party& party) {
-  Communicator& members = comm(party.call.collective.group);
-  switch (party.call.collective.kind) {
+void CallMatcher::begin(SubmittedCall& submitted) {
+  Communicator& members = comm(submitted.call.collective.group);
+  switch (submitted.call.collective.kind) {
     case CollectiveKind::send:
-    case CollectiveKind::recv: pair_up(members, party); break;
+    case CollectiveKind::recv: pair_up(members, submitted); break;
     case CollectiveKind::put:
     case CollectiveKind::signal:
-    case CollectiveKind::wait_signal: act_one_sided(members, party); break;
-    default: join(members, party);
+    case CollectiveKind::wait_signal: act_one_sided(members, submitted); break;
+    default: join(members, submitted);
   }
 }
 
-void Gate::end_party(Party& party) {
-  drop_views(party);
-  Flight& flight = *party.flight;
-  if (--flight.open != 0 || flight.ended) return;
-  flight.ended = true;
-  if (cost_) flight.end.collapse();
-  ended_.push_back(&flight);
+void CallMatcher::end_party(SubmittedCall& submitted) {
+  drop_views(submitted);
+  Submission& submission = *submitted.submission;
+  if (--submission.open != 0 || submission.ended) return;
+  submission.ended = true;
+  if (cost_) submission.end.collapse();
+  ended_.push_back(&submission);
 }
 
-void Gate::end_part(Party& party, int64_t lane, Duration end) {
-  Flight& flight = *party.flight;
+void CallMatcher::end_part(SubmittedCall& submitted, int64_t lane, Duration end) {
+  Submission& submission = *submitted.submission;
   if (cost_) {
-    const int64_t rank = party.call.lanes[lane];
-    Duration& time = flight.end.at(flight.lane_of(rank), flight.lanes.size());
+    const int64_t rank = submitted.call.lanes[lane];
+    Duration& time = submission.end.at(submission.lane_of(rank), submission.lanes.size());
     time = std::max(time, end);
   }
-  if (--party.open == 0) end_party(party);
+  if (--submitted.open == 0) end_party(submitted);
 }
 
-void Gate::fail(Party& party) {
-  Flight& flight = *party.flight;
-  flight.failed = true;
-  if (flight.ended) return;
-  flight.ended = true;
-  ended_.push_back(&flight);
+void CallMatcher::fail(SubmittedCall& submitted) {
+  Submission& submission = *submitted.submission;
+  submission.failed = true;
+  if (submission.ended) return;
+  submission.ended = true;
+  ended_.push_back(&submission);
 }
 
 }  // namespace shardproof

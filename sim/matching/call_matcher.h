@@ -22,34 +22,34 @@ namespace shardproof {
 
 // Is told what the gate lets through, where contents are moved by somebody else: each meeting, pair
 // and one-sided part as it completes, in an order in which they may be made one after another.
-class GateWitness {
+class MatchObserver {
  public:
-  virtual ~GateWitness() = default;
-  virtual void met(const Meeting& meeting) = 0;
-  virtual void paired(const Channel::End& sender, const Channel::End& receiver) = 0;
+  virtual ~MatchObserver() = default;
+  virtual void on_collective(const CollectiveInstance& instance) = 0;
+  virtual void on_send_recv(const Channel::End& sender, const Channel::End& receiver) = 0;
   // A put, a signal or the wait for one.
-  virtual void acted(const Party& party, int64_t lane, int32_t peer) = 0;
+  virtual void on_one_sided(const SubmittedCall& submitted, int64_t lane, int32_t peer) = 0;
 };
 
-class Gate {
+class CallMatcher {
  public:
   // With a witness every call comes to a meeting, also one of whole groups.
-  explicit Gate(std::shared_ptr<const CostModel> cost, GateWitness* witness = nullptr)
-      : cost_(std::move(cost)), witness_(witness) {}
+  explicit CallMatcher(std::shared_ptr<const CostModel> cost, MatchObserver* observer = nullptr)
+      : cost_(std::move(cost)), observer_(observer) {}
 
   // Runs a collective whose lanes cover whole groups that nobody else has business with, at once.
   // False, and nothing done, for any other call. `times` (of the cohort's lanes; null without a
   // clock) holds when each lane comes and becomes when each is through.
-  bool pass(Call& call, const Lanes& cohort, LaneTimes* times);
+  bool complete_if_whole_group(Call& call, const Lanes& cohort, LaneTimes* times);
 
   // Takes the lanes out of a call that are no members of its group, and tells.
-  void admit(Call& call);
+  void drop_non_members(Call& call);
   // Gives each lane's call its number; in issue order.
-  void number(Party& party);
+  void number(SubmittedCall& submitted);
   // All calls of the flight start together, at flight.start. Flights that ended are in ended(); one
   // that is found wrong ends as failed, and so does one that comes as failed.
-  void start(Flight& flight);
-  std::vector<Flight*>& ended() { return ended_; }
+  void start(Submission& submission);
+  std::vector<Submission*>& ended() { return ended_; }
   // In the order in which they were made; siblings each have their own (merge_finding).
   std::vector<Finding>& findings() { return findings_; }
   // Tells mismatches of meetings that never became complete.
@@ -63,9 +63,9 @@ class Gate {
     std::string_view what;       // "to receive", "to send", "to signal" or nothing
     bool explained = false;      // a mismatch of its meeting is told
   };
-  Awaited awaited(const Party& party) const;
+  Awaited awaited(const SubmittedCall& submitted) const;
   // Whether `party`, issued by `rank` but not started, is what `waiting` waits for.
-  bool answers(const Party& party, int32_t rank, const Party& waiting) const;
+  bool answers(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
 
   // What was last put into a slot of a rank's window; null when nothing was.
   const Bytes* window(int64_t rank, int64_t slot) const;
@@ -78,37 +78,37 @@ class Gate {
   using SignalKey = std::array<int64_t, 3>;  // target, source, slot
 
   Communicator& comm(const Group& group);
-  const Communicator& comm_of(const Party& party) const;
-  int32_t peer_rank(const Communicator& comm, const Party& party, int64_t lane) const;
+  const Communicator& comm_of(const SubmittedCall& submitted) const;
+  int32_t peer_rank(const Communicator& comm, const SubmittedCall& submitted, int64_t lane) const;
   void pass_times(const Communicator& comm, const Call& call, const Lanes& cohort,
                   LaneTimes& times) const;
 
   void run_whole(const Call& call);
-  bool join_whole(Communicator& comm, Party& party);
-  void begin(Party& party);
-  void join(Communicator& comm, Party& party);
-  void complete(Communicator& comm, Meeting& open);
-  void pair_up(Communicator& comm, Party& party);
+  bool join_whole(Communicator& comm, SubmittedCall& submitted);
+  void begin(SubmittedCall& submitted);
+  void join(Communicator& comm, SubmittedCall& submitted);
+  void complete(Communicator& comm, CollectiveInstance& open);
+  void pair_up(Communicator& comm, SubmittedCall& submitted);
   void transfer(const Communicator& comm, const Channel::End& sender, const Channel::End& receiver);
-  void act_one_sided(Communicator& comm, Party& party);
-  void store(const Party& party, int64_t self, int64_t target);
+  void act_one_sided(Communicator& comm, SubmittedCall& submitted);
+  void store(const SubmittedCall& submitted, int64_t self, int64_t target);
   void settle(Signals& signals);
-  void end_party(Party& party);
-  void end_part(Party& party, int64_t lane, Duration end);
-  void fail(Party& party);
-  Duration arrival(const Party& party, int64_t lane) const;
+  void end_party(SubmittedCall& submitted);
+  void end_part(SubmittedCall& submitted, int64_t lane, Duration end);
+  void fail(SubmittedCall& submitted);
+  Duration arrival(const SubmittedCall& submitted, int64_t lane) const;
   Duration price(const Call& call) const;
-  Duration price(const Meeting& meeting) const;
+  Duration price(const CollectiveInstance& instance) const;
   void report(Finding finding);
 
   std::shared_ptr<const CostModel> cost_;
-  GateWitness* witness_;
+  MatchObserver* observer_;
   // By key and name: groups of equal members under two names are two communicators.
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> comms_;
   Communicator* last_ = nullptr;
   std::map<SignalKey, Signals> signals_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;  // by rank and slot
-  std::vector<Flight*> ended_;
+  std::vector<Submission*> ended_;
   std::vector<Finding> findings_;
 };
 

@@ -11,15 +11,16 @@ namespace {
 
 // What the members bring, in order of members. Read where it lies: nothing is copied. Nothing when
 // a member's tensor has no contents (shape-only runs).
-std::optional<std::vector<std::span<const std::byte>>> brought_by_members(const Meeting& meeting) {
-  std::vector<std::span<const std::byte>> inputs(meeting.arrivals.size());
-  for (const Arrival& arrival : meeting.arrivals) {
-    const Party& party = *arrival.party;
-    if (!brings_contents(party)) return std::nullopt;
-    const std::byte* data = brought_data(party, arrival.rank());
+std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
+    const CollectiveInstance& instance) {
+  std::vector<std::span<const std::byte>> inputs(instance.arrivals.size());
+  for (const Arrival& arrival : instance.arrivals) {
+    const SubmittedCall& submitted = *arrival.submitted;
+    if (!brings_contents(submitted)) return std::nullopt;
+    const std::byte* data = brought_data(submitted, arrival.rank());
     if (data == nullptr) continue;
     inputs[static_cast<size_t>(arrival.member)] = {
-        data, static_cast<size_t>(brought_bytes(party, arrival.rank()))};
+        data, static_cast<size_t>(brought_bytes(submitted, arrival.rank()))};
   }
   return inputs;
 }
@@ -31,42 +32,42 @@ void deliver_part(const LocalTensor& answer, const Arrival& arrival) {
   const int64_t lane = block.lanes.index_of(arrival.member);
   if (lane < 0) return;
   const Buffer& buffer = *block.tensor.buffer;
-  deliver(*arrival.party, arrival.rank(),
+  deliver(*arrival.submitted, arrival.rank(),
           buffer.bytes.data() + buffer.slots[lane] * buffer.bytes_per_lane, buffer.bytes_per_lane,
           buffer.slots.is_shared() ? &buffer.bytes : nullptr);
 }
 
-std::vector<const Arrival*> by_member(const Meeting& meeting) {
-  std::vector<const Arrival*> members(meeting.arrivals.size());
-  for (const Arrival& arrival : meeting.arrivals)
+std::vector<const Arrival*> by_member(const CollectiveInstance& instance) {
+  std::vector<const Arrival*> members(instance.arrivals.size());
+  for (const Arrival& arrival : instance.arrivals)
     members[static_cast<size_t>(arrival.member)] = &arrival;
   return members;
 }
 
-LocalTensor answer_of(const Meeting& meeting) {
-  const Collective& collective = meeting.arrivals.front().party->call.collective;
+LocalTensor answer_of(const CollectiveInstance& instance) {
+  const Collective& collective = instance.arrivals.front().submitted->call.collective;
   if (collective.kind == CollectiveKind::barrier) return {};
-  const auto inputs = brought_by_members(meeting);
+  const auto inputs = brought_by_members(instance);
   return inputs ? reference(collective, *inputs) : LocalTensor();
 }
 
 // Members come in the order of the schedule, and nothing may be told or priced by it.
-Meeting in_order_of_members(Meeting meeting) {
+CollectiveInstance in_order_of_members(CollectiveInstance instance) {
   const auto earlier = [](const Arrival& a, const Arrival& b) { return a.member < b.member; };
-  std::vector<Arrival>& arrivals = meeting.arrivals;
+  std::vector<Arrival>& arrivals = instance.arrivals;
   if (!std::is_sorted(arrivals.begin(), arrivals.end(), earlier))
     std::sort(arrivals.begin(), arrivals.end(), earlier);
-  return meeting;
+  return instance;
 }
 
 // all_to_all_v: each member cuts its input by its send counts; what comes is laid in order of the
 // senders.
-void exchange_uneven(const Meeting& meeting) {
-  const std::vector<const Arrival*> members = by_member(meeting);
-  const int64_t size = size_of(members.front()->party->call.collective.dtype);
+void exchange_uneven(const CollectiveInstance& instance) {
+  const std::vector<const Arrival*> members = by_member(instance);
+  const int64_t size = size_of(members.front()->submitted->call.collective.dtype);
   std::vector<std::vector<std::byte>> answers(members.size());
   for (const Arrival* sender : members) {
-    const std::byte* data = brought_data(*sender->party, sender->rank());
+    const std::byte* data = brought_data(*sender->submitted, sender->rank());
     const std::span<const int64_t> counts = send_counts(*sender);
     for (size_t to = 0; to < members.size(); ++to) {
       const int64_t bytes = counts[to] * size;
@@ -76,89 +77,90 @@ void exchange_uneven(const Meeting& meeting) {
     }
   }
   for (size_t to = 0; to < members.size(); ++to)
-    deliver(*members[to]->party, members[to]->rank(), answers[to].data(),
+    deliver(*members[to]->submitted, members[to]->rank(), answers[to].data(),
             static_cast<int64_t>(answers[to].size()));
 }
 
 }  // namespace
 
 // A queued call of whole groups needs no meeting either.
-bool Gate::join_whole(Communicator& comm, Party& party) {
-  if (witness_ != nullptr || party.call.lanes.size() == 1 || !party.number.uniform() ||
-      comm.has_open_meetings() || party.call.collective.kind == CollectiveKind::all_to_all_v ||
-      !comm.covers_whole_groups(party.call.lanes)) {
+bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
+  if (observer_ != nullptr || submitted.call.lanes.size() == 1 || !submitted.number.uniform() ||
+      comm.has_open_instances() || submitted.call.collective.kind == CollectiveKind::all_to_all_v ||
+      !comm.covers_whole_groups(submitted.call.lanes)) {
     return false;
   }
-  run_whole(party.call);
+  run_whole(submitted.call);
   if (cost_) {
-    LaneTimes through = party.flight->start;
-    pass_times(comm, party.call, party.flight->lanes, through);
-    party.flight->end.raise_to(through);
+    LaneTimes through = submitted.submission->start;
+    pass_times(comm, submitted.call, submitted.submission->lanes, through);
+    submitted.submission->end.raise_to(through);
   }
-  party.open = 0;
-  end_party(party);
+  submitted.open = 0;
+  end_party(submitted);
   return true;
 }
 
-void Gate::join(Communicator& comm, Party& party) {
-  if (join_whole(comm, party)) return;
-  const int64_t lanes = party.call.lanes.size();
+void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
+  if (join_whole(comm, submitted)) return;
+  const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const Communicator::Seat seat = comm.seat(party.call.lanes[i]);
-    Meeting& meeting = comm.meeting(seat.sibling, party.number[i]);
-    if (!meeting.arrivals.empty()) {
-      const Party& first = *meeting.arrivals.front().party;
-      meeting.differs |= &first != &party && !fits(first.call.collective, party.call.collective);
+    const Communicator::Seat seat = comm.seat(submitted.call.lanes[i]);
+    CollectiveInstance& instance = comm.instance(seat.sibling, submitted.number[i]);
+    if (!instance.arrivals.empty()) {
+      const SubmittedCall& first = *instance.arrivals.front().submitted;
+      instance.differs |=
+          &first != &submitted && !fits(first.call.collective, submitted.call.collective);
     }
-    meeting.arrivals.push_back({&party, static_cast<int32_t>(i), seat.index});
-    if (cost_) meeting.latest = std::max(meeting.latest, arrival(party, i));
-    if (static_cast<int64_t>(meeting.arrivals.size()) == comm.group().size())
-      complete(comm, meeting);
+    instance.arrivals.push_back({&submitted, static_cast<int32_t>(i), seat.index});
+    if (cost_) instance.latest = std::max(instance.latest, arrival(submitted, i));
+    if (static_cast<int64_t>(instance.arrivals.size()) == comm.group().size())
+      complete(comm, instance);
   }
 }
 
 // Members of an uneven exchange bring as much as each says.
-Duration Gate::price(const Meeting& meeting) const {
-  const Call& call = meeting.arrivals.front().party->call;
+Duration CallMatcher::price(const CollectiveInstance& instance) const {
+  const Call& call = instance.arrivals.front().submitted->call;
   if (call.collective.kind != CollectiveKind::all_to_all_v) return price(call);
   int64_t elements = 0;
-  for (const Arrival& arrival : meeting.arrivals)
+  for (const Arrival& arrival : instance.arrivals)
     for (const int64_t count : send_counts(arrival)) elements += count;
   return cost_->collective(call.collective, elements * size_of(call.collective.dtype));
 }
 
-void Gate::complete(Communicator& comm, Meeting& open) {
-  const Meeting meeting = in_order_of_members(std::move(open));
-  comm.close(meeting.number, meeting.sibling);
-  const Collective& collective = meeting.arrivals.front().party->call.collective;
+void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
+  const CollectiveInstance instance = in_order_of_members(std::move(open));
+  comm.close(instance.number, instance.sibling);
+  const Collective& collective = instance.arrivals.front().submitted->call.collective;
   // Members that all fit the first one have nothing to disagree on, except in their tables.
-  if (meeting.differs || collective.kind == CollectiveKind::all_to_all_v) {
-    if (std::optional<Finding> finding = find_mismatch(meeting, comm.text(meeting.sibling))) {
-      finding->group = comm.text(meeting.sibling);
+  if (instance.differs || collective.kind == CollectiveKind::all_to_all_v) {
+    if (std::optional<Finding> finding = find_mismatch(instance, comm.text(instance.sibling))) {
+      finding->group = comm.text(instance.sibling);
       report(std::move(*finding));
-      for (const Arrival& arrival : meeting.arrivals) fail(*arrival.party);
+      for (const Arrival& arrival : instance.arrivals) fail(*arrival.submitted);
       return;
     }
   }
-  if (witness_ != nullptr) witness_->met(meeting);
+  if (observer_ != nullptr) observer_->on_collective(instance);
   const bool uneven = collective.kind == CollectiveKind::all_to_all_v;
-  if (uneven && brought_by_members(meeting)) exchange_uneven(meeting);
-  const LocalTensor answer = uneven ? LocalTensor() : answer_of(meeting);
-  Duration end = meeting.latest;
-  if (cost_) end += price(meeting);
+  if (uneven && brought_by_members(instance)) exchange_uneven(instance);
+  const LocalTensor answer = uneven ? LocalTensor() : answer_of(instance);
+  Duration end = instance.latest;
+  if (cost_) end += price(instance);
   // One pass, for members are many: what a member's part touches is touched once.
-  for (const Arrival& arrival : meeting.arrivals) {
+  for (const Arrival& arrival : instance.arrivals) {
     deliver_part(answer, arrival);
-    end_part(*arrival.party, arrival.lane, end);
+    end_part(*arrival.submitted, arrival.lane, end);
   }
 }
 
-void Gate::find_open_mismatches() {
+void CallMatcher::find_open_mismatches() {
   for (auto& [key, comm] : comms_)
-    for (const auto& [at, meeting] : comm->meetings()) {
-      if (!meeting->differs) continue;
-      const Meeting ordered = in_order_of_members(*meeting);
-      if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(meeting->sibling)))
+    for (const auto& [at, instance] : comm->meetings()) {
+      if (!instance->differs) continue;
+      const CollectiveInstance ordered = in_order_of_members(*instance);
+      if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(instance->sibling)))
         report(std::move(*finding));
     }
 }

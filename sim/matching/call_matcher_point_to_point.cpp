@@ -8,14 +8,14 @@
 
 namespace shardproof {
 
-void Gate::pair_up(Communicator& comm, Party& party) {
-  const bool sends = party.call.collective.kind == CollectiveKind::send;
-  const int64_t lanes = party.call.lanes.size();
+void CallMatcher::pair_up(Communicator& comm, SubmittedCall& submitted) {
+  const bool sends = submitted.call.collective.kind == CollectiveKind::send;
+  const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = party.call.lanes[i];
-    const int64_t peer = peer_rank(comm, party, i);
+    const int64_t self = submitted.call.lanes[i];
+    const int64_t peer = peer_rank(comm, submitted, i);
     Channel& channel = sends ? comm.channel(self, peer) : comm.channel(peer, self);
-    const Channel::End end{party.number[i], &party, static_cast<int32_t>(i)};
+    const Channel::End end{submitted.number[i], &submitted, static_cast<int32_t>(i)};
     std::vector<Channel::End>& others = sends ? channel.receivers : channel.senders;
     const auto other = std::find_if(others.begin(), others.end(),
                                     [&](const Channel::End& o) { return o.number == end.number; });
@@ -29,82 +29,83 @@ void Gate::pair_up(Communicator& comm, Party& party) {
   }
 }
 
-void Gate::transfer(const Communicator& comm, const Channel::End& sender,
-                    const Channel::End& receiver) {
+void CallMatcher::transfer(const Communicator& comm, const Channel::End& sender,
+                           const Channel::End& receiver) {
   const std::string group;
   if (std::optional<Finding> finding = find_mismatch(sender, receiver, group)) {
     report(*find_mismatch(sender, receiver, comm.text(comm.seat(sender.rank()).sibling)));
-    fail(*sender.party);
-    fail(*receiver.party);
+    fail(*sender.submitted);
+    fail(*receiver.submitted);
     return;
   }
-  if (witness_ != nullptr) witness_->paired(sender, receiver);
-  if (brings_contents(*sender.party)) {
-    deliver(*receiver.party, receiver.rank(), brought_data(*sender.party, sender.rank()),
-            brought_bytes(*sender.party, sender.rank()));
+  if (observer_ != nullptr) observer_->on_send_recv(sender, receiver);
+  if (brings_contents(*sender.submitted)) {
+    deliver(*receiver.submitted, receiver.rank(), brought_data(*sender.submitted, sender.rank()),
+            brought_bytes(*sender.submitted, sender.rank()));
   }
   Duration end;
   if (cost_) {
-    end = std::max(arrival(*sender.party, sender.lane), arrival(*receiver.party, receiver.lane)) +
-          price(sender.party->call);
+    end = std::max(arrival(*sender.submitted, sender.lane),
+                   arrival(*receiver.submitted, receiver.lane)) +
+          price(sender.submitted->call);
   }
-  end_part(*sender.party, sender.lane, end);
-  end_part(*receiver.party, receiver.lane, end);
+  end_part(*sender.submitted, sender.lane, end);
+  end_part(*receiver.submitted, receiver.lane, end);
 }
 
 // --- one-sided
 // ------------------------------------------------------------------------------------
 
-void Gate::act_one_sided(Communicator& comm, Party& party) {
-  const Collective& collective = party.call.collective;
-  const int64_t lanes = party.call.lanes.size();
+void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
+  const Collective& collective = submitted.call.collective;
+  const int64_t lanes = submitted.call.lanes.size();
   for (int64_t i = 0; i < lanes; ++i) {
-    const int64_t self = party.call.lanes[i];
-    const int64_t peer = peer_rank(comm, party, i);
+    const int64_t self = submitted.call.lanes[i];
+    const int64_t peer = peer_rank(comm, submitted, i);
     if (collective.kind == CollectiveKind::wait_signal) {
       Signals& signals = signals_[{self, peer, collective.slot}];
-      signals.waiting.push_back({0, &party, static_cast<int32_t>(i)});
+      signals.waiting.push_back({0, &submitted, static_cast<int32_t>(i)});
       settle(signals);
       continue;
     }
-    if (witness_ != nullptr) witness_->acted(party, i, peer);
-    if (collective.kind == CollectiveKind::put) store(party, self, peer);
+    if (observer_ != nullptr) observer_->on_one_sided(submitted, i, peer);
+    if (collective.kind == CollectiveKind::put) store(submitted, self, peer);
     Duration end;
-    if (cost_) end = arrival(party, i) + price(party.call);
+    if (cost_) end = arrival(submitted, i) + price(submitted.call);
     Signals& signals = signals_[{peer, self, collective.slot}];
     // Whoever was simulated first, the earliest is waited for first.
     signals.landed.insert(std::upper_bound(signals.landed.begin(), signals.landed.end(), end), end);
-    end_part(party, i, end);
+    end_part(submitted, i, end);
     settle(signals);
   }
 }
 
-void Gate::store(const Party& party, int64_t self, int64_t target) {
-  const std::byte* data = brought_data(party, self);
+void CallMatcher::store(const SubmittedCall& submitted, int64_t self, int64_t target) {
+  const std::byte* data = brought_data(submitted, self);
   if (data == nullptr) return;
-  Bytes contents = Bytes::uninitialized(brought_bytes(party, self));
+  Bytes contents = Bytes::uninitialized(brought_bytes(submitted, self));
   std::copy(data, data + contents.size(), contents.mutate());
-  windows_[{target, party.call.collective.slot}] = std::move(contents);
+  windows_[{target, submitted.call.collective.slot}] = std::move(contents);
 }
 
 // Waits are served in the order in which they started.
-void Gate::settle(Signals& signals) {
+void CallMatcher::settle(Signals& signals) {
   while (!signals.waiting.empty()) {
     const Channel::End waiting = signals.waiting.front();
-    const auto needed = static_cast<size_t>(waiting.party->call.collective.repeat);
+    const auto needed = static_cast<size_t>(waiting.submitted->call.collective.repeat);
     if (signals.landed.size() < needed) return;
     Duration end;
-    if (cost_) end = arrival(*waiting.party, waiting.lane);
+    if (cost_) end = arrival(*waiting.submitted, waiting.lane);
     for (size_t i = 0; i < needed; ++i) end = std::max(end, signals.landed[i]);
     signals.landed.erase(signals.landed.begin(),
                          signals.landed.begin() + static_cast<std::ptrdiff_t>(needed));
     signals.waiting.erase(signals.waiting.begin());
-    if (witness_ != nullptr) witness_->acted(*waiting.party, waiting.lane, -1);
-    end_part(*waiting.party, waiting.lane, end);
+    if (observer_ != nullptr) observer_->on_one_sided(*waiting.submitted, waiting.lane, -1);
+    end_part(*waiting.submitted, waiting.lane, end);
   }
 }
 
-const Bytes* Gate::window(int64_t rank, int64_t slot) const {
+const Bytes* CallMatcher::window(int64_t rank, int64_t slot) const {
   const auto it = windows_.find({rank, slot});
   return it == windows_.end() ? nullptr : &it->second;
 }

@@ -32,7 +32,7 @@ int64_t flat_bytes(const LocalTensor& tensor, int64_t rank) {
   return block == nullptr ? 0 : bytes_in(block->tensor);
 }
 
-PartyView view_of(const LocalTensor& tensor, int64_t rank) {
+CallBuffer view_of(const LocalTensor& tensor, int64_t rank) {
   const std::vector<Block>& blocks = tensor.blocks();
   const Block* block =
       blocks.size() == 1 && blocks[0].lanes.size() == 1 && blocks[0].lanes[0] == rank
@@ -44,16 +44,16 @@ PartyView view_of(const LocalTensor& tensor, int64_t rank) {
           block->tensor.offset * size_of(block->tensor.dtype), bytes_in(block->tensor)};
 }
 
-int64_t place_of(const PartyView& view) {
+int64_t place_of(const CallBuffer& view) {
   return view.buffer->slots[view.lane] * view.buffer->bytes_per_lane + view.offset_bytes;
 }
 
 // Gives all lanes of the party's output copies of their own, so that each can be written when its
 // part ends.
-void separate_lanes(Party& party) {
-  if (party.separated) return;
-  party.separated = true;
-  for (Block& block : party.output.blocks()) {
+void separate_lanes(SubmittedCall& submitted) {
+  if (submitted.separated) return;
+  submitted.separated = true;
+  for (Block& block : submitted.output.blocks()) {
     Buffer& buffer = *block.tensor.buffer;
     if (empty_of_contents(buffer)) {
       buffer.slots = Slots::each(buffer.lanes.size());
@@ -85,44 +85,44 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
 
 }  // namespace
 
-void keep_views(Party& party) {
-  Call& call = party.call;
+void keep_views(SubmittedCall& submitted) {
+  Call& call = submitted.call;
   if (call.lanes.size() == 1) {
-    if (call.input != nullptr) party.in = view_of(*call.input, call.lanes[0]);
-    if (call.output != nullptr) party.out = view_of(*call.output, call.lanes[0]);
+    if (call.input != nullptr) submitted.in = view_of(*call.input, call.lanes[0]);
+    if (call.output != nullptr) submitted.out = view_of(*call.output, call.lanes[0]);
     call.input = nullptr;
     call.output = nullptr;
     return;
   }
-  if (call.input != nullptr) party.input = *call.input;
-  if (call.output != nullptr) party.output = *call.output;
-  call.input = call.input != nullptr ? &party.input : nullptr;
-  call.output = call.output != nullptr ? &party.output : nullptr;
+  if (call.input != nullptr) submitted.input = *call.input;
+  if (call.output != nullptr) submitted.output = *call.output;
+  call.input = call.input != nullptr ? &submitted.input : nullptr;
+  call.output = call.output != nullptr ? &submitted.output : nullptr;
 }
 
-void drop_views(Party& party) {
-  if (!party.input.empty()) party.input = LocalTensor();
-  if (!party.output.empty()) party.output = LocalTensor();
-  for (PartyView* view : {&party.in, &party.out}) {
+void drop_views(SubmittedCall& submitted) {
+  if (!submitted.input.empty()) submitted.input = LocalTensor();
+  if (!submitted.output.empty()) submitted.output = LocalTensor();
+  for (CallBuffer* view : {&submitted.in, &submitted.out}) {
     view->buffer.reset();
     view->bytes = 0;
   }
 }
 
-const std::byte* brought_data(const Party& party, int64_t rank) {
-  if (party.call.lanes.size() != 1) return flat_data(party.input, rank);
-  const PartyView& in = party.in;
+const std::byte* brought_data(const SubmittedCall& submitted, int64_t rank) {
+  if (submitted.call.lanes.size() != 1) return flat_data(submitted.input, rank);
+  const CallBuffer& in = submitted.in;
   if (in.buffer == nullptr || in.buffer->bytes.size() == 0) return nullptr;
   return in.buffer->bytes.data() + place_of(in);
 }
 
-int64_t brought_bytes(const Party& party, int64_t rank) {
-  return party.call.lanes.size() == 1 ? party.in.bytes : flat_bytes(party.input, rank);
+int64_t brought_bytes(const SubmittedCall& submitted, int64_t rank) {
+  return submitted.call.lanes.size() == 1 ? submitted.in.bytes : flat_bytes(submitted.input, rank);
 }
 
-bool brings_contents(const Party& party) {
-  if (party.call.lanes.size() != 1) return holds_contents(party.input);
-  return party.in.buffer == nullptr || !empty_of_contents(*party.in.buffer);
+bool brings_contents(const SubmittedCall& submitted) {
+  if (submitted.call.lanes.size() != 1) return holds_contents(submitted.input);
+  return submitted.in.buffer == nullptr || !empty_of_contents(*submitted.in.buffer);
 }
 
 bool holds_contents(const LocalTensor& tensor) {
@@ -147,7 +147,7 @@ void deliver(const LocalTensor& answer, LocalTensor& output) {
 
 namespace {
 
-void deliver_one(const PartyView& out, int64_t rank, const std::byte* data, int64_t bytes,
+void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int64_t bytes,
                  const Bytes* whole) {
   if (out.buffer == nullptr) return;
   SP_CHECK(out.bytes == bytes, "rank {} gets {} bytes into {}", rank, bytes, out.bytes);
@@ -171,25 +171,26 @@ void deliver_one(const PartyView& out, int64_t rank, const std::byte* data, int6
 
 }  // namespace
 
-void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes, const Bytes* whole) {
-  if (party.call.lanes.size() == 1) return deliver_one(party.out, rank, data, bytes, whole);
-  const Block* target = party.output.find(rank);
+void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int64_t bytes,
+             const Bytes* whole) {
+  if (submitted.call.lanes.size() == 1) return deliver_one(submitted.out, rank, data, bytes, whole);
+  const Block* target = submitted.output.find(rank);
   if (target == nullptr) return;
   SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} gets {} bytes into {}", rank, bytes,
            bytes_in(target->tensor));
-  separate_lanes(party);
+  separate_lanes(submitted);
   if (bytes == 0) return;
   Tensor view = target->tensor;
   std::memcpy(view.mutate(target->slot(target->lanes.index_of(rank))), data,
               static_cast<size_t>(bytes));
 }
 
-void deliver(Party& party, int64_t rank, const Bytes& whole) {
-  Buffer* const buffer = party.call.lanes.size() == 1 ? party.out.buffer.get() : nullptr;
+void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole) {
+  Buffer* const buffer = submitted.call.lanes.size() == 1 ? submitted.out.buffer.get() : nullptr;
   if (buffer == nullptr || buffer->lanes.size() != 1 || buffer->bytes_per_lane != whole.size())
-    return deliver(party, rank, whole.data(), whole.size(), &whole);
-  SP_CHECK(party.out.bytes == whole.size(), "rank {} gets {} bytes into {}", rank, whole.size(),
-           party.out.bytes);
+    return deliver(submitted, rank, whole.data(), whole.size(), &whole);
+  SP_CHECK(submitted.out.bytes == whole.size(), "rank {} gets {} bytes into {}", rank, whole.size(),
+           submitted.out.bytes);
   buffer->slots = Slots::shared(1);
   buffer->bytes = whole;
 }

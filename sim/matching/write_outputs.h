@@ -11,25 +11,25 @@ namespace shardproof {
 
 // Takes the views of what the party's call names; and lets go of them, so that a party that has
 // ended holds no memory.
-void keep_views(Party& party);
-void drop_views(Party& party);
+void keep_views(SubmittedCall& submitted);
+void drop_views(SubmittedCall& submitted);
 
 // What a rank brings to its party's call: its first byte, or null when it brings nothing or there
 // are no contents (shape-only runs); its length.
-const std::byte* brought_data(const Party& party, int64_t rank);
-int64_t brought_bytes(const Party& party, int64_t rank);
+const std::byte* brought_data(const SubmittedCall& submitted, int64_t rank);
+int64_t brought_bytes(const SubmittedCall& submitted, int64_t rank);
 // False when something is brought that has no contents.
-bool brings_contents(const Party& party);
+bool brings_contents(const SubmittedCall& submitted);
 bool holds_contents(const LocalTensor& tensor);
 
 // All lanes of `output` at once.
 void deliver(const LocalTensor& answer, LocalTensor& output);
 // One lane of a party's output, if it takes any. `whole`, when given, is exactly these bytes and
 // may be shared.
-void deliver(Party& party, int64_t rank, const std::byte* data, int64_t bytes,
+void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int64_t bytes,
              const Bytes* whole = nullptr);
 // The same of contents that may lie elsewhere: they stay there where the answer can be shared.
-void deliver(Party& party, int64_t rank, const Bytes& whole);
+void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole);
 
 // What was last put into each lane's window, and zeros behind it, into `output`, whose buffers are
 // given as in Call. `window` gives a rank's bytes, or null where nothing was put.

@@ -6,11 +6,11 @@
 namespace shardproof {
 namespace {
 
-using Clock = AttendedClock::Clock;
+using Clock = ActiveTimeClock::Clock;
 using std::chrono::milliseconds;
 
-TEST(AttendedClock, AMachineThatStandsStillCountsAsAMoment) {
-  AttendedClock clock;
+TEST(ActiveTimeClock, AMachineThatStandsStillCountsAsAMoment) {
+  ActiveTimeClock clock;
   Clock::time_point machine = Clock::now();
   const Clock::time_point start = clock.now(machine);
   for (int i = 0; i < 20; ++i) clock.now(machine += milliseconds(50));

@@ -93,7 +93,7 @@ TEST(Repetition, ReductionsAreExactInAnyOrder) {
 }
 
 TEST(Repetition, EveryKindIsRightAtALocalDoorApartAndInPlace) {
-  const std::shared_ptr<Launcher> local = local_backend();
+  const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     for (const Placing placing : {Placing::apart, Placing::in_place})
       for (const int64_t ranks : {1, 2, 5}) {
@@ -107,7 +107,7 @@ TEST(Repetition, EveryKindIsRightAtALocalDoorApartAndInPlace) {
 }
 
 TEST(Repetition, NothingMayBeRepeatedToo) {
-  const std::shared_ptr<Launcher> local = local_backend();
+  const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     EXPECT_EQ(repeat(*local, repetition(kind, 3, 0)).wrong, 0);
 }

@@ -43,7 +43,7 @@ bool is_gone(const Child& child) {
 TEST(Children, OnlyWhoWasStartedWithTheWholeWordIsEnded) {
   const std::string word = "shardproof-children-test-" + std::to_string(getpid());
   const Child one = resident(word + "1"), other = resident(word + "12");
-  Endings endings;
+  ProcessReaper endings;
   for (const std::string& part : {word, word + "1"}) endings.kill_all(part, 0);
   EXPECT_TRUE(comes_true([&] { return endings.reap(); }));
   EXPECT_TRUE(is_gone(one));
@@ -65,7 +65,7 @@ TEST(Children, WhatTheyPrintIsTakenWhileTheyRun) {
   const std::filesystem::path done =
       std::filesystem::path(testing::TempDir()) / ("printed-" + std::to_string(getpid()));
   SpawnOptions options;
-  options.crew.command = {"sh", "-c",
+  options.pool.command = {"sh", "-c",
                           "head -c 300000 /dev/zero | tr '\\0' x; touch '" + done.string() + "'"};
   const std::unique_ptr<Starter> starter = spawner(options);
   starter->start("children-test", 1);

@@ -24,9 +24,8 @@ struct ConformanceBackend {
   std::string name;
   std::function<std::unique_ptr<World>(const WorldOptions&)> start;
   // Why a collective cannot be run, or nothing.
-  std::function<std::optional<std::string>(const Collective&)> refuses = [](const Collective&) {
-    return std::nullopt;
-  };
+  std::function<std::optional<std::string>(const Collective&)> unsupported_reason =
+      [](const Collective&) { return std::nullopt; };
   bool reports_records = true;  // false: they stay in the process that judges
   // Ranks whose hosts run in this process.
   std::function<Lanes(int64_t ranks)> here = [](int64_t ranks) { return Lanes::range(0, ranks); };
@@ -35,7 +34,7 @@ std::vector<ConformanceBackend> conformance_backends();
 
 // One host program of some lanes: it issues, never waits. Tensors live in it until the run is over.
 struct Host {
-  Door& door;
+  ExecutionContext& context;
   Lanes lanes;
   std::deque<LocalTensor> tensors;
   std::map<std::string, LocalTensor*> named;

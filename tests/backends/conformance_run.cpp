@@ -19,7 +19,7 @@ Call Host::call(const Collective& collective, LocalTensor* input, LocalTensor* o
 }
 
 Ticket Host::submit(std::vector<Call> calls, StreamId stream) {
-  tickets.push_back(door.submit(std::span<Call>(calls), stream));
+  tickets.push_back(context.submit(std::span<Call>(calls), stream));
   return tickets.back();
 }
 
@@ -59,7 +59,7 @@ namespace {
 // seen.
 void look_at_tickets(ConformanceRun& run) {
   for (Host& host : run.hosts)
-    for (Ticket ticket : host.tickets) host.door.poll(ticket);
+    for (Ticket ticket : host.tickets) host.context.poll(ticket);
 }
 
 void run_until_still(ConformanceRun& run) {
@@ -85,7 +85,7 @@ ConformanceRun run_hosts(const ConformanceBackend& backend, const WorldOptions& 
     run_until_still(run);
   }
   for (Host& host : run.hosts)
-    if (host.door.state() == CohortState::running) host.door.finish();
+    if (host.context.state() == CohortState::running) host.context.finish();
   run.report = run.world->close();
   return run;
 }

@@ -35,7 +35,7 @@ TEST_P(Conformance, ungrouped_opposite_sends_are_a_deadlock) {
   EXPECT_EQ(finding.line, 1);
   EXPECT_EQ(finding.ranks, Lanes::range(0, 2));
   for (const Host& host : run.hosts)
-    for (Ticket ticket : host.tickets) EXPECT_EQ(host.door.poll(ticket), TicketState::pending);
+    for (Ticket ticket : host.tickets) EXPECT_EQ(host.context.poll(ticket), TicketState::pending);
 }
 
 TEST_P(Conformance, one_different_reduction_is_a_mismatch_and_fails_the_call) {
@@ -53,8 +53,8 @@ TEST_P(Conformance, one_different_reduction_is_a_mismatch_and_fails_the_call) {
   EXPECT_EQ(finding.ranks, Lanes::one(2));
   EXPECT_EQ(finding.call, 2);
   for (const Host& host : run.hosts) {
-    EXPECT_EQ(host.door.poll(host.tickets[0]), TicketState::done);
-    EXPECT_EQ(host.door.poll(host.tickets[1]), TicketState::failed);
+    EXPECT_EQ(host.context.poll(host.tickets[0]), TicketState::done);
+    EXPECT_EQ(host.context.poll(host.tickets[1]), TicketState::failed);
   }
 }
 
@@ -103,28 +103,28 @@ Work work(const Host& host, StreamId stream, std::function<void()> body) {
 TEST_P(Conformance, a_stream_keeps_its_order_and_order_ties_two_streams) {
   std::vector<int> seen;
   const ConformanceRun run = run_hosts(GetParam(), world_of(1), cohorts_of_one(1), [&](Host& host) {
-    const StreamId side = host.door.stream("side");
-    EXPECT_EQ(host.door.stream("side"), side);
-    host.door.launch(work(host, side, [&] { seen.push_back(1); }));
-    const Ticket second = host.door.launch(work(host, side, [&] { seen.push_back(2); }));
-    host.door.order(kMainStream, second);
-    host.door.launch(work(host, kMainStream, [&] { seen.push_back(3); }));
-    host.door.order(side, host.door.last(kMainStream));
-    const Ticket end = host.door.launch(work(host, side, [&] { seen.push_back(4); }));
-    host.door.host_wait(end);
-    host.tickets = {second, end, host.door.last(side)};
+    const StreamId side = host.context.stream("side");
+    EXPECT_EQ(host.context.stream("side"), side);
+    host.context.launch(work(host, side, [&] { seen.push_back(1); }));
+    const Ticket second = host.context.launch(work(host, side, [&] { seen.push_back(2); }));
+    host.context.order(kMainStream, second);
+    host.context.launch(work(host, kMainStream, [&] { seen.push_back(3); }));
+    host.context.order(side, host.context.last(kMainStream));
+    const Ticket end = host.context.launch(work(host, side, [&] { seen.push_back(4); }));
+    host.context.host_wait(end);
+    host.tickets = {second, end, host.context.last(side)};
   });
   if (here(1).empty()) return;
   EXPECT_EQ(seen, (std::vector<int>{1, 2, 3, 4}));
   for (Ticket ticket : run.hosts[0].tickets)
-    EXPECT_EQ(run.hosts[0].door.poll(ticket), TicketState::done);
+    EXPECT_EQ(run.hosts[0].context.poll(ticket), TicketState::done);
 }
 
 TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
   std::vector<std::string> seen;
   const Group pair = Group::world(2);
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [&](Host& host) {
-    const StreamId comm = host.door.stream("comm");
+    const StreamId comm = host.context.stream("comm");
     Call call;
     if (host.lanes[0] == 0) {
       call = host.call(collective(CollectiveKind::recv, pair), nullptr, answer(host, "y"));
@@ -136,8 +136,8 @@ TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
     }
     host.submit({call}, comm);
     const std::string me = std::to_string(host.lanes[0]);
-    host.door.launch(work(host, comm, [&seen, me] { seen.push_back(me + " behind"); }));
-    host.door.launch(work(host, kMainStream, [&seen, me] { seen.push_back(me + " beside"); }));
+    host.context.launch(work(host, comm, [&seen, me] { seen.push_back(me + " behind"); }));
+    host.context.launch(work(host, kMainStream, [&seen, me] { seen.push_back(me + " beside"); }));
   });
   const auto at = [&](const std::string& text) {
     return std::find(seen.begin(), seen.end(), text) - seen.begin();
@@ -155,21 +155,21 @@ TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
 // the last one after: both get equally far.
 TEST_P(Conformance, a_call_that_is_found_wrong_stops_its_stream_and_what_waits_for_it) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
-    const StreamId comm = host.door.stream("comm"), side = host.door.stream("side");
+    const StreamId comm = host.context.stream("comm"), side = host.context.stream("side");
     Collective wrong = collective(CollectiveKind::all_reduce, Group::world(2));
     if (host.lanes[0] == 1) wrong.reduction.op = ReduceOp::max;
     const Collective right = collective(CollectiveKind::all_gather, Group::of_ranks("two", {0, 1}));
     host.submit({host.call(wrong, ones(host), answer(host), 1)}, comm);
-    host.tickets.push_back(host.door.launch(work(host, comm, [] {})));
-    host.door.order(side, host.tickets[0]);
-    host.tickets.push_back(host.door.launch(work(host, side, [] {})));
+    host.tickets.push_back(host.context.launch(work(host, comm, [] {})));
+    host.context.order(side, host.tickets[0]);
+    host.tickets.push_back(host.context.launch(work(host, side, [] {})));
     host.submit({host.call(right, ones(host), answer(host, "y", 4), 2)});
   });
   ASSERT_EQ(run.report.findings.size(), 1u) << verdict_text(run.report);
   EXPECT_EQ(run.report.findings[0].verdict, Verdict::mismatch);
   for (const Host& host : run.hosts) {
     std::vector<TicketState> states;
-    for (Ticket ticket : host.tickets) states.push_back(host.door.poll(ticket));
+    for (Ticket ticket : host.tickets) states.push_back(host.context.poll(ticket));
     EXPECT_EQ(states, (std::vector<TicketState>{TicketState::failed, TicketState::pending,
                                                 TicketState::pending, TicketState::done}));
     EXPECT_EQ(run.values("y", host.lanes[0]), (std::vector<double>{1, 1, 1, 1}));
@@ -180,7 +180,7 @@ TEST_P(Conformance, a_call_that_is_found_wrong_stops_its_stream_and_what_waits_f
 TEST_P(Conformance, a_call_reads_what_its_stream_has_written_before) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
     LocalTensor* x = answer(host);
-    host.door.launch(work(host, kMainStream, [&host, x] {
+    host.context.launch(work(host, kMainStream, [&host, x] {
       const auto value = [](int64_t rank, int64_t) { return double(rank + 5); };
       Buffer& buffer = *x->blocks()[0].tensor.buffer;
       buffer.bytes = filled(host.lanes, DType::f32, 2, value).blocks()[0].tensor.buffer->bytes;
@@ -198,7 +198,7 @@ TEST_P(Conformance, a_call_reads_what_its_stream_has_written_before) {
 // --------------------------------------------------------------------------------------
 
 TEST_P(Conformance, a_put_lands_in_the_window_before_its_signal_is_seen) {
-  if (GetParam().refuses(collective(CollectiveKind::put, Group::world(3)))) return;
+  if (GetParam().unsupported_reason(collective(CollectiveKind::put, Group::world(3)))) return;
   for (const std::vector<Lanes>& cohorts : groupings(3)) {
     const Group world = Group::world(3);
     const ConformanceRun run = run_hosts(GetParam(), world_of(3), cohorts, [&](Host& host) {
@@ -214,7 +214,7 @@ TEST_P(Conformance, a_put_lands_in_the_window_before_its_signal_is_seen) {
       host.submit({put});
       host.submit({wait});
       LocalTensor* y = answer(host, "y");
-      host.door.launch(work(host, kMainStream, [&host, y] { host.door.read_slot(1, *y); }));
+      host.context.launch(work(host, kMainStream, [&host, y] { host.context.read_slot(1, *y); }));
     });
     ASSERT_EQ(verdict_text(run.report), "");
     for (int64_t rank = 0; rank < 3; ++rank) {

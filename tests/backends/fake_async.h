@@ -24,10 +24,10 @@ struct FakeAsyncClock {
   bool closed = false;  // then nothing is late any more
 };
 
-class FakeAsyncDoor : public DoorDecorator {
+class FakeAsyncContext : public ForwardingContext {
  public:
-  FakeAsyncDoor(Door& inner, FakeAsyncClock& clock, int64_t index)
-      : DoorDecorator(inner),
+  FakeAsyncContext(ExecutionContext& inner, FakeAsyncClock& clock, int64_t index)
+      : ForwardingContext(inner),
         clock_(clock),
         rng_(clock.options.seed, static_cast<uint64_t>(index)) {}
 
@@ -85,8 +85,9 @@ class FakeAsyncWorld : public World {
       options.schedule = {ScheduleKind::seeded, fake.seed};
     inner_ = local_world(options);
   }
-  Door& open(const Lanes& cohort) override {
-    return doors_.emplace_back(inner_->open(cohort), clock_, static_cast<int64_t>(doors_.size()));
+  ExecutionContext& open(const Lanes& cohort) override {
+    return contexts_.emplace_back(inner_->open(cohort), clock_,
+                                  static_cast<int64_t>(contexts_.size()));
   }
   bool progress() override {
     ++clock_.now;
@@ -100,7 +101,7 @@ class FakeAsyncWorld : public World {
  private:
   FakeAsyncClock clock_;
   std::unique_ptr<World> inner_;
-  std::deque<FakeAsyncDoor> doors_;
+  std::deque<FakeAsyncContext> contexts_;
 };
 
 }  // namespace shardproof

@@ -14,13 +14,15 @@ std::vector<ConformanceBackend> conformance_backends() {
 
 namespace {
 
-class FakeAsyncLauncher : public Launcher {
+class FakeAsyncBackend : public Backend {
  public:
-  explicit FakeAsyncLauncher(FakeAsyncOptions fake) : fake_(fake) {}
+  explicit FakeAsyncBackend(FakeAsyncOptions fake) : fake_(fake) {}
   std::string name() const override { return "fake async"; }
   std::string summary() const override { return "ends late"; }
   std::optional<std::string> not_viable() const override { return std::nullopt; }
-  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     return std::make_unique<FakeAsyncWorld>(options, fake_);
   }
@@ -31,7 +33,7 @@ class FakeAsyncLauncher : public Launcher {
 
 std::vector<double> chain_on(FakeAsyncOptions fake, int64_t* stopped) {
   RanksOptions options;
-  options.backend = std::make_shared<FakeAsyncLauncher>(fake);
+  options.backend = std::make_shared<FakeAsyncBackend>(fake);
   options.on_stop = OnStop::tell;
   std::vector<double> got(4, -1);
   run_ranks(

@@ -39,7 +39,7 @@ int who_comes_too_early_leaves_the_port() {
     if (error.message().find("Permission denied") == std::string::npos) return kMetNobody;
   }
   try {
-    MeetingPlace::at_port("127.0.0.1", kPort);
+    ListenAddress::at_port("127.0.0.1", kPort);
   } catch (const Error&) {
     return kHeldPort;
   }
@@ -47,7 +47,7 @@ int who_comes_too_early_leaves_the_port() {
 }
 
 // Its socket meets itself there: Linux opens a connection from a port to the same one.
-TEST(MeetingPlace, WhoComesTooEarlyMeetsNobodyAndLeavesThePort) {
+TEST(ListenAddress, WhoComesTooEarlyMeetsNobodyAndLeavesThePort) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) _exit(who_comes_too_early_leaves_the_port());

@@ -30,7 +30,7 @@ void work(Host& host, const Lanes& lanes, double flops, StreamId stream = kMainS
   work.stream = stream;
   work.flops = flops;
   work.name = "work";
-  if (!work.lanes.empty()) host.tickets.push_back(host.door.launch(std::move(work)));
+  if (!work.lanes.empty()) host.tickets.push_back(host.context.launch(std::move(work)));
 }
 
 void collective(Host& host, CollectiveKind kind, const Group& group, StreamId stream, int line) {
@@ -72,18 +72,18 @@ TEST(LocalTime, times_records_and_memory_do_not_depend_on_the_grouping_or_the_sc
       WorldOptions options = timed(6);
       options.schedule.kind = kind;
       const ConformanceRun run = run_hosts(local(), options, cohorts, [&](Host& host) {
-        const StreamId side = host.door.stream("side");
+        const StreamId side = host.context.stream("side");
         work(host, Lanes::range(0, 6), 1e6);
         work(host, Lanes::range(2, 5), 7e6);
-        host.door.allocate({host.lanes, 1000, 1, kMainStream});
+        host.context.allocate({host.lanes, 1000, 1, kMainStream});
         collective(host, CollectiveKind::all_reduce, tp, side, 1);
-        host.door.order(kMainStream, host.tickets.back());
+        host.context.order(kMainStream, host.tickets.back());
         collective(host, CollectiveKind::all_reduce, dp, kMainStream, 2);
         work(host, Lanes::of({0, 5}), 2e6, side);
         ring(host, tp, 3);
         const Lanes some = host.lanes.intersect(Lanes::one(4));
-        if (!some.empty()) host.door.allocate({some, 100, 0, kMainStream});
-        host.door.order(side, host.door.last(kMainStream));
+        if (!some.empty()) host.context.allocate({some, 100, 0, kMainStream});
+        host.context.order(side, host.context.last(kMainStream));
         collective(host, CollectiveKind::barrier, Group::world(6), side, 5);
       });
       ASSERT_EQ(verdict_text(run.report), "");
@@ -100,11 +100,11 @@ TEST(LocalTime, times_records_and_memory_do_not_depend_on_the_grouping_or_the_sc
 TEST(LocalTime, a_call_starts_when_its_last_member_comes_and_streams_overlap) {
   const Group world = Group::world(2);
   const ConformanceRun run = run_hosts(local(), timed(2), cohorts_of_one(2), [&](Host& host) {
-    const StreamId side = host.door.stream("side");
+    const StreamId side = host.context.stream("side");
     work(host, Lanes::one(1), 5e6);                                    // rank 1: 0..5 us
     collective(host, CollectiveKind::barrier, world, kMainStream, 1);  // 5..7 us
     work(host, Lanes::range(0, 2), 9e6, side);                         // 0..9 us beside it
-    host.door.order(kMainStream, host.tickets.back());
+    host.context.order(kMainStream, host.tickets.back());
     work(host, Lanes::range(0, 2), 1e6);  // 9..10 us
   });
   EXPECT_EQ(run.report.rank_times, (std::vector<Duration>{{10'000'000}, {10'000'000}}));
@@ -120,9 +120,9 @@ TEST(LocalTime, a_call_starts_when_its_last_member_comes_and_streams_overlap) {
 TEST(LocalTime, the_host_waits_on_the_clock_only_where_it_says_so) {
   for (const bool waits : {false, true}) {
     const ConformanceRun run = run_hosts(local(), timed(1), cohorts_of_one(1), [&](Host& host) {
-      const StreamId side = host.door.stream("side");
+      const StreamId side = host.context.stream("side");
       work(host, Lanes::one(0), 5e6);
-      if (waits) host.door.host_wait(host.tickets.back());
+      if (waits) host.context.host_wait(host.tickets.back());
       work(host, Lanes::one(0), 2e6, side);
     });
     EXPECT_EQ(to_string(run.report.time), waits ? "7 us" : "5 us");
@@ -133,7 +133,7 @@ TEST(LocalTime, the_host_waits_on_the_clock_only_where_it_says_so) {
 TEST(LocalTime, no_machine_no_times) {
   const ConformanceRun run = run_hosts(local(), world_of(2), cohorts_of_one(2), [](Host& host) {
     work(host, Lanes::range(0, 2), 5e6);
-    EXPECT_FALSE(host.door.times(host.tickets.back()));
+    EXPECT_FALSE(host.context.times(host.tickets.back()));
   });
   EXPECT_FALSE(run.report.timed);
   EXPECT_EQ(run.report.time, Duration{});

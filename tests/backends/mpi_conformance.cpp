@@ -7,16 +7,16 @@
 
 namespace shardproof {
 
-const CrewConformance& crew_conformance() {
-  static const CrewConformance kMpi{
+const WorkerPoolConformance& crew_conformance() {
+  static const WorkerPoolConformance kMpi{
       "mpi",
       {1, 2, 3, 4, 8},
-      [](const CrewOptions& options) { return mpirun_starter(options); },
+      [](const WorkerPoolOptions& options) { return mpirun_starter(options); },
       [] {
         return std::pair(std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")),
                          std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE")));
       },
-      [](const CrewOptions& options) { return mpi_backend()->manned(options); },
+      [](const WorkerPoolOptions& options) { return mpi_backend()->with_processes(options); },
       {}};
   return kMpi;
 }

@@ -25,7 +25,7 @@ class Streams {
     const size_t group = own.issued.size();
     if (group == of(rank).size()) return false;
     own.issued.push_back(++tickets_);
-    book_.issue(door(rank), kMainStream, tickets_, static_cast<int64_t>(of(rank)[group].size()));
+    book_.issue(context(rank), kMainStream, tickets_, static_cast<int64_t>(of(rank)[group].size()));
     start(rank);
     take();
     return true;
@@ -50,7 +50,9 @@ class Streams {
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const std::vector<Calls>& of(int rank) const { return program_[static_cast<size_t>(rank)]; }
-  const Door* door(int rank) const { return reinterpret_cast<const Door*>(&ranks_[0] + rank); }
+  const ExecutionContext* context(int rank) const {
+    return reinterpret_cast<const ExecutionContext*>(&ranks_[0] + rank);
+  }
 
   void start(int rank) {
     Rank& own = at(rank);
@@ -59,18 +61,18 @@ class Streams {
     own.open = static_cast<int64_t>(group.size());
     for (const Message& message : group) {
       auto& waiting = waiting_[message];
-      const EventPart part{own.issued[own.started - 1], 0, 0, rank, {}};
+      const MatchedCallPart part{own.issued[own.started - 1], 0, 0, rank, {}};
       if (waiting.empty() || waiting.front().rank == rank) {
         waiting.push_back(part);
         continue;
       }
-      GateEvent event;
-      event.kind = Order::pair;
+      MatchedCall event;
+      event.kind = CoordinatorCommand::pair;
       event.parts = {waiting.front(), part};
       waiting.pop_front();
-      book_.add(std::make_shared<const GateEvent>(event));
-      for (const EventPart& end : event.parts) --at(end.rank).open;
-      for (const EventPart& end : event.parts) land(end.rank);
+      book_.add(std::make_shared<const MatchedCall>(event));
+      for (const MatchedCallPart& end : event.parts) --at(end.rank).open;
+      for (const MatchedCallPart& end : event.parts) land(end.rank);
     }
   }
   void land(int rank) {
@@ -84,11 +86,11 @@ class Streams {
       carry_out(events);
   }
   // All of it has to be next on the streams of its ranks.
-  void carry_out(const GroupBook::Together& events) {
+  void carry_out(const PendingGroups::Together& events) {
     ++orders_;
     std::map<int, int64_t> done;
     for (const auto& event : events)
-      for (const EventPart& part : event->parts) {
+      for (const MatchedCallPart& part : event->parts) {
         Rank& own = at(part.rank);
         ASSERT_LT(own.carried_out, own.issued.size());
         ASSERT_EQ(part.ticket, own.issued[own.carried_out]) << "rank " << part.rank;
@@ -105,8 +107,8 @@ class Streams {
 
   const Program& program_;
   std::vector<Rank> ranks_;
-  GroupBook book_;
-  std::map<Message, std::deque<EventPart>> waiting_;
+  PendingGroups book_;
+  std::map<Message, std::deque<MatchedCallPart>> waiting_;
   Ticket tickets_ = 0;
   int64_t orders_ = 0;
 };

@@ -163,11 +163,11 @@ void three_steps(Script& s) {
   const Group dp = Group::of_axes(mesh, {0}), tp = Group::of_axes(mesh, {1});
   for (int step = 0; step < 3; ++step) {
     s.run(s.call(kReduce, tp, "a = all_reduce(x, sum, group=tp)", 2));
-    if (s.host.door.state() != CohortState::running) return;
+    if (s.host.context.state() != CohortState::running) return;
     s.run(s.call(kBarrier, dp, "barrier(group=dp)", 3, 0));
-    if (s.host.door.state() != CohortState::running) return;
+    if (s.host.context.state() != CohortState::running) return;
     s.run(s.call(CollectiveKind::all_gather, tp, "b = all_gather(a, dim=0, group=tp)", 4));
-    if (s.host.door.state() != CohortState::running) return;
+    if (s.host.context.state() != CohortState::running) return;
   }
 }
 
@@ -205,7 +205,7 @@ TEST(Verdict, a_hang_for_which_nobody_waits_is_no_finding) {
     if (s.rank() == 1) s.run(s.call(kBarrier, Group::world(2), "barrier()", 2, 0));
   });
   EXPECT_EQ(verdict_text(run.report), "");
-  EXPECT_EQ(run.hosts[1].door.state(), CohortState::hung);
+  EXPECT_EQ(run.hosts[1].context.state(), CohortState::hung);
 }
 
 TEST(Verdict, a_mismatch_wins_over_the_hang_that_follows) {
@@ -235,7 +235,7 @@ TEST(Verdict, a_coarse_run_blocks_where_single_ranks_do) {
     s.run(std::move(send));
     s.run(std::move(recv));
   });
-  EXPECT_EQ(run.hosts[0].door.poll(run.hosts[0].tickets[1]), TicketState::pending);
+  EXPECT_EQ(run.hosts[0].context.poll(run.hosts[0].tickets[1]), TicketState::pending);
   EXPECT_FALSE(run.report.findings.empty());
 }
 

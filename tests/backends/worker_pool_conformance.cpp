@@ -10,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-std::shared_ptr<Launcher> joined;  // in a worker
+std::shared_ptr<Backend> joined;  // in a worker
 int own_process = 0, all_processes = 1;
 
 }  // namespace
@@ -19,7 +19,8 @@ std::vector<ConformanceBackend> conformance_backends() {
   if (!joined) return {};
   ConformanceBackend backend;
   backend.name = crew_conformance().name;
-  if (crew_conformance().refuses) backend.refuses = crew_conformance().refuses;
+  if (crew_conformance().unsupported_reason)
+    backend.unsupported_reason = crew_conformance().unsupported_reason;
   backend.reports_records = false;
   backend.start = [](const WorldOptions& options) { return joined->start(options); };
   backend.here = [](int64_t ranks) { return RankBlocks(ranks, all_processes).of(own_process); };
@@ -31,53 +32,53 @@ namespace {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);  // this process coordinates
 
 // The worlds that the workers ask for, until they are through.
-std::string serve(Coordinator& crew) {
+std::string serve(Coordinator& pool) {
   std::string troubles;
-  std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(crew.processes()));
+  std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(pool.processes()));
   int through = 0;
-  crew.begin(0);
+  pool.begin(0);
   auto heard = std::chrono::steady_clock::now();
   const auto hear = [&](int process, WireReader& in) {
     heard = std::chrono::steady_clock::now();
-    const Announce kind = static_cast<Announce>(in.number());
-    if (kind == Announce::case_done) {
+    const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+    if (kind == WorkerMessage::case_done) {
       ++through;
       troubles += in.text();
-    } else if (kind == Announce::want) {
+    } else if (kind == WorkerMessage::want) {
       wanted[static_cast<size_t>(process)] = read_options(in);
     }
   };
-  while (through < crew.processes()) {
-    if (crew.find_loss()) return "a process was lost: " + crew.output();
-    if (crew.waits_too_long(heard)) return troubles + "nothing comes any more\n" + crew.output();
-    crew.listen(std::chrono::milliseconds(20), hear);
+  while (through < pool.processes()) {
+    if (pool.find_loss()) return "a process was lost: " + pool.output();
+    if (pool.timed_out(heard)) return troubles + "nothing comes any more\n" + pool.output();
+    pool.listen(std::chrono::milliseconds(20), hear);
     bool all = true;
     for (const auto& options : wanted) all = all && options.has_value();
     if (!all) continue;
     for (const auto& options : wanted)
       if (options->ranks != wanted.front()->ranks)
-        return troubles + "processes ask for different worlds\n" + crew.output();
-    std::unique_ptr<World> world = crew.start(*wanted.front());
+        return troubles + "processes ask for different worlds\n" + pool.output();
+    std::unique_ptr<World> world = pool.start(*wanted.front());
     wanted.assign(wanted.size(), std::nullopt);
     while (world->progress()) {
     }
-    if (world->close().broken) return "a process was lost: " + crew.output();
+    if (world->close().broken) return "a process was lost: " + pool.output();
   }
-  crew.end();
+  pool.end();
   return troubles;
 }
 
-class CrewConformanceTest : public testing::TestWithParam<int> {};
+class WorkerPoolConformanceTest : public testing::TestWithParam<int> {};
 
-TEST_P(CrewConformanceTest, the_suite_holds_in_every_process) {
-  CrewOptions options;
+TEST_P(WorkerPoolConformanceTest, the_suite_holds_in_every_process) {
+  WorkerPoolOptions options;
   options.processes = GetParam();
   options.timeout_seconds = 30;
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--join-crew"};
-  Coordinator crew(options, crew_conformance().starter(options));
-  EXPECT_EQ(serve(crew), "");
+  Coordinator pool(options, crew_conformance().starter(options));
+  EXPECT_EQ(serve(pool), "");
 }
-INSTANTIATE_TEST_SUITE_P(Processes, CrewConformanceTest,
+INSTANTIATE_TEST_SUITE_P(Processes, WorkerPoolConformanceTest,
                          testing::ValuesIn(crew_conformance().processes));
 
 class Failures : public testing::EmptyTestEventListener {
@@ -92,8 +93,8 @@ class Failures : public testing::EmptyTestEventListener {
 
 int work(const std::string& address) {
   std::tie(own_process, all_processes) = crew_conformance().place();
-  keep_worker(address, own_process);
-  CrewOptions options;
+  fork_monitored_worker(address, own_process);
+  WorkerPoolOptions options;
   options.join = address;
   options.process = options.number_here = own_process;
   options.processes = all_processes;
@@ -105,10 +106,10 @@ int work(const std::string& address) {
   testing::GTEST_FLAG(filter) = "Backend/Conformance.*";
   auto* failures = new Failures;
   testing::UnitTest::GetInstance()->listeners().Append(failures);
-  while (joined->crew()->next()) {
+  while (joined->pool()->next()) {
     const bool good = RUN_ALL_TESTS() == 0;
     const bool some = testing::UnitTest::GetInstance()->successful_test_count() > 10;
-    joined->crew()->done(good && some ? "" : "failed\n" + failures->text);
+    joined->pool()->done(good && some ? "" : "failed\n" + failures->text);
   }
   joined.reset();
   return 0;

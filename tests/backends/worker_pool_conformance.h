@@ -12,16 +12,16 @@
 
 namespace shardproof {
 
-struct CrewConformance {
+struct WorkerPoolConformance {
   std::string name;  // of the backend
   std::vector<int> processes;
-  std::function<std::unique_ptr<Starter>(const CrewOptions&)> starter;
+  std::function<std::unique_ptr<Starter>(const WorkerPoolOptions&)> starter;
   // In a worker: its number, and how many there are.
   std::function<std::pair<int, int>()> place;
-  std::function<std::shared_ptr<Launcher>(const CrewOptions&)> join;
+  std::function<std::shared_ptr<Backend>(const WorkerPoolOptions&)> join;
   // Why a collective's bits may differ from the reference, or nothing.
-  std::function<std::optional<std::string>(const Collective&)> refuses;
+  std::function<std::optional<std::string>(const Collective&)> unsupported_reason;
 };
-const CrewConformance& crew_conformance();  // defined by the backend's source
+const WorkerPoolConformance& crew_conformance();  // defined by the backend's source
 
 }  // namespace shardproof

@@ -126,12 +126,12 @@ std::vector<pid_t> Running::wait_for_processes() const {
 }
 
 std::vector<pid_t> Running::workers() const {
-  const std::vector<pid_t> crew = processes();
+  const std::vector<pid_t> pool = processes();
   std::vector<pid_t> found;
-  for (const pid_t pid : crew) {
+  for (const pid_t pid : pool) {
     const std::string stat = read_whole(fs::path("/proc") / std::to_string(pid) / "stat");
     const pid_t parent = std::atoi(stat.c_str() + stat.rfind(')') + 4);
-    if (std::find(crew.begin(), crew.end(), parent) != crew.end()) found.push_back(pid);
+    if (std::find(pool.begin(), pool.end(), parent) != pool.end()) found.push_back(pid);
   }
   return found;
 }
@@ -224,8 +224,8 @@ void hurt_one(const Hurt& hurt, int seed) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   Running run(hurt.program, hurt.backend, folder.endless(), (folder.path() / "out.txt").string(),
               hurt.timeout, hurt.options);
-  const std::vector<pid_t> crew = run.wait_for_processes();
-  ASSERT_EQ(crew.size(), 6u) << run.text();
+  const std::vector<pid_t> pool = run.wait_for_processes();
+  ASSERT_EQ(pool.size(), 6u) << run.text();
   const std::vector<pid_t> workers = run.workers();
   wait_for_work(workers, 0.3);  // all have come, or it is no finding
   std::this_thread::sleep_for(milliseconds(random() % 500));

@@ -23,17 +23,17 @@ constexpr int64_t kCasesOfAFile = 2;
 
 struct Way {
   const char* name;
-  Grouping grouping;
+  CohortPolicy grouping;
   Schedule schedule;
 };
 const std::vector<Way>& ways() {
   static const std::vector<Way> kWays = {
-      {"one by one", Grouping::one_by_one, {ScheduleKind::fifo, 0}},
-      {"seeded 1", Grouping::coarse_first, {ScheduleKind::seeded, 1}},
-      {"seeded 2", Grouping::one_by_one, {ScheduleKind::seeded, 2}},
-      {"seeded 77", Grouping::coarse_first, {ScheduleKind::seeded, 77}},
-      {"adversarial", Grouping::coarse_first, {ScheduleKind::adversarial, 3}},
-      {"again", Grouping::coarse_first, {ScheduleKind::fifo, 0}},
+      {"one by one", CohortPolicy::one_by_one, {ScheduleKind::fifo, 0}},
+      {"seeded 1", CohortPolicy::coarse_first, {ScheduleKind::seeded, 1}},
+      {"seeded 2", CohortPolicy::one_by_one, {ScheduleKind::seeded, 2}},
+      {"seeded 77", CohortPolicy::coarse_first, {ScheduleKind::seeded, 77}},
+      {"adversarial", CohortPolicy::coarse_first, {ScheduleKind::adversarial, 3}},
+      {"again", CohortPolicy::coarse_first, {ScheduleKind::fifo, 0}},
   };
   return kWays;
 }
@@ -77,7 +77,7 @@ std::string run(const Job& job) {
 
 // Gives the outcome as text.
 std::string expect_one_outcome(Job job, const std::string& what) {
-  job.grouping = Grouping::coarse_first;
+  job.grouping = CohortPolicy::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};
   const std::string first = run(job);
   for (const Way& way : ways()) {
@@ -96,7 +96,7 @@ std::vector<ScenarioPath> files() {
   return all;
 }
 
-TEST(Grouping, ScenariosEndTheSameWay) {
+TEST(CohortPolicy, ScenariosEndTheSameWay) {
   int64_t jobs = 0;
   for (const ScenarioPath& path : files()) {
     SCOPED_TRACE(path.path);
@@ -122,7 +122,7 @@ struct Program {
   std::vector<std::string> lines;
 };
 
-TEST(Grouping, GlobalPrograms) {
+TEST(CohortPolicy, GlobalPrograms) {
   const std::vector<Program> programs = {
       {"tp=2", {"y = x @ w", "z = softmax(y, dim=-1)", "s = sum(z)"}},
       {"tp=3",
@@ -143,7 +143,7 @@ TEST(Grouping, GlobalPrograms) {
   }
 }
 
-TEST(Grouping, RankPrograms) {
+TEST(CohortPolicy, RankPrograms) {
   const std::vector<std::vector<std::string>> programs = {
       {"y = all_reduce(x, sum, group=tp)", "z = all_gather(y, dim=0, group=tp)"},
       {"send(x, to=next)", "y = recv(like=x, from=prev)"},
@@ -301,7 +301,7 @@ class RandomStreams {
   std::vector<std::vector<Step>> ranks_;
 };
 
-TEST(Grouping, WhatIsFoundWrongOnOneStreamDoesNotHangOnWhenItIsFound) {
+TEST(CohortPolicy, WhatIsFoundWrongOnOneStreamDoesNotHangOnWhenItIsFound) {
   constexpr uint64_t kPrograms = 400;
   std::map<std::string, int64_t> told;
   for (uint64_t seed = 0; seed < kPrograms; ++seed) {

@@ -29,7 +29,7 @@ std::vector<std::vector<TensorMeta>> inputs_of(const Sample& sample) {
 
 std::vector<TensorMeta> results_of(const OpRecord& record, const OpCall& call) {
   try {
-    return record.is_written_as_others(call) ? std::vector<TensorMeta>{} : record.infer(call);
+    return record.is_composite(call) ? std::vector<TensorMeta>{} : record.infer(call);
   } catch (const Error&) {
     return {};
   }

@@ -53,9 +53,9 @@ TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
   const Outcome outcome = check(job, builtin_registries());
   EXPECT_TRUE(outcome.findings.empty());
   int64_t moved = 0;
-  for (const SeenValue& value : outcome.seen) {
+  for (const RecordedValue& value : outcome.seen) {
     EXPECT_TRUE(value.measured) << value.id;
-    for (const SeenPart& part : value.parts)
+    for (const RecordedShard& part : value.parts)
       for (const double rounding : part.rounding) {
         EXPECT_NE(value.bound, "n");
         EXPECT_LT(rounding, 1e-5);

@@ -106,12 +106,12 @@ class AllOfThem : public ::testing::Environment {
 [[maybe_unused]] const ::testing::Environment* const kAllOfThem =
     ::testing::AddGlobalTestEnvironment(new AllOfThem);
 
-const char* text_of(LocalForm form) {
+const char* text_of(LocalExecution form) {
   switch (form) {
-    case LocalForm::same: return "same";
-    case LocalForm::attrs: return "attrs";
-    case LocalForm::shard: return "shard";
-    case LocalForm::lower: return "lower";
+    case LocalExecution::same_op: return "same";
+    case LocalExecution::local_attrs: return "attrs";
+    case LocalExecution::needs_shard_index: return "shard";
+    case LocalExecution::lower_to_ops: return "lower";
   }
   return "";
 }
@@ -119,7 +119,7 @@ const char* text_of(LocalForm form) {
 // Forms that the rule of an op names for this call. Without a tensor there is nothing that could
 // ask for shards: such a result is made whole.
 void add_declared(const OpRecord& record, const OpCall& call, std::set<std::string>& forms) {
-  if (record.is_written_as_others(call)) {
+  if (record.is_composite(call)) {
     forms.insert("lower");
     return;
   }

@@ -58,7 +58,7 @@ class ProvenanceLaws {
   void run() {
     const std::vector<LocalTensor> inputs = split_inputs(job_);
     for (size_t i = 0; i < inputs.size(); ++i) held_[ranks_.program.inputs[i]] = inputs[i];
-    const Watched watched{[](ValueId) { return true; }, {}};
+    const ValueFilter watched{[](ValueId) { return true; }, {}};
     const auto probe = [&]() -> ProbeFunction {
       return [&](ValueId id, const LocalTensor& value) {
         std::vector<Block> blocks = held_[id].blocks();

@@ -40,7 +40,7 @@ std::string without_values_of_checks(const Job& job) {
   for (const CallCount& call : outcome.calls)
     text += fmt::format("{} {} {} {}\n", call.kind, call.group, to_string(call.lanes), call.count);
   for (const auto& [name, info] : outcome.values)
-    for (const SeenPart& part : info.copies)
+    for (const RecordedShard& part : info.copies)
       for (const double value : values_of(part.tensor)) text += fmt::format(" {:a}", value);
   return text;
 }
@@ -57,7 +57,7 @@ TEST(RankChecks, AtAnyLine_ChangeNeitherCallsNorMemoryNorTimesNorValues) {
        "y = x + 1"},
   };
   for (const Lines& lines : programs)
-    for (const Grouping grouping : {Grouping::coarse_first, Grouping::one_by_one}) {
+    for (const CohortPolicy grouping : {CohortPolicy::coarse_first, CohortPolicy::one_by_one}) {
       Job job = ranks_job(lines, {"y = x"});
       job.cost = flat_machine({Duration{10'000'000}, 1e9});
       job.grouping = grouping;

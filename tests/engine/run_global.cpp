@@ -60,7 +60,7 @@ class ProgramWriter : public OpBuilder {
     OpCall call{&attrs, {}};
     for (const ValueId id : inputs)
       call.inputs.push_back(id == kNoValue ? TensorMeta{DType::f32, {}, false, true} : meta(id));
-    if (record.is_written_as_others(call)) {
+    if (record.is_composite(call)) {
       ProgramWriter inner(program_, std::move(inputs));
       return record.expand(call, inner);
     }
@@ -264,7 +264,7 @@ GlobalRun run_as_written(const OneOp& one, const std::string& op) {
     comparer.emplace(parts.program, one.program.lines, options, *reference, comparison);
     return [&](ValueId id, const LocalTensor& value) { comparer->made(id, value); };
   };
-  const Watched watched{[&](ValueId id) { return comparer->wants(id); }, {}};
+  const ValueFilter watched{[&](ValueId id) { return comparer->wants(id); }, {}};
   const ProgramRun ran = run_program(parts.program, one.job, all, watched, probe);
   comparer->finish();
   GlobalRun run;

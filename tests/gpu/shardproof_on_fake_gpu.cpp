@@ -8,10 +8,10 @@
 
 int main(int argc, char** argv) {
   using namespace shardproof;
-  const StandIn machine(machine_in_environment());
+  const FakeGpu machine(machine_in_environment());
   const Registries registries{
       builtin_ops(),
-      {instrumented(local_backend()), nccl_backend(stand_in::nccl_parts(machine.api()))},
+      {instrumented(local_backend()), nccl_backend(fake_gpu::nccl_parts(machine.api()))},
       machine.api(),
       stand_in_kernels()};
   return cli_main(argc, argv, registries);

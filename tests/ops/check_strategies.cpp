@@ -160,9 +160,10 @@ void StrategyChecker::try_placement(const Grid& grid,
     return;
   }
   if (!outputs) return;
-  const LocalForm form = record_.rule.joint_form;
+  const LocalExecution form = record_.rule.joint_form;
   verify(grid.whole, inputs,
-         {*outputs, form == LocalForm::attrs, form == LocalForm::shard, form == LocalForm::lower});
+         {*outputs, form == LocalExecution::local_attrs, form == LocalExecution::needs_shard_index,
+          form == LocalExecution::lower_to_ops});
 }
 
 void StrategyChecker::verify(const OneDeviceRun& whole, const std::vector<Spec>& inputs,

@@ -23,10 +23,10 @@ bool takes(const Strategy& strategy, const std::vector<Spec>& inputs, int axis) 
 }
 
 bool cut_is_legal(const Strategy& strategy, const Spec& spec, int dim) {
-  const Cut cut = strategy.cut;
+  const ShardLayout cut = strategy.cut;
   if (strategy.blocks > 0 && !cuts_between_blocks(spec, dim, strategy.blocks)) return false;
-  if (cut == Cut::any) return true;
-  if (cut == Cut::chunks) {
+  if (cut == ShardLayout::any) return true;
+  if (cut == ShardLayout::chunks) {
     const std::vector<int> axes = spec.axes_of_dim(dim);
     const Shard& shard = spec.placement(axes.at(0)).shard();
     return axes.size() == 1 && shard.split == 1 && shard.sizes.empty();
@@ -35,8 +35,8 @@ bool cut_is_legal(const Strategy& strategy, const Spec& spec, int dim) {
   const int64_t first = length(spec.owned(ranks[0], dim));
   for (int64_t i = 0; i < ranks.size(); ++i) {
     const Runs runs = spec.owned(ranks[i], dim);
-    if (cut == Cut::contiguous && runs.size() > 1) return false;
-    if (cut == Cut::even && length(runs) != first) return false;
+    if (cut == ShardLayout::contiguous && runs.size() > 1) return false;
+    if (cut == ShardLayout::even && length(runs) != first) return false;
   }
   return true;
 }
@@ -61,9 +61,9 @@ std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::v
       if (strategy->inputs[i].is_shard() &&
           !cut_is_legal(*strategy, inputs[i], strategy->inputs[i].shard().dim))
         return std::nullopt;
-    placed.rank_attrs = placed.rank_attrs || strategy->form == LocalForm::attrs;
-    placed.shard_info = placed.shard_info || strategy->form == LocalForm::shard;
-    placed.lower = placed.lower || strategy->form == LocalForm::lower;
+    placed.rank_attrs = placed.rank_attrs || strategy->form == LocalExecution::local_attrs;
+    placed.shard_info = placed.shard_info || strategy->form == LocalExecution::needs_shard_index;
+    placed.lower = placed.lower || strategy->form == LocalExecution::lower_to_ops;
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     placed.outputs.emplace_back(inputs.front().mesh(), placements[i], outputs[i].shape,
@@ -76,9 +76,10 @@ std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& ca
                                         const std::vector<Spec>& inputs) {
   if (record.rule.joint) {
     if (auto specs = record.rule.joint(call, outputs, inputs)) {
-      const LocalForm form = record.rule.joint_form;
-      return Placed{*specs, form == LocalForm::attrs, form == LocalForm::shard,
-                    form == LocalForm::lower};
+      const LocalExecution form = record.rule.joint_form;
+      return Placed{*specs, form == LocalExecution::local_attrs,
+                    form == LocalExecution::needs_shard_index,
+                    form == LocalExecution::lower_to_ops};
     }
   }
   const Mesh& mesh = inputs.front().mesh();

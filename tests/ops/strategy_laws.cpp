@@ -32,7 +32,7 @@ void check_meshes(StrategyChecker& checker, const OpInstance& instance) {
 void check_samples(StrategyChecker& checker, const OpRecord& record) {
   for (const Sample& sample : record.samples()) {
     const OpInstance own = instance_of(record, sample, kSeed);
-    if (record.is_written_as_others(own.call())) continue;
+    if (record.is_composite(own.call())) continue;
     check_meshes(checker, own);
     if (const auto wide = in_f64(own)) check_meshes(checker, *wide);
   }
@@ -72,7 +72,7 @@ TEST_P(StrategyLaws, OwnDtypesAreNearF64) {
   const OpRecord& record = ops.at(GetParam());
   for (const Sample& sample : record.samples()) {
     const OpInstance own = instance_of(record, sample, kSeed);
-    if (record.is_written_as_others(own.call())) continue;
+    if (record.is_composite(own.call())) continue;
     const std::optional<OpInstance> wide = in_f64(own);
     if (!wide) continue;
     const std::vector<Tensor> got = run_once(record, own.call(), own.pointers());
@@ -142,7 +142,8 @@ TEST(WrongRule, SoftmaxOfEachShardAlone_IsFound) {
   EXPECT_EQ(failures_of("softmax", sample, leave_as_it_is), 0u);
   EXPECT_GT(failures_of("softmax", sample,
                         [](Strategy& s) {
-                          if (s.form == LocalForm::lower) s.form = LocalForm::same;
+                          if (s.form == LocalExecution::lower_to_ops)
+                            s.form = LocalExecution::same_op;
                         }),
             0u);
 }

@@ -77,7 +77,7 @@ TEST(PrintGlobal, Approved) {
   // What is computed on local shards stands in the line of its claim.
   EXPECT_EQ(parsed.statements.size() + 1, lines.size());
   EXPECT_EQ(lines[0], "");
-  EXPECT_TRUE(without_places(parse_listing(to_lines(parsed))) == without_places(parsed));
+  EXPECT_TRUE(without_positions(parse_listing(to_lines(parsed))) == without_positions(parsed));
 }
 
 class SpmdSample {
@@ -183,9 +183,9 @@ SpmdSample sample_spmd_program() {
   sample.add(Snapshot{x, z, "s", "R on pp=0"}, "comm");
   sample.add(Snapshot{y, z, "h", ""});
   sample.add(RecordEvent{"e"}, "comm");
-  sample.add(Wait{Wait::Who::stream, kNoValue, "e", ""});
-  sample.add(Wait{Wait::Who::stream, kNoValue, "", "comm"});
-  sample.add(Wait{Wait::Who::host, y, "", ""});
+  sample.add(Wait{Wait::Waiter::stream, kNoValue, "e", ""});
+  sample.add(Wait{Wait::Waiter::stream, kNoValue, "", "comm"});
+  sample.add(Wait{Wait::Waiter::host, y, "", ""});
   sample.add(Keep{x, "comm"});
   sample.add(Free{x}, "main", Lanes::one(3));
   return sample;
@@ -255,10 +255,10 @@ TEST(Effects, WhatInstructionsTouch) {
   EXPECT_EQ(call.writes, (std::vector<ValueId>{7, 6}));
 
   EXPECT_EQ(effects_of(with(RecordEvent{"e"})).signals, std::vector<std::string>{"e"});
-  const Effects host = effects_of(with(Wait{Wait::Who::host, 3, "", ""}));
+  const Effects host = effects_of(with(Wait{Wait::Waiter::host, 3, "", ""}));
   EXPECT_TRUE(host.host);
   EXPECT_EQ(host.waits_values, std::vector<ValueId>{3});
-  const Effects stream = effects_of(with(Wait{Wait::Who::stream, kNoValue, "", "comm"}));
+  const Effects stream = effects_of(with(Wait{Wait::Waiter::stream, kNoValue, "", "comm"}));
   EXPECT_FALSE(stream.host);
   EXPECT_EQ(stream.waits_streams, std::vector<std::string>{"comm"});
   EXPECT_TRUE(stream.waits_values.empty());

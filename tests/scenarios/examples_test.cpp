@@ -64,7 +64,7 @@ TEST_P(Corpus, EndsAsItSays) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(below("scenarios/corpus")), name_of);
 INSTANTIATE_TEST_SUITE_P(Examples, Corpus, testing::ValuesIn(examples(true)), name_of);
 
-int64_t calls_of(const Lowered& lowered) {
+int64_t calls_of(const LoweredJob& lowered) {
   const std::vector<Instr>& instrs = lowered.program.listings.at(0).instrs;
   return std::count_if(instrs.begin(), instrs.end(), [](const Instr& instr) {
     return std::holds_alternative<Communicate>(instr.action);
@@ -80,9 +80,9 @@ TEST(Show, GlobalProgramsParseBack) {
       Job job = one.phases[0].job;
       if (!job.program) continue;
       SCOPED_TRACE(path.file + " " + one.name);
-      const Lowered first = lower_job(job, registries());
+      const LoweredJob first = lower_job(job, registries());
       job.program = parse_listing(first.global_lines);
-      const Lowered again = lower_job(job, registries());
+      const LoweredJob again = lower_job(job, registries());
       EXPECT_EQ(again.global_lines, first.global_lines);
       EXPECT_EQ(calls_of(again), calls_of(first));
       ++shown;

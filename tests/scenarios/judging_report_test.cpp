@@ -161,7 +161,7 @@ std::vector<CaseResult> swept_cases() {
 
 TEST(Report, FindingThatCasesShare_IsToldOnceInText) {
   const RunResult result = run_of(swept_cases());
-  EXPECT_EQ(result.surprises(), 14);
+  EXPECT_EQ(result.unexpected_results(), 14);
   EXPECT_EQ(result.exit_code(), 1);
   expect_approved("report/shared_findings", text_report(result, {}));
   const std::string json = json_report(result, {"0.0.0", {}});

@@ -23,7 +23,7 @@ TEST(MeasuredRounding, AnotherOrderOfAReductionIsOneAndItsDescendantsAreToo) {
 
 // The same run but for the last bit of an element of y.
 RecordedRun with_another_bit(RecordedRun run) {
-  SeenValue& y = value_of(run, "y");
+  RecordedValue& y = value_of(run, "y");
   y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
   set_element(y, 9, std::nextafter(static_cast<float>(element(y, 9)), 1e9F));
   return run;
@@ -40,7 +40,7 @@ TEST(MeasuredRounding, OfOneOrderOtherBitsAreABug) {
 TEST(MeasuredRounding, AWrongElementIsNamedWithItsOwners) {
   RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun other = run;
-  SeenValue& h = value_of(other, "h");
+  RecordedValue& h = value_of(other, "h");
   h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
   set_element(h, 9 * 32 + 17, 1000);
   const RunComparison comparison = compare_runs(run, other);
@@ -55,7 +55,7 @@ TEST(MeasuredRounding, AWrongElementIsNamedWithItsOwners) {
 TEST(MeasuredRounding, ProductsInFewerBitsAreToldFromABug) {
   RecordedRun run = runs_of(mlp()).at(0);
   RecordedRun rounded = run;
-  SeenValue& h = value_of(rounded, "h");
+  RecordedValue& h = value_of(rounded, "h");
   h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
   int64_t at = 0;
   while (std::abs(element(h, at)) < 1) ++at;
@@ -99,7 +99,7 @@ TEST(MeasuredRounding, Rounding_OfARankProgramWithoutATruth_IsMeasured) {
   const double apart = std::abs(std::stod(difference.got_a) - std::stod(difference.got_b));
   EXPECT_NEAR(difference.rounding_factor, apart / *difference.rounding, 0.05);
 
-  SeenValue& y = value_of(other, "y");
+  RecordedValue& y = value_of(other, "y");
   set_element(y, 7, element(y, 7) + 1e-4);
   const RunComparison wrong = compare_runs(run, other);
   EXPECT_EQ(worst(wrong, 1).match, ValueMatch::wrong);
@@ -125,7 +125,7 @@ TEST(MeasuredRounding, ASumThatOverflowsInOneOrder_IsNotDecided) {
 // The law of kWithinRounding and kNotDecided, element by element.
 TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
   RecordedRun a = runs_of(mlp(), "rank").at(0);
-  const SeenValue known = value_of(a, "y");
+  const RecordedValue known = value_of(a, "y");
   const double rounding = known.rounding.at(9), before = element(known, 9);
   ASSERT_GT(rounding, 0);
   const std::vector<std::pair<double, ValueMatch>> cases = {{1.5, ValueMatch::within_rounding},
@@ -137,7 +137,7 @@ TEST(MeasuredRounding, Match_IsDecidedByTheDistanceOfItsRounding) {
   for (const auto& [times, match] : cases) {
     RecordedRun b = a;
     b.order = "tree";
-    SeenValue& y = value_of(b, "y");
+    RecordedValue& y = value_of(b, "y");
     y.parts[0].tensor = contiguous_copy(y.parts[0].tensor);
     set_element(y, 9, before + times * rounding);
     const ValueDifference difference = worst(compare_runs(a, b), 3);
@@ -174,7 +174,7 @@ TEST(MeasuredRounding, AValueThatNoRoundingMoves_HasNone) {
     EXPECT_TRUE(value_of(a, name).rounding.empty()) << name;
     RecordedRun b = a;
     b.order = "tree";
-    SeenValue& value = value_of(b, name);
+    RecordedValue& value = value_of(b, name);
     value.parts[0].tensor = contiguous_copy(value.parts[0].tensor);
     value.parts[0].tensor.mutate()[0] ^= std::byte{1};
     const ValueDifference difference = worst(compare_runs(a, b), name[0] == 'y' ? 1 : 2);

@@ -404,8 +404,8 @@ TEST(RandomRanks, WithoutTruthAnotherOrderOfAdditionIsToldFromABug) {
 }
 
 // Moves the largest element of a value by this share of it; false where there is none.
-bool plant(SeenValue& value, double share) {
-  for (SeenPart& part : value.parts) {
+bool plant(RecordedValue& value, double share) {
+  for (RecordedShard& part : value.parts) {
     const std::vector<double> numbers = values_of(part.tensor);
     if (numbers.empty()) continue;
     const auto largest = std::max_element(numbers.begin(), numbers.end());

@@ -64,7 +64,7 @@ class Record : public testing::Test {
 // --- there and back
 // -------------------------------------------------------------------------------
 
-void expect_same(const SeenValue& a, const SeenValue& b) {
+void expect_same(const RecordedValue& a, const RecordedValue& b) {
   EXPECT_EQ(a.id, b.id);
   EXPECT_EQ(a.bound, b.bound);
   EXPECT_EQ(a.line, b.line);
@@ -138,10 +138,10 @@ uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
   SpmdValue info;
   info.name = info.bound = "x";
   info.dtype = whole.dtype;
-  const SeenValue seen = see_value(info, spec, split(whole, spec));
+  const RecordedValue seen = see_value(info, spec, split(whole, spec));
   uint64_t sum = 0;
   std::set<Dims> places;
-  for (const SeenDigest& digest : seen.digests)
+  for (const ShardDigest& digest : seen.digests)
     for (int64_t i = 0; i < digest.lanes.size(); ++i)
       if (places.insert(spec.start(digest.lanes[i])).second) sum += digest.digest;
   return sum;
@@ -204,7 +204,7 @@ TEST_F(Record, ARefusedRunIsComparedByItsHead) {
 TEST_F(Record, TheTableIsTheApprovedOne) {
   const RecordedRun a = runs_of(mlp(), "rank").at(0), b = runs_of(mlp(), "tree").at(0);
   RecordedRun wrong = b;
-  SeenValue& h = value_of(wrong, "h");
+  RecordedValue& h = value_of(wrong, "h");
   h.parts[0].tensor = contiguous_copy(h.parts[0].tensor);
   set_element(h, 9 * 32 + 17, 1000);
   wrong.backend = "mpi";
@@ -269,7 +269,7 @@ TEST_F(Record, WhatEndsARecordingLeavesTheRun) {
   for (int last = 1; last <= 6; ++last) {
     RecordFolder folder(path_, "test");
     int count = 0;
-    RunWatch watch;
+    RunObserver watch;
     watch.done = [&](CaseResult& result) {
       folder.add(result.runs.at(0));
       if (++count == last) throw std::bad_alloc();

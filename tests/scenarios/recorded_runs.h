@@ -48,18 +48,18 @@ inline ValueDifference worst(const RunComparison& comparison, int line) {
   throw std::out_of_range("nothing differs in line " + std::to_string(line));
 }
 
-inline SeenValue& value_of(RecordedRun& run, const std::string& name) {
-  for (SeenValue& value : run.values)
+inline RecordedValue& value_of(RecordedRun& run, const std::string& name) {
+  for (RecordedValue& value : run.values)
     if (value.id == name) return value;
   throw std::out_of_range(name);
 }
 
-inline void set_element(SeenValue& value, int64_t at, double to) {
+inline void set_element(RecordedValue& value, int64_t at, double to) {
   Tensor& tensor = value.parts.at(0).tensor;
   store_f64(tensor.mutate() + at * size_of(tensor.dtype), tensor.dtype, to);
 }
 
-inline double element(const SeenValue& value, int64_t at) {
+inline double element(const RecordedValue& value, int64_t at) {
   return values_of(value.parts.at(0).tensor).at(static_cast<size_t>(at));
 }
 

@@ -10,7 +10,7 @@ namespace shardproof {
 namespace {
 
 // The same contents: all of it, or what each rank holds.
-SeenValue in_parts(SeenValue value, const LocalTensor& locals) {
+RecordedValue in_parts(RecordedValue value, const LocalTensor& locals) {
   value.whole = false;
   value.parts.clear();
   for (int64_t i = 0; i < value.lanes.size(); ++i)
@@ -25,12 +25,12 @@ void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank)
   info.name = info.bound = "x";
   const auto locals = [&] { return split(tensor_of(spec.dtype(), spec.shape(), numbers), spec); };
   const auto seen = [&] { return see_value(info, spec, locals()); };
-  const SeenValue whole = seen(), parts = in_parts(whole, locals());
+  const RecordedValue whole = seen(), parts = in_parts(whole, locals());
   numbers.at(static_cast<size_t>(place[0] * spec.shape()[1] + place[1])) = 2;
-  const SeenValue other = seen(), other_parts = in_parts(other, locals());
-  for (const SeenValue* a : {&whole, &parts}) {
-    for (const SeenValue* b : {&whole, &parts}) EXPECT_FALSE(compare_seen(*a, *b, {}, {}));
-    for (const SeenValue* b : {&other, &other_parts}) {
+  const RecordedValue other = seen(), other_parts = in_parts(other, locals());
+  for (const RecordedValue* a : {&whole, &parts}) {
+    for (const RecordedValue* b : {&whole, &parts}) EXPECT_FALSE(compare_seen(*a, *b, {}, {}));
+    for (const RecordedValue* b : {&other, &other_parts}) {
       const std::optional<ValueDifference> difference = compare_seen(*a, *b, {}, {});
       ASSERT_TRUE(difference);
       EXPECT_EQ(difference->index, place);
@@ -41,7 +41,7 @@ void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank)
   }
 }
 
-TEST(SeenValues, HowContentsAreKeptIsNoDifference) {
+TEST(RecordedValues, HowContentsAreKeptIsNoDifference) {
   const auto spec = [](const char* mesh, int64_t side) {
     return Spec::parse("dp:S(0) tp:S(1)", Mesh::parse(mesh), {side, side}, DType::f32);
   };
@@ -50,26 +50,26 @@ TEST(SeenValues, HowContentsAreKeptIsNoDifference) {
   expect_no_difference_but(spec("dp=128, tp=128", 128), {3, 4}, 3 * 128 + 4);
 }
 
-TEST(SeenValues, ThereMayBeADigestForEachOfManyRanks) {
-  SeenValue a;
+TEST(RecordedValues, ThereMayBeADigestForEachOfManyRanks) {
+  RecordedValue a;
   for (int32_t rank = 0; rank < 1 << 17; ++rank)
     a.digests.push_back({Lanes::one(rank), static_cast<uint64_t>(rank) * 3});
   a.lanes = Lanes::range(0, 1 << 17);
-  SeenValue b = a;
+  RecordedValue b = a;
   EXPECT_FALSE(compare_seen(a, b, {}, {}));
   b.digests[5].digest = 1;
   EXPECT_EQ(compare_seen(a, b, {}, {})->ranks, Lanes::one(5));
 }
 
 // Whatever digests look like, they tell the ranks whose digest is another one, or nobody's.
-TEST(SeenValues, DigestsTellTheRanksThatDiffer) {
+TEST(RecordedValues, DigestsTellTheRanksThatDiffer) {
   uint64_t draw = 1;
   const auto drawn = [&](uint64_t below) {
     draw = draw * 6364136223846793005ull + 1442695040888963407ull;
     return (draw >> 33) % below;
   };
   for (int round = 0; round < 200; ++round) {
-    SeenValue a, b;
+    RecordedValue a, b;
     std::vector<int32_t> differing;
     std::map<uint64_t, std::vector<int32_t>> of_a, of_b;
     for (int32_t rank = 0; rank < 12; ++rank) {

@@ -34,7 +34,7 @@ std::string missed_text(const std::string& expect, const std::string& program = 
       "\"dp:S(0)\", \"fill\": \"iota\"}}, \"program\": [" +
       program + "], \"expect\": {" + expect + "}}");
   std::string out;
-  for (const Missed& miss : result.scenarios.at(0).cases.at(0).phases.at(0).missed)
+  for (const ExpectationFailure& miss : result.scenarios.at(0).cases.at(0).phases.at(0).missed)
     out += miss.what + ": " + miss.expected + ", " + miss.got + "\n";
   return out;
 }

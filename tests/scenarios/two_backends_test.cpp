@@ -11,12 +11,14 @@ namespace shardproof {
 namespace {
 
 // The simulation, but rank 1 leaves out its first call.
-class Forgetful : public Launcher {
+class Forgetful : public Backend {
  public:
   std::string name() const override { return "forgetful"; }
   std::string summary() const override { return "rank 1 leaves out its first call"; }
   std::optional<std::string> not_viable() const override { return std::nullopt; }
-  std::optional<std::string> refuses(const Collective&) const override { return std::nullopt; }
+  std::optional<std::string> unsupported_reason(const Collective&) const override {
+    return std::nullopt;
+  }
   std::unique_ptr<World> start(const WorldOptions& options) override {
     WorldOptions faulty = options;
     faulty.faults.emplace_back("skip(rank=1, call=1)");
@@ -49,7 +51,7 @@ TEST(TwoBackends, WhatAMachineLosesIsNotExpected) {
   outcome.findings.emplace_back().verdict = Verdict::missing_rank;
   EXPECT_TRUE(missed(phase.expect, outcome, phase.job).empty());
   outcome.world.broken = true;
-  const std::vector<Missed> misses = missed(phase.expect, outcome, phase.job);
+  const std::vector<ExpectationFailure> misses = missed(phase.expect, outcome, phase.job);
   ASSERT_EQ(misses.size(), 1u);
   EXPECT_EQ(misses[0].got, "missing rank, for a process was lost");
 }

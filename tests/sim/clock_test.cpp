@@ -35,8 +35,8 @@ TEST(PerLane, raise_to_takes_the_larger_of_each_lane) {
   EXPECT_EQ(a[1], 8);
 }
 
-TEST(TicketBook, wakes_who_waits_and_remembers_times) {
-  TicketBook book;
+TEST(TicketTable, wakes_who_waits_and_remembers_times) {
+  TicketTable book;
   const Ticket first = book.open({0, 0}), second = book.open({1, 2});
   EXPECT_EQ(book.state(kDone), TicketState::done);
   EXPECT_EQ(book.state(second), TicketState::pending);

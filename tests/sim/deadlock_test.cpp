@@ -11,8 +11,8 @@ namespace {
 
 // A world where rank r's call waits for `waits[r]` (empty: it has ended); who waits for nobody's
 // call that can move would not be here.
-Standstill still_of(const std::vector<std::vector<int32_t>>& waits) {
-  Standstill s;
+WaitGraph still_of(const std::vector<std::vector<int32_t>>& waits) {
+  WaitGraph s;
   s.world = static_cast<int64_t>(waits.size());
   std::vector<int32_t> call_of(waits.size(), -1);
   for (size_t rank = 0; rank < waits.size(); ++rank) {
@@ -26,7 +26,7 @@ Standstill still_of(const std::vector<std::vector<int32_t>>& waits) {
   }
   for (const auto& ranks : waits) {
     if (ranks.empty()) continue;
-    Awaiting awaiting;
+    WaitEdge awaiting;
     awaiting.ranks = ranks;
     for (int32_t rank : ranks) {
       const int32_t call = call_of[static_cast<size_t>(rank)];
@@ -55,7 +55,7 @@ Lanes on_circles(const std::vector<std::vector<int32_t>>& waits) {
   return Lanes::of(ranks);
 }
 
-TEST(Standstill, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
+TEST(WaitGraph, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
   const Rng rng(5, 1);
   uint64_t draw = 0;
   int deadlocks = 0, missing = 0;
@@ -95,8 +95,8 @@ TEST(Standstill, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
 
 // Ranks that wait for each other with nothing left to issue; rank r waits for `lacks[r]` (-1: it
 // has ended).
-Standstill lacking_calls(const std::vector<int32_t>& lacks) {
-  Standstill s;
+WaitGraph lacking_calls(const std::vector<int32_t>& lacks) {
+  WaitGraph s;
   s.world = static_cast<int64_t>(lacks.size());
   for (size_t rank = 0; rank < lacks.size(); ++rank) {
     if (lacks[rank] < 0) continue;
@@ -105,7 +105,7 @@ Standstill lacking_calls(const std::vector<int32_t>& lacks) {
     call.line = static_cast<int>(rank) + 1;
     call.awaiting = static_cast<int32_t>(s.awaiting.size());
     s.blocked.push_back(call);
-    Awaiting awaiting;
+    WaitEdge awaiting;
     awaiting.what = "to send";
     awaiting.ranks = awaiting.missing = {lacks[rank]};
     s.awaiting.push_back(awaiting);
@@ -114,7 +114,7 @@ Standstill lacking_calls(const std::vector<int32_t>& lacks) {
   return s;
 }
 
-TEST(Standstill, who_waits_for_each_other_has_not_ended) {
+TEST(WaitGraph, who_waits_for_each_other_has_not_ended) {
   std::vector<Finding> findings = explain(lacking_calls({1, 0, 1, 2}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::deadlock);
@@ -186,7 +186,7 @@ Expected expected_of(const Matrix& waits, const Matrix& out) {
   return {Lanes::of(circles), Lanes::of(missing)};
 }
 
-TEST(Standstill, CircleThroughACallLeftOut_IsMissingRank) {
+TEST(WaitGraph, CircleThroughACallLeftOut_IsMissingRank) {
   const Rng rng(9, 2);
   uint64_t draw = 0;
   int broken = 0;
@@ -202,10 +202,10 @@ TEST(Standstill, CircleThroughACallLeftOut_IsMissingRank) {
         out[i][j] = rng.integer(draw++, 0, 3) == 0;
         lists[i].push_back(static_cast<int32_t>(j));
       }
-    Standstill still = still_of(lists);
+    WaitGraph still = still_of(lists);
     const std::vector<Finding> before = explain(still);
     for (const Blocked& call : still.blocked) {
-      Awaiting& awaiting = still.awaiting[static_cast<size_t>(call.awaiting)];
+      WaitEdge& awaiting = still.awaiting[static_cast<size_t>(call.awaiting)];
       for (const int32_t rank : awaiting.ranks)
         if (out[static_cast<size_t>(call.ranks[0])][static_cast<size_t>(rank)] &&
             std::find(awaiting.missing.begin(), awaiting.missing.end(), rank) ==
@@ -225,8 +225,8 @@ TEST(Standstill, CircleThroughACallLeftOut_IsMissingRank) {
 }
 
 // Rank 0 waits in a group for rank 1, which waits elsewhere for rank 0.
-TEST(Standstill, TwoRanks_LeaveOutOneCallOrNone) {
-  Standstill still = still_of({{1}, {0}});
+TEST(WaitGraph, TwoRanks_LeaveOutOneCallOrNone) {
+  WaitGraph still = still_of({{1}, {0}});
   EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
   still.awaiting[0].left_out = {1};
   const std::vector<Finding> findings = explain(still);
@@ -240,8 +240,8 @@ TEST(Standstill, TwoRanks_LeaveOutOneCallOrNone) {
 }
 
 // A call left out is no cause where nobody waits in a circle: rank 1 waits for one that has ended.
-TEST(Standstill, CallLeftOutOutsideACircle_IsNotNamed) {
-  Standstill still = still_of({{1}, {2}, {}});
+TEST(WaitGraph, CallLeftOutOutsideACircle_IsNotNamed) {
+  WaitGraph still = still_of({{1}, {2}, {}});
   still.awaiting[0].left_out = {1};
   const std::vector<Finding> findings = explain(still);
   ASSERT_EQ(findings.size(), 1u);
@@ -285,10 +285,10 @@ TEST(PlannedCalls, SignalsAnswerWaits_WhateverTheirGroup) {
   EXPECT_TRUE(planned.lacking({0}, {1}, wait).empty());
 }
 
-TEST(Standstill, nothing_blocked_is_nothing_to_explain) { EXPECT_TRUE(explain({}).empty()); }
+TEST(WaitGraph, nothing_blocked_is_nothing_to_explain) { EXPECT_TRUE(explain({}).empty()); }
 
 // One circle through 30,000 ranks: no recursion, no square of the ranks.
-TEST(Standstill, a_long_circle_is_found) {
+TEST(WaitGraph, a_long_circle_is_found) {
   std::vector<std::vector<int32_t>> waits(30000);
   for (size_t i = 0; i < waits.size(); ++i)
     waits[i] = {static_cast<int32_t>((i + 1) % waits.size())};

@@ -34,9 +34,9 @@ class Starter {
   virtual void stop() = 0;
 };
 
-class Coordinator : public Crew {
+class Coordinator : public WorkerPool {
  public:
-  Coordinator(CrewOptions options, std::unique_ptr<Starter> starter);
+  Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter);
   ~Coordinator() override;
 
   void gather() override;
@@ -51,21 +51,21 @@ class Coordinator : public Crew {
   std::unique_ptr<World> start(const WorldOptions& options);
 
   // For its worlds.
-  std::vector<CrewMember>& members() { return members_; }
+  std::vector<WorkerHandle>& members() { return members_; }
   int processes() const { return options_.processes; }
   int endpoints_each() const { return options_.gpus_per_process; }
   // Takes what has come, waiting at most so long for the first message; beats are kept here.
   using Hear = std::function<void(int process, WireReader& message)>;
-  void listen(std::chrono::milliseconds time, const Hear& hear);
+  void listen(std::chrono::milliseconds time, const Hear& handle_message);
   // A member that has ended, is stopped, or says nothing any more.
-  std::optional<Loss> find_loss();
+  std::optional<WorkerLoss> find_loss();
   // Its own time, in which waiting is counted.
-  CrewMember::Clock::time_point now() { return clock_.now(); }
-  bool waits_too_long(CrewMember::Clock::time_point since);
+  WorkerHandle::Clock::time_point now() { return clock_.now(); }
+  bool timed_out(WorkerHandle::Clock::time_point since);
   // What transports say that have lost others or the way to them, one line for each.
   std::vector<std::string> troubles() const;
   // The same when nobody turned out to be gone, who would be the reason; nothing until then.
-  std::optional<std::string> trouble_alone();
+  std::optional<std::string> unattributed_transport_error();
   // Teams that the transport has to form before they exchange something, once each.
   std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
   void send(int process, const WireWriter& message);
@@ -75,30 +75,30 @@ class Coordinator : public Crew {
   std::string window_words;
   std::string output() { return starter_->output(); }
   // After a loss: ends all processes. The next case starts new ones.
-  void give_up();
+  void terminate_workers();
 
  private:
-  void see_off();
-  void muster();
-  void abandon(MeetingPlace& place);
-  void greet(MeetingPlace& place);
+  void shut_down_workers();
+  void start_workers();
+  void abandon(ListenAddress& place);
+  void handshake(ListenAddress& place);
   std::chrono::milliseconds start_time() const;
-  void bring_together();
-  void hear_guest(int process, WireReader& message);
-  std::optional<Loss> first_loss(CrewMember::Clock::time_point since);
-  [[noreturn]] void throw_not_started(const Loss& loss);
-  void welcome(std::unique_ptr<MessagePipe> guest, std::string_view message);
+  void connect_workers();
+  void handle_handshake(int process, WireReader& message);
+  std::optional<WorkerLoss> first_loss(WorkerHandle::Clock::time_point since);
+  [[noreturn]] void throw_not_started(const WorkerLoss& loss);
+  void accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message);
   bool all_present() const;
-  Loss first_absent() const;
-  void hear_keepers();
-  void hear_one(size_t process, std::string_view message, const Hear& hear);
-  std::string end_words(int process);
-  Loss lost(int process, std::string words);
+  WorkerLoss first_absent() const;
+  void receive_from_monitors();
+  void hear_one(size_t process, std::string_view message, const Hear& handle_message);
+  std::string exit_description(int process);
+  WorkerLoss lost(int process, std::string words);
 
-  CrewOptions options_;
+  WorkerPoolOptions options_;
   std::unique_ptr<Starter> starter_;
-  AttendedClock clock_;
-  std::vector<CrewMember> members_;
+  ActiveTimeClock clock_;
+  std::vector<WorkerHandle> members_;
   std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
   std::string over_;  // what ended the processes of an earlier case, or does it to this one's
   std::string invitation_;

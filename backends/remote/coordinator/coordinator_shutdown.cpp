@@ -20,30 +20,30 @@ constexpr milliseconds kLeave{60000};
 }  // namespace
 
 Coordinator::~Coordinator() {
-  for (CrewMember& member : members_) {
+  for (WorkerHandle& member : members_) {
     WireWriter message;
-    message.add(static_cast<int64_t>(Order::quit));
+    message.add(static_cast<int64_t>(CoordinatorCommand::quit));
     member.pipe->send(message);
     member.pipe->flush();
   }
   try {
-    see_off();
+    shut_down_workers();
   } catch (const Error&) {  // nobody hears of it any more
   }
-  give_up();
+  terminate_workers();
 }
 
 // They end by themselves; who does not is ended.
-void Coordinator::see_off() {
-  const auto has_ended = [](const CrewMember& member) {
-    return member.keeper->closed() || tells_of_the_end(member.state);
+void Coordinator::shut_down_workers() {
+  const auto has_ended = [](const WorkerHandle& member) {
+    return member.monitor->closed() || is_exit_description(member.state);
   };
-  const auto leaves = [](const CrewMember& member) {
+  const auto leaves = [](const WorkerHandle& member) {
     return member.leaving && (member.state.empty() || member.state.ends_with("exit code 0"));
   };
-  CrewMember::Clock::time_point since = now();
+  WorkerHandle::Clock::time_point since = now();
   while (!members_.empty()) {
-    hear_keepers();
+    receive_from_monitors();
     const bool ended = std::all_of(members_.begin(), members_.end(), has_ended);
     if (ended && starter_->ended()) return;
     const bool has_time =

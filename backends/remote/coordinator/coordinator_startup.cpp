@@ -10,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-using Clock = CrewMember::Clock;
+using Clock = WorkerHandle::Clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn{50};
@@ -22,7 +22,7 @@ constexpr milliseconds kStarterEnds{100};
 // A transport may know of a loss before the process that is lost has ended.
 constexpr milliseconds kForTheLost{2000};
 
-WireWriter message_of(Order kind) {
+WireWriter message_of(CoordinatorCommand kind) {
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   return message;
@@ -57,33 +57,33 @@ void check_terms(int64_t process, const std::map<std::string, std::string>& own,
 
 }  // namespace
 
-Coordinator::Coordinator(CrewOptions options, std::unique_ptr<Starter> starter)
+Coordinator::Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter)
     : options_(std::move(options)), starter_(std::move(starter)) {}
 
 // --- coming together
 // ------------------------------------------------------------------------------
 
 void Coordinator::gather() {
-  if (members_.empty()) muster();
+  if (members_.empty()) start_workers();
 }
 
-void Coordinator::muster() {
+void Coordinator::start_workers() {
   if (options_.place && options_.place->socket() < 0)
     throw Error(ErrorKind::io,
                 fmt::format("not run: {} in an earlier case; this program has not started the "
                             "processes of this run, and cannot start them again",
                             over_.empty() ? "processes did not come to the end" : over_));
-  std::shared_ptr<MeetingPlace> place = options_.place;
-  if (!place && options_.host_file) place = MeetingPlace::between_machines();
-  if (!place) place = MeetingPlace::on_this_machine();
+  std::shared_ptr<ListenAddress> place = options_.place;
+  if (!place && options_.host_file) place = ListenAddress::between_machines();
+  if (!place) place = ListenAddress::on_this_machine();
   invitation_.clear();
   teams_.clear();
   try {
     starter_->start(place->address(), options_.processes);
-    members_ = std::vector<CrewMember>(static_cast<size_t>(options_.processes));
-    for (CrewMember& member : members_) member.heard = now();
-    greet(*place);
-    bring_together();
+    members_ = std::vector<WorkerHandle>(static_cast<size_t>(options_.processes));
+    for (WorkerHandle& member : members_) member.heard = now();
+    handshake(*place);
+    connect_workers();
   } catch (const Error&) {
     abandon(*place);
     throw;
@@ -91,43 +91,43 @@ void Coordinator::muster() {
   place->close();
 }
 
-void Coordinator::abandon(MeetingPlace& place) {
+void Coordinator::abandon(ListenAddress& place) {
   place.await(static_cast<int>(
       std::count_if(members_.begin(), members_.end(),
-                    [](const CrewMember& member) { return member.keeper == nullptr; })));
-  give_up();
+                    [](const WorkerHandle& member) { return member.monitor == nullptr; })));
+  terminate_workers();
 }
 
 bool Coordinator::all_present() const {
-  return std::all_of(members_.begin(), members_.end(), [](const CrewMember& member) {
-    return member.pipe != nullptr && member.keeper != nullptr;
+  return std::all_of(members_.begin(), members_.end(), [](const WorkerHandle& member) {
+    return member.pipe != nullptr && member.monitor != nullptr;
   });
 }
 
-void Coordinator::greet(MeetingPlace& place) {
+void Coordinator::handshake(ListenAddress& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
-  const auto open_door = [&](int milliseconds) {
+  const auto open_context = [&](int milliseconds) {
     // As many as may be due: strangers, and guests whom no descriptor is left for, hold up nobody.
     for (size_t due = 2 * members_.size(); due > 0; --due, milliseconds = 0) {
-      pollfd door{place.socket(), POLLIN, 0};
-      if (::poll(&door, 1, milliseconds) <= 0) break;
+      pollfd context{place.socket(), POLLIN, 0};
+      if (::poll(&context, 1, milliseconds) <= 0) break;
       std::unique_ptr<MessagePipe> guest = place.accept();
       if (!guest) break;
       guests.push_back(std::move(guest));
     }
     for (std::unique_ptr<MessagePipe>& guest : guests)
       if (const std::optional<std::string> message = guest ? guest->receive() : std::nullopt)
-        welcome(std::move(guest), *message);
+        accept_worker(std::move(guest), *message);
   };
   const Clock::time_point since = now();
   while (!all_present()) {
-    open_door(guests.empty() ? 50 : 2);
-    const std::optional<Loss> loss = first_loss(since);
+    open_context(guests.empty() ? 50 : 2);
+    const std::optional<WorkerLoss> loss = first_loss(since);
     if (!loss) continue;
-    open_door(0);  // who is of no use says why before it ends
+    open_context(0);  // who is of no use says why before it ends
     throw_not_started(first_loss(since).value_or(*loss));
   }
-  for (CrewMember& member : members_) member.heard = now();
+  for (WorkerHandle& member : members_) member.heard = now();
 }
 
 // Who gives processes more time to move gives them as much to come.
@@ -139,14 +139,14 @@ milliseconds Coordinator::start_time() const {
 }
 
 // Of those that come together.
-std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
+std::optional<WorkerLoss> Coordinator::first_loss(Clock::time_point since) {
   for (size_t i = 0; i < members_.size(); ++i) {
-    CrewMember& member = members_[i];
-    if (member.keeper) continue;
+    WorkerHandle& member = members_[i];
+    if (member.monitor) continue;
     member.state = starter_->state_of(static_cast<int>(i));
     if (member.state.empty()) member.heard = now();
   }
-  std::optional<Loss> loss = find_loss();
+  std::optional<WorkerLoss> loss = find_loss();
   if (loss) return loss;
   if (const std::optional<std::string> words = starter_->ended())
     throw Error(ErrorKind::io, "the processes could not be started: " + *words);
@@ -155,7 +155,7 @@ std::optional<Loss> Coordinator::first_loss(Clock::time_point since) {
 }
 
 // Nothing of the program has run: whatever became of a process says nothing about it.
-void Coordinator::throw_not_started(const Loss& loss) {
+void Coordinator::throw_not_started(const WorkerLoss& loss) {
   const std::string output = starter_->output();
   const bool says = loss.words.find(" says: ") == std::string::npos &&
                     (!output.empty() || loss.words.starts_with("has ended with"));
@@ -165,44 +165,44 @@ void Coordinator::throw_not_started(const Loss& loss) {
 }
 
 // All are here: each is told what the one that invites has said.
-void Coordinator::bring_together() {
-  WireWriter message = message_of(Order::join);
+void Coordinator::connect_workers() {
+  WireWriter message = message_of(CoordinatorCommand::join);
   message.add(invitation_);
-  for (CrewMember& member : members_) {
+  for (WorkerHandle& member : members_) {
     member.pipe->send(message);
     member.pipe->flush();
   }
   const auto all = [&] {
     return std::all_of(members_.begin(), members_.end(),
-                       [](const CrewMember& member) { return member.joined; });
+                       [](const WorkerHandle& member) { return member.joined; });
   };
   const Clock::time_point since = now();
   while (!all()) {
-    listen(kTurn, [this](int process, WireReader& in) { hear_guest(process, in); });
-    const std::optional<Loss> loss = all() ? std::nullopt : first_loss(since);
+    listen(kTurn, [this](int process, WireReader& in) { handle_handshake(process, in); });
+    const std::optional<WorkerLoss> loss = all() ? std::nullopt : first_loss(since);
     if (loss) throw_not_started(*loss);
   }
 }
 
-void Coordinator::hear_guest(int process, WireReader& in) {
-  const Announce kind = static_cast<Announce>(in.number());
-  if (kind == Announce::unfit) throw_unfit(in);
-  if (kind != Announce::joined)
+void Coordinator::handle_handshake(int process, WireReader& in) {
+  const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+  if (kind == WorkerMessage::unfit) throw_unfit(in);
+  if (kind != WorkerMessage::joined)
     throw Error(ErrorKind::io, fmt::format("process {} speaks before it has joined", process));
   members_[static_cast<size_t>(process)].joined = true;
 }
 
 // Those that are there may wait for the others before they say so themselves.
-Loss Coordinator::first_absent() const {
+WorkerLoss Coordinator::first_absent() const {
   const auto first = [this](const auto& is_absent) {
     return std::find_if(members_.begin(), members_.end(), is_absent);
   };
-  auto member = first([](const CrewMember& one) { return !one.keeper && !one.pipe; });
+  auto member = first([](const WorkerHandle& one) { return !one.monitor && !one.pipe; });
   if (member == members_.end())
-    member = first([](const CrewMember& one) { return !one.state.empty(); });
+    member = first([](const WorkerHandle& one) { return !one.state.empty(); });
   if (member == members_.end())
-    member = first([](const CrewMember& one) { return !one.keeper || !one.pipe; });
-  if (member == members_.end()) member = first([](const CrewMember& one) { return !one.joined; });
+    member = first([](const WorkerHandle& one) { return !one.monitor || !one.pipe; });
+  if (member == members_.end()) member = first([](const WorkerHandle& one) { return !one.joined; });
   SP_CHECK(member != members_.end(), "all processes are there");
   return {static_cast<int>(member - members_.begin()), member->pid,
           fmt::format("did not come within {} s{}{}", start_time().count() / 1000,
@@ -210,21 +210,21 @@ Loss Coordinator::first_absent() const {
 }
 
 // A worker or a keeper says who it is.
-void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view message) {
+void Coordinator::accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message) {
   WireReader in(message);
-  const Announce kind = static_cast<Announce>(in.number());
-  if (kind == Announce::unfit) throw_unfit(in);
-  if (kind == Announce::hello && in.number() != kWireVersion)
+  const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+  if (kind == WorkerMessage::unfit) throw_unfit(in);
+  if (kind == WorkerMessage::hello && in.number() != kWireVersion)
     throw Error(ErrorKind::io, "a process of another version of shardproof came");
   const int64_t process = in.number();
   if (process < 0 || process >= options_.processes)
     throw Error(ErrorKind::io,
                 fmt::format("process {} came, {} are awaited", process, options_.processes));
-  CrewMember& member = members_[static_cast<size_t>(process)];
-  std::unique_ptr<MessagePipe>& seat = kind == Announce::state ? member.keeper : member.pipe;
+  WorkerHandle& member = members_[static_cast<size_t>(process)];
+  std::unique_ptr<MessagePipe>& seat = kind == WorkerMessage::state ? member.monitor : member.pipe;
   if (seat) throw_bad_input("two processes came as number {}", process);
   seat = std::move(guest);
-  if (kind == Announce::state) {
+  if (kind == WorkerMessage::state) {
     member.state.clear();  // it was seen standing still before it came
     return;
   }
@@ -238,12 +238,12 @@ void Coordinator::welcome(std::unique_ptr<MessagePipe> guest, std::string_view m
 
 // Who is still there sees that nobody waits for it, and ends by itself if it can. Keepers that
 // others have started stay until this process ends.
-void Coordinator::give_up() {
-  for (CrewMember& member : members_) {
-    if (!options_.place || !member.keeper) continue;
-    member.keeper->send(message_of(Order::quit));
-    member.keeper->flush();
-    released_.push_back(std::move(member.keeper));
+void Coordinator::terminate_workers() {
+  for (WorkerHandle& member : members_) {
+    if (!options_.place || !member.monitor) continue;
+    member.monitor->send(message_of(CoordinatorCommand::quit));
+    member.monitor->flush();
+    released_.push_back(std::move(member.monitor));
   }
   members_.clear();
   starter_->stop();
@@ -263,9 +263,9 @@ std::vector<std::vector<int>> Coordinator::new_teams(std::vector<std::vector<int
 
 void Coordinator::begin(int64_t index) {
   gather();
-  WireWriter message = message_of(Order::begin_case);
+  WireWriter message = message_of(CoordinatorCommand::begin_case);
   message.add(index);
-  for (CrewMember& member : members_) {
+  for (WorkerHandle& member : members_) {
     member.case_done = false;
     member.pipe->send(message);
     member.pipe->flush();
@@ -274,19 +274,19 @@ void Coordinator::begin(int64_t index) {
 
 // Whoever cannot leave the case together with the others is of no use for the next one.
 void Coordinator::end() {
-  if (!troubles().empty()) return give_up();
-  for (CrewMember& member : members_) {
-    member.pipe->send(message_of(Order::leave_case));
+  if (!troubles().empty()) return terminate_workers();
+  for (WorkerHandle& member : members_) {
+    member.pipe->send(message_of(CoordinatorCommand::leave_case));
     member.pipe->flush();
   }
   const auto left = [&] {
     return std::all_of(members_.begin(), members_.end(),
-                       [](const CrewMember& member) { return member.case_done; });
+                       [](const WorkerHandle& member) { return member.case_done; });
   };
   const Clock::time_point since = now();
   while (!left()) {
     listen(kTurn, [](int, WireReader&) {});
-    if (find_loss() || waits_too_long(since)) return give_up();
+    if (find_loss() || timed_out(since)) return terminate_workers();
   }
 }
 
@@ -303,21 +303,21 @@ std::vector<Repeated> Coordinator::told() {
   std::string trouble;
   while (missing != 0 && trouble.empty()) {
     listen(kTurn, [&](int process, WireReader& in) {
-      const Announce kind = static_cast<Announce>(in.number());
-      if (kind == Announce::case_done) trouble = in.text();
-      if (kind != Announce::repeated) return;
+      const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+      if (kind == WorkerMessage::case_done) trouble = in.text();
+      if (kind != WorkerMessage::repeated) return;
       told.at(static_cast<size_t>(process)) = read_repeated(in);
       --missing;
     });
     if (missing == 0 || !trouble.empty()) continue;
-    if (const std::optional<Loss> loss = find_loss())
+    if (const std::optional<WorkerLoss> loss = find_loss())
       trouble = fmt::format("process {} {}{}{}", loss->process, loss->words,
                             troubles().empty() ? "" : "; ", fmt::join(troubles(), "; "));
     else
-      trouble = trouble_alone().value_or("");
+      trouble = unattributed_transport_error().value_or("");
   }
   if (!trouble.empty()) {
-    give_up();
+    terminate_workers();
     throw Error(ErrorKind::io, trouble);
   }
   std::vector<Repeated> result;
@@ -332,32 +332,32 @@ void Coordinator::send(int process, const WireWriter& message) {
   members_[static_cast<size_t>(process)].pipe->send(message);
 }
 
-void Coordinator::hear_one(size_t process, std::string_view message, const Hear& hear) {
-  CrewMember& member = members_[process];
+void Coordinator::hear_one(size_t process, std::string_view message, const Hear& handle_message) {
+  WorkerHandle& member = members_[process];
   WireReader in(message);
   WireReader whole = in;
-  const Announce kind = static_cast<Announce>(in.number());
-  if (kind == Announce::beat) {
+  const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+  if (kind == WorkerMessage::beat) {
     member.activity = static_cast<Activity>(in.number());
-  } else if (kind == Announce::trouble) {
+  } else if (kind == WorkerMessage::trouble) {
     member.trouble = in.text();
     member.troubled = now();
     over_ = troubles().back();
-  } else if (kind == Announce::leaving) {
+  } else if (kind == WorkerMessage::leaving) {
     member.leaving = true;
-  } else if (kind == Announce::case_done) {
+  } else if (kind == WorkerMessage::case_done) {
     member.case_done = true;
-    hear(static_cast<int>(process), whole);
+    handle_message(static_cast<int>(process), whole);
   } else {
-    hear(static_cast<int>(process), whole);
+    handle_message(static_cast<int>(process), whole);
   }
 }
 
 // Of each member a limited number, so that none waits for long because another has much to say.
-void Coordinator::listen(milliseconds time, const Hear& hear) {
+void Coordinator::listen(milliseconds time, const Hear& handle_message) {
   std::vector<pollfd> entries;
   bool more = false;
-  for (CrewMember& member : members_) {
+  for (WorkerHandle& member : members_) {
     member.pipe->flush();
     const bool unsent = member.pipe->has_unsent();
     const short events = static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN);
@@ -374,7 +374,7 @@ void Coordinator::listen(milliseconds time, const Hear& hear) {
     for (; heard < kMostAtOnce; ++heard) {
       const std::optional<std::string> message = members_[i].pipe->receive();
       if (!message) break;
-      hear_one(i, *message, hear);
+      hear_one(i, *message, handle_message);
     }
     members_[i].has_more = heard == kMostAtOnce;
   }
@@ -387,7 +387,7 @@ void Coordinator::listen(milliseconds time, const Hear& hear) {
 // --- losses
 // ---------------------------------------------------------------------------------------
 
-bool Coordinator::waits_too_long(Clock::time_point since) {
+bool Coordinator::timed_out(Clock::time_point since) {
   return std::chrono::duration<double>(now() - since).count() > options_.timeout_seconds;
 }
 
@@ -399,62 +399,62 @@ std::vector<std::string> Coordinator::troubles() const {
   return lines;
 }
 
-std::optional<std::string> Coordinator::trouble_alone() {
-  for (const CrewMember& member : members_)
+std::optional<std::string> Coordinator::unattributed_transport_error() {
+  for (const WorkerHandle& member : members_)
     if (!member.trouble.empty() && now() > member.troubled + kForTheLost)
       return fmt::format("{}", fmt::join(troubles(), "; "));
   return std::nullopt;
 }
 
-void Coordinator::hear_keepers() {
-  for (CrewMember& member : members_)
+void Coordinator::receive_from_monitors() {
+  for (WorkerHandle& member : members_)
     while (const std::optional<std::string> message =
-               member.keeper ? member.keeper->receive() : std::nullopt) {
+               member.monitor ? member.monitor->receive() : std::nullopt) {
       WireReader in(*message);
       in.number();
       in.number();
       member.state = in.text();
-      member.flight.begun = in.number();
-      member.flight.done = in.number();
-      member.flight.line = static_cast<int32_t>(in.number());
+      member.progress.begun = in.number();
+      member.progress.done = in.number();
+      member.progress.line = static_cast<int32_t>(in.number());
     }
 }
 
 // A keeper speaks a moment later than the worker's pipe is closed; when it has gone too, who
 // started both may be about to.
-std::string Coordinator::end_words(int process) {
-  const CrewMember& member = members_[static_cast<size_t>(process)];
+std::string Coordinator::exit_description(int process) {
+  const WorkerHandle& member = members_[static_cast<size_t>(process)];
   Clock::time_point limit = Clock::now() + kLastWords;
   while (member.state.empty() && Clock::now() < limit) {
-    if (member.keeper->closed() && starter_->ended()) break;
-    if (member.keeper->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
+    if (member.monitor->closed() && starter_->ended()) break;
+    if (member.monitor->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
     std::this_thread::sleep_for(milliseconds(5));
-    hear_keepers();
+    receive_from_monitors();
   }
   if (!member.state.empty()) return member.state;
   const std::optional<std::string> starter = starter_->ended();
   return starter ? "has ended: " + *starter : "has ended";
 }
 
-Loss Coordinator::lost(int process, std::string words) {
+WorkerLoss Coordinator::lost(int process, std::string words) {
   over_ = fmt::format("process {} {}", process, words);
   return {process, members_[static_cast<size_t>(process)].pid, std::move(words)};
 }
 
-std::optional<Loss> Coordinator::find_loss() {
+std::optional<WorkerLoss> Coordinator::find_loss() {
   starter_->drain();
-  hear_keepers();
+  receive_from_monitors();
   for (size_t i = 0; i < members_.size(); ++i) {
-    const CrewMember& member = members_[i];
-    const bool gone = member.pipe ? member.pipe->closed() : tells_of_the_end(member.state);
-    if (gone || (member.keeper != nullptr && member.keeper->closed()))
-      return lost(static_cast<int>(i), end_words(static_cast<int>(i)));
+    const WorkerHandle& member = members_[i];
+    const bool gone = member.pipe ? member.pipe->closed() : is_exit_description(member.state);
+    if (gone || (member.monitor != nullptr && member.monitor->closed()))
+      return lost(static_cast<int>(i), exit_description(static_cast<int>(i)));
   }
   const bool beats = all_present();
   for (size_t i = 0; i < members_.size(); ++i) {
-    const CrewMember& member = members_[i];
+    const WorkerHandle& member = members_[i];
     const bool may_be_silent = !beats && member.state.empty();
-    if (may_be_silent || !waits_too_long(member.heard)) continue;
+    if (may_be_silent || !timed_out(member.heard)) continue;
     return lost(static_cast<int>(i),
                 fmt::format("{} (silent for {:g} s)",
                             member.state.empty() ? "does not answer" : member.state,

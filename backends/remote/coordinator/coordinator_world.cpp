@@ -14,7 +14,7 @@ namespace {
 constexpr milliseconds kTurn{50};
 constexpr milliseconds kDrain{10000};
 
-WireWriter message_of(Order kind) {
+WireWriter message_of(CoordinatorCommand kind) {
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   return message;
@@ -25,30 +25,30 @@ WireWriter message_of(Order kind) {
 std::unique_ptr<World> Coordinator::start(const WorldOptions& options) {
   if (members_.empty())
     throw Error(ErrorKind::io, "the processes of this case have ended before its end");
-  return std::make_unique<JudgingWorld>(*this, options);
+  return std::make_unique<CoordinatorWorld>(*this, options);
 }
 
-JudgingWorld::JudgingWorld(Coordinator& crew, const WorldOptions& options)
-    : crew_(crew),
+CoordinatorWorld::CoordinatorWorld(Coordinator& pool, const WorldOptions& options)
+    : pool_(pool),
       options_(options),
-      blocks_(options.ranks, crew.processes(), crew.endpoints_each()),
+      blocks_(options.ranks, pool.processes(), pool.endpoints_each()),
       physics_(recorded(local_world(options, this), options.max_records)),
-      hosts_(crew.members().size()) {
+      hosts_(pool.members().size()) {
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    crew_.members()[i].executed = 0;
-    crew_.send(static_cast<int>(i), message_of(Order::start));
+    pool_.members()[i].executed = 0;
+    pool_.send(static_cast<int>(i), message_of(CoordinatorCommand::start));
   }
 }
 
 // A world that is left before its end: what is under way has to come to its end all the same, or
 // the next world would meet it. Who has left the case by itself ends nothing more of it.
-JudgingWorld::~JudgingWorld() {
+CoordinatorWorld::~CoordinatorWorld() {
   const auto has_ended_all = [&](size_t i) {
-    return hosts_[i].sent == crew_.members()[i].executed;
+    return hosts_[i].sent == pool_.members()[i].executed;
   };
   const auto at_rest = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i)
-      if (!has_ended_all(i) && !crew_.members()[i].case_done) return false;
+      if (!has_ended_all(i) && !pool_.members()[i].case_done) return false;
     return true;
   };
   if (closed_ || loss_) return;
@@ -56,56 +56,58 @@ JudgingWorld::~JudgingWorld() {
     send_events();
     break_groups();
     const Clock::time_point limit = Clock::now() + kDrain;
-    while (!at_rest() && Clock::now() < limit && !crew_.find_loss() && crew_.troubles().empty())
-      crew_.listen(kTurn, [&](int process, WireReader& in) {
-        const Announce kind = static_cast<Announce>(in.number());
-        if (kind == Announce::idle || kind == Announce::at || kind == Announce::conclude ||
-            kind == Announce::close)
-          crew_.members()[static_cast<size_t>(process)].executed = in.number();
+    while (!at_rest() && Clock::now() < limit && !pool_.find_loss() && pool_.troubles().empty())
+      pool_.listen(kTurn, [&](int process, WireReader& in) {
+        const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+        if (kind == WorkerMessage::idle || kind == WorkerMessage::at ||
+            kind == WorkerMessage::conclude || kind == WorkerMessage::close)
+          pool_.members()[static_cast<size_t>(process)].executed = in.number();
       });
     bool all_ended = true;
     for (size_t i = 0; i < hosts_.size(); ++i) all_ended = all_ended && has_ended_all(i);
-    if (!all_ended) crew_.give_up();
+    if (!all_ended) pool_.terminate_workers();
   } catch (const Error&) {
-    crew_.give_up();
+    pool_.terminate_workers();
   }
 }
 
-Door& JudgingWorld::open(const Lanes&) { SP_UNREACHABLE("no host runs in this process"); }
+ExecutionContext& CoordinatorWorld::open(const Lanes&) {
+  SP_UNREACHABLE("no host runs in this process");
+}
 
 // --- one turn
 // -------------------------------------------------------------------------------------
 
-bool JudgingWorld::all_are(Phase phase) const {
+bool CoordinatorWorld::all_are(Phase phase) const {
   return std::all_of(hosts_.begin(), hosts_.end(),
                      [phase](const Host& host) { return host.phase == phase; });
 }
 
 // No host can go on, and all orders are carried out.
-bool JudgingWorld::quiet() {
+bool CoordinatorWorld::quiet() {
   if (!events_.empty()) return false;
   for (size_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].phase == Phase::running || crew_.members()[i].executed != hosts_[i].sent)
+    if (hosts_[i].phase == Phase::running || pool_.members()[i].executed != hosts_[i].sent)
       return false;
   return true;
 }
 
-void JudgingWorld::take_in(milliseconds time) {
-  crew_.listen(time, [this](int process, WireReader& in) { hear(process, in); });
+void CoordinatorWorld::take_in(milliseconds time) {
+  pool_.listen(time, [this](int process, WireReader& in) { handle_message(process, in); });
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    std::deque<std::shared_ptr<const GateEvent>>& under_way = hosts_[i].under_way;
-    const int64_t left = hosts_[i].sent - crew_.members()[i].executed;
+    std::deque<std::shared_ptr<const MatchedCall>>& under_way = hosts_[i].under_way;
+    const int64_t left = hosts_[i].sent - pool_.members()[i].executed;
     while (static_cast<int64_t>(under_way.size()) > left) under_way.pop_front();
   }
   send_events();
 }
 
-void JudgingWorld::listen() {
+void CoordinatorWorld::listen() {
   take_in(kTurn);
   watch();
 }
 
-bool JudgingWorld::progress() {
+bool CoordinatorWorld::progress() {
   while (!loss_) {
     if (!quiet()) {
       listen();
@@ -121,7 +123,7 @@ bool JudgingWorld::progress() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i].phase != Phase::idle) continue;
       hosts_[i].phase = Phase::running;
-      crew_.send(static_cast<int>(i), message_of(Order::still));
+      pool_.send(static_cast<int>(i), message_of(CoordinatorCommand::still));
     }
     listen();
   }
@@ -129,13 +131,13 @@ bool JudgingWorld::progress() {
 }
 
 // Hosts learn from their tickets that a call has failed.
-bool JudgingWorld::tell_failures() {
+bool CoordinatorWorld::tell_failures() {
   bool told = false;
-  std::erase_if(open_, [&](const std::pair<Ticket, Door*>& open) {
+  std::erase_if(open_, [&](const std::pair<Ticket, ExecutionContext*>& open) {
     const TicketState state = open.second->poll(open.first);
     if (state != TicketState::failed) return state == TicketState::done;
     const Origin origin = origins_[static_cast<size_t>(open.first)];
-    WireWriter message = message_of(Order::fail);
+    WireWriter message = message_of(CoordinatorCommand::fail);
     message.add(origin.ticket);
     order(origin.process, message, nullptr);
     told = true;
@@ -147,8 +149,8 @@ bool JudgingWorld::tell_failures() {
 // --- the end
 // --------------------------------------------------------------------------------------
 
-Conclusion JudgingWorld::conclude(Conclusion) {
-  Conclusion agreed;
+HostResult CoordinatorWorld::conclude(HostResult) {
+  HostResult agreed;
   if (loss_) {
     agreed.finished = false;
     return agreed;
@@ -164,35 +166,35 @@ Conclusion JudgingWorld::conclude(Conclusion) {
     return std::pair(a.where().line, a.where().column) <
            std::pair(b.where().line, b.where().column);
   });
-  WireWriter message = message_of(Order::concluded);
+  WireWriter message = message_of(CoordinatorCommand::concluded);
   write_conclusion(message, agreed);
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].phase = Phase::running;
-    crew_.send(static_cast<int>(i), message);
+    pool_.send(static_cast<int>(i), message);
   }
   return agreed;
 }
 
-WorldReport JudgingWorld::close() {
+WorldReport CoordinatorWorld::close() {
   while (!loss_ && !(all_are(Phase::closing) && quiet())) listen();
   closed_ = true;
   if (loss_) {
     wait_for_survivors();
     if (!hosts_.empty())
-      for (Door* door : hosts_[static_cast<size_t>(loss_->process)].doors)
-        door->stop(CohortState::dead);
+      for (ExecutionContext* context : hosts_[static_cast<size_t>(loss_->process)].contexts)
+        context->stop(CohortState::dead);
   }
   WorldReport report = physics_->close();
   report.measured = in_order(std::move(measured_));
   report.broken = loss_.has_value();
   if (loss_) {
     report.findings = findings_of_loss(std::move(report.findings));
-    crew_.give_up();
+    pool_.terminate_workers();
     return report;
   }
-  WireWriter message = message_of(Order::report);
+  WireWriter message = message_of(CoordinatorCommand::report);
   write_report(message, report);
-  for (CrewMember& member : crew_.members()) {
+  for (WorkerHandle& member : pool_.members()) {
     member.pipe->send(message);
     member.pipe->flush();
   }

@@ -37,36 +37,36 @@ std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
 
 }  // namespace
 
-void JudgingWorld::form_teams(const GateEvent& event) {
+void CoordinatorWorld::form_teams(const MatchedCall& event) {
   const Group& group = event.collective.group;
   const int64_t own = group.sibling_of(event.parts.front().rank);
-  const std::vector<std::vector<int>> teams = crew_.new_teams(sibling_teams(group, own, blocks_));
+  const std::vector<std::vector<int>> teams = pool_.new_teams(sibling_teams(group, own, blocks_));
   if (teams.empty()) return;
   WireWriter message;
-  message.add(static_cast<int64_t>(Order::form));
+  message.add(static_cast<int64_t>(CoordinatorCommand::form));
   message.add(static_cast<int64_t>(teams.size()));
   for (const std::vector<int>& team : teams)
     message.add(std::vector<int64_t>(team.begin(), team.end()));
-  for (int process = 0; process < crew_.processes(); ++process) crew_.send(process, message);
+  for (int process = 0; process < pool_.processes(); ++process) pool_.send(process, message);
 }
 
 void Coordinator::open_windows(int64_t bytes) {
   // Remembered among the teams, which go with their processes too.
   if (invitation_.empty() || !teams_.insert(std::vector<int>()).second) return;
   WireWriter message;
-  message.add(static_cast<int64_t>(Order::window));
+  message.add(static_cast<int64_t>(CoordinatorCommand::window));
   message.add(bytes);
   for (int process = 0; process < processes(); ++process) send(process, message);
 }
 
 // Nobody asks the target before a put lands, so it has a place of its own until the target has
 // taken it out, whatever slot it is for. Places are the same in all windows, and go round.
-int64_t JudgingWorld::window_offset(const GateEvent& event) {
+int64_t CoordinatorWorld::window_offset(const MatchedCall& event) {
   constexpr int64_t kWindowBytes = int64_t{8} << 20, kAlignment = 256;
-  crew_.open_windows(kWindowBytes);
+  pool_.open_windows(kWindowBytes);
   if (event.bytes == 0) return -1;
-  const auto is_taken_out = [this](const Landing& landing) {
-    return crew_.members()[static_cast<size_t>(landing.process)].executed >= landing.order;
+  const auto is_taken_out = [this](const PendingPut& landing) {
+    return pool_.members()[static_cast<size_t>(landing.process)].executed >= landing.order;
   };
   while (!landings_.empty() && is_taken_out(landings_.front())) landings_.pop_front();
   const int64_t bytes = (event.bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -78,7 +78,7 @@ int64_t JudgingWorld::window_offset(const GateEvent& event) {
 }
 
 // Behind the newest one, or at the start when there is no room behind it; -1: there is none.
-int64_t JudgingWorld::free_place(int64_t bytes, int64_t all) const {
+int64_t CoordinatorWorld::free_place(int64_t bytes, int64_t all) const {
   if (landings_.empty()) return bytes <= all ? 0 : -1;
   const int64_t first = landings_.front().offset, next = landings_.back().end;
   if (next <= first) return next + bytes <= first ? next : -1;
@@ -90,7 +90,7 @@ void WorkerWorld::open_window(WireReader& in) {
   const std::string words = link_.transport().open_window(in.number());
   if (link_.transport().self() != 0) return;
   WireWriter message;
-  message.add(static_cast<int64_t>(Announce::window));
+  message.add(static_cast<int64_t>(WorkerMessage::window));
   message.add(words);
   announce(message);
 }

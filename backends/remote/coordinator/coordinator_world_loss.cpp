@@ -45,12 +45,12 @@ bool shared_memory_is_full() {
 
 // Nothing has come from anybody, nobody computes, and somebody is in an exchange that does not end.
 // (Who computes may have come to its end without a word.)
-void JudgingWorld::watch() {
+void CoordinatorWorld::watch() {
   if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
   looked_ = Clock::now();
-  if ((loss_ = crew_.find_loss())) {
+  if ((loss_ = pool_.find_loss())) {
     if (loss_->words.ends_with("(SIGBUS)") && shared_memory_is_full()) {
-      crew_.give_up();
+      pool_.terminate_workers();
       throw Error(ErrorKind::io,
                   fmt::format("process {} {}: no room is left where processes share memory, in "
                               "/dev/shm or in the folder that TMPDIR names",
@@ -58,47 +58,48 @@ void JudgingWorld::watch() {
     }
     return;
   }
-  if (const auto words = crew_.trouble_alone()) throw Error(ErrorKind::io, *words);
-  for (const CrewMember& member : crew_.members())
-    if (member.activity == Activity::computes) moved_ = crew_.now();
-  if (crew_.waits_too_long(moved_)) loss_ = unending_exchange();
+  if (const auto words = pool_.unattributed_transport_error()) throw Error(ErrorKind::io, *words);
+  for (const WorkerHandle& member : pool_.members())
+    if (member.activity == Activity::computes) moved_ = pool_.now();
+  if (pool_.timed_out(moved_)) loss_ = unending_exchange();
 }
 
 // Who is known to stand still has not been silent for long, where the exchange began long before.
-std::optional<Loss> JudgingWorld::unending_exchange() const {
-  std::optional<Loss> found;
+std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
+  std::optional<WorkerLoss> found;
   for (size_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i].under_way.empty()) continue;
-    const CrewMember& member = crew_.members()[i];
-    if (!member.state.empty()) return Loss{static_cast<int>(i), member.pid, member.state};
+    const WorkerHandle& member = pool_.members()[i];
+    if (!member.state.empty()) return WorkerLoss{static_cast<int>(i), member.pid, member.state};
     if (!found)
-      found = Loss{static_cast<int>(i), member.pid, "does not come to the end of an exchange"};
+      found =
+          WorkerLoss{static_cast<int>(i), member.pid, "does not come to the end of an exchange"};
   }
   return found;
 }
 
 // The others go on for as long as they can without it, so that it is known who waits.
-void JudgingWorld::wait_for_survivors() {
+void CoordinatorWorld::wait_for_survivors() {
   const Clock::time_point limit = Clock::now() + kGrace;
   const auto computes = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      const CrewMember& member = crew_.members()[i];
+      const WorkerHandle& member = pool_.members()[i];
       if (static_cast<int>(i) != loss_->process && !member.pipe->closed() &&
           member.activity == Activity::computes && hosts_[i].phase == Phase::running)
         return true;
     }
     return false;
   };
-  moved_ = crew_.now();
+  moved_ = pool_.now();
   break_groups();
-  while ((computes() || crew_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
+  while ((computes() || pool_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
 }
 
 // Whether ranks of this process wait in it for the lost one.
-bool JudgingWorld::awaits_loss(const GateEvent& event, int process) const {
-  if (event.kind == Order::run) return false;
+bool CoordinatorWorld::awaits_loss(const MatchedCall& event, int process) const {
+  if (event.kind == CoordinatorCommand::run) return false;
   bool lost = false, waits = false;
-  for (const EventPart& part : event.parts) {
+  for (const MatchedCallPart& part : event.parts) {
     lost = lost || blocks_.process_of(part.rank) == loss_->process;
     waits = waits || blocks_.process_of(part.rank) == process;
   }
@@ -108,19 +109,19 @@ bool JudgingWorld::awaits_loss(const GateEvent& event, int process) const {
 }
 
 // They are written down.
-void JudgingWorld::describe_waiting(const GateEvent& event, const std::set<int>& processes,
-                                    Standstill& still) const {
-  if (event.kind == Order::run) return;
+void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set<int>& processes,
+                                        WaitGraph& still) const {
+  if (event.kind == CoordinatorCommand::run) return;
   for (const auto& inner : event.together) describe_waiting(*inner, processes, still);
   if (event.parts.empty()) return;
   const Lanes lost = blocks_.of(loss_->process);
   const Group& group = event.collective.group;
-  Awaiting awaiting;
+  WaitEdge awaiting;
   awaiting.group =
       group.name() + " " + member_list(group.members(group.sibling_of(event.parts[0].rank)));
   awaiting.call = event.call;
   std::vector<Blocked> waiting;
-  for (const EventPart& part : event.parts) {
+  for (const MatchedCallPart& part : event.parts) {
     if (lost.contains(part.rank)) {
       awaiting.ranks.push_back(part.rank);
       continue;
@@ -143,17 +144,17 @@ void JudgingWorld::describe_waiting(const GateEvent& event, const std::set<int>&
 
 // Orders that the lost process has not carried out, by its flight page where its keeper read it:
 // what it was in stands first.
-std::vector<const GateEvent*> JudgingWorld::orders_of_loss() const {
+std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= hosts_.size()) return {};
   const Host& host = hosts_[process];
   size_t done = 0;
-  if (!crew_.members()[process].state.empty()) {
+  if (!pool_.members()[process].state.empty()) {
     const int64_t first = host.sent - static_cast<int64_t>(host.under_way.size());
-    const int64_t ended = crew_.members()[process].flight.done - first;
+    const int64_t ended = pool_.members()[process].progress.done - first;
     done = static_cast<size_t>(std::clamp<int64_t>(ended, 0, std::ssize(host.under_way)));
   }
-  std::vector<const GateEvent*> orders;
+  std::vector<const MatchedCall*> orders;
   for (size_t i = done; i < host.under_way.size(); ++i) orders.push_back(host.under_way[i].get());
   return orders;
 }
@@ -162,14 +163,14 @@ std::vector<const GateEvent*> JudgingWorld::orders_of_loss() const {
 // each process the first, since what comes after it waits for it. A process reports its progress
 // when it waits, so calls that the lost process has ended may still be among its orders; they hold
 // up nobody.
-std::vector<Finding> JudgingWorld::calls_under_way() {
-  std::vector<const GateEvent*> events;
-  std::map<const GateEvent*, std::set<int>> processes;
-  const std::vector<const GateEvent*> lost = orders_of_loss();
-  const std::set<const GateEvent*> open(lost.begin(), lost.end());
+std::vector<Finding> CoordinatorWorld::calls_under_way() {
+  std::vector<const MatchedCall*> events;
+  std::map<const MatchedCall*, std::set<int>> processes;
+  const std::vector<const MatchedCall*> lost = orders_of_loss();
+  const std::set<const MatchedCall*> open(lost.begin(), lost.end());
   for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
     if (process == loss_->process) continue;  // nobody knows how far it came
-    for (const std::shared_ptr<const GateEvent>& event :
+    for (const std::shared_ptr<const MatchedCall>& event :
          hosts_[static_cast<size_t>(process)].under_way) {
       if (!event || !open.contains(event.get()) || !awaits_loss(*event, process)) continue;
       if (processes[event.get()].empty()) events.push_back(event.get());
@@ -177,30 +178,30 @@ std::vector<Finding> JudgingWorld::calls_under_way() {
       break;
     }
   }
-  Standstill still;
+  WaitGraph still;
   still.world = options_.ranks;
-  for (const GateEvent* event : events) describe_waiting(*event, processes[event], still);
+  for (const MatchedCall* event : events) describe_waiting(*event, processes[event], still);
   return explain(still);
 }
 
 namespace {
 
 struct CallOfLoss {
-  const GateEvent* event;
-  const EventPart* part;  // of one of the lost ranks
+  const MatchedCall* event;
+  const MatchedCallPart* part;  // of one of the lost ranks
 };
 
 // The first call in an order, as one of these ranks makes it.
-std::optional<CallOfLoss> call_in(const GateEvent* event, const Lanes& ranks) {
+std::optional<CallOfLoss> call_in(const MatchedCall* event, const Lanes& ranks) {
   while (event != nullptr && event->parts.empty() && !event->together.empty())
     event = event->together.front().get();
   if (event == nullptr) return std::nullopt;
-  for (const EventPart& part : event->parts)
+  for (const MatchedCallPart& part : event->parts)
     if (ranks.contains(part.rank)) return CallOfLoss{event, &part};
   return std::nullopt;
 }
 
-std::string group_text(const GateEvent& event) {
+std::string group_text(const MatchedCall& event) {
   const Group& group = event.collective.group;
   return group.name() + " " +
          member_list(group.members(group.sibling_of(event.parts.front().rank)));
@@ -208,7 +209,7 @@ std::string group_text(const GateEvent& event) {
 
 // Others may wait in other calls, behind the one that the lost process was in: that one is named.
 void name_call(Finding& finding, const CallOfLoss& lost) {
-  if (lost.event->kind != Order::meet) return;
+  if (lost.event->kind != CoordinatorCommand::meet) return;
   finding.line = lost.part->site.line;
   finding.instance = lost.part->site.instance;
   finding.group = group_text(*lost.event);
@@ -221,12 +222,12 @@ void name_call(Finding& finding, const CallOfLoss& lost) {
 }  // namespace
 
 // How far the lost process had come, as its keeper read it: the others cannot know.
-std::string JudgingWorld::last_flight() const {
+std::string CoordinatorWorld::last_progress() const {
   const size_t process = static_cast<size_t>(loss_->process);
-  if (process >= crew_.members().size() || crew_.members()[process].state.empty()) return {};
-  const FlightState& flight = crew_.members()[process].flight;
-  const bool begun = flight.begun > flight.done;
-  const std::vector<const GateEvent*> orders = orders_of_loss();  // the first: in it, or next
+  if (process >= pool_.members().size() || pool_.members()[process].state.empty()) return {};
+  const ProgressState& progress = pool_.members()[process].progress;
+  const bool begun = progress.begun > progress.done;
+  const std::vector<const MatchedCall*> orders = orders_of_loss();  // the first: in it, or next
   std::string call;
   if (const std::optional<CallOfLoss> lost =
           orders.empty() ? std::nullopt : call_in(orders.front(), blocks_.of(loss_->process)))
@@ -235,14 +236,14 @@ std::string JudgingWorld::last_flight() const {
                     line_text(lost->part->site.line, lost->part->site.instance), lost->event->call);
   if (!call.empty() && begun) return fmt::format("last seen in {}, begun and not ended", call);
   if (!call.empty()) return fmt::format("last seen before {}, not begun", call);
-  if (flight.line == 0) return "last seen before its first line";
-  return fmt::format("last seen behind line {}, in no call that others wait for", flight.line);
+  if (progress.line == 0) return "last seen before its first line";
+  return fmt::format("last seen behind line {}, in no call that others wait for", progress.line);
 }
 
-std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) {
+std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> known) {
   const Lanes lost = blocks_.of(loss_->process);
   std::vector<Finding> findings = calls_under_way();
-  const std::vector<const GateEvent*> orders = orders_of_loss();
+  const std::vector<const MatchedCall*> orders = orders_of_loss();
   const std::optional<CallOfLoss> call =
       orders.empty() ? std::nullopt : call_in(orders.front(), lost);
   if (call && findings.size() == 1) name_call(findings.front(), *call);
@@ -261,14 +262,14 @@ std::vector<Finding> JudgingWorld::findings_of_loss(std::vector<Finding> known) 
       return detail.ends_with("  has died") || detail.ends_with("  was never started");
     });
     finding.details.push_back(
-        fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, crew_.processes(),
+        fmt::format("process {} of {} (pid {}, {}) {}", loss_->process, pool_.processes(),
                     loss_->pid, lost.empty() ? "no ranks" : ranks_text(lost), loss_->words));
-    if (std::string flight = last_flight(); !flight.empty())
-      finding.details.push_back(std::move(flight));
-    for (std::string& line : crew_.troubles()) finding.details.push_back(std::move(line));
-    for (std::string& line : last_words(crew_.output())) finding.details.push_back(std::move(line));
+    if (std::string progress = last_progress(); !progress.empty())
+      finding.details.push_back(std::move(progress));
+    for (std::string& line : pool_.troubles()) finding.details.push_back(std::move(line));
+    for (std::string& line : last_words(pool_.output())) finding.details.push_back(std::move(line));
     finding.fix = fmt::format("look at why that process {}; run the case again",
-                              tells_of_the_end(loss_->words) ? "ended" : "stands still");
+                              is_exit_description(loss_->words) ? "ended" : "stands still");
   }
   return findings;
 }

@@ -6,65 +6,66 @@
 namespace shardproof {
 namespace {
 
-EventPart part_of(const Party& party, int64_t lane) {
-  EventPart part;
-  part.ticket = party.flight->ticket;
-  part.party = &party - party.flight->parties.data();
+MatchedCallPart part_of(const SubmittedCall& submitted, int64_t lane) {
+  MatchedCallPart part;
+  part.ticket = submitted.submission->ticket;
+  part.submitted = &submitted - submitted.submission->parties.data();
   part.lane = lane;
-  part.rank = party.call.lanes[lane];
-  part.site = party.call.site;
+  part.rank = submitted.call.lanes[lane];
+  part.site = submitted.call.site;
   return part;
 }
 
-void describe(GateEvent& event, const Party& party, int64_t lane) {
-  const Collective& c = party.call.collective;
+void describe(MatchedCall& event, const SubmittedCall& submitted, int64_t lane) {
+  const Collective& c = submitted.call.collective;
   event.collective.kind = c.kind;
   event.collective.group = c.group;
   event.collective.slot = c.slot;
-  event.text = call_text(party.call);
-  event.call = party.number[lane];
+  event.text = call_text(submitted.call);
+  event.call = submitted.number[lane];
 }
 
 }  // namespace
 
-void JudgingWorld::met(const Meeting& meeting) {
-  GateEvent& event = events_.emplace_back();
-  event.kind = Order::meet;
-  describe(event, *meeting.arrivals.front().party, meeting.arrivals.front().lane);
+void CoordinatorWorld::on_collective(const CollectiveInstance& meeting) {
+  MatchedCall& event = events_.emplace_back();
+  event.kind = CoordinatorCommand::meet;
+  describe(event, *meeting.arrivals.front().submitted, meeting.arrivals.front().lane);
   for (const Arrival& arrival : meeting.arrivals)
-    event.parts.push_back(part_of(*arrival.party, arrival.lane));
+    event.parts.push_back(part_of(*arrival.submitted, arrival.lane));
 }
 
-void JudgingWorld::paired(const Channel::End& sender, const Channel::End& receiver) {
-  GateEvent& event = events_.emplace_back();
-  event.kind = Order::pair;
-  describe(event, *receiver.party, receiver.lane);
-  event.parts = {part_of(*sender.party, sender.lane), part_of(*receiver.party, receiver.lane)};
+void CoordinatorWorld::on_send_recv(const Channel::End& sender, const Channel::End& receiver) {
+  MatchedCall& event = events_.emplace_back();
+  event.kind = CoordinatorCommand::pair;
+  describe(event, *receiver.submitted, receiver.lane);
+  event.parts = {part_of(*sender.submitted, sender.lane),
+                 part_of(*receiver.submitted, receiver.lane)};
 }
 
-void JudgingWorld::acted(const Party& party, int64_t lane, int32_t peer) {
-  GateEvent& event = events_.emplace_back();
-  const bool puts = party.call.collective.kind == CollectiveKind::put;
-  event.kind = puts ? Order::put : Order::end_part;
-  describe(event, party, lane);
-  event.parts = {part_of(party, lane)};
+void CoordinatorWorld::on_one_sided(const SubmittedCall& submitted, int64_t lane, int32_t peer) {
+  MatchedCall& event = events_.emplace_back();
+  const bool puts = submitted.call.collective.kind == CollectiveKind::put;
+  event.kind = puts ? CoordinatorCommand::put : CoordinatorCommand::end_part;
+  describe(event, submitted, lane);
+  event.parts = {part_of(submitted, lane)};
   event.target = peer;
-  if (puts) event.bytes = brought_bytes(party, party.call.lanes[lane]);
+  if (puts) event.bytes = brought_bytes(submitted, submitted.call.lanes[lane]);
 }
 
-void JudgingWorld::order(int process, const WireWriter& message,
-                         std::shared_ptr<const GateEvent> event) {
+void CoordinatorWorld::order(int process, const WireWriter& message,
+                             std::shared_ptr<const MatchedCall> event) {
   Host& host = hosts_[static_cast<size_t>(process)];
   ++host.sent;
   host.under_way.push_back(std::move(event));
-  crew_.send(process, message);
+  pool_.send(process, message);
 }
 
-void JudgingWorld::send_events() {
+void CoordinatorWorld::send_events() {
   // Work in between has its turn among the calls: where the schedule says when, nothing is put off.
   const bool puts_off = options_.schedule.kind == ScheduleKind::fifo;
   while (!events_.empty()) {
-    const auto event = std::make_shared<const GateEvent>(std::move(events_.front()));
+    const auto event = std::make_shared<const MatchedCall>(std::move(events_.front()));
     events_.pop_front();
     if (puts_off)
       groups_.add(event);
@@ -75,63 +76,63 @@ void JudgingWorld::send_events() {
     send_together(events);
 }
 
-bool JudgingWorld::break_groups() {
-  const GroupBook::Together events = groups_.take_all();
+bool CoordinatorWorld::break_groups() {
+  const PendingGroups::Together events = groups_.take_all();
   for (const auto& event : events) send_event(event);
   return !events.empty();
 }
 
-void JudgingWorld::send_event(const std::shared_ptr<const GateEvent>& event) {
-  if (event->kind == Order::meet) form_teams(*event);
+void CoordinatorWorld::send_event(const std::shared_ptr<const MatchedCall>& event) {
+  if (event->kind == CoordinatorCommand::meet) form_teams(*event);
   for (const auto& [process, message] : orders_of(*event)) order(process, message, event);
 }
 
-void JudgingWorld::send_together(const GroupBook::Together& events) {
+void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   if (events.size() == 1) return send_event(events.front());
   std::map<int, std::vector<WireWriter>> parts;
   for (const auto& event : events) {
-    if (event->kind == Order::meet) form_teams(*event);
+    if (event->kind == CoordinatorCommand::meet) form_teams(*event);
     for (auto& [process, message] : orders_of(*event)) parts[process].push_back(std::move(message));
   }
-  const auto group = std::make_shared<GateEvent>();
-  group->kind = Order::group;
+  const auto group = std::make_shared<MatchedCall>();
+  group->kind = CoordinatorCommand::group;
   group->together = events;
   for (const auto& [process, messages] : parts) {
     WireWriter message;
-    message.add(static_cast<int64_t>(Order::group));
+    message.add(static_cast<int64_t>(CoordinatorCommand::group));
     message.add(static_cast<int64_t>(messages.size()));
     for (const WireWriter& part : messages) message.add(std::string_view(part.bytes()));
     order(process, message, group);
   }
 }
 
-JudgingWorld::Orders JudgingWorld::orders_of(const GateEvent& event) {
+CoordinatorWorld::Orders CoordinatorWorld::orders_of(const MatchedCall& event) {
   switch (event.kind) {
-    case Order::run: {
+    case CoordinatorCommand::run: {
       Orders orders;
-      orders[event.process].add(static_cast<int64_t>(Order::run));
+      orders[event.process].add(static_cast<int64_t>(CoordinatorCommand::run));
       orders[event.process].add(event.work);
       return orders;
     }
-    case Order::meet:
-    case Order::end_part: return orders_to_parts(event);
+    case CoordinatorCommand::meet:
+    case CoordinatorCommand::end_part: return orders_to_parts(event);
     default: return orders_to_ends(event);
   }
 }
 
 // To each process the parts that lie there.
-JudgingWorld::Orders JudgingWorld::orders_to_parts(const GateEvent& event) {
-  std::map<int, std::vector<const EventPart*>> by_process;
-  for (const EventPart& part : event.parts)
+CoordinatorWorld::Orders CoordinatorWorld::orders_to_parts(const MatchedCall& event) {
+  std::map<int, std::vector<const MatchedCallPart*>> by_process;
+  for (const MatchedCallPart& part : event.parts)
     by_process[blocks_.process_of(part.rank)].push_back(&part);
   Orders orders;
   for (const auto& [process, parts] : by_process) {
     WireWriter& message = orders[process];
     message.add(static_cast<int64_t>(event.kind));
-    if (event.kind == Order::meet) message.add(static_cast<int64_t>(parts.size()));
-    for (const EventPart* part : parts) {
+    if (event.kind == CoordinatorCommand::meet) message.add(static_cast<int64_t>(parts.size()));
+    for (const MatchedCallPart* part : parts) {
       message.add(origins_[static_cast<size_t>(part->ticket)].ticket);
-      message.add(part->party);
+      message.add(part->submitted);
       message.add(part->lane);
     }
   }
@@ -139,8 +140,8 @@ JudgingWorld::Orders JudgingWorld::orders_to_parts(const GateEvent& event) {
 }
 
 // A send and its receive, or a put and its target: to both ends, or once when they are one process.
-JudgingWorld::Orders JudgingWorld::orders_to_ends(const GateEvent& event) {
-  const bool puts = event.kind == Order::put;
+CoordinatorWorld::Orders CoordinatorWorld::orders_to_ends(const MatchedCall& event) {
+  const bool puts = event.kind == CoordinatorCommand::put;
   const int32_t source = event.parts[0].rank, sink = puts ? event.target : event.parts[1].rank;
   const int from = blocks_.process_of(source), to = blocks_.process_of(sink);
   const int64_t number = ++numbers_;
@@ -157,9 +158,9 @@ JudgingWorld::Orders JudgingWorld::orders_to_ends(const GateEvent& event) {
       const bool here = process == (end == 0 ? from : to);
       message.add(int64_t{here});
       if (!here) continue;
-      const EventPart& part = event.parts[end];
+      const MatchedCallPart& part = event.parts[end];
       message.add(origins_[static_cast<size_t>(part.ticket)].ticket);
-      message.add(part.party);
+      message.add(part.submitted);
       message.add(part.lane);
     }
     if (puts) {

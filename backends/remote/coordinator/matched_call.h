@@ -1,5 +1,5 @@
-// GateEvent: something that the coordinator's gate let through, and that workers have to carry out.
-// Internal to the remote layer.
+// MatchedCall: something that the coordinator's gate let through, and that workers have to carry
+// out. Internal to the remote layer.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@
 namespace shardproof {
 
 // A part of a call in the coordinator's own numbers.
-struct EventPart {
+struct MatchedCallPart {
   Ticket ticket = kDone;
-  int64_t party = 0, lane = 0;
+  int64_t submitted = 0, lane = 0;
   int32_t rank = 0;
   CallSite site;
 };
 
 // What the gate let through, until all who are in it have carried it out.
-struct GateEvent {
-  Order kind = Order::end_part;
-  std::vector<EventPart> parts;
+struct MatchedCall {
+  CoordinatorCommand kind = CoordinatorCommand::end_part;
+  std::vector<MatchedCallPart> parts;
   Collective collective;  // without counts
   std::string text;       // of the first part's call
   int64_t call = 0;       // number in the group
@@ -30,7 +30,7 @@ struct GateEvent {
   int64_t bytes = 0;
   int process = -1;  // of work: whose, and its ticket there
   Ticket work = kDone;
-  std::vector<std::shared_ptr<const GateEvent>> together;  // of a group
+  std::vector<std::shared_ptr<const MatchedCall>> together;  // of a group
 };
 
 }  // namespace shardproof

@@ -8,44 +8,46 @@ namespace shardproof {
 namespace {
 
 // What is put or signalled is found in the order in which it was.
-bool is_one_sided(const GateEvent& event) {
-  return event.kind == Order::put || event.kind == Order::end_part;
+bool is_one_sided(const MatchedCall& event) {
+  return event.kind == CoordinatorCommand::put || event.kind == CoordinatorCommand::end_part;
 }
 
 }  // namespace
 
-std::vector<Ticket> GroupBook::kept_of(const std::vector<Ticket>& tickets) const {
+std::vector<Ticket> PendingGroups::kept_of(const std::vector<Ticket>& tickets) const {
   std::vector<Ticket> kept;
   for (const Ticket ticket : tickets)
-    if (flights_.contains(ticket)) kept.push_back(ticket);
+    if (submissions_.contains(ticket)) kept.push_back(ticket);
   return kept;
 }
 
-void GroupBook::issue(const Door* door, StreamId stream, Ticket ticket, int64_t parts) {
+void PendingGroups::issue(const ExecutionContext* context, StreamId stream, Ticket ticket,
+                          int64_t parts) {
   if (parts == 0 || ticket == kDone) return;
-  std::vector<Ticket>& end = ends_[{door, stream}];
-  flights_[ticket] = {parts, kept_of(end)};
+  std::vector<Ticket>& end = ends_[{context, stream}];
+  submissions_[ticket] = {parts, kept_of(end)};
   end = {ticket};
 }
 
 // Of the ticket that it waits for only the door is known to matter: what ends it is there.
-void GroupBook::wait(const Door* door, StreamId stream) {
+void PendingGroups::wait(const ExecutionContext* context, StreamId stream) {
   std::vector<Ticket> all;
-  for (auto at = ends_.lower_bound({door, 0}); at != ends_.end() && at->first.first == door; ++at)
+  for (auto at = ends_.lower_bound({context, 0}); at != ends_.end() && at->first.first == context;
+       ++at)
     for (const Ticket ticket : kept_of(at->second)) all.push_back(ticket);
-  if (!all.empty()) ends_[{door, stream}] = std::move(all);
+  if (!all.empty()) ends_[{context, stream}] = std::move(all);
 }
 
-void GroupBook::add(std::shared_ptr<const GateEvent> event) {
-  for (const EventPart& part : event->parts)
-    if (const auto flight = flights_.find(part.ticket); flight != flights_.end())
-      --flight->second.open;
+void PendingGroups::add(std::shared_ptr<const MatchedCall> event) {
+  for (const MatchedCallPart& part : event->parts)
+    if (const auto submission = submissions_.find(part.ticket); submission != submissions_.end())
+      --submission->second.open;
   kept_.push_back(std::move(event));
   looked_ = false;
 }
 
 // Of each event the first one with which it has to go.
-std::vector<size_t> GroupBook::groups() const {
+std::vector<size_t> PendingGroups::groups() const {
   std::vector<size_t> first(kept_.size());
   std::iota(first.begin(), first.end(), size_t{0});
   const auto find = [&](size_t at) {
@@ -54,7 +56,7 @@ std::vector<size_t> GroupBook::groups() const {
   };
   std::map<Ticket, size_t> known;
   for (size_t i = 0; i < kept_.size(); ++i)
-    for (const EventPart& part : kept_[i]->parts) {
+    for (const MatchedCallPart& part : kept_[i]->parts) {
       const auto [other, fresh] = known.emplace(part.ticket, i);
       if (fresh) continue;
       const size_t a = find(other->second), b = find(i);
@@ -64,7 +66,7 @@ std::vector<size_t> GroupBook::groups() const {
   return first;
 }
 
-bool GroupBook::is_whole(size_t group, const std::vector<size_t>& groups) const {
+bool PendingGroups::is_whole(size_t group, const std::vector<size_t>& groups) const {
   bool earlier_one_sided = false;
   for (size_t i = 0; i < kept_.size(); ++i) {
     if (groups[i] != group) {
@@ -72,29 +74,29 @@ bool GroupBook::is_whole(size_t group, const std::vector<size_t>& groups) const 
       continue;
     }
     if (earlier_one_sided && is_one_sided(*kept_[i])) return false;
-    for (const EventPart& part : kept_[i]->parts) {
-      const auto flight = flights_.find(part.ticket);
-      if (flight == flights_.end()) continue;
-      if (flight->second.open > 0 || !kept_of(flight->second.after).empty()) return false;
+    for (const MatchedCallPart& part : kept_[i]->parts) {
+      const auto submission = submissions_.find(part.ticket);
+      if (submission == submissions_.end()) continue;
+      if (submission->second.open > 0 || !kept_of(submission->second.after).empty()) return false;
     }
   }
   return true;
 }
 
-GroupBook::Together GroupBook::take(const std::vector<bool>& taken) {
+PendingGroups::Together PendingGroups::take(const std::vector<bool>& taken) {
   Together together, rest;
   for (size_t i = 0; i < kept_.size(); ++i)
     (taken[i] ? together : rest).push_back(std::move(kept_[i]));
   kept_ = std::move(rest);
   for (const auto& event : together)
-    for (const EventPart& part : event->parts)
-      if (const auto flight = flights_.find(part.ticket);
-          flight != flights_.end() && flight->second.open <= 0)
-        flights_.erase(flight);
+    for (const MatchedCallPart& part : event->parts)
+      if (const auto submission = submissions_.find(part.ticket);
+          submission != submissions_.end() && submission->second.open <= 0)
+        submissions_.erase(submission);
   return together;
 }
 
-GroupBook::Together GroupBook::take_whole() {
+PendingGroups::Together PendingGroups::take_whole() {
   if (looked_) return {};
   const std::vector<size_t> groups = this->groups();
   std::vector<bool> taken(kept_.size(), false);
@@ -107,6 +109,8 @@ GroupBook::Together GroupBook::take_whole() {
   return {};
 }
 
-GroupBook::Together GroupBook::take_all() { return take(std::vector<bool>(kept_.size(), true)); }
+PendingGroups::Together PendingGroups::take_all() {
+  return take(std::vector<bool>(kept_.size(), true));
+}
 
 }  // namespace shardproof

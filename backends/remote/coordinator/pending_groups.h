@@ -1,7 +1,7 @@
-// GroupBook: what the gate has let through and nobody was told yet. The calls of a program's group
-// start together, so they are told together, and with those of every group that they meet: none
-// goes before all of them may. Where groups wait for each other's outcome there is no such order;
-// then each goes alone, in the order of the gate. Internal to the remote layer.
+// PendingGroups: what the gate has let through and nobody was told yet. The calls of a program's
+// group start together, so they are told together, and with those of every group that they meet:
+// none goes before all of them may. Where groups wait for each other's outcome there is no such
+// order; then each goes alone, in the order of the gate. Internal to the remote layer.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@
 
 namespace shardproof {
 
-class GroupBook {
+class PendingGroups {
  public:
-  using Together = std::vector<std::shared_ptr<const GateEvent>>;
+  using Together = std::vector<std::shared_ptr<const MatchedCall>>;
 
   // A submission of so many parts, issued on a stream; in order of issue.
-  void issue(const Door* door, StreamId stream, Ticket ticket, int64_t parts);
+  void issue(const ExecutionContext* context, StreamId stream, Ticket ticket, int64_t parts);
   // What is issued on the stream from here on waits for another stream of that door.
-  void wait(const Door* door, StreamId stream);
+  void wait(const ExecutionContext* context, StreamId stream);
   // Let through, in the gate's order.
-  void add(std::shared_ptr<const GateEvent> event);
+  void add(std::shared_ptr<const MatchedCall> event);
 
   // Whatever can go now, as one; nothing when nothing can.
   Together take_whole();
@@ -31,7 +31,7 @@ class GroupBook {
   Together take_all();
 
  private:
-  struct Flight {
+  struct Submission {
     int64_t open = 0;           // parts that the gate has not let through
     std::vector<Ticket> after;  // flights that have to end before it starts
   };
@@ -40,9 +40,9 @@ class GroupBook {
   Together take(const std::vector<bool>& taken);
   std::vector<Ticket> kept_of(const std::vector<Ticket>& tickets) const;
 
-  std::map<Ticket, Flight> flights_;  // that somebody has still to be told of
+  std::map<Ticket, Submission> submissions_;  // that somebody has still to be told of
   // The last of them on each stream.
-  std::map<std::pair<const Door*, StreamId>, std::vector<Ticket>> ends_;
+  std::map<std::pair<const ExecutionContext*, StreamId>, std::vector<Ticket>> ends_;
   Together kept_;
   bool looked_ = true;  // since the last one came
 };

@@ -1,4 +1,4 @@
-// CrewMember: one worker as the coordinator knows it, and how one of them is lost.
+// WorkerHandle: one worker as the coordinator knows it, and how one of them is lost.
 #pragma once
 
 #include <sys/types.h>
@@ -14,13 +14,13 @@
 namespace shardproof {
 
 // One worker, over all worlds.
-struct CrewMember {
+struct WorkerHandle {
   using Clock = std::chrono::steady_clock;
-  std::unique_ptr<MessagePipe> pipe, keeper;
+  std::unique_ptr<MessagePipe> pipe, monitor;
   std::string state;           // what its keeper says of it; empty: it lives
   std::string trouble;         // why its exchanges no longer end, as its transport says
   Clock::time_point troubled;  // since then
-  FlightState flight;          // and how far it had come then
+  ProgressState progress;      // and how far it had come then
   pid_t pid = 0;
   bool joined = false;  // it has come together with the others
   bool case_done = false;
@@ -32,12 +32,12 @@ struct CrewMember {
 };
 
 // Whether that is said of who is no more.
-inline bool tells_of_the_end(const std::string& words) {
+inline bool is_exit_description(const std::string& words) {
   return words.starts_with("was ") || words.starts_with("has ");
 }
 
 // Why a run cannot go on.
-struct Loss {
+struct WorkerLoss {
   int process = 0;
   pid_t pid = 0;
   std::string words;  // "was killed by signal 9 (SIGKILL)"

@@ -15,17 +15,17 @@ struct Piece {
   int64_t offset = 0, size = 0;
 };
 
-Piece piece_of(const CallPart& part) {
-  const Party& party = *part.party;
+Piece piece_of(const CallShare& part) {
+  const SubmittedCall& submitted = *part.submitted;
   Piece piece;
-  piece.size = brought_bytes(party, part.rank());
+  piece.size = brought_bytes(submitted, part.rank());
   if (piece.size == 0) return piece;
-  if (party.call.lanes.size() == 1) {
-    const PartyView& in = party.in;
+  if (submitted.call.lanes.size() == 1) {
+    const CallBuffer& in = submitted.in;
     piece.owner = in.buffer->bytes;
     piece.offset = in.buffer->slots[in.lane] * in.buffer->bytes_per_lane + in.offset_bytes;
   } else {
-    const Block& block = *party.input.find(part.rank());
+    const Block& block = *submitted.input.find(part.rank());
     const Buffer& buffer = *block.tensor.buffer;
     piece.owner = buffer.bytes;
     piece.offset = block.slot(block.lanes.index_of(part.rank())) * buffer.bytes_per_lane +
@@ -36,8 +36,8 @@ Piece piece_of(const CallPart& part) {
 }
 
 // Of kinds whose pieces lie one after another, in group order and in that of the endpoints.
-bool lies_in_order(const Moving& moving) {
-  switch (moving.parts.front().party->call.collective.kind) {
+bool lies_in_order(const ExchangeOperation& moving) {
+  switch (moving.parts.front().submitted->call.collective.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce:
     case CollectiveKind::broadcast:
@@ -53,7 +53,8 @@ bool is_transports_order(const ReductionSchedule& schedule) {
 
 }  // namespace
 
-void send_piece(Moving& moving, const CallPart& part, const std::shared_ptr<DeviceMemory>& memory) {
+void send_piece(ExchangeOperation& moving, const CallShare& part,
+                const std::shared_ptr<DeviceMemory>& memory) {
   const Piece piece = piece_of(part);
   moving.out = piece.owner;
   const std::byte* const start = memory ? moving.out.device_data(memory) : moving.out.data();
@@ -61,23 +62,24 @@ void send_piece(Moving& moving, const CallPart& part, const std::shared_ptr<Devi
   if (memory) moving.exchange.side = Side::device;
 }
 
-void receive_bytes(Moving& moving, int64_t bytes, const std::shared_ptr<DeviceMemory>& memory) {
+void receive_bytes(ExchangeOperation& moving, int64_t bytes,
+                   const std::shared_ptr<DeviceMemory>& memory) {
   moving.in = memory ? Bytes::on_device(memory, bytes) : Bytes::uninitialized(bytes);
   moving.exchange.recv = memory ? moving.in.device_mutate(memory) : moving.in.mutate();
   if (memory) moving.exchange.side = Side::device;
 }
 
-bool can_stay_on_device(const Moving& moving) {
-  const Collective& c = moving.parts.front().party->call.collective;
+bool can_stay_on_device(const ExchangeOperation& moving) {
+  const Collective& c = moving.parts.front().submitted->call.collective;
   const bool singly = std::all_of(moving.held.begin(), moving.held.end(),
                                   [](const auto& members) { return members.size() == 1; });
   const bool reduced = !reduces(c.kind) || (!moving.unfolded && is_transports_order(c.schedule));
   return moving.held.size() > 1 && singly && reduced && lies_in_order(moving);
 }
 
-void start_on_device(Moving& moving, const std::shared_ptr<DeviceMemory>& memory) {
-  const CallPart& part = moving.parts.front();
-  const Call& call = part.party->call;
+void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory) {
+  const CallShare& part = moving.parts.front();
+  const Call& call = part.submitted->call;
   const Collective& c = call.collective;
   Exchange& e = moving.exchange;
   const int64_t n = static_cast<int64_t>(moving.members.size());
@@ -118,12 +120,12 @@ void start_on_device(Moving& moving, const std::shared_ptr<DeviceMemory>& memory
   receive_bytes(moving, received * size_of(c.dtype), memory);
 }
 
-void finish_on_device(Moving& moving) {
-  const CallPart& part = moving.parts.front();
-  const Collective& c = part.party->call.collective;
+void finish_on_device(ExchangeOperation& moving) {
+  const CallShare& part = moving.parts.front();
+  const Collective& c = part.submitted->call.collective;
   const bool one = c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather;
   if (c.kind == CollectiveKind::barrier || (one && part.member != c.root)) return;
-  deliver(*part.party, part.rank(), moving.in);
+  deliver(*part.submitted, part.rank(), moving.in);
 }
 
 }  // namespace shardproof

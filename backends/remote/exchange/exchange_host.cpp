@@ -12,10 +12,10 @@ namespace shardproof {
 namespace {
 
 // Shares what the buffer holds: a later write into the buffer leaves this as it is.
-Bytes storage_of(const CallPart& part) {
-  const Party& party = *part.party;
-  if (party.call.lanes.size() == 1) return party.in.buffer->bytes;
-  return party.input.find(part.rank())->tensor.buffer->bytes;
+Bytes storage_of(const CallShare& part) {
+  const SubmittedCall& submitted = *part.submitted;
+  if (submitted.call.lanes.size() == 1) return submitted.in.buffer->bytes;
+  return submitted.input.find(part.rank())->tensor.buffer->bytes;
 }
 
 Bytes poisoned(DType dtype, int64_t bytes) {
@@ -30,15 +30,15 @@ Bytes poisoned(DType dtype, int64_t bytes) {
 
 }  // namespace
 
-Brought brought(const CallPart& part) {
-  Brought result;
-  result.size = brought_bytes(*part.party, part.rank());
+SendContents brought(const CallShare& part) {
+  SendContents result;
+  result.size = brought_bytes(*part.submitted, part.rank());
   if (result.size == 0) return result;
-  result.data = brought_data(*part.party, part.rank());
+  result.data = brought_data(*part.submitted, part.rank());
   if (result.data != nullptr) {
     result.owner = storage_of(part);
   } else {
-    result.owner = poisoned(part.party->call.collective.dtype, result.size);
+    result.owner = poisoned(part.submitted->call.collective.dtype, result.size);
     result.data = result.owner.data();
   }
   return result;
@@ -47,21 +47,22 @@ Brought brought(const CallPart& part) {
 namespace {
 
 // What the reference says, to the members that are here.
-void deliver_reference(const Moving& moving, const Collective& c,
+void deliver_reference(const ExchangeOperation& moving, const Collective& c,
                        const std::vector<Tensor>& inputs) {
   const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
-  for (const CallPart& part : moving.parts) {
+  for (const CallShare& part : moving.parts) {
     const std::optional<Tensor>& output = outputs[static_cast<size_t>(part.member)];
     if (!output) continue;
     const Bytes& answer = output->buffer->bytes;
-    deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
+    deliver(*part.submitted, part.rank(), answer.data(), answer.size(), &answer);
   }
 }
 
 // The meeting as its endpoints see it.
 class Pieces {
  public:
-  explicit Pieces(Moving& moving) : m_(moving), c_(moving.parts.front().party->call.collective) {
+  explicit Pieces(ExchangeOperation& moving)
+      : m_(moving), c_(moving.parts.front().submitted->call.collective) {
     const std::vector<int>& team = m_.exchange.team;
     const auto own = std::lower_bound(team.begin(), team.end(), m_.exchange.self);
     self_ = static_cast<size_t>(own - team.begin());
@@ -120,7 +121,7 @@ class Pieces {
     m_.out = std::move(bytes);
     m_.exchange.send = m_.out.data();
   }
-  void send(const Brought& own) {
+  void send(const SendContents& own) {
     m_.out = own.owner;
     m_.exchange.send = own.data;
   }
@@ -130,10 +131,10 @@ class Pieces {
   }
 
   // --- reductions
-  Brought folded(int64_t count) {
-    std::vector<Brought> own;
+  SendContents folded(int64_t count) {
+    std::vector<SendContents> own;
     std::vector<const std::byte*> inputs;
-    for (const CallPart& part : m_.parts) inputs.push_back(own.emplace_back(brought(part)).data);
+    for (const CallShare& part : m_.parts) inputs.push_back(own.emplace_back(brought(part)).data);
     const ReduceOp op = c_.reduction.op;
     const bool as_it_is = op != ReduceOp::premul_sum && op != ReduceOp::norm;
     if (count == 0 || (own.size() == 1 && as_it_is)) return own.front();
@@ -150,7 +151,7 @@ class Pieces {
 
   // Members' pieces, in the order in which endpoints hold them.
   void fold_scattered() {
-    const Brought sum = folded(c_.count * n_);
+    const SendContents sum = folded(c_.count * n_);
     for (const std::vector<int64_t>& members : m_.held)
       m_.exchange.recv_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
     receive(c_.count * mine());
@@ -214,12 +215,12 @@ class Pieces {
     if (c_.kind == CollectiveKind::all_gather || is_root()) receive(c_.count * n_);
   }
 
-  Brought joined(int64_t each) {
+  SendContents joined(int64_t each) {
     if (m_.parts.size() == 1) return brought(m_.parts.front());
     Bytes all = Bytes::uninitialized(each * mine() * size_);
     std::byte* to = all.mutate();
-    for (const CallPart& part : m_.parts) {
-      const Brought own = brought(part);
+    for (const CallShare& part : m_.parts) {
+      const SendContents own = brought(part);
       if (own.size != 0) std::memcpy(to, own.data, static_cast<size_t>(own.size));
       to += own.size;
     }
@@ -242,15 +243,15 @@ class Pieces {
     hand_out(answer);
   }
 
-  const CallPart& root_part() const {
+  const CallShare& root_part() const {
     return *std::find_if(m_.parts.begin(), m_.parts.end(),
-                         [&](const CallPart& part) { return part.member == c_.root; });
+                         [&](const CallShare& part) { return part.member == c_.root; });
   }
 
   void pack_root() {
     receive(c_.count);
     if (!is_root()) return;
-    const Brought own = brought(root_part());
+    const SendContents own = brought(root_part());
     if (own.size != 0) std::memcpy(m_.exchange.recv, own.data, static_cast<size_t>(own.size));
   }
 
@@ -260,7 +261,7 @@ class Pieces {
     for (const std::vector<int64_t>& members : m_.held)
       m_.exchange.send_counts.push_back(c_.count * static_cast<int64_t>(members.size()));
     if (!is_root()) return;
-    const Brought whole = brought(root_part());
+    const SendContents whole = brought(root_part());
     if (in_order_) return send(whole);
     Bytes ordered = Bytes::uninitialized(whole.size);
     const int64_t piece = c_.count * size_;
@@ -277,8 +278,8 @@ class Pieces {
   void answer_in_turn() {
     const int64_t piece = c_.count * size_;
     const std::byte* from = m_.in.data();
-    for (const CallPart& part : m_.parts) {
-      deliver(*part.party, part.rank(), from, piece, mine() == 1 ? &m_.in : nullptr);
+    for (const CallShare& part : m_.parts) {
+      deliver(*part.submitted, part.rank(), from, piece, mine() == 1 ? &m_.in : nullptr);
       from += piece;
     }
   }
@@ -286,29 +287,30 @@ class Pieces {
   // All members here that take anything get the same; of a reduce or a gather that is the root.
   void hand_out(const Bytes& answer) {
     const bool one = c_.kind == CollectiveKind::reduce || c_.kind == CollectiveKind::gather;
-    for (const CallPart& part : m_.parts)
+    for (const CallShare& part : m_.parts)
       if (!one || part.member == c_.root)
-        deliver(*part.party, part.rank(), answer.data(), answer.size(), &answer);
+        deliver(*part.submitted, part.rank(), answer.data(), answer.size(), &answer);
   }
 
   // --- pairs of members
-  int64_t sent(const CallPart& from, int64_t to) const {
+  int64_t sent(const CallShare& from, int64_t to) const {
     if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
-    return from.party->call.send_counts[static_cast<size_t>(from.lane)][static_cast<size_t>(to)];
+    return from.submitted->call
+        .send_counts[static_cast<size_t>(from.lane)][static_cast<size_t>(to)];
   }
-  int64_t received(int64_t from, const CallPart& to) const {
+  int64_t received(int64_t from, const CallShare& to) const {
     if (c_.kind == CollectiveKind::all_to_all) return c_.count / n_;
-    return to.party->call.recv_counts[static_cast<size_t>(to.lane)][static_cast<size_t>(from)];
+    return to.submitted->call.recv_counts[static_cast<size_t>(to.lane)][static_cast<size_t>(from)];
   }
 
   void pack_pairs() {
-    std::vector<Brought> own;
-    for (const CallPart& part : m_.parts) own.push_back(brought(part));
+    std::vector<SendContents> own;
+    for (const CallShare& part : m_.parts) own.push_back(brought(part));
     int64_t expected = 0;
     for (const std::vector<int64_t>& members : m_.held) {
       int64_t out = 0, in = 0;
       for (int64_t member : members)
-        for (const CallPart& part : m_.parts) {
+        for (const CallShare& part : m_.parts) {
           out += sent(part, member);
           in += received(member, part);
         }
@@ -324,7 +326,7 @@ class Pieces {
   }
 
   // By endpoint, there by its part here, there by its member there.
-  Bytes packed_pairs(const std::vector<Brought>& own) const {
+  Bytes packed_pairs(const std::vector<SendContents>& own) const {
     std::vector<std::vector<int64_t>> starts;  // of each member's piece, by member here
     int64_t all = 0;
     for (size_t i = 0; i < m_.parts.size(); ++i) {
@@ -349,7 +351,7 @@ class Pieces {
     if (mine() == 1 && in_order_) return hand_out(m_.in);
     std::vector<Bytes> answers;
     std::vector<std::vector<int64_t>> starts;
-    for (const CallPart& part : m_.parts) {
+    for (const CallShare& part : m_.parts) {
       std::vector<int64_t>& start = starts.emplace_back(1, 0);
       for (int64_t from = 0; from < n_; ++from)
         start.push_back(start.back() + received(from, part));
@@ -365,11 +367,11 @@ class Pieces {
           from += bytes;
         }
     for (size_t i = 0; i < m_.parts.size(); ++i)
-      deliver(*m_.parts[i].party, m_.parts[i].rank(), answers[i].data(), answers[i].size(),
+      deliver(*m_.parts[i].submitted, m_.parts[i].rank(), answers[i].data(), answers[i].size(),
               &answers[i]);
   }
 
-  Moving& m_;
+  ExchangeOperation& m_;
   const Collective& c_;
   size_t self_ = 0;
   int64_t size_ = 0, n_ = 0;
@@ -378,18 +380,18 @@ class Pieces {
 };
 
 // All members are here: the collective is its reference, whole.
-void run_here(Moving& moving) {
-  Collective c = moving.parts.front().party->call.collective;
+void run_here(ExchangeOperation& moving) {
+  Collective c = moving.parts.front().submitted->call.collective;
   if (c.kind == CollectiveKind::barrier) return;
   std::vector<Tensor> inputs;
   c.send_counts.clear();
   c.recv_counts.clear();
-  for (const CallPart& part : moving.parts) {
-    const Brought own = brought(part);
+  for (const CallShare& part : moving.parts) {
+    const SendContents own = brought(part);
     Tensor& input = inputs.emplace_back(Tensor::empty(c.dtype, Dims{own.size / size_of(c.dtype)}));
     if (own.size != 0) std::memcpy(input.mutate(), own.data, static_cast<size_t>(own.size));
     if (c.kind != CollectiveKind::all_to_all_v) continue;
-    const Call& call = part.party->call;
+    const Call& call = part.submitted->call;
     const size_t lane = static_cast<size_t>(part.lane);
     for (int64_t count : call.send_counts[lane]) c.send_counts.push_back(count);
     for (int64_t count : call.recv_counts[lane]) c.recv_counts.push_back(count);
@@ -399,7 +401,7 @@ void run_here(Moving& moving) {
 
 }  // namespace
 
-bool start_collective(Moving& moving) {
+bool start_collective(ExchangeOperation& moving) {
   if (moving.exchange.team.size() == 1) {
     run_here(moving);
     return false;
@@ -408,7 +410,7 @@ bool start_collective(Moving& moving) {
   return true;
 }
 
-void finish_collective(Moving& moving) {
+void finish_collective(ExchangeOperation& moving) {
   moving.out = Bytes();  // an answer into the same buffer need not keep what was sent
   Pieces(moving).unpack();
 }

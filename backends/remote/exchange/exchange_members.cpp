@@ -26,8 +26,8 @@ bool has_each_once(std::vector<int> places) {
 
 }  // namespace
 
-void seat(Moving& moving, const RankBlocks& blocks) {
-  const Collective& c = moving.parts.front().party->call.collective;
+void seat(ExchangeOperation& moving, const RankBlocks& blocks) {
+  const Collective& c = moving.parts.front().submitted->call.collective;
   const int64_t root = has_root(c.kind) ? c.root : 0;
   std::map<int, std::vector<int64_t>> held;
   for (size_t i = 0; i < moving.members.size(); ++i)

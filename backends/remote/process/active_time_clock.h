@@ -1,4 +1,4 @@
-// AttendedClock: time that passes only while this process is at work. Others that stand still
+// ActiveTimeClock: time that passes only while this process is at work. Others that stand still
 // together with it, on a machine that sleeps or is held up, have not been silent meanwhile.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace shardproof {
 
-class AttendedClock {
+class ActiveTimeClock {
  public:
   using Clock = std::chrono::steady_clock;
 

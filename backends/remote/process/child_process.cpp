@@ -117,7 +117,7 @@ std::string first_words(const std::string& output) {
   return words.empty() ? "nothing" : words;
 }
 
-void Endings::kill_all(const std::string& word, pid_t but) {
+void ProcessReaper::kill_all(const std::string& word, pid_t but) {
   for (const pid_t pid : started_with(word)) {
     if (pid == but) continue;
     ::kill(pid, SIGKILL);
@@ -125,7 +125,7 @@ void Endings::kill_all(const std::string& word, pid_t but) {
   }
 }
 
-bool Endings::reap() {
+bool ProcessReaper::reap() {
   std::erase_if(killed_, [](pid_t pid) {
     return ::waitpid(pid, nullptr, WNOHANG) == pid || ::kill(pid, 0) != 0;
   });

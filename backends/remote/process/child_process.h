@@ -39,7 +39,7 @@ void close_files(unsigned first, unsigned last);
 
 // Kills processes; they are this process's children as soon as their parents have ended, and are
 // waited for until nothing of them is left.
-class Endings {
+class ProcessReaper {
  public:
   // All processes of this machine that were started with that word, but for one.
   void kill_all(const std::string& word, pid_t but);

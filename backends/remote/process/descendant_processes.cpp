@@ -56,7 +56,7 @@ char process_state(pid_t process) {
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
 }
 
-void RanksBelow::look() {
+void DescendantProcesses::look() {
   const auto now = std::chrono::steady_clock::now();
   if (now < looked_ + kBetweenLooks) return;
   looked_ = now;
@@ -67,7 +67,7 @@ void RanksBelow::look() {
   if (seen_.size() != before) looks_without_news_ = 0;
 }
 
-std::string RanksBelow::state_of(int process) {
+std::string DescendantProcesses::state_of(int process) {
   if (mpirun_ <= 0) return {};
   look();
   if (seen_.size() <= 1) return {};  // one alone may be somebody else below a shell

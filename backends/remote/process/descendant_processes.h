@@ -1,5 +1,5 @@
-// RanksBelow: processes of this machine that an mpirun has started, before they have said anything.
-// Internal to the remote layer and to backends of real processes.
+// DescendantProcesses: processes of this machine that an mpirun has started, before they have said
+// anything. Internal to the remote layer and to backends of real processes.
 #pragma once
 
 #include <sys/types.h>
@@ -10,10 +10,10 @@
 
 namespace shardproof {
 
-class RanksBelow {
+class DescendantProcesses {
  public:
   // 0: of no mpirun that could be looked at.
-  explicit RanksBelow(pid_t mpirun = 0) : mpirun_(mpirun) {}
+  explicit DescendantProcesses(pid_t mpirun = 0) : mpirun_(mpirun) {}
   // What became of the one with this number, as a keeper says it; empty: it lives, or was not seen.
   std::string state_of(int process);
 

@@ -29,18 +29,18 @@ class Spawner : public Starter {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     address_ = address;
     output_.clear();
-    folder_ = std::make_unique<RunFolder>(RunFolder::Needs());
-    std::vector<std::string> words = folder_->worker_words(options_.crew);
+    folder_ = std::make_unique<RunDirectory>(RunDirectory::Needs());
+    std::vector<std::string> words = folder_->worker_words(options_.pool);
     words.push_back(address);
-    const CrewOptions& crew = options_.crew;
-    const bool one_machine = crew.place && crew.place->address().starts_with("unix:");
-    below_ = RanksBelow(one_machine ? ::getppid() : 0);
-    for (int process = 0; process < (crew.place ? 1 : processes); ++process) {
+    const WorkerPoolOptions& pool = options_.pool;
+    const bool one_machine = pool.place && pool.place->address().starts_with("unix:");
+    below_ = DescendantProcesses(one_machine ? ::getppid() : 0);
+    for (int process = 0; process < (pool.place ? 1 : processes); ++process) {
       Environment more = options_.environment ? options_.environment(process) : Environment();
       more.emplace_back(kProcessVariable, fmt::format("{}", process));
       more.emplace_back(kProcessesVariable, fmt::format("{}", processes));
       more.emplace_back(kNumberHereVariable,
-                        fmt::format("{}", crew.place ? crew.number_here : process));
+                        fmt::format("{}", pool.place ? pool.number_here : process));
       children_.push_back({start_child(words, more), {}});
     }
   }
@@ -58,7 +58,7 @@ class Spawner : public Starter {
       if (WIFSIGNALED(*status))
         return fmt::format("process {} was killed by signal {}", i, WTERMSIG(*status));
       if (WEXITSTATUS(*status) == kNotFoundExit && output_.empty())
-        return fmt::format("{} was not found", options_.crew.command.front());
+        return fmt::format("{} was not found", options_.pool.command.front());
       return fmt::format("process {} says: {}", i, first_words(output_));
     }
     if (!all) return std::nullopt;
@@ -73,7 +73,7 @@ class Spawner : public Starter {
   }
 
   void drain() override {
-    std::FILE* const also = options_.crew.passes_on ? stderr : nullptr;
+    std::FILE* const also = options_.pool.passes_on ? stderr : nullptr;
     for (const Started& one : children_) read_output(one.child.output, output_, also);
   }
 
@@ -82,7 +82,7 @@ class Spawner : public Starter {
     if (children_.empty()) return;
     const Clock::time_point soon = Clock::now() + kOwnEnd;
     while (!all_ended() && Clock::now() < soon) std::this_thread::sleep_for(milliseconds(2));
-    Endings endings;
+    ProcessReaper endings;
     endings.kill_all(address_, 0);
     const Clock::time_point limit = Clock::now() + kLastEnd;
     while ((!all_ended() || !endings.reap()) && Clock::now() < limit)
@@ -111,9 +111,9 @@ class Spawner : public Starter {
   }
 
   SpawnOptions options_;
-  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<RunDirectory> folder_;
   std::vector<Started> children_;
-  RanksBelow below_;
+  DescendantProcesses below_;
   std::string address_, output_;
 };
 

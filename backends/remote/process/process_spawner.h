@@ -11,7 +11,7 @@
 namespace shardproof {
 
 struct SpawnOptions {
-  CrewOptions crew;
+  WorkerPoolOptions pool;
   // What is added to this process's own, beside its numbers (kProcessVariable); may be empty.
   std::function<Environment(int process)> environment = {};
 };

@@ -35,7 +35,7 @@ std::string new_folder(const std::string& below) {
 
 // Rather than where the files are. Who writes there where no room is left is killed: throws
 // Error(io) when there is too little in both.
-bool is_shared_in_memory(const char* files, const RunFolder::Needs& needs) {
+bool is_shared_in_memory(const char* files, const RunDirectory::Needs& needs) {
   if (!has_room(files, needs.bytes))
     throw Error(ErrorKind::io,
                 fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
@@ -67,7 +67,7 @@ bool is_shared_in_memory(const char* files, const RunFolder::Needs& needs) {
 
 }  // namespace
 
-RunFolder::RunFolder(const Needs& needs) {
+RunDirectory::RunDirectory(const Needs& needs) {
   std::error_code failed;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
   if (failed)
@@ -84,7 +84,7 @@ RunFolder::RunFolder(const Needs& needs) {
 }
 
 // A process beside this one removes the folders when this one ends and has not, as killed ones do.
-void RunFolder::keep_janitor() {
+void RunDirectory::keep_janitor() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   janitor_ = ::fork();
@@ -94,7 +94,7 @@ void RunFolder::keep_janitor() {
 }
 
 // The other process may be stopped, and must not be waited for then.
-RunFolder::~RunFolder() {
+RunDirectory::~RunDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
   std::filesystem::remove_all(shared_path(), ignored);
@@ -105,7 +105,7 @@ RunFolder::~RunFolder() {
   if (line_ >= 0) ::close(line_);
 }
 
-std::vector<std::string> RunFolder::worker_words(const CrewOptions& options) const {
+std::vector<std::string> RunDirectory::worker_words(const WorkerPoolOptions& options) const {
   std::vector<std::string> words = options.command;
   for (std::string& word : words) {
     if (!options.input || word != kInputPath) continue;

@@ -37,18 +37,18 @@ std::string state_words(int status) {
 }
 
 // It goes when both the worker and its keeper have ended.
-FlightPage* shared_page() {
-  void* const memory = ::mmap(nullptr, sizeof(FlightPage), PROT_READ | PROT_WRITE,
+ProgressPage* shared_page() {
+  void* const memory = ::mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     throw Error(ErrorKind::limit, fmt::format("no memory: {}", std::strerror(errno)));
-  return new (memory) FlightPage;
+  return new (memory) ProgressPage;
 }
 
-class Keeper {
+class WorkerMonitor {
  public:
-  Keeper(std::unique_ptr<MessagePipe> pipe, int process)
-      : pipe_(std::move(pipe)), process_(process), flight_(shared_page()) {
+  WorkerMonitor(std::unique_ptr<MessagePipe> pipe, int process)
+      : pipe_(std::move(pipe)), process_(process), progress_(shared_page()) {
     tell("");
     sigset_t children;
     ::sigemptyset(&children);
@@ -59,7 +59,7 @@ class Keeper {
 
   // Returns in the child.
   void fork_worker() {
-    const pid_t keeper = ::getpid();
+    const pid_t monitor = ::getpid();
     worker_ = ::fork();
     if (worker_ < 0)
       throw Error(ErrorKind::io, fmt::format("no process: {}", std::strerror(errno)));
@@ -68,10 +68,10 @@ class Keeper {
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: short waits are short
-    if (::getppid() != keeper) ::_exit(1);
+    if (::getppid() != monitor) ::_exit(1);
   }
   bool is_worker() const { return worker_ == 0; }
-  FlightPage* flight() const { return flight_; }
+  ProgressPage* progress() const { return progress_; }
 
   // Until the worker has ended; its exit code, or 1.
   int watch() {
@@ -104,12 +104,12 @@ class Keeper {
  private:
   void tell(std::string_view words) {
     WireWriter message;
-    message.add(static_cast<int64_t>(Announce::state));
+    message.add(static_cast<int64_t>(WorkerMessage::state));
     message.add(int64_t{process_});
     message.add(words);
-    message.add(flight_->begun.load());
-    message.add(flight_->done.load());
-    message.add(int64_t{flight_->line.load()});
+    message.add(progress_->begun.load());
+    message.add(progress_->done.load());
+    message.add(int64_t{progress_->line.load()});
     pipe_->send(message);
     pipe_->flush();
   }
@@ -124,7 +124,7 @@ class Keeper {
 
   std::unique_ptr<MessagePipe> pipe_;
   int process_ = 0, changes_ = -1;
-  FlightPage* flight_;
+  ProgressPage* progress_;
   bool told_ = false;  // that it is over
   pid_t parent_ = ::getppid(), worker_ = 0;
   sigset_t before_;
@@ -132,20 +132,21 @@ class Keeper {
 
 }  // namespace
 
-FlightPage* keep_worker(const std::string& address, int process) {
+ProgressPage* fork_monitored_worker(const std::string& address, int process) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Keeper keeper(go_to(address), process);
-  keeper.fork_worker();
-  if (!keeper.is_worker()) ::_exit(keeper.watch());
-  return keeper.flight();
+  WorkerMonitor monitor(go_to(address), process);
+  monitor.fork_worker();
+  if (!monitor.is_worker()) ::_exit(monitor.watch());
+  return monitor.progress();
 }
 
-Kept keep_guest(const std::string& rendezvous, int process, std::chrono::seconds patience) {
-  Entrance entrance = come_to(rendezvous, patience);
-  Keeper keeper(std::move(entrance.pipe), process);
-  keeper.fork_worker();
-  if (keeper.is_worker()) return {entrance.address, keeper.flight()};
-  if (keeper.watch() != 0) keeper.wait_for_the_end();
+MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
+                                        std::chrono::seconds patience) {
+  RendezvousConnection entrance = come_to(rendezvous, patience);
+  WorkerMonitor monitor(std::move(entrance.pipe), process);
+  monitor.fork_worker();
+  if (monitor.is_worker()) return {entrance.address, monitor.progress()};
+  if (monitor.watch() != 0) monitor.wait_for_the_end();
   ::_exit(0);
 }
 
@@ -153,7 +154,7 @@ void decline(const std::string& address, int process, const Error& error) {
   try {
     const std::unique_ptr<MessagePipe> pipe = go_to(address);
     WireWriter message;
-    message.add(static_cast<int64_t>(Announce::unfit));
+    message.add(static_cast<int64_t>(WorkerMessage::unfit));
     message.add(int64_t{process});
     message.add(std::string_view(error.what()));
     pipe->send(message);

@@ -120,12 +120,12 @@ bool same_user(int socket) {
 // --- the place
 // ------------------------------------------------------------------------------------
 
-std::unique_ptr<MeetingPlace> MeetingPlace::on_this_machine() {
+std::unique_ptr<ListenAddress> ListenAddress::on_this_machine() {
   return on_this_machine("shardproof-" + random_word());
 }
 
-std::unique_ptr<MeetingPlace> MeetingPlace::on_this_machine(const std::string& name) {
-  std::unique_ptr<MeetingPlace> place(new MeetingPlace);
+std::unique_ptr<ListenAddress> ListenAddress::on_this_machine(const std::string& name) {
+  std::unique_ptr<ListenAddress> place(new ListenAddress);
   sockaddr_un address;
   const socklen_t length = unix_address(name, address);
   place->socket_ = open_socket(AF_UNIX);
@@ -136,8 +136,8 @@ std::unique_ptr<MeetingPlace> MeetingPlace::on_this_machine(const std::string& n
   return place;
 }
 
-std::unique_ptr<MeetingPlace> MeetingPlace::between_machines() {
-  std::unique_ptr<MeetingPlace> place(new MeetingPlace);
+std::unique_ptr<ListenAddress> ListenAddress::between_machines() {
+  std::unique_ptr<ListenAddress> place(new ListenAddress);
   place->socket_ = listen_at(0);
   sockaddr_in address{};
   socklen_t length = sizeof(address);
@@ -153,17 +153,17 @@ std::string address_of_port(const std::string& host, int port) {
   return fmt::format("tcp:{}:{}:{}", host, port, kWatchword);
 }
 
-std::unique_ptr<MeetingPlace> MeetingPlace::at_port(const std::string& host, int port) {
-  std::unique_ptr<MeetingPlace> place(new MeetingPlace);
+std::unique_ptr<ListenAddress> ListenAddress::at_port(const std::string& host, int port) {
+  std::unique_ptr<ListenAddress> place(new ListenAddress);
   place->socket_ = listen_at(port);
   place->secret_ = kWatchword;
   place->address_ = address_of_port("127.0.0.1," + host, port);
   return place;
 }
 
-MeetingPlace::~MeetingPlace() { close(); }
+ListenAddress::~ListenAddress() { close(); }
 
-void MeetingPlace::close() {
+void ListenAddress::close() {
   try {
     if (!file_.empty() && published_at(file_) == address_) ::unlink(file_.c_str());
   } catch (const Error&) {  // somebody has put another file there
@@ -173,7 +173,7 @@ void MeetingPlace::close() {
   socket_ = -1;
 }
 
-std::unique_ptr<MessagePipe> MeetingPlace::accept() {
+std::unique_ptr<MessagePipe> ListenAddress::accept() {
   const int guest = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
   if (guest < 0) return nullptr;
   if (secret_.empty() && same_user(guest)) return std::make_unique<MessagePipe>(guest);

@@ -1,4 +1,4 @@
-// MeetingPlace: where the processes of a run find the one that coordinates them.
+// ListenAddress: where the processes of a run find the one that coordinates them.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@ namespace shardproof {
 // Its address is "unix:NAME" on one machine (a name without a file, and only for processes of the
 // same user), or "tcp:HOST,HOST:PORT:SECRET" between machines, where the first of the hosts at
 // which somebody knows the secret is the one.
-class MeetingPlace {
+class ListenAddress {
  public:
-  static std::unique_ptr<MeetingPlace> on_this_machine();  // nobody guesses its name
-  static std::unique_ptr<MeetingPlace> on_this_machine(const std::string& name);
-  static std::unique_ptr<MeetingPlace> between_machines();
-  static std::unique_ptr<MeetingPlace> at_port(const std::string& host, int port);
-  ~MeetingPlace();
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  static std::unique_ptr<ListenAddress> on_this_machine();  // nobody guesses its name
+  static std::unique_ptr<ListenAddress> on_this_machine(const std::string& name);
+  static std::unique_ptr<ListenAddress> between_machines();
+  static std::unique_ptr<ListenAddress> at_port(const std::string& host, int port);
+  ~ListenAddress();
+  ListenAddress(const ListenAddress&) = delete;
+  ListenAddress& operator=(const ListenAddress&) = delete;
 
   const std::string& address() const { return address_; }
   int socket() const { return socket_; }
@@ -34,7 +34,7 @@ class MeetingPlace {
   void await(int processes) { awaited_ = processes; }
 
  private:
-  MeetingPlace() = default;
+  ListenAddress() = default;
   int socket_ = -1, awaited_ = 0;
   std::string address_, secret_, file_;
 };

@@ -57,7 +57,7 @@ std::string published_at(const std::string& path) {
               {path, "", 0, 0});
 }
 
-void MeetingPlace::publish(const std::string& path) {
+void ListenAddress::publish(const std::string& path) {
   if (const std::string before = published_at(path); !before.empty()) {
     const bool meets = somebody_is_at(before);
     // It may be gone by now, or another run may have replaced it.

@@ -53,10 +53,10 @@ std::string address_at(const Rendezvous& where) {
   return "unix:" + where.place;
 }
 
-std::shared_ptr<MeetingPlace> open(const Rendezvous& where) {
-  if (where.kind == "tcp") return MeetingPlace::at_port(where.place, where.port);
-  if (where.kind == "unix") return MeetingPlace::on_this_machine(where.place);
-  std::shared_ptr<MeetingPlace> place = MeetingPlace::between_machines();
+std::shared_ptr<ListenAddress> open(const Rendezvous& where) {
+  if (where.kind == "tcp") return ListenAddress::at_port(where.place, where.port);
+  if (where.kind == "unix") return ListenAddress::on_this_machine(where.place);
+  std::shared_ptr<ListenAddress> place = ListenAddress::between_machines();
   place->publish(where.place);
   return place;
 }
@@ -64,8 +64,8 @@ std::shared_ptr<MeetingPlace> open(const Rendezvous& where) {
 // Whose first message it is.
 int64_t sender_of(std::string_view message) {
   WireReader in(message);
-  const Announce kind = static_cast<Announce>(in.number());
-  if (kind == Announce::hello) in.number();
+  const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
+  if (kind == WorkerMessage::hello) in.number();
   return in.number();
 }
 
@@ -73,7 +73,7 @@ int64_t sender_of(std::string_view message) {
 
 void check_rendezvous(const std::string& text) { parse(text); }
 
-std::shared_ptr<MeetingPlace> open_rendezvous(const std::string& text) {
+std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text) {
   try {
     return open(parse(text));
   } catch (const Error& error) {
@@ -82,13 +82,13 @@ std::shared_ptr<MeetingPlace> open_rendezvous(const std::string& text) {
   }
 }
 
-void dismiss(MeetingPlace& place) {
+void dismiss(ListenAddress& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
   std::set<int64_t> seen;
   const Clock::time_point limit = Clock::now() + kDismissal;
   while (static_cast<int>(seen.size()) < place.awaited() && Clock::now() < limit) {
-    pollfd door{place.socket(), POLLIN, 0};
-    if (::poll(&door, 1, 10) > 0)
+    pollfd context{place.socket(), POLLIN, 0};
+    if (::poll(&context, 1, 10) > 0)
       if (std::unique_ptr<MessagePipe> guest = place.accept()) guests.push_back(std::move(guest));
     for (const std::unique_ptr<MessagePipe>& guest : guests)
       if (const std::optional<std::string> message = guest->receive())
@@ -97,7 +97,7 @@ void dismiss(MeetingPlace& place) {
   place.close();
 }
 
-Entrance come_to(const std::string& text, std::chrono::seconds patience) {
+RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience) {
   const Rendezvous where = parse(text);
   const Clock::time_point began = Clock::now(), limit = began + patience;
   std::string why = "nothing was written there";

@@ -20,18 +20,18 @@ namespace shardproof {
 void check_rendezvous(const std::string& text);
 
 // Throws Error(io), with the text, when it cannot be opened.
-std::shared_ptr<MeetingPlace> open_rendezvous(const std::string& text);
+std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text);
 // For a run that does not come about: within this time, who is awaited comes, sees that it is over,
 // and ends.
 inline constexpr std::chrono::seconds kDismissal{3};
-void dismiss(MeetingPlace& place);
+void dismiss(ListenAddress& place);
 
-struct Entrance {
+struct RendezvousConnection {
   std::string address;  // at which the next one goes there
   std::unique_ptr<MessagePipe> pipe;
 };
 // Waits until somebody is there. Throws Error(io) when nobody was in that time.
-Entrance come_to(const std::string& text, std::chrono::seconds patience);
+RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience);
 
 // How many have come before this process, of those on its machine that meet there; each gets
 // another number.

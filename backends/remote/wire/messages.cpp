@@ -53,7 +53,7 @@ Group group_of_siblings(WireReader& in, int64_t count) {
 
 }  // namespace
 
-void WireBook::write_group(WireWriter& out, const Group& group) {
+void WireDictionary::write_group(WireWriter& out, const Group& group) {
   const auto [said, fresh] = said_groups_.emplace(std::pair(group.key(), group.name()),
                                                   static_cast<int64_t>(said_groups_.size()));
   out.add(said->second);
@@ -75,7 +75,7 @@ void WireBook::write_group(WireWriter& out, const Group& group) {
     for (int32_t rank : group.members(sibling)) out.add(int64_t{rank});
 }
 
-const Group& WireBook::read_group(WireReader& in) {
+const Group& WireDictionary::read_group(WireReader& in) {
   const auto number = static_cast<size_t>(in.number());
   if (number < groups_.size()) return groups_[number];
   if (const int64_t count = in.number(); count != 0)
@@ -86,7 +86,7 @@ const Group& WireBook::read_group(WireReader& in) {
   return groups_.emplace_back(Group::of_ranks(std::move(name), std::move(ranks)));
 }
 
-void WireBook::write_text(WireWriter& out, std::string_view text) {
+void WireDictionary::write_text(WireWriter& out, std::string_view text) {
   const auto known = said_texts_.find(text);
   if (known != said_texts_.end()) return out.add(known->second);
   const auto number = static_cast<int64_t>(said_texts_.size());
@@ -95,7 +95,7 @@ void WireBook::write_text(WireWriter& out, std::string_view text) {
   out.add(text);
 }
 
-std::string_view WireBook::read_text(WireReader& in) {
+std::string_view WireDictionary::read_text(WireReader& in) {
   const auto number = static_cast<size_t>(in.number());
   if (number < texts_.size()) return texts_[number];
   return texts_.emplace_back(in.text());
@@ -154,7 +154,7 @@ std::vector<std::vector<int64_t>> read_tables(WireReader& in) {
 
 }  // namespace
 
-void write_call(WireWriter& out, WireBook& book, const Call& call) {
+void write_call(WireWriter& out, WireDictionary& book, const Call& call) {
   const Collective& c = call.collective;
   book.write_group(out, c.group);
   for (const int64_t value :
@@ -177,7 +177,7 @@ void write_call(WireWriter& out, WireBook& book, const Call& call) {
   write_sizes(out, call.output);
 }
 
-Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors) {
+Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& tensors) {
   Call call;
   Collective& c = call.collective;
   c.group = book.read_group(in);
@@ -339,7 +339,7 @@ Error read_error(WireReader& in) {
 
 }  // namespace
 
-void write_conclusion(WireWriter& out, const Conclusion& conclusion) {
+void write_conclusion(WireWriter& out, const HostResult& conclusion) {
   out.add(int64_t{conclusion.finished});
   out.add(static_cast<int64_t>(conclusion.errors.size()));
   for (const Error& error : conclusion.errors) write_error(out, error);
@@ -347,8 +347,8 @@ void write_conclusion(WireWriter& out, const Conclusion& conclusion) {
   for (const std::string& fault : conclusion.unfired_faults) out.add(fault);
 }
 
-Conclusion read_conclusion(WireReader& in) {
-  Conclusion conclusion;
+HostResult read_conclusion(WireReader& in) {
+  HostResult conclusion;
   conclusion.finished = in.number() != 0;
   for (int64_t count = in.number(); count > 0; --count) conclusion.errors.push_back(read_error(in));
   for (int64_t count = in.number(); count > 0; --count)

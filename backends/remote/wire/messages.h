@@ -15,7 +15,7 @@
 namespace shardproof {
 
 // What a process announces to the one that coordinates.
-enum class Announce : uint8_t {
+enum class WorkerMessage : uint8_t {
   hello,        // version, process, processes, pid, invitation, names and values of its terms
   want,         // a world: its options, for the coordinator to see that they are its own
   open,         // door, lanes
@@ -51,7 +51,7 @@ enum class Announce : uint8_t {
 enum class Activity : uint8_t { computes, waits };
 
 // What it is told.
-enum class Order : uint8_t {
+enum class CoordinatorCommand : uint8_t {
   begin_case,  // index
   leave_case,  // the case is over, wherever you are
   quit,        //
@@ -72,7 +72,7 @@ enum class Order : uint8_t {
 };
 
 // Groups and texts that have been said.
-class WireBook {
+class WireDictionary {
  public:
   void write_group(WireWriter& out, const Group& group);
   const Group& read_group(WireReader& in);
@@ -90,9 +90,9 @@ void write_lanes(WireWriter& out, const Lanes& lanes);
 Lanes read_lanes(WireReader& in);
 
 // Views of the call's tensors travel as their lanes and sizes, without contents.
-void write_call(WireWriter& out, WireBook& book, const Call& call);
+void write_call(WireWriter& out, WireDictionary& book, const Call& call);
 // `tensors` holds what the call points to.
-Call read_call(WireReader& in, WireBook& book, std::deque<LocalTensor>& tensors);
+Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& tensors);
 
 // With contents, as far as there are any; each stored copy once.
 void write_tensor(WireWriter& out, const LocalTensor& tensor);
@@ -105,8 +105,8 @@ Repeated read_repeated(WireReader& in);
 void write_options(WireWriter& out, const WorldOptions& options);
 WorldOptions read_options(WireReader& in);
 
-void write_conclusion(WireWriter& out, const Conclusion& conclusion);
-Conclusion read_conclusion(WireReader& in);
+void write_conclusion(WireWriter& out, const HostResult& conclusion);
+HostResult read_conclusion(WireReader& in);
 
 // Without records, which stay where they were made or are sent apart.
 void write_report(WireWriter& out, const WorldReport& report);

@@ -31,9 +31,9 @@ void DeviceTimes::watch(Ticket ticket, const std::function<void()>& body) {
 }
 
 void DeviceTimes::end(Ticket ticket, int64_t begun) {
-  const bool was_idle = device_->reached(begun);
+  const bool was_idle = device_->event_completed(begun);
   unread_.push_back({ticket, begun, device_->record(), was_idle});
-  while (unread_.size() > kMostUnread && device_->reached(unread_.front().to)) read_first();
+  while (unread_.size() > kMostUnread && device_->event_completed(unread_.front().to)) read_first();
 }
 
 void DeviceTimes::read_first() {

@@ -11,41 +11,41 @@ constexpr int kFirstStream = 1;  // of a device, for programs
 
 }  // namespace
 
-LaunchedWork::~LaunchedWork() {
+DeviceWorkQueue::~DeviceWorkQueue() {
   for (const auto& [key, queue] : queues_)
     for (const Mark& mark : queue.marks) queue.device->forget(mark.event);
 }
 
-std::shared_ptr<Device> LaunchedWork::settle_at(size_t device, int32_t cohort) {
+std::shared_ptr<Device> DeviceWorkQueue::settle_at(size_t device, int32_t cohort) {
   if (devices_.empty()) return nullptr;
   settled_[cohort] = device;
   return devices_.at(device);
 }
 
-std::shared_ptr<Device> LaunchedWork::device_of(int32_t cohort) const {
+std::shared_ptr<Device> DeviceWorkQueue::device_of(int32_t cohort) const {
   return devices_.empty() ? nullptr : devices_[settled_.at(cohort)];
 }
 
 // What an earlier world has asked of the stream is nothing to this one.
-LaunchedWork::Queue& LaunchedWork::queue(Place place) {
+DeviceWorkQueue::Queue& DeviceWorkQueue::queue(Place place) {
   const auto [at, first] = queues_.try_emplace(key(place));
   Queue& queue = at->second;
   if (!first) return queue;
   queue.device = device_of(place.cohort).get();
   queue.stream = kFirstStream + static_cast<int>(queues_.size()) - 1;
   queue.device->use(queue.stream);
-  queue.covered = queue.device->asked();
+  queue.covered = queue.device->operations_enqueued();
   return queue;
 }
 
-int LaunchedWork::enter(Place place) {
+int DeviceWorkQueue::enter(Place place) {
   if (devices_.empty()) return 0;
   const Queue& entered = queue(place);
   entered.device->use(entered.stream);
   return entered.stream;
 }
 
-void LaunchedWork::join(const std::vector<Place>& places) {
+void DeviceWorkQueue::join(const std::vector<Place>& places) {
   if (devices_.empty()) return;
   Device& device = *device_of(places.front().cohort);
   const int current = device.current();
@@ -58,20 +58,20 @@ void LaunchedWork::join(const std::vector<Place>& places) {
   device.follow(streams);
 }
 
-void LaunchedWork::add(Ticket ticket, Place place) {
+void DeviceWorkQueue::add(Ticket ticket, Place place) {
   if (devices_.empty()) return;
   Queue& queue = this->queue(place);
   queue.device->use(queue.stream);
-  const int64_t asked = queue.device->asked();
-  if (asked != queue.covered) {
+  const int64_t operations_enqueued = queue.device->operations_enqueued();
+  if (operations_enqueued != queue.covered) {
     queue.marks.push_back({ticket, queue.device->record()});
-    queue.covered = asked;
+    queue.covered = operations_enqueued;
     ++queue.marked;
   }
 }
 
 // The last mark that is not of later tickets; a call that went in pieces has several.
-void LaunchedWork::follow(Place place, Ticket ticket, Place from) {
+void DeviceWorkQueue::follow(Place place, Ticket ticket, Place from) {
   if (devices_.empty() || key(place) == key(from)) return;
   const Queue& source = queue(from);
   const std::deque<Mark>& marks = source.marks;
@@ -83,9 +83,10 @@ void LaunchedWork::follow(Place place, Ticket ticket, Place from) {
   source.device->wait(std::prev(behind)->event);
 }
 
-bool LaunchedWork::drop_ended(Queue& queue) {
+bool DeviceWorkQueue::drop_ended(Queue& queue) {
   bool any = false;
-  for (; !queue.marks.empty() && queue.device->reached(queue.marks.front().event); any = true) {
+  for (; !queue.marks.empty() && queue.device->event_completed(queue.marks.front().event);
+       any = true) {
     queue.device->forget(queue.marks.front().event);
     queue.marks.pop_front();
     ++queue.ended;
@@ -93,30 +94,30 @@ bool LaunchedWork::drop_ended(Queue& queue) {
   return any;
 }
 
-bool LaunchedWork::look() {
+bool DeviceWorkQueue::look() {
   bool any = false;
   for (auto& [key, queue] : queues_) any = drop_ended(queue) || any;
   while (!orders_.empty() && has_ended(orders_.front())) orders_.pop_front();
   return any;
 }
 
-bool LaunchedWork::has_ended(Ticket ticket, Place place) const {
+bool DeviceWorkQueue::has_ended(Ticket ticket, Place place) const {
   const auto at = queues_.find(key(place));
   return at == queues_.end() || at->second.marks.empty() || ticket < at->second.marks.front().first;
 }
 
-bool LaunchedWork::all_ended() const {
+bool DeviceWorkQueue::all_ended() const {
   return std::all_of(queues_.begin(), queues_.end(),
                      [](const auto& each) { return each.second.marks.empty(); });
 }
 
-bool LaunchedWork::has_ended(const Order& order) const {
+bool DeviceWorkQueue::has_ended(const Order& order) const {
   return std::all_of(order.until.begin(), order.until.end(), [this](const auto& each) {
     return queues_.at(each.first).ended >= each.second;
   });
 }
 
-void LaunchedWork::end_order(const std::vector<Place>& places) {
+void DeviceWorkQueue::end_order(const std::vector<Place>& places) {
   ++carried_out_;
   Order order;
   for (const Place place : places)

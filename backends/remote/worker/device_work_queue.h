@@ -1,7 +1,7 @@
-// LaunchedWork: the streams of a program as streams of a worker's devices, and what was launched in
-// them: each stream of each cohort is one of the cohort's device, there is an event behind the work
-// of each ticket, and an order of the coordinator has ended when all that it launched has. Without
-// devices nothing is launched, and all has ended. Internal to the remote layer.
+// DeviceWorkQueue: the streams of a program as streams of a worker's devices, and what was launched
+// in them: each stream of each cohort is one of the cohort's device, there is an event behind the
+// work of each ticket, and an order of the coordinator has ended when all that it launched has.
+// Without devices nothing is launched, and all has ended. Internal to the remote layer.
 #pragma once
 
 #include <deque>
@@ -15,14 +15,14 @@
 
 namespace shardproof {
 
-class LaunchedWork {
+class DeviceWorkQueue {
  public:
-  using Place = TicketBook::Place;
-  explicit LaunchedWork(std::vector<std::shared_ptr<Device>> devices)
+  using Place = TicketTable::Place;
+  explicit DeviceWorkQueue(std::vector<std::shared_ptr<Device>> devices)
       : devices_(std::move(devices)) {}
-  LaunchedWork(const LaunchedWork&) = delete;
-  LaunchedWork& operator=(const LaunchedWork&) = delete;
-  ~LaunchedWork();
+  DeviceWorkQueue(const DeviceWorkQueue&) = delete;
+  DeviceWorkQueue& operator=(const DeviceWorkQueue&) = delete;
+  ~DeviceWorkQueue();
 
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   // Before anything is asked of it, a cohort gets that one of the devices: this one. Null: there

@@ -45,21 +45,21 @@ class RankBlocks {
 
 // What a worker holds over all worlds. While it lives, a thread tells the coordinator that this
 // process lives, and ends the process when the coordinator is gone.
-class WorkerLink : public Crew {
+class WorkerLink : public WorkerPool {
  public:
   // Throws Error when this process is of no use there; the coordinator is told.
-  WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport);
+  WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transport> transport);
   ~WorkerLink() override;
 
   MessagePipe& pipe() { return *pipe_; }
-  FlightPage& flight() { return flight_ == nullptr ? own_flight_ : *flight_; }
+  ProgressPage& progress() { return progress_ == nullptr ? own_progress_ : *progress_; }
   // Whether this process computes, or waits: the coordinator is told now and then.
-  void is_about(Activity activity) { activity_ = activity; }
+  void set_activity(Activity activity) { activity_ = activity; }
   Activity activity() const { return activity_; }
   // The next order, or nothing until `time` has passed. Throws Error(io) when the case is to be
   // left.
   std::optional<std::string> order(std::chrono::microseconds time);
-  std::string await(Order kind);  // one that must come
+  std::string await(CoordinatorCommand kind);  // one that must come
 
   void gather() override;
   void begin(int64_t) override;
@@ -71,14 +71,14 @@ class WorkerLink : public Crew {
   Transport& transport() override { return *transport_; }
 
  private:
-  void come_together(const CrewOptions& options);
+  void come_together(const WorkerPoolOptions& options);
   void beat();
   [[noreturn]] void leave();
 
   std::unique_ptr<MessagePipe> pipe_;
   std::unique_ptr<Transport> transport_;
-  FlightPage own_flight_;  // where there is no keeper to read it
-  FlightPage* flight_;
+  ProgressPage own_progress_;  // where there is no keeper to read it
+  ProgressPage* progress_;
   std::atomic<Activity> activity_{Activity::computes};
   std::atomic<bool> stopping_{false}, leaving_{false};
   bool left_ = false;  // the coordinator left the case before this process did

@@ -4,23 +4,23 @@
 
 namespace shardproof {
 
-WorkerDoor::WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes)
+WorkerContext::WorkerContext(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes)
     : world_(world), index_(index), endpoint_(endpoint), lanes_(std::move(lanes)) {
   streams_.emplace_back().name = "main";
 }
 
-WireWriter WorkerDoor::announcement(Announce kind) const {
+WireWriter WorkerContext::announcement(WorkerMessage kind) const {
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   message.add(int64_t{index_});
   return message;
 }
 
-StreamId WorkerDoor::stream(std::string_view name) {
+StreamId WorkerContext::stream(std::string_view name) {
   for (size_t id = 0; id < streams_.size(); ++id)
     if (streams_[id].name == name) return static_cast<StreamId>(id);
   streams_.emplace_back().name = name;
-  WireWriter message = announcement(Announce::stream);
+  WireWriter message = announcement(WorkerMessage::stream);
   message.add(name);
   world_.announce(message);
   return static_cast<StreamId>(streams_.size() - 1);
@@ -29,27 +29,28 @@ StreamId WorkerDoor::stream(std::string_view name) {
 // --- tickets and items
 // ----------------------------------------------------------------------------
 
-Ticket WorkerDoor::open_ticket(StreamId stream) {
+Ticket WorkerContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.tickets_.open({index_, stream});
 }
 
 // A stopped host issues nothing more; what it asks for never ends.
-Ticket WorkerDoor::refuse() { return world_.tickets_.open({index_, kMainStream}); }
+Ticket WorkerContext::refuse() { return world_.tickets_.open({index_, kMainStream}); }
 
-TicketState WorkerDoor::poll(Ticket ticket) { return world_.state_of(ticket); }
+TicketState WorkerContext::poll(Ticket ticket) { return world_.state_of(ticket); }
 
-bool WorkerDoor::runs_at_issue(Stream& stream) const { return stream.idle() && !world_.defers_; }
+bool WorkerContext::runs_at_issue(Stream& stream) const { return stream.idle() && !world_.defers_; }
 
-void WorkerDoor::push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what) {
+void WorkerContext::push(StreamId stream, Ticket ticket,
+                         std::variant<Work, Submission*, Ticket> what) {
   at(stream).push({ticket, std::move(what), {}});
   world_.list({index_, stream});
   world_.settle();
 }
 
 // Work that runs at once is nobody else's business, unless there is a clock.
-Ticket WorkerDoor::launch(Work work) {
+Ticket WorkerContext::launch(Work work) {
   if (!goes_on()) return refuse();
-  world_.link_.flight().line.store(work.site.line, std::memory_order_relaxed);
+  world_.link_.progress().line.store(work.site.line, std::memory_order_relaxed);
   const StreamId stream = work.stream;
   const bool now = runs_at_issue(at(stream));
   if (now && !world_.timed_) {
@@ -59,7 +60,7 @@ Ticket WorkerDoor::launch(Work work) {
     return ticket;
   }
   const Ticket ticket = open_ticket(stream);
-  WireWriter message = announcement(Announce::launch);
+  WireWriter message = announcement(WorkerMessage::launch);
   message.add(int64_t{stream});
   message.add(ticket);
   write_lanes(message, work.lanes);
@@ -74,11 +75,11 @@ Ticket WorkerDoor::launch(Work work) {
   return ticket;
 }
 
-void WorkerDoor::order(StreamId stream, Ticket ticket) {
+void WorkerContext::order(StreamId stream, Ticket ticket) {
   if (ticket == kDone || !goes_on()) return;
   const bool launched = world_.tickets_.state(ticket) == TicketState::done;
   if (!launched || world_.timed_) {
-    WireWriter message = announcement(Announce::order);
+    WireWriter message = announcement(WorkerMessage::order);
     message.add(int64_t{stream});
     message.add(ticket);
     world_.announce(message);
@@ -114,45 +115,45 @@ bool restrict_to_members(Call& call) {
 
 }  // namespace
 
-void WorkerDoor::keep(Flight& flight, std::span<Call> calls) {
-  flight.parties.resize(calls.size());
+void WorkerContext::keep(Submission& submission, std::span<Call> calls) {
+  submission.parties.resize(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
-    Party& party = flight.parties[i];
-    party.call = std::move(calls[i]);
-    party.flight = &flight;
-    const bool cut = restrict_to_members(party.call);
-    keep_views(party);
+    SubmittedCall& submitted = submission.parties[i];
+    submitted.call = std::move(calls[i]);
+    submitted.submission = &submission;
+    const bool cut = restrict_to_members(submitted.call);
+    keep_views(submitted);
     if (cut) {
-      party.input = party.input.restrict_to(party.call.lanes);
-      party.output = party.output.restrict_to(party.call.lanes);
+      submitted.input = submitted.input.restrict_to(submitted.call.lanes);
+      submitted.output = submitted.output.restrict_to(submitted.call.lanes);
     }
-    party.open = party.call.lanes.size();
-    if (party.open != 0) ++flight.open;
+    submitted.open = submitted.call.lanes.size();
+    if (submitted.open != 0) ++submission.open;
     // A rank that has no business with one of its calls never comes to the end of them.
-    flight.failed = flight.failed || (party.open == 0 && lanes_.size() == 1);
+    submission.failed = submission.failed || (submitted.open == 0 && lanes_.size() == 1);
   }
 }
 
 // The call at which a host was stopped is told like any other: it is part of what the rank did.
-Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
+Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   if (!calls.empty())
-    world_.link_.flight().line.store(calls.front().site.line, std::memory_order_relaxed);
+    world_.link_.progress().line.store(calls.front().site.line, std::memory_order_relaxed);
   const Ticket ticket = goes_on() ? open_ticket(stream) : refuse();
-  WireWriter message = announcement(Announce::submit);
+  WireWriter message = announcement(WorkerMessage::submit);
   message.add(int64_t{stream});
   message.add(ticket);
   message.add(static_cast<int64_t>(calls.size()));
   for (const Call& call : calls) write_call(message, world_.book_, call);
   world_.announce(message);
   if (!goes_on()) return ticket;
-  auto flight = std::make_unique<Flight>();
-  flight->cohort = index_;
-  flight->lanes = lanes_;
-  flight->stream = stream;
-  flight->ticket = ticket;
-  keep(*flight, calls);
-  Flight* const kept = flight.get();
-  world_.flights_.emplace(ticket, std::move(flight));
+  auto submission = std::make_unique<Submission>();
+  submission->cohort = index_;
+  submission->lanes = lanes_;
+  submission->stream = stream;
+  submission->ticket = ticket;
+  keep(*submission, calls);
+  Submission* const kept = submission.get();
+  world_.submissions_.emplace(ticket, std::move(submission));
   push(stream, ticket, kept);
   world_.pump_now_and_then();
   return ticket;
@@ -161,7 +162,7 @@ Ticket WorkerDoor::submit(std::span<Call> calls, StreamId stream) {
 // --- told and forgotten
 // ---------------------------------------------------------------------------
 
-void WorkerDoor::announce(const Allocation& allocation, Announce kind) {
+void WorkerContext::announce(const Allocation& allocation, WorkerMessage kind) {
   WireWriter message = announcement(kind);
   write_lanes(message, allocation.lanes);
   message.add(allocation.bytes);
@@ -169,43 +170,45 @@ void WorkerDoor::announce(const Allocation& allocation, Announce kind) {
   world_.announce(message);
 }
 
-void WorkerDoor::allocate(const Allocation& allocation) {
-  announce(allocation, Announce::allocate);
+void WorkerContext::allocate(const Allocation& allocation) {
+  announce(allocation, WorkerMessage::allocate);
 }
-void WorkerDoor::release(const Allocation& allocation) { announce(allocation, Announce::release); }
+void WorkerContext::release(const Allocation& allocation) {
+  announce(allocation, WorkerMessage::release);
+}
 
-void WorkerDoor::host_wait(Ticket ticket) {
+void WorkerContext::host_wait(Ticket ticket) {
   const bool ended = world_.tickets_.state(ticket) == TicketState::done;
   if (ticket == kDone || (ended && !world_.timed_)) return;
-  WireWriter message = announcement(Announce::host_wait);
+  WireWriter message = announcement(WorkerMessage::host_wait);
   message.add(ticket);
   world_.announce(message);
 }
 
-std::optional<TicketTimes> WorkerDoor::times(Ticket ticket) {
+std::optional<TicketTimes> WorkerContext::times(Ticket ticket) {
   if (!world_.measures_) return std::nullopt;
   const std::optional<TicketTimes> times = world_.tickets_.times(ticket);
   return times ? world_.times_at(endpoint_).of(ticket, *times) : times;
 }
 
-void WorkerDoor::elapse(Duration time) {
-  WireWriter message = announcement(Announce::elapse);
+void WorkerContext::elapse(Duration time) {
+  WireWriter message = announcement(WorkerMessage::elapse);
   message.add(time.ps);
   world_.announce(message);
 }
 
-void WorkerDoor::stop(CohortState state) {
+void WorkerContext::stop(CohortState state) {
   state_ = state;
-  WireWriter message = announcement(Announce::stop);
+  WireWriter message = announcement(WorkerMessage::stop);
   message.add(static_cast<int64_t>(state));
   world_.announce(message);
 }
 
-std::shared_ptr<Device> WorkerDoor::device() { return world_.launched_.device_of(index_); }
+std::shared_ptr<Device> WorkerContext::device() { return world_.launched_.device_of(index_); }
 
-void WorkerDoor::finish() { world_.announce(announcement(Announce::finish)); }
+void WorkerContext::finish() { world_.announce(announcement(WorkerMessage::finish)); }
 
-void WorkerDoor::read_slot(int64_t slot, LocalTensor& output) {
+void WorkerContext::read_slot(int64_t slot, LocalTensor& output) {
   const auto window = [&](int64_t rank) {
     const auto found = world_.windows_.find({rank, slot});
     return found == world_.windows_.end() ? nullptr : &found->second;

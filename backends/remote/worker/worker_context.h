@@ -10,9 +10,9 @@
 namespace shardproof {
 
 class WorkerWorld;
-class WorkerDoor : public Door {
+class WorkerContext : public ExecutionContext {
  public:
-  WorkerDoor(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes);
+  WorkerContext(WorkerWorld& world, int32_t index, int endpoint, Lanes lanes);
   StreamId stream(std::string_view name) override;
   Ticket submit(std::span<Call> calls, StreamId stream) override;
   Ticket launch(Work work) override;
@@ -35,12 +35,12 @@ class WorkerDoor : public Door {
   bool goes_on() const { return state_ == CohortState::running; }
   Stream& at(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
   bool runs_at_issue(Stream& stream) const;
-  WireWriter announcement(Announce kind) const;
+  WireWriter announcement(WorkerMessage kind) const;
   Ticket refuse();
   Ticket open_ticket(StreamId stream);
-  void push(StreamId stream, Ticket ticket, std::variant<Work, Flight*, Ticket> what);
-  void announce(const Allocation& allocation, Announce kind);
-  void keep(Flight& flight, std::span<Call> calls);
+  void push(StreamId stream, Ticket ticket, std::variant<Work, Submission*, Ticket> what);
+  void announce(const Allocation& allocation, WorkerMessage kind);
+  void keep(Submission& submission, std::span<Call> calls);
 
   WorkerWorld& world_;
   int32_t index_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kBeatMilliseconds = 250;
 
-WireWriter message_of(Announce kind) {
+WireWriter message_of(WorkerMessage kind) {
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
   return message;
@@ -18,10 +18,10 @@ WireWriter message_of(Announce kind) {
 
 }  // namespace
 
-WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> transport)
-    : pipe_(go_to(options.join)), transport_(std::move(transport)), flight_(options.flight) {
+WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transport> transport)
+    : pipe_(go_to(options.join)), transport_(std::move(transport)), progress_(options.progress) {
   transport_->when_lost([this](const std::string& words) {
-    WireWriter message = message_of(Announce::trouble);
+    WireWriter message = message_of(WorkerMessage::trouble);
     message.add(words);
     pipe_->send(message);
     pipe_->flush();
@@ -30,7 +30,7 @@ WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> tr
   try {
     come_together(options);
   } catch (const Error& error) {
-    WireWriter message = message_of(Announce::unfit);
+    WireWriter message = message_of(WorkerMessage::unfit);
     message.add(int64_t{options.process});
     message.add(error.message());
     pipe_->send(message);
@@ -43,7 +43,7 @@ WorkerLink::WorkerLink(const CrewOptions& options, std::unique_ptr<Transport> tr
 }
 
 // The first says what all have to know, the coordinator hands it on, and each joins.
-void WorkerLink::come_together(const CrewOptions& options) {
+void WorkerLink::come_together(const WorkerPoolOptions& options) {
   std::string invitation;
   std::optional<Error> unfit;
   try {
@@ -51,7 +51,7 @@ void WorkerLink::come_together(const CrewOptions& options) {
   } catch (const Error& error) {
     unfit = error;  // said after the hello
   }
-  WireWriter hello = message_of(Announce::hello);
+  WireWriter hello = message_of(WorkerMessage::hello);
   hello.add(kWireVersion);
   hello.add(int64_t{transport_->self()});
   hello.add(int64_t{transport_->processes()});
@@ -65,11 +65,11 @@ void WorkerLink::come_together(const CrewOptions& options) {
   pipe_->send(hello);
   pipe_->flush();
   if (unfit) throw *unfit;
-  const std::string order = await(Order::join);
+  const std::string order = await(CoordinatorCommand::join);
   WireReader in(order);
   in.number();
   transport_->join(in.text());
-  pipe_->send(message_of(Announce::joined));
+  pipe_->send(message_of(WorkerMessage::joined));
   pipe_->flush();
 }
 
@@ -94,7 +94,7 @@ void WorkerLink::beat() {
     ::poll(&entry, 1, kBeatMilliseconds);
     if (stopping_) return;
     if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
-    WireWriter message = message_of(Announce::beat);
+    WireWriter message = message_of(WorkerMessage::beat);
     message.add(static_cast<int64_t>(activity_.load()));
     pipe_->send(message);
     pipe_->flush();
@@ -108,19 +108,20 @@ std::optional<std::string> WorkerLink::order(std::chrono::microseconds time) {
     message = pipe_->receive();
   }
   if (!message && pipe_->closed()) leave();
-  if (message && static_cast<Order>(WireReader(*message).number()) == Order::leave_case) {
+  if (message && static_cast<CoordinatorCommand>(WireReader(*message).number()) ==
+                     CoordinatorCommand::leave_case) {
     left_ = true;
     throw Error(ErrorKind::io, "the coordinating process has left this case");
   }
   return message;
 }
 
-std::string WorkerLink::await(Order kind) {
+std::string WorkerLink::await(CoordinatorCommand kind) {
   pipe_->flush();
   for (;;) {
     std::optional<std::string> message = order(std::chrono::seconds(1));
     if (!message) continue;
-    const Order got = static_cast<Order>(WireReader(*message).number());
+    const CoordinatorCommand got = static_cast<CoordinatorCommand>(WireReader(*message).number());
     SP_CHECK(got == kind, "order {} where {} must come", static_cast<int>(got),
              static_cast<int>(kind));
     return *std::move(message);
@@ -137,20 +138,21 @@ std::optional<int64_t> WorkerLink::next() {
     const std::optional<std::string> message = order(std::chrono::seconds(1));
     if (!message) continue;
     WireReader in(*message);
-    const Order kind = static_cast<Order>(in.number());
-    if (kind == Order::quit) {
-      pipe_->send(message_of(Announce::leaving));
+    const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
+    if (kind == CoordinatorCommand::quit) {
+      pipe_->send(message_of(WorkerMessage::leaving));
       pipe_->flush();
       return std::nullopt;
     }
-    SP_CHECK(kind == Order::begin_case, "order {} between cases", static_cast<int>(kind));
+    SP_CHECK(kind == CoordinatorCommand::begin_case, "order {} between cases",
+             static_cast<int>(kind));
     left_ = false;
     return in.number();
   }
 }
 
 void WorkerLink::tell(const Repeated& repeated) {
-  WireWriter message = message_of(Announce::repeated);
+  WireWriter message = message_of(WorkerMessage::repeated);
   write_repeated(message, repeated);
   pipe_->send(message);
   pipe_->flush();
@@ -158,7 +160,7 @@ void WorkerLink::tell(const Repeated& repeated) {
 
 // Every case ends with the coordinator's leave.
 void WorkerLink::done(const std::string& trouble) {
-  WireWriter message = message_of(Announce::case_done);
+  WireWriter message = message_of(WorkerMessage::case_done);
   message.add(trouble);
   pipe_->send(message);
   pipe_->flush();

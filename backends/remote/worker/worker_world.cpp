@@ -57,22 +57,22 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
       launched_(devices_of(link)),
       device_times_(static_cast<size_t>(link.transport().endpoints_each())) {
   WireWriter message;
-  message.add(static_cast<int64_t>(Announce::want));
+  message.add(static_cast<int64_t>(WorkerMessage::want));
   write_options(message, options);
   announce(message);
-  link_.await(Order::start);
-  link_.flight().begun = link_.flight().done = 0;
-  link_.flight().line = 0;
+  link_.await(CoordinatorCommand::start);
+  link_.progress().begun = link_.progress().done = 0;
+  link_.progress().line = 0;
   began_ = std::chrono::steady_clock::now();
   for (size_t i = 0; i < device_times_.size(); ++i) {
     const int endpoint = link_.transport().first_endpoint() + static_cast<int>(i);
     const std::shared_ptr<Device> device = launched_.settle_at(i, landing_at(endpoint).cohort);
     if (device != nullptr)
       device->while_waiting([this](auto waited) { wait_on_device(waited); },
-                            [this] { link_.is_about(*std::exchange(before_wait_, {})); });
+                            [this] { link_.set_activity(*std::exchange(before_wait_, {})); });
     if (measures_) device_times_[i].start(device, now());
   }
-  link_.is_about(Activity::computes);
+  link_.set_activity(Activity::computes);
 }
 
 WorkerWorld::~WorkerWorld() {
@@ -93,28 +93,28 @@ DeviceTimes& WorkerWorld::times_at(int endpoint) {
   return device_times_[static_cast<size_t>(endpoint - link_.transport().first_endpoint())];
 }
 
-Door& WorkerWorld::open(const Lanes& cohort) {
+ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
   SP_CHECK(!cohort.empty() && here().contains(cohort), "cohort {} in a process of {}",
            to_string(cohort), to_string(here()));
   const int endpoint = blocks_.endpoint_of(cohort[0]);
   SP_CHECK(blocks_.of_endpoint(endpoint).contains(cohort), "cohort {} on several devices",
            to_string(cohort));
   WireWriter message;
-  message.add(static_cast<int64_t>(Announce::open));
-  message.add(static_cast<int64_t>(doors_.size()));
+  message.add(static_cast<int64_t>(WorkerMessage::open));
+  message.add(static_cast<int64_t>(contexts_.size()));
   write_lanes(message, cohort);
   announce(message);
-  const int32_t index = static_cast<int32_t>(doors_.size());
+  const int32_t index = static_cast<int32_t>(contexts_.size());
   const int device = endpoint - link_.transport().first_endpoint();
   launched_.settle_at(static_cast<size_t>(device), index);
-  return doors_.emplace_back(*this, index, endpoint, cohort);
+  return contexts_.emplace_back(*this, index, endpoint, cohort);
 }
 
 // --- streams
 // --------------------------------------------------------------------------------------
 
 void WorkerWorld::list(Place place) {
-  Stream& stream = door(place.cohort).at(place.stream);
+  Stream& stream = context(place.cohort).at(place.stream);
   if (stream.listed) return;
   stream.listed = true;
   ready_.push_back(place);
@@ -125,10 +125,10 @@ void WorkerWorld::wake() {
   tickets_.woken().clear();
 }
 
-void WorkerWorld::take_off(Flight& flight) {
-  door(flight.cohort).at(flight.stream).flying = &flight;
-  flight.started = true;
-  if (flight.open == 0 && !flight.failed) land(flight);
+void WorkerWorld::take_off(Submission& submission) {
+  context(submission.cohort).at(submission.stream).flying = &submission;
+  submission.started = true;
+  if (submission.open == 0 && !submission.failed) land(submission);
 }
 
 Duration WorkerWorld::now() const {
@@ -138,10 +138,10 @@ Duration WorkerWorld::now() const {
 
 void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
   const Duration start = now();
-  link_.is_about(Activity::computes);
+  link_.set_activity(Activity::computes);
   launched_.enter(place);
   if (work.body && measures_)
-    times_at(door(place.cohort).endpoint_).watch(ticket, work.body);
+    times_at(context(place.cohort).endpoint_).watch(ticket, work.body);
   else if (work.body)
     work.body();
   launched_.add(ticket, place);
@@ -153,7 +153,7 @@ void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
 
 // False when the head has to wait, for a ticket or for an order.
 bool WorkerWorld::run_head(Place place) {
-  Stream& stream = door(place.cohort).at(place.stream);
+  Stream& stream = context(place.cohort).at(place.stream);
   if (const Ticket* ticket = std::get_if<Ticket>(&stream.front().what)) {
     if (tickets_.state(*ticket) != TicketState::done) {
       tickets_.wait(*ticket, place);
@@ -166,8 +166,8 @@ bool WorkerWorld::run_head(Place place) {
   if (std::holds_alternative<Work>(stream.front().what) && defers_) return false;
   StreamItem item = std::move(stream.front());
   stream.pop();
-  if (Flight** flight = std::get_if<Flight*>(&item.what)) {
-    take_off(**flight);
+  if (Submission** submission = std::get_if<Submission*>(&item.what)) {
+    take_off(**submission);
     return true;
   }
   perform(std::get<Work>(item.what), item.ticket, place);
@@ -181,7 +181,7 @@ void WorkerWorld::settle() {
   while (!ready_.empty()) {
     const Place place = ready_.front();
     ready_.pop_front();
-    Stream& stream = door(place.cohort).at(place.stream);
+    Stream& stream = context(place.cohort).at(place.stream);
     stream.listed = false;
     while (stream.flying == nullptr && stream.has_items() && run_head(place)) {
     }
@@ -192,7 +192,7 @@ void WorkerWorld::settle() {
 void WorkerWorld::run_work(Ticket ticket) {
   const Place place = tickets_.place(ticket);
   settle();
-  Stream& stream = door(place.cohort).at(place.stream);
+  Stream& stream = context(place.cohort).at(place.stream);
   SP_CHECK(stream.has_items() && stream.front().ticket == ticket, "work {} is not next", ticket);
   StreamItem item = std::move(stream.front());
   stream.pop();
@@ -201,21 +201,22 @@ void WorkerWorld::run_work(Ticket ticket) {
   settle();
 }
 
-void WorkerWorld::land(Flight& flight) {
-  const Place place{flight.cohort, flight.stream};
-  Stream& stream = door(place.cohort).at(place.stream);
+void WorkerWorld::land(Submission& submission) {
+  const Place place{submission.cohort, submission.stream};
+  Stream& stream = context(place.cohort).at(place.stream);
   stream.flying = nullptr;
-  launched_.add(flight.ticket, place);
+  launched_.add(submission.ticket, place);
   if (measures_)
-    tickets_.end(flight.ticket, TicketState::done, flight.start, LaneTimes(now()));
+    tickets_.end(submission.ticket, TicketState::done, submission.start, LaneTimes(now()));
   else
-    tickets_.end(flight.ticket, TicketState::done);
+    tickets_.end(submission.ticket, TicketState::done);
   list(place);
-  flights_.erase(flight.ticket);
+  submissions_.erase(submission.ticket);
 }
 
-void WorkerWorld::end_part(Party& party) {
-  if (--party.open == 0 && --party.flight->open == 0 && !party.flight->failed) land(*party.flight);
+void WorkerWorld::end_part(SubmittedCall& submitted) {
+  if (--submitted.open == 0 && --submitted.submission->open == 0 && !submitted.submission->failed)
+    land(*submitted.submission);
 }
 
 // Its stream stays in what was found wrong; its host learns it from the ticket.
@@ -228,38 +229,39 @@ void WorkerWorld::fail_ticket(Ticket ticket) {
 // --- orders
 // ---------------------------------------------------------------------------------------
 
-CallPart WorkerWorld::read_part(WireReader& in) {
-  const auto flight = flights_.find(in.number());
-  const size_t party = static_cast<size_t>(in.number());
+CallShare WorkerWorld::read_part(WireReader& in) {
+  const auto submission = submissions_.find(in.number());
+  const size_t submitted = static_cast<size_t>(in.number());
   const int64_t lane = in.number();
-  SP_CHECK(flight != flights_.end() && party < flight->second->parties.size(),
+  SP_CHECK(submission != submissions_.end() && submitted < submission->second->parties.size(),
            "an order names a call that is not under way");
-  SP_CHECK(flight->second->started, "an order names a call whose stream is not there yet");
+  SP_CHECK(submission->second->started, "an order names a call whose stream is not there yet");
   // The first order of the flight: from here on its contents are on their way.
-  if (measures_ && flight->second->start[0] == Duration{}) flight->second->start.set_all(now());
-  return {&flight->second->parties[party], lane, 0};
+  if (measures_ && submission->second->start[0] == Duration{})
+    submission->second->start.set_all(now());
+  return {&submission->second->parties[submitted], lane, 0};
 }
 
-void WorkerWorld::take_part(Order kind, WireReader& in) {
+void WorkerWorld::take_part(CoordinatorCommand kind, WireReader& in) {
   switch (kind) {
-    case Order::meet: return meet(in);
-    case Order::pair: return pair(in);
-    case Order::put: return put(in);
-    case Order::end_part: return end_without_contents(read_part(in));
+    case CoordinatorCommand::meet: return meet(in);
+    case CoordinatorCommand::pair: return pair(in);
+    case CoordinatorCommand::put: return put(in);
+    case CoordinatorCommand::end_part: return end_without_contents(read_part(in));
     default: SP_UNREACHABLE("order {} in a world", static_cast<int>(kind));
   }
 }
 
 // It may be the wait for a signal: what was put before it is there behind it.
-void WorkerWorld::end_without_contents(const CallPart& part) {
+void WorkerWorld::end_without_contents(const CallShare& part) {
   come_behind_landings(part);
-  end_part(*part.party);
+  end_part(*part.submitted);
 }
 
 void WorkerWorld::take_parts(WireReader& in) {
   for (int64_t count = in.number(); count > 0; --count) {
     WireReader part(in.text());
-    const Order kind = static_cast<Order>(part.number());
+    const CoordinatorCommand kind = static_cast<CoordinatorCommand>(part.number());
     take_part(kind, part);
   }
 }
@@ -267,26 +269,26 @@ void WorkerWorld::take_parts(WireReader& in) {
 // False for what a host waits for: the next message may be for another world.
 bool WorkerWorld::carry_out(std::string_view message) {
   WireReader in(message);
-  const Order kind = static_cast<Order>(in.number());
+  const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
   switch (kind) {
-    case Order::still: still_ = true; return false;
-    case Order::concluded:
+    case CoordinatorCommand::still: still_ = true; return false;
+    case CoordinatorCommand::concluded:
       conclusion_ = read_conclusion(in);
       concluded_ = true;
       return false;
-    case Order::report:
+    case CoordinatorCommand::report:
       report_ = read_report(in);
       reported_ = true;
       return false;
-    case Order::form: form(in); return true;
-    case Order::window: open_window(in); return true;
+    case CoordinatorCommand::form: form(in); return true;
+    case CoordinatorCommand::window: open_window(in); return true;
     default: break;
   }
   begin_order();
   switch (kind) {
-    case Order::run: run_work(in.number()); break;
-    case Order::group: take_parts(in); break;
-    case Order::fail: fail_ticket(in.number()); break;
+    case CoordinatorCommand::run: run_work(in.number()); break;
+    case CoordinatorCommand::group: take_parts(in); break;
+    case CoordinatorCommand::fail: fail_ticket(in.number()); break;
     default: take_part(kind, in);
   }
   if (!moving_.empty()) {
@@ -300,19 +302,19 @@ bool WorkerWorld::carry_out(std::string_view message) {
 }
 
 void WorkerWorld::begin_order() {
-  link_.flight().begun.store(launched_.orders_carried_out() + 1, std::memory_order_relaxed);
+  link_.progress().begun.store(launched_.orders_carried_out() + 1, std::memory_order_relaxed);
 }
 
 void WorkerWorld::end_order(const std::vector<Place>& places) {
   launched_.end_order(places);
-  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
 }
 
 // Whatever an exchange does that does not come to its end, it waits: only work computes.
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
   for (;;) {
-    link_.is_about(Activity::waits);
+    link_.set_activity(Activity::waits);
     if (!moving_.empty()) {
       if (!has_moved()) return moved;
       finish_moving();
@@ -338,10 +340,10 @@ void WorkerWorld::pump_now_and_then() {
   link_.pipe().flush();
   pump(kAtOnce);
   look_at_device();
-  link_.is_about(Activity::computes);
+  link_.set_activity(Activity::computes);
 }
 
-void WorkerWorld::tell(Announce kind) {
+void WorkerWorld::tell(WorkerMessage kind) {
   told_ = launched_.orders_ended();
   told_at_ = Clock::now();
   WireWriter message;
@@ -368,15 +370,15 @@ bool WorkerWorld::progress() {
   const Clock::time_point began = Clock::now();
   bool idle = false;
   while (!pump(kAtOnce) && !look_at_device()) {
-    if (at_rest() && !std::exchange(idle, true)) tell(Announce::idle);
+    if (at_rest() && !std::exchange(idle, true)) tell(WorkerMessage::idle);
     if (!at_rest() && told_ != launched_.orders_ended()) {
-      tell(Announce::at);
+      tell(WorkerMessage::at);
       idle = false;
     }
     wait_for_order(began);
   }
   link_.pipe().flush();
-  link_.is_about(Activity::computes);
+  link_.set_activity(Activity::computes);
   return !std::exchange(still_, false);
 }
 
@@ -388,10 +390,10 @@ void WorkerWorld::wait_until(const std::function<bool()>& condition) {
       moved = Clock::now();
       continue;
     }
-    if (told_ != launched_.orders_ended()) tell(Announce::at);
+    if (told_ != launched_.orders_ended()) tell(WorkerMessage::at);
     wait_for_order(moved);
   }
-  link_.is_about(Activity::computes);
+  link_.set_activity(Activity::computes);
 }
 
 // --- the device
@@ -408,8 +410,8 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
   const bool moved = launched_.look();
-  link_.flight().done.store(launched_.orders_ended(), std::memory_order_relaxed);
-  if (moved && Clock::now() > told_at_ + kBetweenWords) tell(Announce::at);
+  link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
+  if (moved && Clock::now() > told_at_ + kBetweenWords) tell(WorkerMessage::at);
   return moved;
 }
 
@@ -417,30 +419,30 @@ bool WorkerWorld::look_at_device() {
 // this one is. When one of them is lost, the coordinator ends the case.
 void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   if (!before_wait_) before_wait_ = link_.activity();
-  link_.is_about(Activity::waits);
+  link_.set_activity(Activity::waits);
   look_at_device();
-  if (told_ != launched_.orders_ended()) tell(Announce::at);
+  if (told_ != launched_.orders_ended()) tell(WorkerMessage::at);
   link_.pipe().flush();
   while (!link_.transport().goes_on()) link_.order(kPatience);
   waited < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
 }
 
-TicketBook::Place WorkerWorld::place_of(const CallPart& part) {
-  return {part.party->flight->cohort, part.party->flight->stream};
+TicketTable::Place WorkerWorld::place_of(const CallShare& part) {
+  return {part.submitted->submission->cohort, part.submitted->submission->stream};
 }
 
 // What several ranks here bring is taken when all of their streams have come to it.
-int WorkerWorld::enter(const std::vector<CallPart>& parts) {
+int WorkerWorld::enter(const std::vector<CallShare>& parts) {
   std::vector<Place> places;
-  for (const CallPart& part : parts) places.push_back(place_of(part));
-  for (const CallPart& part : parts) come_behind_landings(part);
+  for (const CallShare& part : parts) places.push_back(place_of(part));
+  for (const CallShare& part : parts) come_behind_landings(part);
   const int stream = launched_.enter(places.front());
   launched_.join(places);
   return stream;
 }
 
 // A barrier tells of a put as a signal does, so any call comes behind.
-void WorkerWorld::come_behind_landings(const CallPart& part) {
+void WorkerWorld::come_behind_landings(const CallShare& part) {
   if (landings_ == kDone) return;
   launched_.enter(place_of(part));
   launched_.join({landing_at(blocks_.endpoint_of(part.rank()))});
@@ -450,10 +452,10 @@ void WorkerWorld::come_behind_landings(const CallPart& part) {
 // --------------------------------------------------------------------------------------
 
 // The coordinator compares them one after another, and a program may make them faster.
-void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& contents) {
+void WorkerWorld::publish(ValueEvent kind, int64_t value, const LocalTensor& contents) {
   WireWriter message;
-  message.add(
-      static_cast<int64_t>(kind == Publication::made ? Announce::value : Announce::final_value));
+  message.add(static_cast<int64_t>(kind == ValueEvent::made ? WorkerMessage::value
+                                                            : WorkerMessage::final_value));
   message.add(value);
   write_tensor(message, contents);
   announce(message);
@@ -462,17 +464,17 @@ void WorkerWorld::publish(Publication kind, int64_t value, const LocalTensor& co
 
 void WorkerWorld::publish(const std::vector<Record>& measured) {
   WireWriter message;
-  message.add(static_cast<int64_t>(Announce::measured));
+  message.add(static_cast<int64_t>(WorkerMessage::measured));
   message.add(static_cast<int64_t>(measured.size()));
   for (const Record& record : measured) message.add(to_string(record));
   announce(message);
 }
 
 // Values are looked at when nothing changes them any more.
-Conclusion WorkerWorld::conclude(Conclusion own) {
+HostResult WorkerWorld::conclude(HostResult own) {
   wait_until([this] { return at_rest(); });
   WireWriter message;
-  message.add(static_cast<int64_t>(Announce::conclude));
+  message.add(static_cast<int64_t>(WorkerMessage::conclude));
   message.add(told_ = launched_.orders_ended());
   write_conclusion(message, own);
   announce(message);
@@ -481,7 +483,7 @@ Conclusion WorkerWorld::conclude(Conclusion own) {
 }
 
 WorldReport WorkerWorld::close() {
-  tell(Announce::close);
+  tell(WorkerMessage::close);
   wait_until([this] { return reported_ && at_rest(); });
   return report_;
 }

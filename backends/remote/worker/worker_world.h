@@ -17,40 +17,40 @@ class WorkerWorld : public World, public Assembly {
  public:
   WorkerWorld(WorkerLink& link, const WorldOptions& options);
   ~WorkerWorld() override;
-  Door& open(const Lanes& cohort) override;
+  ExecutionContext& open(const Lanes& cohort) override;
   bool progress() override;
   WorldReport close() override;
   Assembly* assembly() override { return this; }
 
   Lanes here() const override;
   std::vector<Lanes> here_by_device() const override;
-  void publish(Publication kind, int64_t value, const LocalTensor& contents) override;
+  void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) override;
   void publish(const std::vector<Record>& measured) override;
   void read(Reader) override {}
-  Conclusion conclude(Conclusion own) override;
+  HostResult conclude(HostResult own) override;
 
  private:
-  friend class WorkerDoor;
-  using Place = TicketBook::Place;
+  friend class WorkerContext;
+  using Place = TicketTable::Place;
   using Clock = std::chrono::steady_clock;
-  WorkerDoor& door(int32_t index) { return doors_[static_cast<size_t>(index)]; }
+  WorkerContext& context(int32_t index) { return contexts_[static_cast<size_t>(index)]; }
   void announce(const WireWriter& message) { link_.pipe().send(message); }
   void list(Place place);
   void wake();
   void settle();
   bool run_head(Place place);
-  void take_off(Flight& flight);
-  void end_part(Party& party);
-  void land(Flight& flight);
+  void take_off(Submission& submission);
+  void end_part(SubmittedCall& submitted);
+  void land(Submission& submission);
 
   // Carries out what has come; false when nothing had.
   bool pump(std::chrono::microseconds time);
   void pump_now_and_then();
   bool carry_out(std::string_view message);
   // An order that moves contents, alone or in a group.
-  void take_part(Order kind, WireReader& in);
+  void take_part(CoordinatorCommand kind, WireReader& in);
   void take_parts(WireReader& in);
-  void end_without_contents(const CallPart& part);
+  void end_without_contents(const CallShare& part);
   Duration now() const;  // since this process began the world
   void begin_order();
   void end_order(const std::vector<Place>& places);
@@ -62,10 +62,10 @@ class WorkerWorld : public World, public Assembly {
   bool look_at_device();
   bool at_rest() const { return moving_.empty() && launched_.all_ended(); }
   void wait_on_device(std::chrono::nanoseconds waited);
-  static Place place_of(const CallPart& part);
-  int enter(const std::vector<CallPart>& parts);
+  static Place place_of(const CallShare& part);
+  int enter(const std::vector<CallShare>& parts);
   // The stream of the part waits for what was put here so far.
-  void come_behind_landings(const CallPart& part);
+  void come_behind_landings(const CallShare& part);
   bool has_moved();
   void run_work(Ticket ticket);
   void form(WireReader& in);
@@ -74,42 +74,42 @@ class WorkerWorld : public World, public Assembly {
   void meet(WireReader& in);
   void pair(WireReader& in);
   void put(WireReader& in);
-  void put_here(const CallPart& source, std::pair<int64_t, int64_t> window);
-  void send(const CallPart& part, Exchange exchange);
-  void receive(const CallPart& part, Exchange exchange);
+  void put_here(const CallShare& source, std::pair<int64_t, int64_t> window);
+  void send(const CallShare& part, Exchange exchange);
+  void receive(const CallShare& part, Exchange exchange);
   Place landing_at(int endpoint) const;
   void fail_ticket(Ticket ticket);
-  CallPart read_part(WireReader& in);
+  CallShare read_part(WireReader& in);
   void start_moving();
   void finish_moving();
-  void finish(Moving& moved);
+  void finish(ExchangeOperation& moved);
   void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_order(Clock::time_point quiet_since);
-  void tell(Announce kind);
+  void tell(WorkerMessage kind);
 
   WorkerLink& link_;
   RankBlocks blocks_;
   bool defers_, timed_, measures_;
   Clock::time_point began_;
-  LaunchedWork launched_;
+  DeviceWorkQueue launched_;
   std::deque<DeviceTimes> device_times_;  // of each endpoint here
-  WireBook book_;
-  TicketBook tickets_;
-  std::deque<WorkerDoor> doors_;
-  std::map<Ticket, std::unique_ptr<Flight>> flights_;
+  WireDictionary book_;
+  TicketTable tickets_;
+  std::deque<WorkerContext> contexts_;
+  std::map<Ticket, std::unique_ptr<Submission>> submissions_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
-  std::vector<Moving> moving_;         // started together
-  std::map<std::string, bool> alike_;  // by group: its siblings lie over endpoints as it does
-  Clock::time_point eager_until_;      // the exchange is tested without a pause
+  std::vector<ExchangeOperation> moving_;  // started together
+  std::map<std::string, bool> alike_;      // by group: its siblings lie over endpoints as it does
+  Clock::time_point eager_until_;          // the exchange is tested without a pause
   Clock::time_point told_at_;
   std::optional<Activity> before_wait_;  // for a device, while there is one
   std::deque<std::string> orders_;       // that came while something moved
   Ticket landings_ = kDone;              // of puts, so far: they have tickets of their own
   int64_t told_ = -1, submitted_ = 0;
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
-  Conclusion conclusion_;
+  HostResult conclusion_;
   WorldReport report_;
 };
 

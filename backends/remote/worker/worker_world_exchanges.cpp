@@ -8,12 +8,12 @@
 
 namespace shardproof {
 
-std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t> members,
-                                const RankBlocks& blocks) {
-  std::map<int, Moving> found;
-  for (CallPart& part : parts)
+std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
+                                           std::vector<int32_t> members, const RankBlocks& blocks) {
+  std::map<int, ExchangeOperation> found;
+  for (CallShare& part : parts)
     found[blocks.endpoint_of(part.rank())].parts.push_back(std::move(part));
-  std::vector<Moving> all;
+  std::vector<ExchangeOperation> all;
   for (auto& [endpoint, moving] : found) {
     moving.members = members;
     moving.exchange.self = endpoint;
@@ -22,9 +22,9 @@ std::vector<Moving> by_endpoint(std::vector<CallPart> parts, std::vector<int32_t
   return all;
 }
 
-bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transport) {
+bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport) {
   seat(moving, blocks);
-  const Collective& c = moving.parts.front().party->call.collective;
+  const Collective& c = moving.parts.front().submitted->call.collective;
   if (reduces(c.kind) && !transport.reduces_by(c.reduction, c.dtype)) moving.unfolded = true;
   const std::shared_ptr<DeviceMemory> memory = transport.memory(moving.exchange.self);
   if (memory == nullptr || !can_stay_on_device(moving)) return start_collective(moving);
@@ -32,7 +32,7 @@ bool start_meeting(Moving& moving, const RankBlocks& blocks, Transport& transpor
   return true;
 }
 
-void finish_meeting(Moving& moving) {
+void finish_instance(ExchangeOperation& moving) {
   if (moving.on_device) return finish_on_device(moving);
   finish_collective(moving);
 }
@@ -44,25 +44,26 @@ bool WorkerWorld::is_alike(const Group& group) {
 }
 
 void WorkerWorld::meet(WireReader& in) {
-  std::vector<CallPart> parts;
+  std::vector<CallShare> parts;
   for (int64_t count = in.number(); count > 0; --count) parts.push_back(read_part(in));
-  const CallPart& first = parts.front();
-  const Group& group = first.party->call.collective.group;
+  const CallShare& first = parts.front();
+  const Group& group = first.submitted->call.collective.group;
   const std::vector<int32_t> members = group.members(group.sibling_of(first.rank()));
-  for (CallPart& part : parts) part.member = group.index_of(part.rank());
+  for (CallShare& part : parts) part.member = group.index_of(part.rank());
   std::sort(parts.begin(), parts.end(),
-            [](const CallPart& a, const CallPart& b) { return a.member < b.member; });
+            [](const CallShare& a, const CallShare& b) { return a.member < b.member; });
   const size_t meeting = moving_.size();
-  const bool unfolded = depends_on_association(first.party->call.collective) && !is_alike(group);
-  for (Moving& moving : by_endpoint(std::move(parts), members, blocks_)) {
+  const bool unfolded =
+      depends_on_association(first.submitted->call.collective) && !is_alike(group);
+  for (ExchangeOperation& moving : by_endpoint(std::move(parts), members, blocks_)) {
     moving.meeting = meeting;
     moving.unfolded = unfolded;
     moving.exchange.stream = enter(moving.parts);
-    if (start_meeting(moving, blocks_, link_.transport())) {
+    if (start_instance(moving, blocks_, link_.transport())) {
       moving_.push_back(std::move(moving));
       continue;
     }
-    for (const CallPart& part : moving.parts) end_part(*part.party);
+    for (const CallShare& part : moving.parts) end_part(*part.submitted);
   }
 }
 
@@ -77,24 +78,24 @@ Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t numb
   return exchange;
 }
 
-void WorkerWorld::send(const CallPart& part, Exchange exchange) {
-  Moving moving;
+void WorkerWorld::send(const CallShare& part, Exchange exchange) {
+  ExchangeOperation moving;
   moving.message = true;
   moving.parts = {part};
   moving.exchange = std::move(exchange);
   moving.exchange.stream = enter({part});
   send_piece(moving, part, link_.transport().memory(moving.exchange.self));
-  moving.exchange.count = brought_bytes(*part.party, part.rank());
+  moving.exchange.count = brought_bytes(*part.submitted, part.rank());
   moving_.push_back(std::move(moving));
 }
 
-void WorkerWorld::receive(const CallPart& part, Exchange exchange) {
-  Moving moving;
+void WorkerWorld::receive(const CallShare& part, Exchange exchange) {
+  ExchangeOperation moving;
   moving.message = true;
   moving.parts = {part};
   moving.exchange = std::move(exchange);
   moving.exchange.stream = enter({part});
-  const Collective& c = part.party->call.collective;
+  const Collective& c = part.submitted->call.collective;
   receive_bytes(moving, c.count * size_of(c.dtype), link_.transport().memory(moving.exchange.self));
   moving.exchange.count = moving.in.size();
   moving_.push_back(std::move(moving));
@@ -105,37 +106,37 @@ void WorkerWorld::receive(const CallPart& part, Exchange exchange) {
 void WorkerWorld::pair(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
-  CallPart sender, receiver;
+  CallShare sender, receiver;
   if (in.number() != 0) sender = read_part(in);
   if (in.number() != 0) receiver = read_part(in);
-  const int from = sender.party != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
-  const int to = receiver.party != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
+  const int from = sender.submitted != nullptr ? blocks_.endpoint_of(sender.rank()) : other;
+  const int to = receiver.submitted != nullptr ? blocks_.endpoint_of(receiver.rank()) : other;
   if (from == to) {
     enter({sender, receiver});
-    const Brought own = brought(sender);
-    deliver(*receiver.party, receiver.rank(), own.data, own.size);
-    end_part(*sender.party);
-    end_part(*receiver.party);
+    const SendContents own = brought(sender);
+    deliver(*receiver.submitted, receiver.rank(), own.data, own.size);
+    end_part(*sender.submitted);
+    end_part(*receiver.submitted);
     return;
   }
-  if (sender.party != nullptr)
+  if (sender.submitted != nullptr)
     send(sender, message_exchange(CollectiveKind::send, from, to, number));
-  if (receiver.party != nullptr)
+  if (receiver.submitted != nullptr)
     receive(receiver, message_exchange(CollectiveKind::recv, to, from, number));
 }
 
 // What is put here lands in no stream of the program.
-TicketBook::Place WorkerWorld::landing_at(int endpoint) const {
+TicketTable::Place WorkerWorld::landing_at(int endpoint) const {
   return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
 }
 
-void WorkerWorld::put_here(const CallPart& source, std::pair<int64_t, int64_t> window) {
+void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> window) {
   enter({source});
-  const Brought own = brought(source);
+  const SendContents own = brought(source);
   Bytes contents = Bytes::uninitialized(own.size);
   if (own.size != 0) std::memcpy(contents.mutate(), own.data, static_cast<size_t>(own.size));
   windows_[window] = std::move(contents);
-  end_part(*source.party);
+  end_part(*source.submitted);
 }
 
 // number, other endpoint if one end is elsewhere, whether the source is here and its part, whether
@@ -143,23 +144,23 @@ void WorkerWorld::put_here(const CallPart& source, std::pair<int64_t, int64_t> w
 void WorkerWorld::put(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
-  CallPart source;
+  CallShare source;
   if (in.number() != 0) source = read_part(in);
   const bool lands_here = in.number() != 0;
   const int64_t target = in.number(), slot = in.number(), bytes = in.number();
   const int64_t offset = in.number();
   const bool one_sided = offset >= 0 && link_.transport().has_window();
-  const int from = source.party != nullptr ? blocks_.endpoint_of(source.rank()) : other;
+  const int from = source.submitted != nullptr ? blocks_.endpoint_of(source.rank()) : other;
   const int to = blocks_.endpoint_of(target);
   if (from == to) return put_here(source, {target, slot});
-  if (source.party != nullptr) {
+  if (source.submitted != nullptr) {
     Exchange exchange =
         message_exchange(one_sided ? CollectiveKind::put : CollectiveKind::send, from, to, number);
     exchange.offset = offset;
     send(source, std::move(exchange));
   }
   if (!lands_here) return;
-  Moving moving;
+  ExchangeOperation moving;
   moving.message = true;
   moving.exchange = message_exchange(one_sided ? CollectiveKind::wait_signal : CollectiveKind::recv,
                                      to, from, number);
@@ -175,17 +176,17 @@ void WorkerWorld::put(WireReader& in) {
 namespace {
 
 // As long as it may take where nobody is late; after that, waiting for it must not cost much.
-std::chrono::nanoseconds eager_time(const std::vector<Moving>& moving) {
+std::chrono::nanoseconds eager_time(const std::vector<ExchangeOperation>& moving) {
   constexpr int64_t kNanosecondsAByte = 10;
   int64_t bytes = 0;
-  for (const Moving& one : moving) bytes += std::max(one.in.size(), one.out.size());
+  for (const ExchangeOperation& one : moving) bytes += std::max(one.in.size(), one.out.size());
   return std::chrono::milliseconds(5) + std::chrono::nanoseconds(bytes * kNanosecondsAByte);
 }
 
 }  // namespace
 
 void WorkerWorld::start_moving() {
-  for (Moving& one : moving_) {
+  for (ExchangeOperation& one : moving_) {
     if (!measures_ || one.exchange.side != Side::device || one.parts.empty()) continue;
     launched_.enter(place_of(one.parts.front()));
     one.begun = times_at(one.exchange.self).begin();
@@ -193,7 +194,7 @@ void WorkerWorld::start_moving() {
   eager_until_ = Clock::now() + eager_time(moving_);
   if (moving_.size() == 1) return link_.transport().start({&moving_.front().exchange, 1});
   std::vector<Exchange> exchanges;
-  for (const Moving& one : moving_) exchanges.push_back(one.exchange);
+  for (const ExchangeOperation& one : moving_) exchanges.push_back(one.exchange);
   link_.transport().start(exchanges);
 }
 
@@ -211,29 +212,30 @@ void WorkerWorld::ask_for_estimates() {
     const std::optional<double> expected =
         asked ? link_.transport().estimate(parts) : std::optional<double>();
     for (size_t i = first; i < next; ++i)
-      if (const Moving& own = moving_[i]; !own.parts.empty())
-        times_at(own.exchange.self).expect(own.parts.front().party->flight->ticket, expected);
+      if (const ExchangeOperation& own = moving_[i]; !own.parts.empty())
+        times_at(own.exchange.self)
+            .expect(own.parts.front().submitted->submission->ticket, expected);
   }
 }
 
 // What stays on the device has moved when it is in its stream.
 bool WorkerWorld::has_moved() {
-  const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const Moving& one) {
+  const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const ExchangeOperation& one) {
     return one.exchange.side == Side::device;
   });
   return stays ? link_.transport().launched() : link_.transport().done();
 }
 
 void WorkerWorld::finish_moving() {
-  std::vector<Moving> moved = std::exchange(moving_, {});
+  std::vector<ExchangeOperation> moved = std::exchange(moving_, {});
   std::vector<Place> places;
-  for (Moving& one : moved) {
+  for (ExchangeOperation& one : moved) {
     const Place place =
         one.parts.empty() ? landing_at(one.exchange.self) : place_of(one.parts.front());
     launched_.enter(place);
     if (one.exchange.side == Side::device) {
       const bool lands = one.parts.empty();
-      const Ticket ticket = lands ? ++landings_ : one.parts.front().party->flight->ticket;
+      const Ticket ticket = lands ? ++landings_ : one.parts.front().submitted->submission->ticket;
       if (measures_ && !lands) times_at(one.exchange.self).end(ticket, one.begun);
       launched_.add(ticket, place);
       places.push_back(place);
@@ -244,16 +246,16 @@ void WorkerWorld::finish_moving() {
   settle();
 }
 
-void WorkerWorld::finish(Moving& moved) {
+void WorkerWorld::finish(ExchangeOperation& moved) {
   if (moved.target >= 0) {
     windows_[{moved.target, moved.slot}] = std::move(moved.in);
   } else if (!moved.message) {
-    finish_meeting(moved);
+    finish_instance(moved);
   } else if (moved.exchange.kind == CollectiveKind::recv) {
-    const CallPart& part = moved.parts.front();
-    deliver(*part.party, part.rank(), moved.in);
+    const CallShare& part = moved.parts.front();
+    deliver(*part.submitted, part.rank(), moved.in);
   }
-  for (const CallPart& part : moved.parts) end_part(*part.party);
+  for (const CallShare& part : moved.parts) end_part(*part.submitted);
 }
 
 }  // namespace shardproof

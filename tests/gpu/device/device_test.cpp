@@ -17,7 +17,7 @@ constexpr int64_t kSize = 96;
 
 // Adds a number to each byte, in the current stream of a device.
 void add_on(Device& device, std::byte* memory, int64_t size, int number) {
-  StandIn::enqueue(device.native_stream(), [=] {
+  FakeGpu::enqueue(device.native_stream(), [=] {
     for (int64_t i = 0; i < size; ++i)
       memory[i] = static_cast<std::byte>(static_cast<int>(memory[i]) + number);
     return true;
@@ -33,11 +33,11 @@ std::vector<std::byte> read(const Bytes& bytes) {
 class Interleaving {
  public:
   Interleaving(uint64_t seed, int devices) : rng_(seed, 1) {
-    StandInOptions options;
+    FakeGpuOptions options;
     options.devices = devices;
     options.seed = seed;
-    stand_in_ = std::make_unique<StandIn>(options);
-    for (int d = 0; d < devices; ++d) devices_.push_back(open_device(stand_in_->api(), d));
+    fake_gpu_ = std::make_unique<FakeGpu>(options);
+    for (int d = 0; d < devices; ++d) devices_.push_back(open_device(fake_gpu_->api(), d));
     for (int i = 0; i < 4; ++i) {
       bytes_.push_back(Bytes::zeros(kSize));
       expected_.emplace_back(kSize, std::byte{0});
@@ -69,7 +69,7 @@ class Interleaving {
     for (size_t i = 0; i < bytes_.size(); ++i) ASSERT_EQ(read(bytes_[i]), expected_[i]);
     bytes_.clear();
     for (const auto& device : devices_) device->synchronize();
-    ASSERT_EQ(stand_in_->bytes_in_use(), 0);
+    ASSERT_EQ(fake_gpu_->bytes_in_use(), 0);
   }
 
  private:
@@ -103,7 +103,7 @@ class Interleaving {
 
   Rng rng_;
   uint64_t draws_ = 0;
-  std::unique_ptr<StandIn> stand_in_;
+  std::unique_ptr<FakeGpu> fake_gpu_;
   std::vector<std::shared_ptr<Device>> devices_;
   std::vector<Bytes> bytes_;
   std::vector<std::vector<std::byte>> expected_;
@@ -122,19 +122,19 @@ TEST(BytesOnDevices, AreTheSameWhereverTheyAreReadAndWritten) {
 }
 
 TEST(BytesOnDevices, OfNothing) {
-  const StandIn stand_in;
-  const std::shared_ptr<DeviceMemory> memory = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<DeviceMemory> memory = open_device(fake_gpu.api(), 0);
   EXPECT_EQ(Bytes::on_device(memory, 0).size(), 0);
   EXPECT_NE(Bytes().device_mutate(memory), nullptr);
-  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+  EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
 TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
   for (const bool waits : {true, false}) {
-    StandInOptions options;
+    FakeGpuOptions options;
     options.runs_ahead = 0;
-    const StandIn stand_in(options);
-    const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+    const FakeGpu fake_gpu(options);
+    const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
     Bytes bytes = Bytes::on_device(device, kSize);
     std::byte* memory = bytes.device_mutate(device);
     const std::vector<std::byte> zeros(kSize), twos(kSize, std::byte{2});
@@ -153,10 +153,10 @@ TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
 // One of two buffers that share contents is read on a stream of its own, late, and given away; the
 // other one is written at once. The program has no order between them, so the contents must have.
 void write_what_another_stream_reads(uint64_t seed, bool on_device) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.seed = seed;
-  const StandIn stand_in(options);
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu(options);
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes written = Bytes::zeros(kSize);
   written.device_data(device);
   Bytes shared = written;
@@ -186,10 +186,10 @@ TEST(BytesOnDevices, AWriteNeverOvertakesAReadOfWhatWasShared) {
 // Who uses memory must come behind where it was allocated.
 TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
   for (const bool follows : {true, false}) {
-    StandInOptions options;
+    FakeGpuOptions options;
     options.runs_ahead = 0;
-    const StandIn stand_in(options);
-    const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+    const FakeGpu fake_gpu(options);
+    const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
     const int allocating = device->current();
     std::byte* const memory = device->allocate(kSize);
     device->use(1);
@@ -206,8 +206,8 @@ TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
 }
 
 TEST(Device, WhoWaitsForAStreamLooksAround) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   int looks = 0, ends = 0;
   std::chrono::nanoseconds longest{-1};
   const auto look = [&](std::chrono::nanoseconds waited) {
@@ -216,7 +216,7 @@ TEST(Device, WhoWaitsForAStreamLooksAround) {
     longest = waited;
   };
   device->while_waiting(look, [&] { ++ends; });
-  StandIn::enqueue_when(
+  FakeGpu::enqueue_when(
       device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
   device->synchronize();
   EXPECT_GT(looks, 3);
@@ -228,8 +228,8 @@ TEST(Device, WhoWaitsForAStreamLooksAround) {
 
 // A copy of memory that can be paged may wait for its stream by itself.
 TEST(Device, WhoCopiesLooksAroundBeforeIt) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes bytes = Bytes::on_device(device, kSize);
   std::byte* const memory = bytes.device_mutate(device);
   std::vector<std::byte> host(kSize);
@@ -237,7 +237,7 @@ TEST(Device, WhoCopiesLooksAroundBeforeIt) {
   device->while_waiting([&looks](std::chrono::nanoseconds) { ++looks; });
   const auto gate = [&] {
     looks = 0;
-    StandIn::enqueue_when(
+    FakeGpu::enqueue_when(
         device->native_stream(), [&looks] { return looks > 3; }, [] { return true; });
   };
   gate();
@@ -248,15 +248,16 @@ TEST(Device, WhoCopiesLooksAroundBeforeIt) {
 }
 
 TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   device->start_clock();
   const int64_t before = device->record();
   Bytes bytes = Bytes::on_device(device, kSize);
   add_on(*device, bytes.device_mutate(device), kSize, 1);
   const int64_t after = device->record();
-  while (!device->reached(after)) EXPECT_FALSE(device->reached(after) && !device->reached(before));
-  EXPECT_TRUE(device->reached(before));
+  while (!device->event_completed(after))
+    EXPECT_FALSE(device->event_completed(after) && !device->event_completed(before));
+  EXPECT_TRUE(device->event_completed(before));
   const DeviceSpan whole = device->between(before, after), none = device->between(after, after);
   EXPECT_GT(whole.start, 0);
   EXPECT_GT(whole.time, 0);
@@ -269,8 +270,8 @@ TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
 // On a slow machine, where a float knows less and less of the time since the start.
 TEST(Device, TimesStayExactHoweverLongItRuns) {
   constexpr float kSlower = 1000;
-  const StandIn stand_in;
-  CudaApi api = stand_in.api();
+  const FakeGpu fake_gpu;
+  CudaApi api = fake_gpu.api();
   float furthest = 0;
   api.elapsed = [&furthest, exact = api.elapsed](float* milliseconds, void* from, void* to) {
     const int status = exact(milliseconds, from, to);
@@ -299,8 +300,8 @@ TEST(Device, TimesStayExactHoweverLongItRuns) {
 }
 
 TEST(Device, MemoryIsGivenAwayOnlyAfterEveryStreamHasUsedIt) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes kept = Bytes::on_device(device, kSize);
   {
     const Bytes source = Bytes::zeros(kSize);
@@ -325,28 +326,28 @@ std::string refusal(const CudaApi& api, int ordinal = 0) {
 }
 
 TEST(Device, IsRefusedInPlainWords) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.driver_version = 0;
-  EXPECT_EQ(refusal(StandIn(options).api()),
+  EXPECT_EQ(refusal(FakeGpu(options).api()),
             "no NVIDIA driver on this machine (libcuda.so.1 was not found)");
   options.driver_version = 12040;
-  EXPECT_EQ(refusal(StandIn(options).api()),
+  EXPECT_EQ(refusal(FakeGpu(options).api()),
             "the driver is for CUDA 12.4 and this build needs 13.0");
   options.driver_version = 13020;
   options.devices = 0;
-  EXPECT_EQ(refusal(StandIn(options).api()), "no GPU is visible");
+  EXPECT_EQ(refusal(FakeGpu(options).api()), "no GPU is visible");
   options.devices = 2;
-  EXPECT_EQ(refusal(StandIn(options).api(), 2), "GPU 2 was asked for and 2 are visible");
+  EXPECT_EQ(refusal(FakeGpu(options).api(), 2), "GPU 2 was asked for and 2 are visible");
   options.capability = 75;
-  EXPECT_EQ(refusal(StandIn(options).api()),
+  EXPECT_EQ(refusal(FakeGpu(options).api()),
             "stand-in has compute capability 7.5 and this build needs 8.0");
   options.capability = 100;
-  EXPECT_EQ(refusal(StandIn(options).api()), "");
-  EXPECT_FALSE(why_no_device(StandIn(options).api()));
+  EXPECT_EQ(refusal(FakeGpu(options).api()), "");
+  EXPECT_FALSE(why_no_device(FakeGpu(options).api()));
 }
 
 TEST(Device, WhatCudaSaysWhenItDoesNotStartIsToldWithWhatHelps) {
-  CudaApi api = StandIn().api();
+  CudaApi api = FakeGpu().api();
   int status = 999;
   api.device_count = [&status](int*) { return status; };
   EXPECT_EQ(refusal(api), "CUDA does not start: status 999");
@@ -372,11 +373,11 @@ TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
 
 // In streams that nobody has waited for yet, and in one of the device's own.
 TEST(Device, MemoryThatWasGivenBackIsThereForWhoAsks) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.device_bytes = 1 << 20;
   options.runs_ahead = 0;
-  const StandIn stand_in(options);
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu(options);
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const int both[] = {0, 1};
   for (int i = 0; i < 8; ++i) {
     device->use(i % 2);
@@ -390,10 +391,10 @@ TEST(Device, MemoryThatWasGivenBackIsThereForWhoAsks) {
 }
 
 TEST(Device, MemoryThatIsFullIsAnError) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.device_bytes = 1 << 20;
-  const StandIn stand_in(options);
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu(options);
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const Bytes half = Bytes::on_device(device, 1 << 19);
   EXPECT_THROW(Bytes::on_device(device, 1 << 20), Error);
   Bytes rest = Bytes::on_device(device, 1 << 19);

@@ -9,21 +9,21 @@
 namespace shardproof {
 namespace {
 
-constexpr TicketBook::Place kMain{0, 0}, kComm{0, 1};
+constexpr TicketTable::Place kMain{0, 0}, kComm{0, 1};
 
 class Launched : public testing::Test {
  protected:
   Launched()
-      : stand_in_(lazy()),
-        device_(open_device(stand_in_.api(), 0)),
+      : fake_gpu_(lazy()),
+        device_(open_device(fake_gpu_.api(), 0)),
         launched_(std::vector{device_}) {
     launched_.settle_at(0, kMain.cohort);
   }
 
   // Work that is done when its gate is open.
-  void launch(TicketBook::Place place, Ticket ticket, const bool& gate) {
+  void launch(TicketTable::Place place, Ticket ticket, const bool& gate) {
     launched_.enter(place);
-    StandIn::enqueue_when(
+    FakeGpu::enqueue_when(
         device_->native_stream(), [&gate] { return gate; }, [] { return true; });
     launched_.add(ticket, place);
   }
@@ -32,14 +32,14 @@ class Launched : public testing::Test {
     for (int i = 0; i < 50; ++i) launched_.look();
   }
 
-  static StandInOptions lazy() {
-    StandInOptions options;
+  static FakeGpuOptions lazy() {
+    FakeGpuOptions options;
     options.runs_ahead = 0;
     return options;
   }
-  StandIn stand_in_;
+  FakeGpu fake_gpu_;
   std::shared_ptr<Device> device_;
-  LaunchedWork launched_;
+  DeviceWorkQueue launched_;
   bool open_ = true, first_ = false, second_ = false;
 };
 
@@ -138,19 +138,19 @@ TEST_F(Launched, ATimeSaysWhetherItHoldsTheLaunch) {
 
 // A ticket is asked of the device of its cohort, and of no other one.
 TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.devices = 2;
   options.runs_ahead = 0;
-  const StandIn machine(options);
-  LaunchedWork launched({open_device(machine.api(), 0), open_device(machine.api(), 1)});
-  constexpr TicketBook::Place kPlaces[] = {{0, 0}, {1, 0}};
+  const FakeGpu machine(options);
+  DeviceWorkQueue launched({open_device(machine.api(), 0), open_device(machine.api(), 1)});
+  constexpr TicketTable::Place kPlaces[] = {{0, 0}, {1, 0}};
   bool gates[] = {false, false};
   for (size_t i = 0; i < 2; ++i) {
     const auto cohort = static_cast<int32_t>(i);
     EXPECT_EQ(launched.settle_at(i, cohort)->ordinal(), cohort);
     EXPECT_EQ(launched.device_of(cohort), launched.devices()[i]);
     launched.enter(kPlaces[i]);
-    StandIn::enqueue_when(
+    FakeGpu::enqueue_when(
         launched.device_of(cohort)->native_stream(), [gate = &gates[i]] { return *gate; },
         [] { return true; });
     launched.add(cohort + 1, kPlaces[i]);
@@ -171,7 +171,7 @@ TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
 }
 
 TEST(LaunchedNowhere, AllHasEnded) {
-  LaunchedWork launched(std::vector<std::shared_ptr<Device>>{});
+  DeviceWorkQueue launched(std::vector<std::shared_ptr<Device>>{});
   launched.enter(kMain);
   launched.add(1, kMain);
   launched.follow(kComm, 1, kMain);

@@ -74,7 +74,7 @@ constexpr uint64_t kInPlace = 1, kInComputeType = 2;
 
 // Parts of a sum that are added in place are rounded to the type of the result each time.
 TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
-  const StandIn machine;
+  const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm =
       open_cublas({"/nowhere/libcublasLt.so", CUBLAS_THAT_TELLS}, MatmulPrecision::highest);
@@ -100,7 +100,7 @@ TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
 constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR16F = 2, kR8FE4M3 = 28;
 
 TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
-  const StandIn machine;
+  const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
@@ -136,7 +136,7 @@ TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
 
 // Nothing says to cuBLASLt how a bias lies, which its kernels may read 16 bytes at once.
 TEST(Cublas, TakesABiasThatLiesAsItsKernelsReadIt) {
-  const StandIn machine;
+  const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, {});
   GemmCall call;
@@ -151,7 +151,7 @@ TEST(Cublas, TakesABiasThatLiesAsItsKernelsReadIt) {
 }
 
 TEST(Cublas, ThatIsNowhereTakesNothing) {
-  const StandIn machine;
+  const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"}, {});
   EXPECT_FALSE(gemm->open());

@@ -12,8 +12,8 @@ namespace {
 constexpr int kGpus = 2;
 constexpr int64_t kBytes = 4 * static_cast<int64_t>(sizeof(float));
 
-StandInOptions two_gpus() {
-  StandInOptions options;
+FakeGpuOptions two_gpus() {
+  FakeGpuOptions options;
   options.devices = kGpus;
   options.patience_seconds = 10;
   return options;
@@ -23,8 +23,8 @@ class SeveralGpus : public testing::Test {
  protected:
   SeveralGpus() : machine_(two_gpus()) {
     options_.memory = machine_.api();
-    options_.enqueue = StandIn::enqueue_when;
-    api_ = stand_in::nccl_api(options_);
+    options_.enqueue = FakeGpu::enqueue_when;
+    api_ = fake_gpu::nccl_api(options_);
     for (int i = 0; i < kGpus; ++i) {
       devices_[i] = open_device(machine_.api(), i);
       memory_[i] = devices_[i]->allocate(kBytes);
@@ -65,8 +65,8 @@ class SeveralGpus : public testing::Test {
   }
 
   static constexpr const char* kOneByOne = "asked one by one wait for each other";
-  StandIn machine_;
-  stand_in::NcclOptions options_;
+  FakeGpu machine_;
+  fake_gpu::NcclOptions options_;
   NcclApi api_;
   NcclId id_{};
   std::shared_ptr<Device> devices_[kGpus];
@@ -81,7 +81,7 @@ TEST_F(SeveralGpus, CommunicatorsOfAThreadAreMadeInOneGroup) {
 
 TEST_F(SeveralGpus, WhoFollowsAddressesOfAnotherGpuDies) {
   options_.reads_directly = true;
-  api_ = stand_in::nccl_api(options_);
+  api_ = fake_gpu::nccl_api(options_);
   api_.group_start();
   EXPECT_EQ(init(0), nccl::kInProgress);
   expect_misuse(init(1), "illegal memory access");
@@ -165,12 +165,12 @@ TEST_F(SeveralGpus, MemoryOfAnotherGpuIsNone) {
   void* const stream = devices_[1]->native_stream();
   EXPECT_DEATH(
       {
-        StandIn::enqueue(stream, [at = memory_[0]] { return *at = std::byte{1}, true; });
+        FakeGpu::enqueue(stream, [at = memory_[0]] { return *at = std::byte{1}, true; });
         devices_[1]->synchronize();
       },
       "");
   devices_[0]->select();
-  EXPECT_DEATH(StandIn::enqueue(stream, [] { return true; }),
+  EXPECT_DEATH(FakeGpu::enqueue(stream, [] { return true; }),
                "a kernel is started in a stream of GPU 1 while GPU 0 is the thread's");
 }
 

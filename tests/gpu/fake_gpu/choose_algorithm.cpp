@@ -4,7 +4,7 @@
 
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 namespace {
 
 std::string function_of(CollectiveKind kind) {
@@ -71,4 +71,4 @@ int refusal_of_algorithm(const NcclCall& call) {
                   function_of(call.kind), all));
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -9,7 +9,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_peers.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 namespace {
 
 constexpr size_t kChunk = 1 << 17;
@@ -130,4 +130,4 @@ bool Peers::all_sent() const {
   return true;
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -17,7 +17,7 @@ ReductionSchedule pinned_order(int version) {
   const char* const algorithms = std::getenv("NCCL_ALGO");
   const int channels = number_in("NCCL_MAX_CTAS", 1);
   if (algorithms == nullptr) return {};
-  const bool tree = stand_in::algorithms_for("allreduce", algorithms) == "Tree";
+  const bool tree = fake_gpu::algorithms_for("allreduce", algorithms) == "Tree";
   const char* const protocol = std::getenv("NCCL_PROTO");
   ReductionSchedule order;
   order.order = tree ? FoldOrder::tree : FoldOrder::ring;
@@ -29,41 +29,41 @@ ReductionSchedule pinned_order(int version) {
 
 }  // namespace
 
-StandInOptions machine_in_environment() {
-  StandInOptions options;
-  options.devices = number_in("STAND_IN_GPUS", 8);
-  options.driver_version = number_in("STAND_IN_DRIVER", 13000);
+FakeGpuOptions machine_in_environment() {
+  FakeGpuOptions options;
+  options.devices = number_in("FAKE_GPU_GPUS", 8);
+  options.driver_version = number_in("FAKE_GPU_DRIVER", 13000);
   options.patience_seconds = 60;
-  options.seed = static_cast<uint64_t>(number_in("STAND_IN_SEED", 1));
-  options.device_bytes = int64_t{number_in("STAND_IN_MEBIBYTES", 1024)} << 20;
-  options.waits = number_in("STAND_IN_WAITS", 1) != 0;
-  if (const char* const trace = std::getenv("STAND_IN_STREAMS")) options.trace = trace;
+  options.seed = static_cast<uint64_t>(number_in("FAKE_GPU_SEED", 1));
+  options.device_bytes = int64_t{number_in("FAKE_GPU_MEBIBYTES", 1024)} << 20;
+  options.waits = number_in("FAKE_GPU_WAITS", 1) != 0;
+  if (const char* const trace = std::getenv("FAKE_GPU_STREAMS")) options.trace = trace;
   return options;
 }
 
-NcclParts stand_in::nccl_parts(const CudaApi& cuda) {
-  NcclParts parts;
+NcclDependencies fake_gpu::nccl_parts(const CudaApi& cuda) {
+  NcclDependencies parts;
   parts.cuda = cuda;
-  parts.load = [cuda](const NcclPlaces&) {
-    stand_in::NcclOptions options;
-    options.version = number_in("STAND_IN_NCCL", 22809);
-    if (const char* const trace = std::getenv("STAND_IN_TRACE")) options.trace = trace;
+  parts.load = [cuda](const NcclSearchPaths&) {
+    fake_gpu::NcclOptions options;
+    options.version = number_in("FAKE_GPU_NCCL", 22809);
+    if (const char* const trace = std::getenv("FAKE_GPU_TRACE")) options.trace = trace;
     if (const char* const algorithms = std::getenv("NCCL_ALGO")) options.algorithms = algorithms;
     options.order = pinned_order(options.version);
     options.ranks_are_nodes = std::getenv("NCCL_HOSTID") != nullptr;
     options.reads_directly = number_in("NCCL_P2P_DIRECT_DISABLE", 0) == 0;
-    options.breaks_at = number_in("STAND_IN_BREAKS", 0);
-    options.dies = number_in("STAND_IN_DIES", 0);
+    options.breaks_at = number_in("FAKE_GPU_BREAKS", 0);
+    options.dies = number_in("FAKE_GPU_DIES", 0);
     options.launches_block = number_in("CUDA_LAUNCH_BLOCKING", 0) != 0;
-    options.symmetric = number_in("STAND_IN_SYMMETRIC", 1) != 0;
-    options.no_room = number_in("STAND_IN_NO_ROOM", -1) == number_in(kProcessVariable, 0);
-    options.no_window = number_in("STAND_IN_NO_WINDOW", -1);
-    options.no_signal = number_in("STAND_IN_NO_SIGNAL", -1);
+    options.symmetric = number_in("FAKE_GPU_SYMMETRIC", 1) != 0;
+    options.no_room = number_in("FAKE_GPU_NO_ROOM", -1) == number_in(kProcessVariable, 0);
+    options.no_window = number_in("FAKE_GPU_NO_WINDOW", -1);
+    options.no_signal = number_in("FAKE_GPU_NO_SIGNAL", -1);
     const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");
     if (blocking != nullptr && *blocking != 0) options.blocking = std::atoi(blocking) == 1;
     options.memory = cuda;
-    options.enqueue = StandIn::enqueue_when;
-    return stand_in::nccl_api(options);
+    options.enqueue = FakeGpu::enqueue_when;
+    return fake_gpu::nccl_api(options);
   };
   return parts;
 }

@@ -64,9 +64,9 @@ bool is_taken_of_8_bits(const GemmCall& call) {
          is_even(call.depth) && is_even(call.leading);
 }
 
-class StandInGemm : public Gemm {
+class FakeGpuGemm : public Gemm {
  public:
-  StandInGemm(std::shared_ptr<StandIn::Machine> machine, MatmulPrecision precision)
+  FakeGpuGemm(std::shared_ptr<FakeGpu::Machine> machine, MatmulPrecision precision)
       : Gemm(precision), machine_(std::move(machine)) {}
 
   // The real library loads code when it is opened, which may wait until nothing runs on the GPU.
@@ -89,7 +89,7 @@ class StandInGemm : public Gemm {
       if (size_of(call.dtype) == 1) ++machine_->products_of_8_bits;
       if (size_of(call.dtype) == 2 && call.leaves_sums) ++machine_->products_of_widened;
     }
-    StandIn::enqueue(stream, [call, precision = precision()] {
+    FakeGpu::enqueue(stream, [call, precision = precision()] {
       if (call.compute == DType::f64)
         multiply_all<double>(call, precision);
       else
@@ -100,15 +100,15 @@ class StandInGemm : public Gemm {
   }
 
  private:
-  std::shared_ptr<StandIn::Machine> machine_;
+  std::shared_ptr<FakeGpu::Machine> machine_;
   bool is_open_ = false;
 };
 
 }  // namespace
 
-void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine) {
+void multiply_matrices(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& machine) {
   api.open_gemm = [machine](MatmulPrecision precision) {
-    return std::make_shared<StandInGemm>(machine, precision);
+    return std::make_shared<FakeGpuGemm>(machine, precision);
   };
 }
 

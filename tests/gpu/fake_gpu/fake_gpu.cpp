@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-using Machine = StandIn::Machine;
+using Machine = FakeGpu::Machine;
 using MachinePointer = std::shared_ptr<Machine>;
 
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandle = 400,
@@ -17,8 +17,8 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandl
 constexpr int kPoison = 0xAB;
 constexpr size_t kMostPoison = 64 << 10;  // pages that are touched make every opening take longer
 
-StandInStream& stream_of(void* stream) { return *static_cast<StandInStream*>(stream); }
-StandInEvent& event_of(void* event) { return *static_cast<StandInEvent*>(event); }
+FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
+FakeGpuEvent& event_of(void* event) { return *static_cast<FakeGpuEvent*>(event); }
 
 void describe_devices(CudaApi& api, const MachinePointer& m) {
   api.oldest_capability = 80;
@@ -98,7 +98,7 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
 void order_streams(CudaApi& api, const MachinePointer& m) {
   api.make_stream = [m](void** stream) {
     const std::lock_guard guard(m->lock);
-    auto made = std::make_unique<StandInStream>();
+    auto made = std::make_unique<FakeGpuStream>();
     made->machine = m.get();
     made->device = m->selected_here();
     made->number = m->made_streams++;
@@ -123,7 +123,7 @@ void order_streams(CudaApi& api, const MachinePointer& m) {
 void record_events(CudaApi& api, const MachinePointer& m) {
   api.make_event = [m](void** event) {
     const std::lock_guard guard(m->lock);
-    auto made = std::make_unique<StandInEvent>();
+    auto made = std::make_unique<FakeGpuEvent>();
     made->number = static_cast<int>(m->events.size()) + 1;
     made->device = m->selected_here();
     *event = m->events.insert(std::move(made)).first->get();
@@ -133,7 +133,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   api.drop_event = [](void*) { return 0; };
   api.record_event = [m](void* event, void* stream) {
     const std::lock_guard guard(m->lock);
-    StandInEvent& its = event_of(event);
+    FakeGpuEvent& its = event_of(event);
     SP_CHECK(its.device == stream_of(stream).device,
              "an event of GPU {} is recorded in a stream of GPU {}", its.device,
              stream_of(stream).device);
@@ -150,7 +150,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
   };
   api.wait_event = [m](void* stream, void* event) {
     const std::lock_guard guard(m->lock);
-    StandInEvent& its = event_of(event);
+    FakeGpuEvent& its = event_of(event);
     m->tell(stream_of(stream), fmt::format("wait {}.{}", its.number, its.asked));
     if (!m->options.waits) return 0;
     const auto reached = [&its, number = its.asked] {
@@ -170,7 +170,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     SP_CHECK(event_of(from).device == event_of(to).device, "a time between events of two GPUs");
     for (void* const event : {from, to}) {
-      const StandInEvent& asked = event_of(event);
+      const FakeGpuEvent& asked = event_of(event);
       m->stir(asked.stream);
       if (asked.asked == 0) return kInvalidHandle;
       if (!asked.reached.contains(asked.asked)) return kNotReady;
@@ -182,9 +182,9 @@ void record_events(CudaApi& api, const MachinePointer& m) {
 
 }  // namespace
 
-StandIn::StandIn(const StandInOptions& options) : machine_(std::make_shared<Machine>(options)) {}
+FakeGpu::FakeGpu(const FakeGpuOptions& options) : machine_(std::make_shared<Machine>(options)) {}
 
-CudaApi StandIn::api() const {
+CudaApi FakeGpu::api() const {
   CudaApi api;
   api.absent.clear();
   describe_devices(api, machine_);
@@ -195,22 +195,22 @@ CudaApi StandIn::api() const {
   return api;
 }
 
-int64_t StandIn::products_of_widened() const {
+int64_t FakeGpu::products_of_widened() const {
   const std::lock_guard guard(machine_->lock);
   return machine_->products_of_widened;
 }
 
-int64_t StandIn::products_of_8_bits() const {
+int64_t FakeGpu::products_of_8_bits() const {
   const std::lock_guard guard(machine_->lock);
   return machine_->products_of_8_bits;
 }
 
-int64_t StandIn::products() const {
+int64_t FakeGpu::products() const {
   const std::lock_guard guard(machine_->lock);
   return machine_->products;
 }
 
-int64_t StandIn::bytes_in_use() const {
+int64_t FakeGpu::bytes_in_use() const {
   const std::lock_guard guard(machine_->lock);
   int64_t bytes = 0;
   for (const auto& arena : machine_->arenas) bytes += arena->in_use();

@@ -1,11 +1,11 @@
-// StandIn: GPUs made of host memory, behind CudaApi. What is asked of a stream is queued and runs
+// FakeGpu: GPUs made of host memory, behind CudaApi. What is asked of a stream is queued and runs
 // as late as CUDA allows: when somebody synchronizes, waits or polls for it, and of other streams
 // only what that depends on; now and then one runs ahead of all others. So a wait that was
 // forgotten shows as wrong contents on a machine without a GPU. Device memory cannot be touched but
 // by queued work of its own device: host code that follows a device address, or a kernel that
 // follows one of another GPU, dies at once. Memory is poisoned when a
 // stream comes to where it is allocated, and to where it is released. Any number of threads may use
-// one StandIn.
+// one FakeGpu.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-struct StandInOptions {
+struct FakeGpuOptions {
   int devices = 1;
   int driver_version = 13000;  // 0: no driver
   int capability = 90;
@@ -28,13 +28,13 @@ struct StandInOptions {
   std::string trace;
 };
 
-// What the environment says of it: STAND_IN_GPUS, STAND_IN_DRIVER, STAND_IN_SEED, STAND_IN_WAITS,
-// STAND_IN_MEBIBYTES of each, and STAND_IN_STREAMS, the file of the trace.
-StandInOptions machine_in_environment();
+// What the environment says of it: FAKE_GPU_GPUS, FAKE_GPU_DRIVER, FAKE_GPU_SEED, FAKE_GPU_WAITS,
+// FAKE_GPU_MEBIBYTES of each, and FAKE_GPU_STREAMS, the file of the trace.
+FakeGpuOptions machine_in_environment();
 
-class StandIn {
+class FakeGpu {
  public:
-  explicit StandIn(const StandInOptions& options = {});
+  explicit FakeGpu(const FakeGpuOptions& options = {});
   CudaApi api() const;  // keeps the devices alive
 
   // For the stand-ins of kernels and of NCCL: asks one of these streams for more work. It may touch

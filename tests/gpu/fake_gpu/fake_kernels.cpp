@@ -6,7 +6,7 @@
 namespace shardproof {
 
 void run_late(void* stream, std::function<void()> work) {
-  StandIn::enqueue(stream, [work = std::move(work)] { return work(), true; });
+  FakeGpu::enqueue(stream, [work = std::move(work)] { return work(), true; });
 }
 
 DeviceKernels stand_in_kernels() { return all_families<HostTarget>(); }

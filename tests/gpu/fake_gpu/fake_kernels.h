@@ -1,4 +1,4 @@
-// The device kernels for a StandIn, run as its queued work: the bodies of a GPU's kernels as loops
+// The device kernels for a FakeGpu, run as its queued work: the bodies of a GPU's kernels as loops
 // (kernels.cpp), or the code that nvcc made of them (ptx/), by what a program links.
 #pragma once
 

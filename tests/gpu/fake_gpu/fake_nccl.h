@@ -19,7 +19,7 @@
 #include "shardproof/backends/nccl/nccl_backend.h"
 #include "shardproof/localtensor/collective/collective.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 
 // Puts work into a stream, in whose turn it is done when `until` is true; only then it may touch
 // device memory.
@@ -52,11 +52,11 @@ NcclApi nccl_api(const NcclOptions& options);
 std::string algorithms_for(const std::string& function, const std::string& all);
 
 // The nccl backend's parts on these GPUs. Which NCCL, and how it adds, the environment says:
-// STAND_IN_NCCL is its version, STAND_IN_TRACE the file of its groups, STAND_IN_BREAKS the call at
-// which its network fails, STAND_IN_DIES when the process does after that; STAND_IN_NO_ROOM,
-// STAND_IN_NO_WINDOW and STAND_IN_NO_SIGNAL are ranks that fail where windows are opened;
+// FAKE_GPU_NCCL is its version, FAKE_GPU_TRACE the file of its groups, FAKE_GPU_BREAKS the call at
+// which its network fails, FAKE_GPU_DIES when the process does after that; FAKE_GPU_NO_ROOM,
+// FAKE_GPU_NO_WINDOW and FAKE_GPU_NO_SIGNAL are ranks that fail where windows are opened;
 // NCCL_ALGO, NCCL_COMM_BLOCKING, NCCL_MAX_CTAS, NCCL_P2P_DIRECT_DISABLE and CUDA_LAUNCH_BLOCKING
 // are NCCL's own and CUDA's.
-NcclParts nccl_parts(const CudaApi& cuda);
+NcclDependencies nccl_parts(const CudaApi& cuda);
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -13,7 +13,7 @@
 #include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 
 State& state() {
   static State the_state;
@@ -333,10 +333,10 @@ struct Raw {
 
 int issue(const Raw& raw, NcclComm comm, NcclStream stream) {
   if (const int code = refusal(comm); code != nccl::kSuccess) return code;
-  if (StandIn::device_of(stream) != comm->device)
+  if (FakeGpu::device_of(stream) != comm->device)
     return fail(nccl::kInvalidUsage, fmt::format("a stream of GPU {} on a communicator of GPU {}",
-                                                 StandIn::device_of(stream), comm->device));
-  if (const int selected = StandIn::selected_beside(stream); selected != comm->device)
+                                                 FakeGpu::device_of(stream), comm->device));
+  if (const int selected = FakeGpu::selected_beside(stream); selected != comm->device)
     return fail(
         nccl::kInvalidUsage,
         fmt::format("the thread is at GPU {}, its communicator at GPU {}", selected, comm->device));
@@ -423,4 +423,4 @@ NcclApi nccl_api(const NcclOptions& options) {
   return api;
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

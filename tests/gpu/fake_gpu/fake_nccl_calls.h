@@ -10,7 +10,7 @@
 #include "shardproof/localtensor/collective/collective.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_peers.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 
 // What peers tell each other before the contents: calls that differ in it do not match.
 struct CallHead {
@@ -56,4 +56,4 @@ class Bundle {
   bool stuck_ = false, lost_ = false;
 };
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -9,7 +9,7 @@
 #include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 
 using std::chrono::milliseconds;
 
@@ -96,7 +96,7 @@ int selected_device() {
   void* stream = nullptr;
   const CudaApi& cuda = state().options.memory;
   cuda.make_stream(&stream);
-  const int device = StandIn::device_of(stream);
+  const int device = FakeGpu::device_of(stream);
   cuda.drop_stream(stream);
   return device;
 }
@@ -260,4 +260,4 @@ void add_communicators(NcclApi& api) {
   api.comm_abort = comm_abort;
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

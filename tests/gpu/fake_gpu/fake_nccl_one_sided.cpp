@@ -5,7 +5,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_state.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 namespace {
 
 // Before what is put; a signal alone puts nothing.
@@ -208,4 +208,4 @@ void add_one_sided_calls(NcclApi& api) {
   api.wait_signal = wait_signal;
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 
 class Peers {
  public:
@@ -46,4 +46,4 @@ class Peers {
   std::unique_ptr<char[]> chunk_;
 };
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

@@ -38,7 +38,7 @@ struct NcclWindowHandle {
 
 struct NcclCommunicator {
   std::string name;
-  std::unique_ptr<stand_in::Peers> peers;
+  std::unique_ptr<fake_gpu::Peers> peers;
   int device = 0;  // the thread's when it was made
   bool connected = false, aborted = false, blocking = false;
   int error = nccl::kSuccess;  // asynchronous
@@ -54,7 +54,7 @@ struct NcclCommunicator {
   std::map<int, std::deque<std::string>> landed;
 };
 
-namespace stand_in {
+namespace fake_gpu {
 
 inline constexpr int kInternalError = 3, kRemoteError = 6;
 
@@ -115,5 +115,5 @@ int refusal_of_algorithm(const NcclCall& call);
 void add_communicators(NcclApi& api);
 void add_one_sided_calls(NcclApi& api);
 
-}  // namespace stand_in
+}  // namespace fake_gpu
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// What a StandIn is made of: an arena that only queued work may touch, streams as queues, events as
+// What a FakeGpu is made of: an arena that only queued work may touch, streams as queues, events as
 // counters. Every function is called with the machine's lock held.
 #pragma once
 
@@ -52,55 +52,55 @@ class Arena {
   std::map<int64_t, Taken> taken_;
 };
 
-struct StandInStream;
-struct StandInEvent {
+struct FakeGpuStream;
+struct FakeGpuEvent {
   // Whoever waits for an event waits for its last record so far, on whatever stream that is: a
   // later one on another stream may come up first.
   int64_t asked = 0;  // how often it was recorded
   std::set<int64_t> reached;
   int number = 0;  // of those of the machine
   int device = 0;
-  StandInStream* stream = nullptr;  // of the last record
+  FakeGpuStream* stream = nullptr;  // of the last record
   double time = 0;                  // of the last time, in milliseconds
 };
 
 // One or both of them: what touches no memory and has to be true, then what may touch it.
-struct StandInWork {
-  StandIn::Work until, touch;
+struct FakeGpuWork {
+  FakeGpu::Work until, touch;
   bool is_call = false;  // of NCCL
 };
 
-struct StandInStream {
-  StandIn::Machine* machine = nullptr;
+struct FakeGpuStream {
+  FakeGpu::Machine* machine = nullptr;
   int device = 0, number = 0;  // in order of making
-  std::deque<StandInWork> queue;
+  std::deque<FakeGpuWork> queue;
   bool running = false;
 };
 
-struct StandIn::Machine {
-  explicit Machine(const StandInOptions& options);
-  void enqueue(StandInStream& stream, StandInWork work);
+struct FakeGpu::Machine {
+  explicit Machine(const FakeGpuOptions& options);
+  void enqueue(FakeGpuStream& stream, FakeGpuWork work);
   // Runs what a stream holds, at most `most` pieces; true when anything moved.
-  bool advance(StandInStream& stream, int64_t most);
+  bool advance(FakeGpuStream& stream, int64_t most);
   // Until the stream is empty. When nothing moves any more, the program would hang: it ends.
-  void drain(StandInStream& stream);
+  void drain(FakeGpuStream& stream);
   // Somebody polls for what is in this stream: it comes on by chance, or what it waits for does.
-  void stir(StandInStream* stream);
-  void tell(const StandInStream& stream, const std::string& what);  // to the trace
-  Arena& arena_of(const StandInStream& stream) {
+  void stir(FakeGpuStream* stream);
+  void tell(const FakeGpuStream& stream, const std::string& what);  // to the trace
+  Arena& arena_of(const FakeGpuStream& stream) {
     return *arenas[static_cast<size_t>(stream.device)];
   }
   int selected_here() const;  // the device of this thread
 
   std::recursive_mutex lock;
-  StandInOptions options;
+  FakeGpuOptions options;
   std::vector<std::unique_ptr<Arena>> arenas;  // of each device
   Rng rng;
   uint64_t draws = 0;
   double clock = 0;                                     // milliseconds
-  std::vector<std::unique_ptr<StandInStream>> streams;  // in order of making
+  std::vector<std::unique_ptr<FakeGpuStream>> streams;  // in order of making
   int made_streams = 0;
-  std::set<std::unique_ptr<StandInEvent>> events;
+  std::set<std::unique_ptr<FakeGpuEvent>> events;
   std::map<std::thread::id, int> selected;  // device of each thread
   int64_t calls = 0;                        // of NCCL that its streams hold
   int64_t products = 0;                     // of matrices, asked of its library
@@ -108,6 +108,6 @@ struct StandIn::Machine {
   int64_t products_of_widened = 0;          // and those of 8 bits as f16
 };
 
-void multiply_matrices(CudaApi& api, const std::shared_ptr<StandIn::Machine>& machine);
+void multiply_matrices(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& machine);
 
 }  // namespace shardproof

@@ -17,17 +17,17 @@ constexpr size_t kLongest = 512;
 
 }  // namespace
 
-StandIn::Machine::Machine(const StandInOptions& given) : options(given), rng(given.seed, 0) {
+FakeGpu::Machine::Machine(const FakeGpuOptions& given) : options(given), rng(given.seed, 0) {
   for (int device = 0; device < std::max(given.devices, 1); ++device)
     arenas.push_back(std::make_unique<Arena>(given.device_bytes));
 }
 
-int StandIn::Machine::selected_here() const {
+int FakeGpu::Machine::selected_here() const {
   const auto found = selected.find(std::this_thread::get_id());
   return found == selected.end() ? 0 : found->second;
 }
 
-void StandIn::Machine::enqueue(StandInStream& stream, StandInWork work) {
+void FakeGpu::Machine::enqueue(FakeGpuStream& stream, FakeGpuWork work) {
   stream.queue.push_back(std::move(work));
   if (stream.queue.size() > kLongest) advance(stream, kLongest / 2);
   if (options.runs_ahead == 0 || rng.integer(draws++, 0, options.runs_ahead) != 0) return;
@@ -35,13 +35,13 @@ void StandIn::Machine::enqueue(StandInStream& stream, StandInWork work) {
   advance(*streams[static_cast<size_t>(ahead)], kLongest);
 }
 
-bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
+bool FakeGpu::Machine::advance(FakeGpuStream& stream, int64_t most) {
   if (stream.running) return false;  // work that polls does not start itself again
   stream.running = true;
   std::optional<Arena::Open> open;  // which takes longer than most work
   int64_t done = 0;
   while (done < most && !stream.queue.empty()) {
-    const StandInWork& next = stream.queue.front();
+    const FakeGpuWork& next = stream.queue.front();
     if (next.until && !next.until()) break;
     if (next.touch && !open) open.emplace(arena_of(stream));
     if (next.touch && !next.touch()) break;
@@ -54,7 +54,7 @@ bool StandIn::Machine::advance(StandInStream& stream, int64_t most) {
   return done > 0;
 }
 
-void StandIn::Machine::drain(StandInStream& stream) {
+void FakeGpu::Machine::drain(FakeGpuStream& stream) {
   using Clock = std::chrono::steady_clock;
   auto moved_at = Clock::now();
   while (!stream.queue.empty()) {
@@ -74,14 +74,14 @@ void StandIn::Machine::drain(StandInStream& stream) {
   }
 }
 
-void StandIn::Machine::stir(StandInStream* stream) {
+void FakeGpu::Machine::stir(FakeGpuStream* stream) {
   if (stream == nullptr || stream->queue.empty()) return;
   const int64_t most = rng.integer(draws++, 0, 3);
   if (most == 0 || advance(*stream, most)) return;
   for (size_t i = 0; i < streams.size(); ++i) advance(*streams[i], rng.integer(draws++, 0, 3));
 }
 
-void StandIn::Machine::tell(const StandInStream& stream, const std::string& what) {
+void FakeGpu::Machine::tell(const FakeGpuStream& stream, const std::string& what) {
   if (options.trace.empty()) return;
   const std::string line =
       fmt::format("gpu {} stream {}: {}\n", stream.device, stream.number, what);
@@ -91,8 +91,8 @@ void StandIn::Machine::tell(const StandInStream& stream, const std::string& what
   ::close(file);
 }
 
-void StandIn::enqueue(void* stream, Work work) {
-  auto& its = *static_cast<StandInStream*>(stream);
+void FakeGpu::enqueue(void* stream, Work work) {
+  auto& its = *static_cast<FakeGpuStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
   SP_CHECK(its.device == its.machine->selected_here(),
            "a kernel is started in a stream of GPU {} while GPU {} is the thread's", its.device,
@@ -101,25 +101,25 @@ void StandIn::enqueue(void* stream, Work work) {
   its.machine->enqueue(its, {{}, std::move(work)});
 }
 
-void StandIn::enqueue_when(void* stream, Work until, Work work) {
-  auto& its = *static_cast<StandInStream*>(stream);
+void FakeGpu::enqueue_when(void* stream, Work until, Work work) {
+  auto& its = *static_cast<FakeGpuStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
   ++its.machine->calls;
   its.machine->tell(its, "nccl");
   its.machine->enqueue(its, {std::move(until), std::move(work), true});
 }
 
-int StandIn::device_of(void* stream) { return static_cast<StandInStream*>(stream)->device; }
+int FakeGpu::device_of(void* stream) { return static_cast<FakeGpuStream*>(stream)->device; }
 
-std::pair<const std::byte*, const std::byte*> StandIn::allocation_at(void* stream,
+std::pair<const std::byte*, const std::byte*> FakeGpu::allocation_at(void* stream,
                                                                      const void* memory) {
-  const StandInStream& its = *static_cast<StandInStream*>(stream);
+  const FakeGpuStream& its = *static_cast<FakeGpuStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
   return its.machine->arena_of(its).taken_at(memory);
 }
 
-int StandIn::selected_beside(void* stream) {
-  const StandInStream& its = *static_cast<StandInStream*>(stream);
+int FakeGpu::selected_beside(void* stream) {
+  const FakeGpuStream& its = *static_cast<FakeGpuStream*>(stream);
   const std::lock_guard guard(its.machine->lock);
   return its.machine->selected_here();
 }

@@ -3,7 +3,7 @@
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl_calls.h"
 
-namespace shardproof::stand_in {
+namespace shardproof::fake_gpu {
 namespace {
 
 bool has_peer(CollectiveKind kind) {
@@ -135,4 +135,4 @@ void Bundle::finish() {
   for (NcclCall& call : calls_) finish(call);
 }
 
-}  // namespace shardproof::stand_in
+}  // namespace shardproof::fake_gpu

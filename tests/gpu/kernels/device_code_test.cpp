@@ -13,13 +13,13 @@ namespace shardproof::testing {
 namespace {
 
 TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
   const LawCounts counts = check_all_ops(kernels, device, 4000, within_units);
   EXPECT_GT(counts.cases, 3000);
   check_long_lines(kernels, device, 5000, within_units);
-  CudaApi in_few_bits = stand_in.api();
+  CudaApi in_few_bits = fake_gpu.api();
   in_few_bits.matmul = MatmulPrecision::high;
   check_products_in_few_bits(kernels, open_device(in_few_bits, 0), 6000);
 

@@ -236,7 +236,7 @@ std::vector<Sample> in_all_dtypes(const Sample& sample) {
 bool takes(const OpRecord& op, const Sample& sample) {
   try {
     const OpInstance instance = instance_of(op, sample, 1);
-    if (op.is_written_as_others(instance.call())) return false;
+    if (op.is_composite(instance.call())) return false;
     op.prepare(instance.call(), op.infer(instance.call()));
     return true;
   } catch (const Error&) {

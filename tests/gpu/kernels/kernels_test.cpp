@@ -28,15 +28,15 @@ std::string same_bits(const KernelResults& results) {
 }
 
 TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
   const LawCounts counts = check_all_ops(kernels, device, 1000, same_bits);
   RecordProperty("cases", std::to_string(counts.cases));
   EXPECT_GT(counts.ops, 70);
-  EXPECT_GT(stand_in.products(), 20);
-  EXPECT_GT(stand_in.products_of_widened(), 20);
-  EXPECT_EQ(stand_in.products_of_8_bits(), 0);
+  EXPECT_GT(fake_gpu.products(), 20);
+  EXPECT_GT(fake_gpu.products_of_widened(), 20);
+  EXPECT_EQ(fake_gpu.products_of_8_bits(), 0);
 }
 
 // The stand-in's library for products, which takes a bias only as cuBLASLt's kernels may read it.
@@ -58,8 +58,8 @@ class ReadsManyAtOnce : public Gemm {
 
 // Those of the second and the third lane may lie anywhere.
 TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
-  const StandIn stand_in;
-  CudaApi api = stand_in.api();
+  const FakeGpu fake_gpu;
+  CudaApi api = fake_gpu.api();
   int64_t biases = 0;
   api.open_gemm = [&biases, open = api.open_gemm](MatmulPrecision precision) {
     return std::make_shared<ReadsManyAtOnce>(open(precision), biases);
@@ -77,21 +77,21 @@ TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
 
 // Where many threads share a line, they give what one gives.
 TEST(DeviceKernels, GiveTheBitsOfTheHostsKernelsOnLongLines) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   check_long_lines(stand_in_kernels(), device, 3000, same_bits);
 }
 
 // What the host rounds to f32 or to 8 bits, a library with the precision for it takes in fewer.
 TEST(DeviceKernels, MultiplyInFewBitsWhereTheyMay) {
-  const StandIn stand_in;
-  CudaApi api = stand_in.api();
+  const FakeGpu fake_gpu;
+  CudaApi api = fake_gpu.api();
   api.matmul = MatmulPrecision::high;
   const std::shared_ptr<Device> device = open_device(api, 0);
   const DeviceKernels kernels = stand_in_kernels();
   EXPECT_GT(check_products_in_few_bits(kernels, device, 7000).cases, 2 * 12 * 5);
-  EXPECT_GT(stand_in.products_of_8_bits(), 6);
-  EXPECT_GT(stand_in.products_of_widened(), 6);
+  EXPECT_GT(fake_gpu.products_of_8_bits(), 6);
+  EXPECT_GT(fake_gpu.products_of_widened(), 6);
 
   OpRecord op = builtin_ops().at("matmul");
   op.samples = [] {
@@ -139,8 +139,8 @@ std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vect
 }
 
 TEST(DeviceKernels, TellTroubleWithDataInTheHostsWords) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const OpRegistry registry = builtin_ops();
   const OpRecord& op = registry.at("embedding");
   const Tensor table = tensor_of(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6});
@@ -158,8 +158,8 @@ TEST(DeviceKernels, TellTroubleWithDataInTheHostsWords) {
 
 // A family whose loop is missing in a list would run on the host, unseen.
 TEST(DeviceKernels, ElementwiseOpsHaveOne) {
-  const StandIn stand_in;
-  const std::shared_ptr<Device> device = open_device(stand_in.api(), 0);
+  const FakeGpu fake_gpu;
+  const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
   const OpRegistry registry = builtin_ops();
   for (const OpRecord* op : registry.all()) {

@@ -29,41 +29,41 @@ Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string
 }
 
 TEST(RunOnDevice, SaysWhichOpsStayedOnTheHost) {
-  const StandIn stand_in;
-  const Ran dense = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=cuda");
+  const FakeGpu fake_gpu;
+  const Ran dense = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=cuda");
   EXPECT_EQ(dense.code, 0);
   EXPECT_EQ(dense.out.find("on the host"), std::string::npos) << dense.out;
-  const Ran algebra = run_tool(stand_in.api(), "layers/linear_algebra.json", "--device=cuda");
+  const Ran algebra = run_tool(fake_gpu.api(), "layers/linear_algebra.json", "--device=cuda");
   EXPECT_EQ(algebra.code, 0);
   EXPECT_NE(algebra.out.find("on the host: "), std::string::npos) << algebra.out;
-  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+  EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
 // Where the rows of a table are cut, each rank's kernel knows which ones are its own.
 TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
-  const StandIn stand_in;
+  const FakeGpu fake_gpu;
   for (const char* scenario : {"layers/vocab_embedding.json", "layers/attention_heads.json",
                                "layers/parts_of_the_whole.json"}) {
-    const Ran ran = run_tool(stand_in.api(), scenario, "--device=cuda");
+    const Ran ran = run_tool(fake_gpu.api(), scenario, "--device=cuda");
     EXPECT_EQ(ran.code, 0) << ran.out;
     EXPECT_EQ(ran.out.find("on the host"), std::string::npos) << ran.out;
   }
-  EXPECT_EQ(stand_in.bytes_in_use(), 0);
+  EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
 // TF32 is far from f32, and no finding in a run that states it.
 TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
-  const StandIn stand_in;
+  const FakeGpu fake_gpu;
   for (const char* precision : {"--matmul-precision=highest", "--matmul-precision=high"})
     for (const char* scenario : {"layers/mlp_column_row.json", "layers/attention_heads.json"}) {
-      const Ran ran = run_tool(stand_in.api(), scenario, "--device=cuda", precision);
+      const Ran ran = run_tool(fake_gpu.api(), scenario, "--device=cuda", precision);
       EXPECT_EQ(ran.code, 0) << ran.out;
     }
-  const Ran nowhere = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=host",
+  const Ran nowhere = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=host",
                                "--matmul-precision=high");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_NE(nowhere.out.find("--matmul-precision is of GPUs"), std::string::npos) << nowhere.out;
-  const Ran other = run_tool(stand_in.api(), "layers/mlp_column_row.json", "--device=cuda",
+  const Ran other = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=cuda",
                              "--matmul-precision=medium");
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.out.find("expected highest or high, found \"medium\""), std::string::npos)
@@ -71,16 +71,16 @@ TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
 }
 
 TEST(RunOnDevice, IsRefusedWithTheReason) {
-  StandInOptions options;
+  FakeGpuOptions options;
   options.driver_version = 0;
-  const Ran none = run_tool(StandIn(options).api(), "layers/mlp_column_row.json", "--device=cuda");
+  const Ran none = run_tool(FakeGpu(options).api(), "layers/mlp_column_row.json", "--device=cuda");
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.out.find("--device cuda: no NVIDIA driver on this machine"), std::string::npos)
       << none.out;
   const Ran absent = run_tool(CudaApi(), "layers/mlp_column_row.json", "--device=cuda");
   EXPECT_EQ(absent.code, 2);
   EXPECT_NE(absent.out.find("this program has no CUDA"), std::string::npos) << absent.out;
-  const Ran other = run_tool(StandIn().api(), "layers/mlp_column_row.json", "--device=tpu");
+  const Ran other = run_tool(FakeGpu().api(), "layers/mlp_column_row.json", "--device=tpu");
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.out.find("expected host or cuda, found \"tpu\""), std::string::npos) << other.out;
 }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string refusal(const NcclPlaces& places) {
+std::string refusal(const NcclSearchPaths& places) {
   try {
     load_nccl(places);
   } catch (const Error& error) {
@@ -91,11 +91,11 @@ TEST(NcclApi, AGroupEndsHoweverItIsLeft) {
   EXPECT_EQ(open_groups, 0);
 }
 
-CrewOptions of_processes(const std::string& coordinator) {
-  CrewOptions crew;
-  crew.processes = crew.ranks_per_gpu = 2;
-  crew.join = coordinator;
-  return crew;
+WorkerPoolOptions of_processes(const std::string& coordinator) {
+  WorkerPoolOptions pool;
+  pool.processes = pool.ranks_per_gpu = 2;
+  pool.join = coordinator;
+  return pool;
 }
 
 TEST(NcclEnvironment, SocketsGoOverLoopbackOnOneMachineOnly) {

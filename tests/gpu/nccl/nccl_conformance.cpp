@@ -13,43 +13,44 @@ namespace {
 
 constexpr const char* kProcesses = "CONFORMANCE_PROCESSES";
 
-std::unique_ptr<Starter> start_here(const CrewOptions& options) {
+std::unique_ptr<Starter> start_here(const WorkerPoolOptions& options) {
   const int processes = options.processes;
   return spawner({options, [processes](int) {
                     return Environment{{kProcesses, fmt::format("{}", processes)}};
                   }});
 }
 
-std::shared_ptr<Launcher> join(const CrewOptions& options) {
-  StandInOptions machine;
+std::shared_ptr<Backend> join(const WorkerPoolOptions& options) {
+  FakeGpuOptions machine;
   machine.devices = options.processes;
   machine.device_bytes = int64_t{64} << 20;
   machine.seed = static_cast<uint64_t>(options.process) + 1;
   machine.patience_seconds = 30;
-  NcclParts parts;
-  parts.cuda = StandIn(machine).api();
-  parts.load = [cuda = parts.cuda](const NcclPlaces&) {
-    stand_in::NcclOptions nccl;
+  NcclDependencies parts;
+  parts.cuda = FakeGpu(machine).api();
+  parts.load = [cuda = parts.cuda](const NcclSearchPaths&) {
+    fake_gpu::NcclOptions nccl;
     nccl.version = 22907;
     nccl.memory = cuda;
-    nccl.enqueue = StandIn::enqueue_when;
-    return stand_in::nccl_api(nccl);
+    nccl.enqueue = FakeGpu::enqueue_when;
+    return fake_gpu::nccl_api(nccl);
   };
-  return nccl_backend(parts)->manned(options);
+  return nccl_backend(parts)->with_processes(options);
 }
 
 }  // namespace
 
-const CrewConformance& crew_conformance() {
-  static const CrewConformance kNccl{"nccl",
-                                     {1, 2, 3, 4, 6},
-                                     start_here,
-                                     [] {
-                                       return std::pair(std::atoi(std::getenv(kProcessVariable)),
-                                                        std::atoi(std::getenv(kProcesses)));
-                                     },
-                                     join,
-                                     {}};
+const WorkerPoolConformance& crew_conformance() {
+  static const WorkerPoolConformance kNccl{"nccl",
+                                           {1, 2, 3, 4, 6},
+                                           start_here,
+                                           [] {
+                                             return std::pair(
+                                                 std::atoi(std::getenv(kProcessVariable)),
+                                                 std::atoi(std::getenv(kProcesses)));
+                                           },
+                                           join,
+                                           {}};
   return kNccl;
 }
 

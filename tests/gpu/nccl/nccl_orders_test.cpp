@@ -21,7 +21,7 @@ TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
                               values + " --order nvls --processes 2",
                               values + " --order pat --processes 2 --ranks-per-gpu 2"};
   for (const std::string& run : runs) {
-    const Ran ran = stand_in("run --backend nccl " + run);
+    const Ran ran = fake_gpu("run --backend nccl " + run);
     EXPECT_EQ(ran.code, 0) << run << "\n" << ran.out;
   }
 }
@@ -33,7 +33,7 @@ TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
     "version": 1, "mesh": "tp=4", "tensors": {"x": {"shape": [8], "placements": "tp:P(sum)"}},
     "program": ["y = redistribute(x, tp:S(0))"]})json");
   const auto began = std::chrono::steady_clock::now();
-  const Ran ran = stand_in("run " + file + " --backend nccl --processes 4 --order pat");
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --processes 4 --order pat");
   EXPECT_EQ(ran.code, 2) << ran.out;
   EXPECT_NE(ran.out.find("no algorithm/protocol available for function reducescatter"),
             std::string::npos)
@@ -44,22 +44,22 @@ TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
 TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
   const std::string run =
       "run scenarios/corpus/collectives --backend nccl --processes 2 --order 'ring(channels=2)'";
-  const Ran old = stand_in(run, "STAND_IN_NCCL=22809");
+  const Ran old = fake_gpu(run, "FAKE_GPU_NCCL=22809");
   EXPECT_EQ(old.code, 2) << old.out;
   EXPECT_NE(old.out.find("order ring(channels=2) is not that of NCCL 2.28.9, which is "
                          "ring(channels=2, nccl=2.28)"),
             std::string::npos)
       << old.out;
-  EXPECT_EQ(stand_in(run, "STAND_IN_NCCL=23007").code, 0);
+  EXPECT_EQ(fake_gpu(run, "FAKE_GPU_NCCL=23007").code, 0);
   const std::string before =
       "run scenarios/corpus/collectives --backend nccl --processes 2 --order ";
   for (const char* const version : {"22809", "22602"})
     EXPECT_EQ(
-        stand_in(before + "'ring(channels=2, nccl=2.27)'", std::string("STAND_IN_NCCL=") + version)
+        fake_gpu(before + "'ring(channels=2, nccl=2.27)'", std::string("FAKE_GPU_NCCL=") + version)
             .code,
         0);
-  EXPECT_EQ(stand_in(before + "'ring(channels=2, nccl=2.27)'", "STAND_IN_NCCL=22506").code, 2);
-  const Ran pat = stand_in(before + "pat", "STAND_IN_NCCL=22506");
+  EXPECT_EQ(fake_gpu(before + "'ring(channels=2, nccl=2.27)'", "FAKE_GPU_NCCL=22506").code, 2);
+  const Ran pat = fake_gpu(before + "pat", "FAKE_GPU_NCCL=22506");
   EXPECT_EQ(pat.code, 2) << pat.out;
   EXPECT_NE(pat.out.find("order pat is not that of NCCL 2.25.6, of which it is not known"),
             std::string::npos)

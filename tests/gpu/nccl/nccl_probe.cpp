@@ -71,20 +71,20 @@ std::string bytes_of(const std::string& hex) {
   return bytes;
 }
 
-CrewOptions crew_of(const Options& options, const std::string& order) {
-  CrewOptions crew;
-  crew.processes = options.ranks;
-  crew.ranks_per_gpu = options.ranks_per_gpu;
-  if (!order.empty()) crew.order = parse_reduction_schedule(order);
-  return crew;
+WorkerPoolOptions pool_of(const Options& options, const std::string& order) {
+  WorkerPoolOptions pool;
+  pool.processes = options.ranks;
+  pool.ranks_per_gpu = options.ranks_per_gpu;
+  if (!order.empty()) pool.order = parse_reduction_schedule(order);
+  return pool;
 }
 
 // --- a rank
 
 class Rank {
  public:
-  Rank(const Options& options, const NcclParts& parts) : options_(options), parts_(parts) {
-    NcclMachine machine;
+  Rank(const Options& options, const NcclDependencies& parts) : options_(options), parts_(parts) {
+    NcclHardware machine;
     machine.open_nccl = [this] { return parts_.load(parts_.places); };
     machine.open_device = [this](int) {
       device_ = open_device(parts_.cuda, options_.rank / options_.ranks_per_gpu);
@@ -166,11 +166,12 @@ class Rank {
       transport_->start({&e, 1});
       while (!transport_->launched()) {
       }
-      if (i > 0 || times == 1) timed.with_launch = device_->reached(before) || timed.with_launch;
+      if (i > 0 || times == 1)
+        timed.with_launch = device_->event_completed(before) || timed.with_launch;
       device_->forget(before);
     }
     const int64_t ended = device_->record();
-    while (!transport_->done() || !device_->reached(ended)) {
+    while (!transport_->done() || !device_->event_completed(ended)) {
     }
     timed.microseconds = device_->between(begun, ended).time / times;
     device_->forget(begun);
@@ -274,16 +275,16 @@ class Rank {
   }
 
   Options options_;
-  NcclParts parts_;
+  NcclDependencies parts_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Transport> transport_;
   std::vector<int> team_;
 };
 
-int be_rank(const Options& options, const NcclParts& parts) {
-  CrewOptions crew = crew_of(options, options.order == "rank" ? "" : options.order);
-  crew.process = options.rank;
-  set_nccl_environment(crew, gpu_sharing(crew, parts.load(parts.places).version));
+int be_rank(const Options& options, const NcclDependencies& parts) {
+  WorkerPoolOptions pool = pool_of(options, options.order == "rank" ? "" : options.order);
+  pool.process = options.rank;
+  set_nccl_environment(pool, gpu_sharing(pool, parts.load(parts.places).version));
   Rank rank(options, parts);
   if (options.mode == "bits") return rank.compare_bits() == 0 ? 0 : 1;
   rank.measure();
@@ -314,12 +315,12 @@ class Lines {
 };
 
 // Starts them with what their order and the sharing of GPUs need, and waits for all.
-int run_ranks(const Options& options, const NcclParts& parts, const std::string& order) {
+int run_ranks(const Options& options, const NcclDependencies& parts, const std::string& order) {
   const NcclApi api = parts.load(parts.places);
-  const CrewOptions crew = crew_of(options, order);
-  const GpuSharing sharing = gpu_sharing(crew, api.version);
+  const WorkerPoolOptions pool = pool_of(options, order);
+  const GpuSharing sharing = gpu_sharing(pool, api.version);
   // The id holds an address: that of the network that the ranks use.
-  for (const auto& [name, value] : nccl_preferences(crew, sharing))
+  for (const auto& [name, value] : nccl_preferences(pool, sharing))
     ::setenv(name.c_str(), value.c_str(), 0);
   NcclId id{};
   if (api.get_unique_id(&id) != nccl::kSuccess)
@@ -345,7 +346,7 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
                                    "--order",
                                    order.empty() ? "rank" : order};
     if (!options.library.empty()) words.insert(words.end(), {"--nccl-library", options.library});
-    ranks.push_back(start_child(words, nccl_environment(crew, sharing, rank)));
+    ranks.push_back(start_child(words, nccl_environment(pool, sharing, rank)));
   }
   int code = 0;
   Lines output;
@@ -374,7 +375,7 @@ int run_ranks(const Options& options, const NcclParts& parts, const std::string&
 
 // A rank that is a machine of its own is a node of the tree.
 std::string tree_text(const Options& options, int version) {
-  const bool as_hosts = gpu_sharing(crew_of(options, ""), version) == GpuSharing::as_hosts;
+  const bool as_hosts = gpu_sharing(pool_of(options, ""), version) == GpuSharing::as_hosts;
   return as_hosts ? fmt::format("tree(nodes={})", options.ranks) : "tree";
 }
 
@@ -391,10 +392,10 @@ std::vector<std::string> orders_of_bits(const Options& options, int version) {
 
 }  // namespace
 
-int probe_main(int argc, char** argv, const NcclParts& given) {
+int probe_main(int argc, char** argv, const NcclDependencies& given) {
   try {
     const Options options = read_options(argc, argv);
-    NcclParts parts = given;
+    NcclDependencies parts = given;
     if (!options.library.empty()) parts.places.library = options.library;
     if (options.mode != "bits" && options.mode != "times")
       throw_bad_input(
@@ -405,11 +406,11 @@ int probe_main(int argc, char** argv, const NcclParts& given) {
     if (const auto reason = why_no_device(parts.cuda)) throw Error(ErrorKind::unsupported, *reason);
     int gpus = 0;
     parts.cuda.device_count(&gpus);
-    check_gpu_count(crew_of(options, ""), gpus);
+    check_gpu_count(pool_of(options, ""), gpus);
     const int version = parts.load(parts.places).version;
     fmt::print("{{\"nccl\": \"{}\", \"ranks\": {}, \"note\": \"{}\"}}\n",
                nccl_version_text(version), options.ranks,
-               sharing_note(crew_of(options, ""), gpu_sharing(crew_of(options, ""), version)));
+               sharing_note(pool_of(options, ""), gpu_sharing(pool_of(options, ""), version)));
     if (options.mode == "times") return run_ranks(options, parts, "");
     int code = 0;
     for (const std::string& order : orders_of_bits(options, version))

@@ -9,6 +9,6 @@
 namespace shardproof {
 
 // Exit code: 0 all is equal; 1 bits differ, or a rank failed; 2 it cannot be done here.
-int probe_main(int argc, char** argv, const NcclParts& parts);
+int probe_main(int argc, char** argv, const NcclDependencies& parts);
 
 }  // namespace shardproof

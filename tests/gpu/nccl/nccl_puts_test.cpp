@@ -17,22 +17,22 @@ TEST(NcclPuts, PutsAreNcclsOwnWhereItHasThem) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "trace";
   const auto ran = [&](const std::string& environment, const std::string& note) {
-    const Ran one = stand_in("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
+    const Ran one = fake_gpu("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
                              environment);
     EXPECT_EQ(one.code, 0) << one.out;
     EXPECT_NE(one.out.find(note), std::string::npos) << one.out;
   };
-  ran("STAND_IN_NCCL=22809", "puts by ncclSend and ncclRecv (NCCL 2.28.9 has no ncclPutSignal)");
-  ran("STAND_IN_NCCL=22907 STAND_IN_SYMMETRIC=0",
+  ran("FAKE_GPU_NCCL=22809", "puts by ncclSend and ncclRecv (NCCL 2.28.9 has no ncclPutSignal)");
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_SYMMETRIC=0",
       "puts by ncclSend and ncclRecv (the GPUs have no symmetric memory)");
   // One of them has trouble, and all put otherwise.
-  ran("STAND_IN_NCCL=22907 STAND_IN_NO_ROOM=2",
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_ROOM=2",
       "puts by ncclSend and ncclRecv (no 16777216 bytes for a window: ");
-  ran("STAND_IN_NCCL=22907 STAND_IN_NO_WINDOW=1",
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_WINDOW=1",
       "puts by ncclSend and ncclRecv (its memory cannot be mapped)");
-  ran("STAND_IN_NCCL=22907 STAND_IN_NO_SIGNAL=1",
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_SIGNAL=1",
       "puts by ncclSend and ncclRecv (the proxy does not answer)");
-  ran("STAND_IN_NCCL=22907 STAND_IN_TRACE=" + trace.string(), "nccl: puts by ncclPutSignal\n");
+  ran("FAKE_GPU_NCCL=22907 FAKE_GPU_TRACE=" + trace.string(), "nccl: puts by ncclPutSignal\n");
   std::vector<std::string> expected;
   for (int rank = 0; rank < 3; ++rank) {
     const int next = (rank + 1) % 3, previous = (rank + 2) % 3;
@@ -48,8 +48,8 @@ TEST(NcclPuts, PutsAreNcclsOwnWhereItHasThem) {
 TEST(NcclPuts, ASlotThatIsPutIntoAgainKeepsWhatIsNotRead) {
   for (int seed = 1; seed <= 8; ++seed) {
     const Ran ran =
-        stand_in("run scenarios/corpus/collectives/slot_put_into_again.json --backend nccl",
-                 fmt::format("STAND_IN_NCCL=22907 STAND_IN_SEED={}", seed));
+        fake_gpu("run scenarios/corpus/collectives/slot_put_into_again.json --backend nccl",
+                 fmt::format("FAKE_GPU_NCCL=22907 FAKE_GPU_SEED={}", seed));
     EXPECT_EQ(ran.code, 0) << ran.out;
     EXPECT_NE(ran.out.find("nccl: puts by ncclPutSignal\n"), std::string::npos) << ran.out;
   }

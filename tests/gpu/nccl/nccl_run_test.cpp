@@ -22,7 +22,7 @@ namespace {
 std::string report_of(const std::string& words, const std::string& environment = "") {
   const std::string path =
       testing::TempDir() + "/shardproof_nccl_report_" + std::to_string(getpid()) + ".json";
-  const Ran ran = stand_in("run scenarios/corpus --json " + path + " " + words, environment);
+  const Ran ran = fake_gpu("run scenarios/corpus --json " + path + " " + words, environment);
   EXPECT_EQ(ran.code, 0) << ran.out;
   const std::string report = report_without_backend(path);
   std::filesystem::remove(path);
@@ -55,7 +55,7 @@ TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
   const auto values_of_run = [&](const std::string& name, const std::string& seats) {
     const std::filesystem::path record = folder.path() / name;
     const Ran ran =
-        stand_in("run " + file + " --backend nccl " + seats + " --record " + record.string());
+        fake_gpu("run " + file + " --backend nccl " + seats + " --record " + record.string());
     EXPECT_EQ(ran.code, 0) << ran.out;
     std::ifstream in(record / "0001-sums-nccl" / "values.safetensors", std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
@@ -75,7 +75,7 @@ TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
                 "w": {"shape": [48, 32], "placements": "tp:S(0)", "fill": "normal(0, 1)"}},
     "program": ["y = linear(x, w)"]})json");
   const std::string run = "run " + file + " --backend local,nccl --processes 4";
-  const Ran full = stand_in(run), few = stand_in(run + " --matmul-precision high");
+  const Ran full = fake_gpu(run), few = fake_gpu(run + " --matmul-precision high");
   EXPECT_EQ(full.code, 0) << full.out;
   EXPECT_EQ(full.out.find("precision"), std::string::npos) << full.out;
   EXPECT_EQ(few.code, 0) << few.out;
@@ -84,7 +84,7 @@ TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
 }
 
 TEST(NcclRun, CallsAndFaultsAreAsExpectedUnderAnotherSchedule) {
-  const Ran ran = stand_in(
+  const Ran ran = fake_gpu(
       "run scenarios/corpus/collectives scenarios/corpus/faults --backend nccl "
       "--processes 3 --schedule adversarial");
   EXPECT_EQ(ran.code, 0) << ran.out;
@@ -100,7 +100,7 @@ TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
       "z = all_gather(y, dim=0)"]},
     "truth": ["s = x", "z = x"], "outputs": {}})json");
   const std::filesystem::path trace = folder.path() / "trace";
-  const Ran ran = stand_in("run " + file + " --backend nccl", "STAND_IN_TRACE=" + trace.string());
+  const Ran ran = fake_gpu("run " + file + " --backend nccl", "FAKE_GPU_TRACE=" + trace.string());
   EXPECT_EQ(ran.code, 0) << ran.out;
   std::vector<std::string> expected;
   for (int rank = 0; rank < 4; ++rank) {
@@ -121,8 +121,8 @@ TEST(NcclRun, ACallOfSeveralGpusIsOneGroupOfTheirProcess) {
       "s = all_reduce(y, sum)"]},
     "truth": ["s = sum(reshape(x, [4, 4]), dim=0)"], "outputs": {}})json");
   const std::filesystem::path trace = folder.path() / "trace";
-  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2",
-                           "STAND_IN_TRACE=" + trace.string());
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --processes 2 --gpus-per-process 2",
+                           "FAKE_GPU_TRACE=" + trace.string());
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(sorted_lines_of(trace),
             (std::vector<std::string>{"ranks 0 1: 0.all_reduce 1.all_reduce",
@@ -175,8 +175,8 @@ int64_t wait_between(const std::vector<Asked>& all, size_t at, int from, int to)
 TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "streams";
-  const Ran ran = stand_in("run " + folder.write("two.json", kOverlapped) + " --backend nccl",
-                           "STAND_IN_STREAMS=" + trace.string());
+  const Ran ran = fake_gpu("run " + folder.write("two.json", kOverlapped) + " --backend nccl",
+                           "FAKE_GPU_STREAMS=" + trace.string());
   ASSERT_EQ(ran.code, 0) << ran.out;
   for (int gpu = 0; gpu < 2; ++gpu) {
     const std::vector<Asked> all = asked_of(trace, gpu);
@@ -205,8 +205,8 @@ TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
 TEST(NcclRun, AStreamWaitsForWhatLandsAndNoProcessDoes) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "streams";
-  const Ran ran = stand_in("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
-                           "STAND_IN_STREAMS=" + trace.string());
+  const Ran ran = fake_gpu("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
+                           "FAKE_GPU_STREAMS=" + trace.string());
   ASSERT_EQ(ran.code, 0) << ran.out;
   for (int gpu = 0; gpu < 3; ++gpu) {
     const std::vector<Asked> all = asked_of(trace, gpu);
@@ -228,16 +228,16 @@ TEST(NcclRun, AWaitThatIsMissingIsSeen) {
   const ScenarioFolder folder;
   const std::string run = "run " + folder.write("two.json", kOverlapped) + " --backend nccl";
   for (const int seed : {1, 2, 3}) {
-    const std::string seeded = fmt::format("STAND_IN_SEED={} ", seed);
-    EXPECT_EQ(stand_in(run, seeded).code, 0);
-    const Ran deaf = stand_in(run, seeded + "STAND_IN_WAITS=0");
+    const std::string seeded = fmt::format("FAKE_GPU_SEED={} ", seed);
+    EXPECT_EQ(fake_gpu(run, seeded).code, 0);
+    const Ran deaf = fake_gpu(run, seeded + "FAKE_GPU_WAITS=0");
     EXPECT_EQ(deaf.code, 1) << deaf.out;
     EXPECT_NE(deaf.out.find("wrong values"), std::string::npos) << deaf.out;
   }
   std::string racing = kOverlapped;
   for (const std::string wait : {"\"wait(ra)\", ", "\"wait(rb)\", "})
     racing.erase(racing.find(wait), wait.size());
-  const Ran ran = stand_in("run " + folder.write("racing.json", racing) + " --backend nccl");
+  const Ran ran = fake_gpu("run " + folder.write("racing.json", racing) + " --backend nccl");
   EXPECT_EQ(ran.code, 1) << ran.out;
   EXPECT_NE(ran.out.find("wrong values"), std::string::npos) << ran.out;
 }
@@ -248,11 +248,11 @@ TEST(NcclRun, WhatProcessesPrintIsPassedOnWhereSomebodyDebugs) {
   const std::string file = folder.write("many.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["for i in range(4000):", "  y = all_reduce(x, max)"]}})json");
-  const Ran quiet = stand_in("run " + file + " --backend nccl", "STAND_IN_TRACE=/dev/stdout");
+  const Ran quiet = fake_gpu("run " + file + " --backend nccl", "FAKE_GPU_TRACE=/dev/stdout");
   EXPECT_EQ(quiet.code, 0) << quiet.out;
   EXPECT_EQ(quiet.out.find("rank 0: all_reduce"), std::string::npos) << quiet.out;
   const Ran loud =
-      stand_in("run " + file + " --backend nccl", "NCCL_DEBUG=INFO STAND_IN_TRACE=/dev/stdout");
+      fake_gpu("run " + file + " --backend nccl", "NCCL_DEBUG=INFO FAKE_GPU_TRACE=/dev/stdout");
   EXPECT_EQ(loud.code, 0);
   EXPECT_GT(loud.out.size(), size_t{1} << 17);
   EXPECT_NE(loud.out.find("rank 1: all_reduce"), std::string::npos);
@@ -266,7 +266,7 @@ TEST(NcclRun, ProductsBesideACallFindTheirLibraryOpen) {
     "ranks": {"all": ["on comm:", "  y = all_reduce(x, max)", "z = x @ x", "wait(comm)"]}})json");
   for (int seed = 1; seed <= 4; ++seed) {
     const Ran ran =
-        stand_in("run " + file + " --backend nccl", fmt::format("STAND_IN_SEED={}", seed));
+        fake_gpu("run " + file + " --backend nccl", fmt::format("FAKE_GPU_SEED={}", seed));
     EXPECT_EQ(ran.code, 0) << ran.out;
   }
 }
@@ -274,14 +274,14 @@ TEST(NcclRun, ProductsBesideACallFindTheirLibraryOpen) {
 // As many set it to find which kernel fails: one GPU's would wait for what comes after it.
 TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
   for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
-    const Ran ran = stand_in("run scenarios/corpus/collectives --backend nccl " + seats,
+    const Ran ran = fake_gpu("run scenarios/corpus/collectives --backend nccl " + seats,
                              "CUDA_LAUNCH_BLOCKING=1");
     EXPECT_EQ(ran.code, 0) << ran.out;
   }
 }
 
 TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
-  hurt_one_of_each({STAND_IN_PROGRAM,
+  hurt_one_of_each({FAKE_GPU_PROGRAM,
                     "nccl",
                     SIGKILL,
                     "was killed by signal 9 (SIGKILL)",
@@ -291,19 +291,19 @@ TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
 }
 
 TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
-  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
+  hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
 }
 
 TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
-  hurt_one_of_each({STAND_IN_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
+  hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    4);
 }
 
 // A process that dies may be an internal error to NCCL, which may know before anybody else does.
 TEST(NcclRun, WhatNcclSaysBeforeAProcessIsGoneIsToldWithTheMissingRank) {
   const ScenarioFolder folder;
-  const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3",
-                           "STAND_IN_BREAKS=40 STAND_IN_DIES=300");
+  const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3",
+                           "FAKE_GPU_BREAKS=40 FAKE_GPU_DIES=300");
   EXPECT_EQ(ran.code, 1) << ran.out;
   for (const char* const words :
        {"missing rank", "was killed by signal 9 (SIGKILL)",
@@ -315,15 +315,15 @@ TEST(NcclRun, WhatNcclSaysBeforeAProcessIsGoneIsToldWithTheMissingRank) {
 TEST(NcclRun, WhatNcclSaysWhenNobodyIsGoneIsToldAsItsError) {
   const ScenarioFolder folder;
   for (const std::string gpus : {"", " --gpus-per-process 2"}) {
-    const Ran ran = stand_in("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
-                             "STAND_IN_BREAKS=40");
+    const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
+                             "FAKE_GPU_BREAKS=40");
     EXPECT_EQ(ran.code, 2) << ran.out;
     EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 says: internal error: the network is gone"),
               std::string::npos)
         << ran.out;
     EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
   }
-  const Ran bench = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K", "STAND_IN_BREAKS=3");
+  const Ran bench = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K", "FAKE_GPU_BREAKS=3");
   EXPECT_EQ(bench.code, 2) << bench.out;
   EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 says: internal error: the network is gone"),
             std::string::npos)
@@ -338,9 +338,9 @@ TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
     "ranks": {"all": ["h = x", "for i in range(0, 20000):", "  put(h, to=next, slot=0)",
       "  wait_signal(from=prev, slot=0)", "  h = slot(0, like=x)", "  barrier(group=tp)"]}})json");
   for (const int milliseconds : {150, 1500}) {
-    ::setenv("STAND_IN_NCCL", "23007", 1);
-    Running run(STAND_IN_PROGRAM, "nccl", file, (folder.path() / "out.txt").string());
-    ::unsetenv("STAND_IN_NCCL");
+    ::setenv("FAKE_GPU_NCCL", "23007", 1);
+    Running run(FAKE_GPU_PROGRAM, "nccl", file, (folder.path() / "out.txt").string());
+    ::unsetenv("FAKE_GPU_NCCL");
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     const std::vector<pid_t> workers = run.workers();
@@ -355,7 +355,7 @@ TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
 TEST(NcclRun, NobodyOutlivesTheCommand) {
   const ScenarioFolder folder;
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
-    Running run(STAND_IN_PROGRAM, "nccl", folder.endless(), (folder.path() / "out.txt").string());
+    Running run(FAKE_GPU_PROGRAM, "nccl", folder.endless(), (folder.path() / "out.txt").string());
     ASSERT_EQ(run.wait_for_processes().size(), 6u) << run.text();
     kill(run.pid(), signal);
     EXPECT_EQ(run.code(), -1);
@@ -371,41 +371,41 @@ void expect_refused(const Ran& ran, const std::string& message) {
 
 TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
-  expect_refused(stand_in(run + "--processes 4", "STAND_IN_GPUS=1"),
+  expect_refused(fake_gpu(run + "--processes 4", "FAKE_GPU_GPUS=1"),
                  "backend nccl: 4 processes need 4 GPUs, and 1 is visible; --ranks-per-gpu 4 puts "
                  "them on it");
-  expect_refused(stand_in(run + "--processes 8 --ranks-per-gpu 2", "STAND_IN_GPUS=3"),
+  expect_refused(fake_gpu(run + "--processes 8 --ranks-per-gpu 2", "FAKE_GPU_GPUS=3"),
                  "8 processes need 4 GPUs, and 3 are visible; --ranks-per-gpu 3");
-  expect_refused(stand_in(run, "STAND_IN_GPUS=0"), "backend nccl: no GPU is visible");
-  expect_refused(stand_in(run, "STAND_IN_DRIVER=0"), "no NVIDIA driver on this machine");
-  expect_refused(stand_in(run, "STAND_IN_DRIVER=12040"),
+  expect_refused(fake_gpu(run, "FAKE_GPU_GPUS=0"), "backend nccl: no GPU is visible");
+  expect_refused(fake_gpu(run, "FAKE_GPU_DRIVER=0"), "no NVIDIA driver on this machine");
+  expect_refused(fake_gpu(run, "FAKE_GPU_DRIVER=12040"),
                  "the driver is for CUDA 12.4 and this build needs 13.0");
-  expect_refused(stand_in(run + "--hosts hosts.txt"), "--hosts: the nccl backend runs on the GPUs");
-  expect_refused(stand_in(run + "--ranks-per-gpu 0"), "--ranks-per-gpu must be between 1 and");
-  expect_refused(stand_in("run scenarios/corpus/collectives --ranks-per-gpu 2"),
+  expect_refused(fake_gpu(run + "--hosts hosts.txt"), "--hosts: the nccl backend runs on the GPUs");
+  expect_refused(fake_gpu(run + "--ranks-per-gpu 0"), "--ranks-per-gpu must be between 1 and");
+  expect_refused(fake_gpu("run scenarios/corpus/collectives --ranks-per-gpu 2"),
                  "--ranks-per-gpu is for backends of several processes; local has none");
 }
 
 TEST(NcclRun, GpusOfAProcessThatAreNotThereOrNotItsOwnAreRefused) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
-  expect_refused(stand_in(run + "--processes 2 --gpus-per-process 4", "STAND_IN_GPUS=6"),
+  expect_refused(fake_gpu(run + "--processes 2 --gpus-per-process 4", "FAKE_GPU_GPUS=6"),
                  "backend nccl: 2 processes with 4 GPUs each need 8, and 6 are visible");
-  expect_refused(stand_in(run + "--processes 1 --gpus-per-process 2", "STAND_IN_GPUS=1"),
+  expect_refused(fake_gpu(run + "--processes 1 --gpus-per-process 2", "FAKE_GPU_GPUS=1"),
                  "backend nccl: 1 process with 2 GPUs each needs 2, and 1 is visible");
-  expect_refused(stand_in(run + "--gpus-per-process 2 --ranks-per-gpu 2"),
+  expect_refused(fake_gpu(run + "--gpus-per-process 2 --ranks-per-gpu 2"),
                  "--gpus-per-process 2 and --ranks-per-gpu 2: a process has several GPUs, or "
                  "several processes share one");
-  expect_refused(stand_in(run + "--gpus-per-process 0"), "--gpus-per-process must be between 1");
-  expect_refused(stand_in("run scenarios/corpus/collectives --gpus-per-process 2"),
+  expect_refused(fake_gpu(run + "--gpus-per-process 0"), "--gpus-per-process must be between 1");
+  expect_refused(fake_gpu("run scenarios/corpus/collectives --gpus-per-process 2"),
                  "--gpus-per-process is for backends of several processes; local has none");
-  expect_refused(stand_in("bench --backend nccl --processes 2 --gpus-per-process 2 --ranks 3"),
+  expect_refused(fake_gpu("bench --backend nccl --processes 2 --gpus-per-process 2 --ranks 3"),
                  "--processes 2 with 2 GPUs each are more than --ranks 3");
 }
 
 // Three processes by hand, the first of them in the foreground.
 Ran by_hand(const std::string& words, const std::string& environment = "") {
   const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
-  const std::string one = environment + " '" STAND_IN_PROGRAM "' run " + words +
+  const std::string one = environment + " '" FAKE_GPU_PROGRAM "' run " + words +
                           " --backend nccl --rendezvous file:" + meet;
   return shell("for i in 1 2; do " + one + " --process $i --processes 3 & done; " + one +
                " --process 0 --processes 3; code=$?; wait; exit $code");
@@ -417,12 +417,12 @@ TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
   EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
   EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
   // One GPU each, as those see it that are shown no other.
-  EXPECT_EQ(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=1").code, 0);
-  expect_refused(by_hand("scenarios/corpus/collectives", "STAND_IN_GPUS=2"),
+  EXPECT_EQ(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=1").code, 0);
+  expect_refused(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=2"),
                  "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");
   const std::string two_each = "scenarios/corpus/collectives --gpus-per-process 2";
-  EXPECT_EQ(by_hand(two_each, "STAND_IN_GPUS=2").code, 0);
-  expect_refused(by_hand(two_each, "STAND_IN_GPUS=5"),
+  EXPECT_EQ(by_hand(two_each, "FAKE_GPU_GPUS=2").code, 0);
+  expect_refused(by_hand(two_each, "FAKE_GPU_GPUS=5"),
                  "number 2 on its machine has no 2 GPUs: 5 are visible");
 }
 
@@ -432,7 +432,7 @@ TEST(NcclRun, CasesBehindALossAmongProcessesThatPeopleStartAreSaidNotToBeRun) {
   const std::string small = folder.write("small.json", R"json({
     "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["y = all_reduce(x, max)"]}})json");
-  const Ran ran = by_hand(folder.endless() + " " + small, "STAND_IN_BREAKS=40");
+  const Ran ran = by_hand(folder.endless() + " " + small, "FAKE_GPU_BREAKS=40");
   EXPECT_EQ(ran.code, 2) << ran.out;
   EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 says: internal error: the "
                          "network is gone in an earlier case; this program has not started the "
@@ -445,7 +445,7 @@ TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
   const std::string job = "SLURM_JOB_ID=" + std::to_string(getpid()) +
                           " SLURM_STEP_ID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_NODES=1 ";
   const std::string one = job +
-                          "SLURM_PROCID=$i SLURM_LOCALID=$i '" STAND_IN_PROGRAM
+                          "SLURM_PROCID=$i SLURM_LOCALID=$i '" FAKE_GPU_PROGRAM
                           "' run scenarios/corpus/collectives --backend nccl --ranks-per-gpu 2";
   const Ran ran = shell("for i in 0 1 2; do " + one + " & done; wait");
   EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
@@ -455,10 +455,10 @@ TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
 TEST(NcclRun, RanksThatShareAGpuSaySo) {
   const std::string run =
       "run scenarios/corpus/collectives --backend nccl --processes 4 --ranks-per-gpu 4";
-  const Ran old = stand_in(run, "STAND_IN_GPUS=1 STAND_IN_NCCL=22809");
+  const Ran old = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=22809");
   EXPECT_EQ(old.code, 0) << old.out;
   EXPECT_NE(old.out.find("4 ranks on each GPU (NCCL_HOSTID"), std::string::npos) << old.out;
-  const Ran young = stand_in(run, "STAND_IN_GPUS=1 STAND_IN_NCCL=23003");
+  const Ran young = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=23003");
   EXPECT_EQ(young.code, 0) << young.out;
   EXPECT_NE(young.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); its times are not "
                            "those of as many GPUs"),

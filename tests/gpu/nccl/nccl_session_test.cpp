@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kRepetitions = 20;  // of what takes a different time each
 
-StandInOptions patient() {
-  StandInOptions options;
+FakeGpuOptions patient() {
+  FakeGpuOptions options;
   options.patience_seconds = 10;
   return options;
 }
@@ -23,12 +23,12 @@ class Session : public testing::Test {
  protected:
   Session() : machine_(patient()), device_(open_device(machine_.api(), 0)) {
     options_.memory = machine_.api();
-    options_.enqueue = StandIn::enqueue_when;
+    options_.enqueue = FakeGpu::enqueue_when;
     options_.version = 23007;
     reopen();
   }
   void reopen() {
-    api_ = stand_in::nccl_api(options_);
+    api_ = fake_gpu::nccl_api(options_);
     EXPECT_EQ(api_.get_unique_id(&id_), nccl::kSuccess);
   }
   std::unique_ptr<NcclSession> alone() {
@@ -39,10 +39,10 @@ class Session : public testing::Test {
     std::byte* const at = memory_ != nullptr ? memory_ : memory_ = device_->allocate(4);
     return api_.all_reduce(at, at, 1, nccl::f32, nccl::sum, comm, device_->native_stream());
   }
-  StandIn machine_;
+  FakeGpu machine_;
   std::shared_ptr<Device> device_;
   std::byte* memory_ = nullptr;
-  stand_in::NcclOptions options_;
+  fake_gpu::NcclOptions options_;
   NcclApi api_;
   NcclId id_{};
   bool goes_on_ = false;  // the stream that was stopped
@@ -92,7 +92,7 @@ TEST_F(Session, AnAbortWaitsForNothingThatItHasNotEndedItself) {
   const auto session = alone();
   const NcclComm world = session->world(0), other = session->to_put();
   EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
-  StandIn::enqueue_when(
+  FakeGpu::enqueue_when(
       device_->native_stream(), [this] { return goes_on_; }, [] { return true; });
   for (const NcclComm comm : {world, other}) {
     EXPECT_EQ(add_up(comm), nccl::kInProgress);

@@ -21,7 +21,7 @@ TEST(NcclTimes, WhatADeviceDoesIsTimedByItsOwnEvents) {
     "ranks": {"all": [
       "y = gelu(x @ x)", "s = all_reduce(y, sum)", "v = all_reduce(w, max)"]}})json");
   const std::filesystem::path record = folder.path() / "record";
-  const Ran ran = stand_in("run " + file + " --backend nccl --iters 2 --record " + record.string());
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --iters 2 --record " + record.string());
   ASSERT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("estimate"), std::string::npos) << ran.out;
   int on_device = 0, on_host = 0;
@@ -42,7 +42,7 @@ TEST(NcclTimes, WhatADeviceDoesIsTimedByItsOwnEvents) {
 }
 
 TEST(NcclTimes, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
-  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
+  const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
@@ -52,7 +52,7 @@ TEST(NcclTimes, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
 // are made on some that do not.
 TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
   for (const std::string blocking : {"0", "1"}) {
-    const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K -f 2",
+    const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K -f 2",
                              "NCCL_COMM_BLOCKING=" + blocking);
     EXPECT_EQ(ran.code, 0) << ran.out;
     EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;
@@ -61,7 +61,7 @@ TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
 
 // A call by itself has nothing before it that runs while it is launched.
 TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
-  const Ran ran = stand_in("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
+  const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("# Times by the devices' own events\n"
                          "# 2 of 2 may hold what it took to launch calls\n"),
@@ -73,7 +73,7 @@ TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
 TEST(NcclTimes, ABenchOfAnyCollectiveComesToItsEnd) {
   for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
     const Ran ran =
-        stand_in("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
+        fake_gpu("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
     EXPECT_EQ(ran.code, 0) << ran.out;
     EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
     EXPECT_NE(ran.out.find("# Out of bounds values : 0 OK\n"), std::string::npos) << ran.out;
@@ -87,7 +87,7 @@ TEST(NcclTimes, EachGpuOfAProcessHasTimesOfItsOwn) {
     "tensors": {"x": {"shape": [8, 8], "dtype": "f32"}},
     "ranks": {"all": ["y = gelu(x @ x)", "s = all_reduce(y, sum)"]}})json");
   const std::filesystem::path record = folder.path() / "record";
-  const Ran ran = stand_in("run " + file + " --backend nccl --processes 2 --gpus-per-process 2 " +
+  const Ran ran = fake_gpu("run " + file + " --backend nccl --processes 2 --gpus-per-process 2 " +
                            "--iters 1 --record " + record.string());
   ASSERT_EQ(ran.code, 0) << ran.out;
   std::set<int64_t> timed;
@@ -102,7 +102,7 @@ TEST(NcclTimes, EachGpuOfAProcessHasTimesOfItsOwn) {
   EXPECT_EQ(timed, (std::set<int64_t>{0, 1, 2, 3}));
   const std::string bench = "bench --backend nccl --processes 2 --gpus-per-process 2 -b 1K -e 1K ";
   for (const std::string collective : {"all_reduce", "all_to_all", "sendrecv"}) {
-    const Ran told = stand_in(bench + "--collective " + collective);
+    const Ran told = fake_gpu(bench + "--collective " + collective);
     EXPECT_EQ(told.code, 0) << told.out;
     EXPECT_NE(told.out.find("# Times by the devices' own events\n"), std::string::npos) << told.out;
     if (collective != "all_reduce") continue;
@@ -122,7 +122,7 @@ TEST(NcclTimes, OfAGroupTheSumOfItsCallsIsExpectedAndNothingWhereItHasMessages) 
     })json");
   for (const std::string seats : {"--processes 4", "--processes 2 --gpus-per-process 2"}) {
     const std::filesystem::path record = folder.path() / "record";
-    const Ran ran = stand_in("run " + file + " --backend nccl " + seats + " --iters 1 --record " +
+    const Ran ran = fake_gpu("run " + file + " --backend nccl " + seats + " --iters 1 --record " +
                              record.string());
     ASSERT_EQ(ran.code, 0) << ran.out;
     std::map<std::pair<int, std::string>, std::set<std::string>> expected;

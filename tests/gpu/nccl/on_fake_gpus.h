@@ -12,8 +12,8 @@
 namespace shardproof {
 
 // With variables of the environment before it.
-inline Ran stand_in(const std::string& words, const std::string& environment = "") {
-  return shell(environment + " '" STAND_IN_PROGRAM "' " + words);
+inline Ran fake_gpu(const std::string& words, const std::string& environment = "") {
+  return shell(environment + " '" FAKE_GPU_PROGRAM "' " + words);
 }
 
 inline std::vector<std::string> sorted_lines_of(const std::filesystem::path& path) {

@@ -5,6 +5,6 @@
 
 int main(int argc, char** argv) {
   using namespace shardproof;
-  const StandIn machine(machine_in_environment());
-  return probe_main(argc, argv, stand_in::nccl_parts(machine.api()));
+  const FakeGpu machine(machine_in_environment());
+  return probe_main(argc, argv, fake_gpu::nccl_parts(machine.api()));
 }

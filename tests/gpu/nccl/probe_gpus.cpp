@@ -3,7 +3,7 @@
 #include "shardproof/tests/gpu/nccl/nccl_probe.h"
 
 int main(int argc, char** argv) {
-  shardproof::NcclParts parts;
+  shardproof::NcclDependencies parts;
   parts.places.folders = shardproof::library_folders();
   parts.cuda = shardproof::runtime_cuda_api(parts.places.folders);
   return shardproof::probe_main(argc, argv, parts);

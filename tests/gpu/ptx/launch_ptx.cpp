@@ -134,7 +134,7 @@ int launch(const void* host, const CallShape& shape, void** arguments) {
     Argument& copy = copies.emplace_back(bytes / sizeof(std::max_align_t) + 1);
     std::memcpy(copy.data(), arguments[i], bytes);
   }
-  StandIn::enqueue(shape.stream, [&function, &module, shape, copies = std::move(copies)] {
+  FakeGpu::enqueue(shape.stream, [&function, &module, shape, copies = std::move(copies)] {
     std::vector<const std::byte*> addresses;
     for (const Argument& copy : copies)
       addresses.push_back(reinterpret_cast<const std::byte*>(copy.data()));
@@ -142,7 +142,7 @@ int launch(const void* host, const CallShape& shape, void** arguments) {
       for (const Argument& copy : copies)
         if (is_within(at, copy)) return {copy.data(), copy.data() + copy.size()};
       const Allocation variable = module.variable_at(at);
-      return variable.first != nullptr ? variable : StandIn::allocation_at(shape.stream, at);
+      return variable.first != nullptr ? variable : FakeGpu::allocation_at(shape.stream, at);
     });
     run_threads(function, addresses, shape.blocks, shape.threads, &watch);
     return true;

@@ -1,6 +1,6 @@
 // What nvcc puts in the place of `kernel<<<..>>>()`, for a program without a GPU: the few functions
 // of the CUDA runtime that such code calls are defined here, and run the kernel's PTX, as it lies
-// in the program, when a StandIn's stream comes to it. A program that links this launches nothing
+// in the program, when a FakeGpu's stream comes to it. A program that links this launches nothing
 // else.
 #pragma once
 
