@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "shardproof/engine/check/check.h"
 #include "shardproof/engine/generate/plant_error.h"
 #include "shardproof/engine/job/outcome.h"
 #include "shardproof/localtensor/base/error.h"

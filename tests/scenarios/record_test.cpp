@@ -138,7 +138,7 @@ uint64_t sum_of_digests(const Spec& spec, const Tensor& whole) {
   SpmdValue info;
   info.name = info.bound = "x";
   info.dtype = whole.dtype;
-  const RecordedValue seen = see_value(info, spec, split(whole, spec));
+  const RecordedValue seen = record_value(info, spec, split(whole, spec));
   uint64_t sum = 0;
   std::set<Dims> places;
   for (const ShardDigest& digest : seen.digests)

@@ -24,7 +24,7 @@ void expect_no_difference_but(const Spec& spec, const Dims& place, int32_t rank)
   SpmdValue info;
   info.name = info.bound = "x";
   const auto locals = [&] { return split(tensor_of(spec.dtype(), spec.shape(), numbers), spec); };
-  const auto seen = [&] { return see_value(info, spec, locals()); };
+  const auto seen = [&] { return record_value(info, spec, locals()); };
   const RecordedValue whole = seen(), parts = in_parts(whole, locals());
   numbers.at(static_cast<size_t>(place[0] * spec.shape()[1] + place[1])) = 2;
   const RecordedValue other = seen(), other_parts = in_parts(other, locals());
