@@ -1,3 +1,5 @@
+// Implements check_build_lists: compares the files of the tree with the words of all CMake files
+// and with the headers that sources include.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -12,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::string without_comment(const std::string& line) { return line.substr(0, line.find('#')); }
 
-// Every word of a CMake file, read as a path beside it.
+// Adds every word of a CMake file, read as a path relative to its folder.
 void collect_named(const Source& cmake, std::set<std::string>& named) {
   fs::path folder = fs::path(cmake.path).parent_path();
   for (const std::string& line : cmake.lines) {
@@ -39,7 +41,7 @@ void check_globs(const Source& cmake, Violations& found) {
   static const std::regex kGlob("\\bfile\\s*\\(\\s*GLOB|\\baux_source_directory\\b");
   for (std::size_t i = 0; i < cmake.lines.size(); ++i) {
     if (std::regex_search(without_comment(cmake.lines[i]), kGlob)) {
-      found.push_back({cmake.path, i + 1, "sources are listed, not globbed"});
+      found.push_back({cmake.path, i + 1, "sources are globbed; list them", ""});
     }
   }
 }
@@ -61,9 +63,11 @@ Violations check_build_lists(const std::vector<Source>& tree) {
     if (!source.is_code()) continue;
     if (source.is_header()) {
       if (included.count(source.path) || named.count(source.path)) continue;
-      found.push_back({source.path, 1, "nobody includes this header"});
+      found.push_back(
+          {source.path, 1, "no file includes this header; delete it or include it", ""});
     } else if (!named.count(source.path)) {
-      found.push_back({source.path, 1, "no CMakeLists.txt names this source"});
+      found.push_back(
+          {source.path, 1, "no CMakeLists.txt names this source; add it to its room's list", ""});
     }
   }
   return found;

@@ -1,3 +1,4 @@
+// Implements check_format: runs clang-format on the whole tree at once and reads its warnings.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +9,7 @@
 namespace shardproof::tidy {
 namespace {
 
-// Another release of clang-format breaks lines elsewhere, so only one can be the judge.
+// Other releases break lines elsewhere, so the result is defined for one release only.
 constexpr const char* kFormatVersion = "14";
 
 std::string output_of(const std::string& command) {
@@ -59,7 +60,7 @@ Violations check_format(const std::filesystem::path& root, const std::vector<Sou
     std::string path = (*it)[2];
     if (path == last) continue;
     last = path;
-    found.push_back({path, std::stoul((*it)[3]), "not formatted; ./dev fmt does it"});
+    found.push_back({path, std::stoul((*it)[3]), "not formatted; run ./dev fmt", ""});
   }
   return found;
 }

@@ -1,3 +1,5 @@
+// Implements check_includes: the order of rooms, the rooms that a room must not include although
+// they stand to its left, and the rooms that may include each library.
 #include <algorithm>
 #include <array>
 #include <regex>
@@ -7,15 +9,15 @@
 namespace shardproof::tidy {
 namespace {
 
-// A room may use fewer rooms than stand to its left.
-struct Blind {
+// A room that must not include another, although that stands to its left.
+struct Unseen {
   std::string_view room;
   std::string_view other;
 };
-constexpr std::array<Blind, 4> kBlind = {
+constexpr std::array<Unseen, 4> kUnseen = {
     {{"program", "sim"}, {"program", "backends"}, {"ops", "sim"}, {"ops", "backends"}}};
 
-// A library, by how its headers begin, and the one place in the tower that may include it.
+// A library: the beginning of its header names, and the files that may include it.
 struct Library {
   std::string_view name;
   std::string_view pattern;
@@ -40,17 +42,18 @@ bool matches(std::string_view text, std::string_view pattern) {
   return std::regex_search(std::string(text), std::regex(std::string(pattern)));
 }
 
-bool is_blind(std::string_view room, std::string_view other) {
-  return std::any_of(kBlind.begin(), kBlind.end(),
-                     [&](const Blind& b) { return b.room == room && b.other == other; });
+bool is_unseen(std::string_view room, std::string_view other) {
+  return std::any_of(kUnseen.begin(), kUnseen.end(),
+                     [&](const Unseen& b) { return b.room == room && b.other == other; });
 }
 
-std::string judge_library(const Source& source, const std::string& header) {
+std::string library_error(const Source& source, const std::string& header) {
   for (std::size_t i = 0; i < kLibraries.size(); ++i) {
     const Library& library = kLibraries[i];
     if (!matches(header, library.pattern)) continue;
     if (!matches(source.path, library.where)) {
-      return "<" + header + ">: " + source.room() + " must not know " + std::string(library.name);
+      return "<" + header + ">: " + source.room() + " must not include " +
+             std::string(library.name);
     }
     if (i < kHiddenLibraries && source.is_header() && !source.is_private()) {
       return "<" + header + ">: a public header must not show " + std::string(library.name) +
@@ -60,22 +63,23 @@ std::string judge_library(const Source& source, const std::string& header) {
   return "";
 }
 
-std::string judge_room(const Source& source, const std::string& header) {
+std::string room_error(const Source& source, const std::string& header) {
   std::string own = source.room();
   std::string rest = header.substr(std::string_view("shardproof/").size());
   std::string other = rest.substr(0, rest.find('/'));
-  if (place_in_tower(other) < 0) return "\"" + header + "\": " + other + " is not a room";
-  if (place_in_tower(other) > place_in_tower(own)) {
-    return "\"" + header + "\": " + other + " stands to the right of " + own;
+  if (room_position(other) < 0) return "\"" + header + "\": " + other + " is not a room";
+  if (room_position(other) > room_position(own)) {
+    return "\"" + header + "\": " + other + " stands to the right of " + own +
+           "; move what both need into a room to the left";
   }
-  if (is_blind(own, other)) return "\"" + header + "\": " + own + " must not know " + other;
+  if (is_unseen(own, other)) return "\"" + header + "\": " + own + " must not include " + other;
   if (own != other && rest.find("/detail/") != std::string::npos) {
     return "\"" + header + "\": detail/ belongs to " + other + " alone";
   }
-  bool physics = matches(rest, "^sim/(gate|clock|topology)");
-  if (own == "backends" && physics && !matches(source.path, "^backends/(local|remote)")) {
+  bool matches_calls = matches(rest, "^sim/((gate/)?(gate|call_matcher)|(call/)?clock)\\.h");
+  if (own == "backends" && matches_calls && !matches(source.path, "^backends/(local|remote)")) {
     return "\"" + header +
-           "\": of the backends only local and remote know gate, clock and topology";
+           "\": of the backends, only local and remote may include call matcher and clock";
   }
   return "";
 }
@@ -84,7 +88,7 @@ std::string judge_room(const Source& source, const std::string& header) {
 
 Violations check_includes(const Source& source) {
   Violations found;
-  if (!source.is_code() || place_in_tower(source.room()) < 0) return found;
+  if (!source.is_code() || room_position(source.room()) < 0) return found;
   static const std::regex kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     std::smatch match;
@@ -92,15 +96,15 @@ Violations check_includes(const Source& source) {
     std::string header = match[2];
     std::string message;
     if (header.starts_with("shardproof/")) {
-      message = judge_room(source, header);
+      message = room_error(source, header);
     } else {
-      message = judge_library(source, header);
+      message = library_error(source, header);
       if (message.empty() && match[1] == "\"") {
         message = "\"" + header + "\": write the path from the root, \"shardproof/" +
                   source.room() + "/...\"";
       }
     }
-    if (!message.empty()) found.push_back({source.path, i + 1, message});
+    if (!message.empty()) found.push_back({source.path, i + 1, message, ""});
   }
   return found;
 }

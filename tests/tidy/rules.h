@@ -1,4 +1,8 @@
-// The tidy rules. Each looks at one file, or at the whole tree, and returns what it found.
+// The tidy rules. Each checks one file or the whole tree and returns its violations.
+//
+// check_tree runs all of them except check_format and writes the rule's name into each violation.
+// A message says what is wrong and what to write. exemptions.h lists the parts of the tree that do
+// not follow a rule yet.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +13,52 @@
 
 namespace shardproof::tidy {
 
-// Room order, what each room must never know, and libraries that no public header shows.
+// Checks room order, rooms that a room must not include, and libraries that no public header shows.
 Violations check_includes(const Source& source);
 
-// Lengths of headers, sources and functions.
+// Checks the lengths of headers (250), sources (700) and functions (70).
 Violations check_sizes(const Source& source);
 
-// Opening comment, macros, conditionals on backends, words that stay out.
+// Checks #pragma once, macros, conditionals on backends, invisible bytes and unfinished work.
 Violations check_habits(const Source& source);
 
-// Every source named by a CMakeLists.txt, every header included by somebody, nothing globbed.
+// Rejects a comment that begins with Of, What, Who, Where, Whether, That or As. Lists, tables and
+// lines of code are not checked; a comment behind code is if it begins with a capital.
+Violations check_comment_openings(const Source& source);
+
+// Requires a comment on the first line of each header and source of a room.
+Violations check_file_openings(const Source& source);
+
+// Limits lines of Markdown to 120 columns, except rows of tables.
+Violations check_docs_lines(const Source& source);
+
+// Rejects keep, tell, see, take, come and hear as the verb of a function that a room's header
+// declares.
+Violations check_function_verbs(const Source& source);
+
+// Checks the include order of a room's sub-folders, and that each file stands in a listed one.
+Violations check_folder_order(const Source& source);
+
+// Limits the number of C++ files in one folder of a room.
+Violations check_folder_sizes(const std::vector<Source>& tree);
+
+// Requires for each source x.cpp or x_aspect.cpp of a room a header x.h beside it.
+Violations check_source_names(const std::vector<Source>& tree);
+
+// Requires that a CMakeLists.txt names each source and that some file includes each header.
 Violations check_build_lists(const std::vector<Source>& tree);
 
-// No two types of one name in one namespace.
+// Rejects two types of one name in one namespace.
 Violations check_type_names(const std::vector<Source>& tree);
 
-// clang-format's opinion. `skipped` receives the reason when there is none to be had.
+// Rejects two types of one name in one room, in whatever namespace, anonymous ones included.
+Violations check_room_type_names(const std::vector<Source>& tree);
+
+// Runs clang-format 14 on the tree below `root`. If it is not installed, writes the reason to
+// `skipped` and returns no violation.
 Violations check_format(const std::filesystem::path& root, const std::vector<Source>& tree,
                         std::string& skipped);
 
-// All rules but the format.
 Violations check_tree(const std::vector<Source>& tree);
 
 }  // namespace shardproof::tidy

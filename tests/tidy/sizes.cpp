@@ -1,3 +1,5 @@
+// Implements check_sizes. A function's length runs from its head to its closing brace; braces are
+// classified by the text before them, which works because clang-format formats the sources.
 #include <algorithm>
 #include <cctype>
 #include <regex>
@@ -13,8 +15,8 @@ constexpr std::size_t kFunctionLines = 70;
 
 enum class Brace { kScope, kFunction, kInitializer };
 
-// What a brace opens, judged by the text since the last statement ended. The sources are formatted,
-// so a body has a space before its brace and an initializer such as `a_{1}` has none.
+// Returns the kind of a brace by the text since the last statement ended. The sources are
+// formatted: a body has a space before its brace, an initializer such as `a_{1}` has none.
 Brace classify(const std::string& head) {
   static const std::regex kScope(
       "^\\s*((public|private|protected)\\s*:\\s*)*(inline\\s+)?(template\\s*<.*>\\s*)?"
@@ -51,7 +53,7 @@ std::string without_directives(std::string code) {
   return code;
 }
 
-// Walks the braces of one file. Inside a function or an initializer only depth is kept.
+// Counts the braces of one file. Inside a function or an initializer it counts only the depth.
 class FunctionMeter {
  public:
   explicit FunctionMeter(const Source& source) : source_(source) {}
@@ -97,7 +99,7 @@ class FunctionMeter {
 
   void leave(std::size_t line) {
     if (inside_ == Brace::kFunction) {
-      judge(line - head_line_ + 1);
+      check_length(line - head_line_ + 1);
       start_head();
     } else {
       head_ += "{}";
@@ -105,11 +107,12 @@ class FunctionMeter {
     inside_ = Brace::kScope;
   }
 
-  void judge(std::size_t length) {
+  void check_length(std::size_t length) {
     if (length <= kFunctionLines) return;
     found_.push_back({source_.path, head_line_,
-                      "a function of " + std::to_string(length) + " lines; the stop is " +
-                          std::to_string(kFunctionLines)});
+                      "a function of " + std::to_string(length) + " lines; the limit is " +
+                          std::to_string(kFunctionLines) + ": move a step into a function",
+                      ""});
   }
 
   const Source& source_;
@@ -130,7 +133,8 @@ Violations check_sizes(const Source& source) {
     found.push_back({source.path, limit + 1,
                      std::to_string(source.lines.size()) + " lines; the limit of a " +
                          (source.is_header() ? "header" : "source") + " is " +
-                         std::to_string(limit)});
+                         std::to_string(limit) + ": split it by purpose",
+                     ""});
   }
   Violations functions = FunctionMeter(source).run();
   found.insert(found.end(), functions.begin(), functions.end());

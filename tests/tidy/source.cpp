@@ -1,3 +1,5 @@
+// Implements source.h. One scanner finds comments and literals; it reads C++20 literal forms (raw
+// strings, digit separators), so that a quote inside a number or a raw string opens nothing.
 #include "shardproof/tests/tidy/source.h"
 
 #include <algorithm>
@@ -12,12 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 8> kTower = {"localtensor", "sim",    "backends",  "program",
-                                                    "ops",         "engine", "scenarios", "cli"};
+constexpr std::array<std::string_view, 8> kRoomOrder = {
+    "localtensor", "sim", "backends", "program", "ops", "engine", "scenarios", "cli"};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// A quote inside a number (1'000) opens no character literal.
+// True if the quote at `at` separates digits (1'000) and opens no character literal.
 bool is_digit_separator(std::string_view text, std::size_t at) {
   std::size_t begin = at;
   while (begin > 0 && (is_word(text[begin - 1]) || text[begin - 1] == '\'')) --begin;
@@ -48,7 +50,7 @@ std::size_t end_of_quoted(std::string_view text, std::size_t quote) {
   return std::min(at + 1, text.size());
 }
 
-// The end of the comment or literal that begins at `at`, or `at` when none begins there.
+// Returns the end of the comment or literal that begins at `at`, or `at` if none begins there.
 std::size_t end_of_skipped(std::string_view text, std::size_t at) {
   std::string_view rest = text.substr(at);
   if (rest.starts_with("//")) return std::min(text.find('\n', at), text.size());
@@ -96,9 +98,14 @@ std::string Source::room() const {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-int place_in_tower(std::string_view folder) {
-  auto found = std::find(kTower.begin(), kTower.end(), folder);
-  return found == kTower.end() ? -1 : static_cast<int>(found - kTower.begin());
+std::string Source::folder() const {
+  std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+int room_position(std::string_view folder) {
+  auto found = std::find(kRoomOrder.begin(), kRoomOrder.end(), folder);
+  return found == kRoomOrder.end() ? -1 : static_cast<int>(found - kRoomOrder.begin());
 }
 
 std::string blank_comments_and_literals(std::string_view text) {
@@ -112,6 +119,16 @@ std::string blank_comments_and_literals(std::string_view text) {
     at = std::max(end, at + 1);
   }
   return code;
+}
+
+std::vector<std::size_t> comment_offsets(std::string_view text) {
+  std::vector<std::size_t> offsets;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (text.substr(at).starts_with("//")) offsets.push_back(at);
+    at = std::max(end_of_skipped(text, at), at + 1);
+  }
+  return offsets;
 }
 
 Source make_source(std::string path, std::string text) {

@@ -1,5 +1,6 @@
-// One type, one name: two types of one name in one namespace are one type to the linker, which
-// takes either and says nothing.
+// Implements check_type_names and check_room_type_names. Two types of one name in one namespace are
+// one type to the linker, which takes either without a message. Two types of one name in one room
+// cannot be compiled as one unit and send a reader to the wrong one.
 #include <map>
 #include <regex>
 
@@ -8,59 +9,91 @@
 namespace shardproof::tidy {
 namespace {
 
-struct Place {
+struct TypeDefinition {
+  std::string namespaces;  // "" in an anonymous namespace
+  std::string name;
   std::string path;
   std::size_t line = 0;
 };
 
-// The sources are formatted: what stands in a namespace starts its line, and namespaces end with a
-// comment that says so.
-class TypeNames {
- public:
-  void read(const Source& source) {
-    static const std::regex kType(
-        "^(struct|class|enum class|enum|union) (\\w+)( final)?( :.*)? ?\\{.*");
-    std::vector<std::string> namespaces;
-    for (std::size_t i = 0; i < source.lines.size(); ++i) {
-      const std::string& line = source.lines[i];
-      std::smatch match;
-      if (line == "namespace {")
-        namespaces.emplace_back();
-      else if (line.starts_with("namespace ") && line.ends_with(" {"))
-        namespaces.push_back(line.substr(10, line.size() - 12));
-      else if (line.starts_with("}  // namespace") && !namespaces.empty())
-        namespaces.pop_back();
-      else if (std::regex_match(line, match, kType))
-        define(namespaces, match[2], {source.path, i + 1});
+// Returns the namespaces joined by "::", or "" if one of them is anonymous.
+std::string qualified(const std::vector<std::string>& namespaces) {
+  std::string whole;
+  for (const std::string& part : namespaces) {
+    if (part.empty()) return "";
+    whole += part + "::";
+  }
+  return whole;
+}
+
+// Returns the types at namespace scope. The sources are formatted: such a definition starts its
+// line, and a namespace ends with a comment that names it.
+std::vector<TypeDefinition> types_of(const Source& source) {
+  static const std::regex kType(
+      "^(struct|class|enum class|enum|union) (\\w+)( final)?( :.*)? ?\\{.*");
+  std::vector<TypeDefinition> types;
+  std::vector<std::string> namespaces;
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    const std::string& line = source.lines[i];
+    std::smatch match;
+    if (line == "namespace {") {
+      namespaces.emplace_back();
+    } else if (line.starts_with("namespace ") && line.ends_with(" {")) {
+      namespaces.push_back(line.substr(10, line.size() - 12));
+    } else if (line.starts_with("}  // namespace") && !namespaces.empty()) {
+      namespaces.pop_back();
+    } else if (std::regex_match(line, match, kType)) {
+      types.push_back({qualified(namespaces), match[2], source.path, i + 1});
     }
   }
-  Violations found() && { return std::move(found_); }
+  return types;
+}
 
- private:
-  void define(const std::vector<std::string>& namespaces, const std::string& name, Place place) {
-    std::string whole;
-    for (const std::string& part : namespaces) {
-      if (part.empty()) return;  // of this file alone
-      whole += part + "::";
-    }
-    const auto [first, fresh] = places_.emplace(whole + name, place);
-    if (!fresh)
-      found_.push_back({place.path, place.line,
-                        whole + name + " is defined in " + first->second.path + " line " +
-                            std::to_string(first->second.line) + " too"});
-  }
+bool is_room_code(const Source& source) {
+  return source.is_code() && room_position(source.room()) >= 0;
+}
 
-  std::map<std::string, Place> places_;
-  Violations found_;
-};
+// True if CMake compiles one file or the other: no_cuda.cpp stands in for sources that need CUDA.
+bool is_stand_in(const Source& source) {
+  return source.path.substr(source.folder().size() + 1).starts_with("no_");
+}
 
 }  // namespace
 
 Violations check_type_names(const std::vector<Source>& tree) {
-  TypeNames rooms;
-  for (const Source& source : tree)
-    if (source.is_code() && place_in_tower(source.room()) >= 0) rooms.read(source);
-  return std::move(rooms).found();
+  std::map<std::string, TypeDefinition> first_of;
+  Violations found;
+  for (const Source& source : tree) {
+    if (!is_room_code(source)) continue;
+    for (const TypeDefinition& type : types_of(source)) {
+      if (type.namespaces.empty()) continue;
+      const auto [first, fresh] = first_of.emplace(type.namespaces + type.name, type);
+      if (fresh) continue;
+      found.push_back({type.path, type.line,
+                       first->first + " is defined in " + first->second.path + " line " +
+                           std::to_string(first->second.line) + " too; give one another name",
+                       ""});
+    }
+  }
+  return found;
+}
+
+Violations check_room_type_names(const std::vector<Source>& tree) {
+  std::map<std::string, TypeDefinition> first_of;
+  Violations found;
+  for (const Source& source : tree) {
+    if (!is_room_code(source) || is_stand_in(source)) continue;
+    for (const TypeDefinition& type : types_of(source)) {
+      const auto [first, fresh] = first_of.emplace(source.room() + "/" + type.name, type);
+      if (fresh) continue;
+      found.push_back({type.path, type.line,
+                       "type " + type.name + " of room " + source.room() + " is defined in " +
+                           first->second.path + " line " + std::to_string(first->second.line) +
+                           " too; name each after its purpose",
+                       ""});
+    }
+  }
+  return found;
 }
 
 }  // namespace shardproof::tidy

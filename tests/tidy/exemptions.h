@@ -1,0 +1,30 @@
+// Parts of the tree that do not follow a rule yet, and the count of violations a rule and room.
+//
+// A row names a rule and a path prefix. When the part is rewritten its row is deleted; then the
+// rule holds there for good. `tidy --count` names rows that exempt nothing any more.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardproof/tests/tidy/source.h"
+
+namespace shardproof::tidy {
+
+struct Exemption {
+  std::string_view rule;
+  std::string_view prefix;
+};
+
+const std::vector<Exemption>& not_yet_rewritten();
+
+bool is_exempt(const Violation& violation, const std::vector<Exemption>& exemptions);
+
+// Returns the violations that no row exempts, in the same order.
+Violations without_exempt(const Violations& all, const std::vector<Exemption>& exemptions);
+
+// A table of rules by rooms, exempt violations included, then the rows that exempt nothing.
+std::string count_text(const Violations& all, const std::vector<Exemption>& exemptions);
+
+}  // namespace shardproof::tidy
