@@ -1,3 +1,4 @@
+// Implements dims.h.
 #include "shardproof/localtensor/base/dims.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ int64_t multiplied(int64_t a, int64_t b, const Dims& shape) {
 void refuse_length(size_t count) {
   if (count > static_cast<size_t>(Dims::kCapacity))
     throw Error(ErrorKind::limit,
-                fmt::format("{} dims, at most {} are supported", count, kMaxDims));
+                fmt::format("expected at most {} dims, found {}", kMaxDims, count));
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ std::string to_string(const Dims& dims) {
 }
 
 int64_t element_count(const Dims& shape) {
-  if (shape.size() == 1 && shape[0] >= 0) return shape[0];  // what calls move is flat
-  // Sizes are checked before they are multiplied: [2^62, 4, 0] is empty, not too large.
+  if (shape.size() == 1 && shape[0] >= 0) return shape[0];  // fast path: calls move flat tensors
+  // A size of 0 is looked for before any product is made: [2^62, 4, 0] is empty, not too large.
   bool empty = false;
   for (const int64_t size : shape) {
     if (size < 0)

@@ -1,5 +1,6 @@
-// Dims: a short list of 64-bit integers held inline: shapes, strides, starts, coordinates.
-// A tensor has at most 8 dims (kMaxDims); the list can hold two more for internal leading dims.
+// Dims: a short list of 64-bit integers, held inline. Used for shapes, strides, starts,
+// coordinates. A tensor has at most 8 dims (kMaxDims); the list can hold two more for internal
+// leading dims.
 #pragma once
 
 #include <array>
@@ -18,9 +19,9 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<int64_t> values)
       : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
-  // Throws Error when there are more than kCapacity values.
+  // Throws Error(limit) if there are more than kCapacity values; push_back and insert do as well.
   explicit Dims(std::span<const int64_t> values);
-  static Dims filled(int count, int64_t value);
+  static Dims filled(int count, int64_t value);  // `count` copies of `value`
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -32,8 +33,8 @@ class Dims {
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + size_; }
   void push_back(int64_t value);
-  void insert(int at, int64_t value);
-  void erase(int at);
+  void insert(int at, int64_t value);  // before position `at`; requires 0 <= at <= size()
+  void erase(int at);                  // requires 0 <= at < size()
 
   friend bool operator==(const Dims& a, const Dims& b) {
     if (a.size_ != b.size_) return false;
@@ -49,18 +50,19 @@ class Dims {
 };
 
 std::string to_string(const Dims& dims);  // "[16, 64]"
-// Product of the sizes; 1 for a scalar. Throws Error(limit) when it reaches 2^63, or when a size is
-// negative.
+// Returns the product of the sizes; 1 for a scalar (no dims). Throws Error(limit) if the product is
+// 2^63 or more, or if a size is negative.
 int64_t element_count(const Dims& shape);
-// Row-major strides in elements: [3, 4] -> [4, 1]; a size of 0 counts as 1.
+// Returns row-major strides in elements: [3, 4] -> [4, 1]. A size of 0 counts as 1.
 Dims contiguous_strides(const Dims& shape);
-// d < 0 counts from the end. Throws Error(bad_input) naming the dim and the number of dims when out
-// of range.
+// Returns the dim counted from 0; a negative `dim` counts from the end (-1: the last one). Throws
+// Error(bad_input) that names the dim and the number of dims if it is out of range.
 int normalize_dim(int64_t dim, int dims);
-// The broadcast of two shapes by NumPy's rule. Throws Error(bad_input) naming both shapes.
+// Returns the broadcast of two shapes by NumPy's rule. Throws Error(bad_input) naming both shapes.
 Dims broadcast_shapes(const Dims& a, const Dims& b);
-// Row-major coordinate of a flat index, and back.
+// Returns the row-major coordinate of a flat index. Requires 0 <= index < element_count(shape).
 Dims unravel(int64_t index, const Dims& shape);
+// Returns the flat row-major index of a coordinate; the inverse of unravel.
 int64_t ravel(const Dims& coordinate, const Dims& shape);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements duration.h.
 #include "shardproof/localtensor/base/duration.h"
 
 #include <array>
@@ -37,10 +38,12 @@ const Unit* find_unit(std::string_view name) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes the digits and at most one point that `text` begins with, as a count of 10^-decimals.
+// Removes digits with at most one point from the front of `text`; returns their value in units of
+// 10^-decimals. Example: "1.5" with 3 decimals is 1500. Returns nullopt if the value does not fit
+// or has more decimals than that.
 std::optional<uint64_t> take_decimal(std::string_view& text, int decimals) {
   uint64_t value = 0;
-  int left = -1;  // decimals still due, once the point has been seen
+  int left = -1;  // decimals still to come; -1: no point has been read
   bool any = false;
   for (; !text.empty() && (is_digit(text[0]) || (text[0] == '.' && left < 0 && any));
        text.remove_prefix(1)) {
@@ -49,7 +52,7 @@ std::optional<uint64_t> take_decimal(std::string_view& text, int decimals) {
       continue;
     }
     any = true;
-    // A zero behind the last picosecond says nothing.
+    // A zero behind the last picosecond changes nothing.
     if (left == 0 && text[0] == '0') continue;
     if (left == 0 || __builtin_mul_overflow(value, 10, &value) ||
         __builtin_add_overflow(value, static_cast<uint64_t>(text[0] - '0'), &value))
@@ -91,7 +94,7 @@ std::string rounded_text(Duration d) {
   if (size < 1000) return fmt::format("{}{} ps", sign, size);
   const Unit* unit = &unit_of(size);
   const auto tenths = [&] { return (size + unit->ps / 20) / (unit->ps / 10); };
-  // 999.96 us is 1.0 ms.
+  // Rounding may reach the next unit: 999.96 us is printed as 1.0 ms.
   if (tenths() >= 10'000 && unit != kUnits.data()) --unit;
   return fmt::format("{}{}.{} {}", sign, tenths() / 10, tenths() % 10, unit->name);
 }

@@ -1,5 +1,6 @@
-// Duration: virtual time in integer picoseconds, so that sums do not depend on their order. Also a
-// point in time, counted from the start of a run. Holds 106 days; more throws Error(limit).
+// Duration: virtual time in integer picoseconds, so that sums do not depend on their order. Also
+// used for a point in time, counted from the start of a run. The range is 106 days (2^63 ps);
+// arithmetic that leaves it throws Error(limit).
 #pragma once
 
 #include <compare>
@@ -15,6 +16,7 @@ struct Duration {
   auto operator<=>(const Duration&) const = default;
 };
 
+// Throws Error(limit): a time is out of range.
 [[noreturn]] void refuse_duration();
 
 inline Duration operator+(Duration a, Duration b) {
@@ -34,16 +36,17 @@ inline Duration operator/(Duration a, int64_t parts) { return {a.ps / parts}; }
 inline Duration& operator+=(Duration& a, Duration b) { return a = a + b; }
 inline Duration& operator-=(Duration& a, Duration b) { return a = a - b; }
 
-// To the nearest picosecond; Error(limit) when it does not fit or is not a number.
+// Returns the duration to the nearest picosecond. Throws Error(limit) if it is out of range or NaN.
 Duration duration_of_seconds(double seconds);
 inline double to_seconds(Duration d) { return static_cast<double>(d.ps) * 1e-12; }
 
-// Exact, in the largest unit of ps, ns, us, ms, s that is not larger: "25 us", "11.300001 us".
+// Returns the exact text in the largest unit of ps, ns, us, ms, s that is not longer than `d`:
+// "25 us", "11.300001 us".
 std::string to_string(Duration d);
-// One decimal, for reports: "11.3 us", "1.0 ms", "0 ps".
+// Returns the text with one decimal, for reports: "11.3 us", "1.0 ms", "0 ps".
 std::string rounded_text(Duration d);
-// Inverse of to_string; the space may be missing. Nothing for other text, also for a part of a
-// picosecond.
+// Returns the inverse of to_string; the space may be missing. Returns nullopt for any other text,
+// also for a fraction of a picosecond.
 std::optional<Duration> parse_duration(std::string_view text);
 
 }  // namespace shardproof

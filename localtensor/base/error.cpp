@@ -1,3 +1,4 @@
+// Implements error.h.
 #include "shardproof/localtensor/base/error.h"
 
 #include <algorithm>
@@ -14,8 +15,9 @@ std::string placed(const std::string& message, const Where& where) {
   return place.empty() ? message : place + ": " + message;
 }
 
-// Insertions, deletions, replacements and swaps of neighbours each cost 1: swapped letters are the
-// commonest typing error and should not count twice.
+// Returns the edit distance, in three rows of the dynamic program. Insertions, deletions,
+// replacements and swaps of neighbours each cost 1: swapped letters are the commonest typing error
+// and should not count twice. Example: edit_distance("shpae", "shape") is 1.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) above[j] = j;
@@ -40,9 +42,9 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-// Known before anything can fail and read once, by a process that is about to end.
+// A global is safe here: the text is set before anything can fail, and read once, before the exit.
 std::string& repeat_command() {
-  static thread_local std::string command;  // each worker has its own case
+  static thread_local std::string command;  // each thread runs a case of its own
   return command;
 }
 
@@ -65,7 +67,7 @@ Error::Error(ErrorKind kind, std::string message, Where where)
 Error Error::inside(const Where& outer) const {
   Where place = where_;
   if (place.file.empty()) place.file = outer.file;
-  // A line counts within a path and a column within a line, so neither is taken from another one.
+  // A line counts within its path and a column within its line, so neither is valid in another one.
   if (place.path.empty()) place.path = outer.path;
   if (place.path == outer.path && place.line == 0) {
     place.line = outer.line;
@@ -74,11 +76,10 @@ Error Error::inside(const Where& outer) const {
   return Error(kind_, message_, std::move(place));
 }
 
-// Upper and lower case of a letter are as good as the same.
 void NearestName::offer(std::string_view candidate) {
   const size_t allowed = std::max<size_t>(2, word_.size() / 3);
   const size_t distance = edit_distance(in_lower_case(word_), in_lower_case(candidate));
-  // A candidate as far away as the word is long has no letter in common with it.
+  // A candidate whose distance is the word's length has no letter in common with it.
   if (distance > allowed || distance >= word_.size() || distance >= distance_) return;
   distance_ = distance;
   best_ = candidate;

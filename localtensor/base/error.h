@@ -1,9 +1,9 @@
-// Trouble has three shapes; this header holds two of them.
+// Error and SP_CHECK: two of the three ways in which shardproof reports a problem.
 //
-//   Error     bad input or a refused operation: thrown as a value with its place; exit code 2.
-//   SP_CHECK  a bug of ours: prints a dump with the command that repeats it; exit code 3.
+//   Error     bad input or a refused operation: an exception with its place; exit code 2.
+//   SP_CHECK  a bug of shardproof: prints the command that repeats it; exit code 3.
 //
-// A finding about the user's program is neither: see finding.h.
+// The third way is a Finding (finding.h): a statement about the user's program, never an exception.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,18 +21,18 @@ enum class ErrorKind {
   io,           // a file cannot be read or written
 };
 
-// The place of an error: any part may be empty or 0. `path` is a JSON pointer
+// The place of an error; any part may be empty or 0. `path` is a JSON pointer
 // ("/tensors/w1/shape"). `line` and `column` count from 1 in the program array named by `path`, or
-// in the JSON text when `path` is empty.
+// in the JSON text if `path` is empty.
 struct Where {
-  std::string file = {};  // defaults, so that designated initializers may name some
+  std::string file = {};  // the default lets designated initializers leave a member out
   std::string path = {};
   int line = 0;
   int column = 0;
   bool operator==(const Where&) const = default;
 };
 
-// Text of a place: "mlp.json: /program line 2, column 11"; empty when nothing is known.
+// Returns the text of a place: "mlp.json: /program line 2, column 11"; empty if no part is known.
 std::string to_string(const Where& where);
 
 class Error : public std::runtime_error {
@@ -42,7 +42,8 @@ class Error : public std::runtime_error {
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }  // without the place
   const Where& where() const { return where_; }
-  // The same error with the parts of the place that are still empty filled from `outer`.
+  // Returns this error with the empty parts of its place filled from `outer`. `line` and `column`
+  // are filled only if both places name the same path.
   Error inside(const Where& outer) const;
 
  private:
@@ -51,20 +52,22 @@ class Error : public std::runtime_error {
   Where where_;
 };
 
-// throw_bad_input("dim {} is out of range for shape {}", d, shape)
+// Throws Error(bad_input) without a place: throw_bad_input("dim {} is out of range", d).
 template <typename... Args>
 [[noreturn]] void throw_bad_input(fmt::format_string<Args...> text, Args&&... args) {
   throw Error(ErrorKind::bad_input, fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Returns the candidate nearest to `word` by edit distance (for "did you mean"), or "" when none is
-// close (distance at most 2, or a third of the word).
+// Finds the candidate nearest to `word` by edit distance, for "did you mean". Case is ignored. A
+// candidate counts as near up to a distance of 2 or a third of the word's length, if that is more.
+// Distance: Damerau-Levenshtein in its optimal string alignment form.
 class NearestName {
  public:
   explicit NearestName(std::string_view word) : word_(word) {}
-  void offer(std::string_view candidate);
+  void offer(std::string_view candidate);  // the first of equally near candidates wins
+  // Returns the nearest candidate offered so far; empty if none is near.
   const std::string& best() const { return best_; }
-  // ` ; did you mean "placements"?` ready to append, or "".
+  // Returns `; did you mean "placements"?`, to append to a message; empty if none is near.
   std::string hint() const;
 
  private:
@@ -72,8 +75,9 @@ class NearestName {
   size_t distance_ = static_cast<size_t>(-1);
 };
 
-// Printed by a failing SP_CHECK: the command that repeats what this thread is running.
+// Sets the command that a failing SP_CHECK of this thread prints: it repeats the running case.
 void set_repeat_command(std::string command);
+// Prints the failed condition, the message and the repeat command to stderr; exits with code 3.
 [[noreturn]] void internal_failure(const char* file, int line, const char* condition,
                                    const std::string& message);
 

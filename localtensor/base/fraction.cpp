@@ -1,3 +1,4 @@
+// Implements fraction.h. Intermediate terms are 128 bits wide, reduced, and then narrowed.
 #include "shardproof/localtensor/base/fraction.h"
 
 #include <charconv>
@@ -8,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-// Products of two 64-bit integers, and sums of two such products, fit.
+// Holds a product of two 64-bit integers, and a sum of two such products.
 __extension__ typedef __int128 Wide;
 
 Wide gcd(Wide a, Wide b) {
@@ -31,7 +32,7 @@ struct Terms {
 };
 
 Terms lowest(Wide num, Wide den) {
-  if (den == 0) throw_bad_input("a fraction with denominator 0");
+  if (den == 0) throw_bad_input("expected a fraction with a denominator other than 0, found 0");
   Wide divisor = gcd(num, den);
   if (den < 0) divisor = -divisor;
   return {narrowed(num / divisor), narrowed(den / divisor)};

@@ -1,6 +1,7 @@
-// An exact fraction of 64-bit integers, for bytes that a rank sends on average ("2 * 3/4 S").
-// Invariant: in lowest terms, the denominator positive; so equal fractions have equal parts.
-// Whatever does not fit into 64 bits throws Error(limit).
+// Fraction: an exact fraction of 64-bit integers, for the bytes that a rank sends on average
+// ("2 * 3/4 S").
+// Invariant: in lowest terms with a positive denominator, so that equal fractions have equal parts.
+// A result that does not fit into 64 bits throws Error(limit).
 #pragma once
 
 #include <compare>
@@ -14,14 +15,14 @@ namespace shardproof {
 class Fraction {
  public:
   Fraction(int64_t whole = 0) : num_(whole) {}
-  Fraction(int64_t num, int64_t den);  // Error(bad_input) when den == 0
+  Fraction(int64_t num, int64_t den);  // throws Error(bad_input) if den == 0
   int64_t num() const { return num_; }
   int64_t den() const { return den_; }
   double to_double() const { return static_cast<double>(num_) / static_cast<double>(den_); }
   friend Fraction operator+(Fraction a, Fraction b);
   friend Fraction operator-(Fraction a, Fraction b);
   friend Fraction operator*(Fraction a, Fraction b);
-  friend Fraction operator/(Fraction a, Fraction b);  // Error(bad_input) by 0
+  friend Fraction operator/(Fraction a, Fraction b);  // throws Error(bad_input) if b == 0
   friend bool operator==(Fraction a, Fraction b) { return a.num_ == b.num_ && a.den_ == b.den_; }
   friend std::strong_ordering operator<=>(Fraction a, Fraction b);
 
@@ -30,7 +31,7 @@ class Fraction {
 };
 
 std::string to_string(Fraction f);  // "36", "160/3"
-// Inverse of to_string; nothing for other text.
+// Returns the inverse of to_string; nullopt for other text.
 std::optional<Fraction> parse_fraction(std::string_view text);
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// "a, b, c" from a range. Not fmt::join: gcc 12 warns about its insides at -O3.
+// join_text: "a, b, c" from a range. Replaces fmt::join, whose inlined code gcc 12 warns about at
+// -O3.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 namespace shardproof {
 
+// Returns the values as text, `separator` between them; empty for an empty range.
 template <typename Range>
 std::string join_text(const Range& values, std::string_view separator) {
   std::string out;

@@ -1,3 +1,5 @@
+// Implements lanes.h. Every set operation first tries the cases that need no list: one set contains
+// the other, both are ranges, or the sets do not meet. Only then it merges element by element.
 #include "shardproof/localtensor/base/lanes.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace shardproof {
 namespace {
 
-// Text may name huge ranges in a few letters; a list is never longer than this.
+// Limits the memory that a short text can ask for: "0-1 3-2000000000".
 constexpr int64_t kMaxListedRanks = int64_t{1} << 24;
 
 using List = std::vector<int32_t>;
@@ -30,7 +32,7 @@ void append_run(std::string& text, int64_t first, int64_t last) {
   if (first == last) {
     text += fmt::format("{}", first);
   } else {
-    // Two neighbours read better apart: "0 1", as in "0 1 5".
+    // Two neighbours are listed, not written as a range: "0 1", as in "0 1 5".
     text += fmt::format("{}{}{}", first, last - first > 1 ? "-" : " ", last);
   }
 }
@@ -114,7 +116,7 @@ Lanes Lanes::minus(const Lanes& other) const {
   if (!list_ && !other.list_ && (low <= first_ || high + 1 >= last_))
     return low <= first_ ? range(high + 1, last_) : range(first_, low);
   List rest;
-  // Walks this set and jumps through `other`, which may be a range that is never written out.
+  // `other` may be a huge range: it is compared by its ends and never written out.
   int64_t at = 0;
   for (int64_t lane = 0; lane < size(); ++lane) {
     const int32_t rank = (*this)[lane];

@@ -1,6 +1,7 @@
-// Lanes: a set of global ranks in ascending order, cheap to copy. A cohort runs an instruction for
-// such a set at once; position i in the set is "lane i". Contiguous sets are held as a range,
-// others share one sorted list, so that nothing holds O(world) twice.
+// Lanes: a set of global ranks in ascending order, cheap to copy. A cohort runs one instruction for
+// such a set at once; the rank at position i of the set is "lane i". A contiguous set is stored as
+// a range; copies of any other set share one sorted list, so that no list of O(world) is stored
+// twice.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class Lanes {
   Lanes() = default;                                // empty
   static Lanes range(int64_t first, int64_t last);  // [first, last)
   static Lanes one(int64_t rank) { return range(rank, rank + 1); }
-  static Lanes of(std::vector<int32_t> ranks);  // sorted and made unique
+  static Lanes of(std::vector<int32_t> ranks);  // any order; a rank given twice counts once
 
   int64_t size() const { return list_ ? static_cast<int64_t>(list_->size()) : last_ - first_; }
   bool empty() const { return size() == 0; }
@@ -26,23 +27,24 @@ class Lanes {
     return list_ ? (*list_)[static_cast<size_t>(lane)] : static_cast<int32_t>(first_ + lane);
   }
   bool contains(int64_t rank) const { return index_of(rank) >= 0; }
-  int64_t index_of(int64_t rank) const;     // lane of a rank, or -1
-  bool contains(const Lanes& other) const;  // superset
+  int64_t index_of(int64_t rank) const;     // lane of a rank; -1 if it is not in the set
+  bool contains(const Lanes& other) const;  // true if `other` is a subset; O(size) at most
   bool operator==(const Lanes& other) const;
 
+  // Set operations; O(1) for ranges where the result is a range, else O(size).
   Lanes intersect(const Lanes& other) const;
   Lanes minus(const Lanes& other) const;
   Lanes unite(const Lanes& other) const;
 
  private:
   int64_t first_ = 0, last_ = 0;
-  std::shared_ptr<const std::vector<int32_t>> list_;  // never contiguous when set
+  std::shared_ptr<const std::vector<int32_t>> list_;  // null for a range; never contiguous
 };
 
-// "0-3", "0 2 5", "0-3 8-11": a rank selector of the scenario language. "none" when empty.
+// Returns a rank selector of the scenario language: "0-3", "0 2 5", "0-3 8-11"; "none" if empty.
 std::string to_string(const Lanes& lanes);
-// Inverse of to_string, any order and overlap allowed; nothing for other text, or for a list (more
-// than one range) of more than 2^24 ranks.
+// Returns the inverse of to_string; ranges may overlap and have any order. Returns nullopt for
+// other text, and for more than one range with more than 2^24 ranks in all.
 std::optional<Lanes> parse_lanes(std::string_view text);
 
 }  // namespace shardproof

@@ -1,3 +1,17 @@
+// Implements memory_pool.h.
+//
+//   1. A request is rounded up to a size class (size_class).
+//   2. A class with a free block returns it: a pop from a singly linked list of this thread.
+//   3. Otherwise a block of up to 16 units (1 KiB) is cut from a slab, a larger one comes from
+//      std::aligned_alloc.
+//   4. A released block goes to the list of the releasing thread. Above kPoolMaxCachedBytes the
+//      largest blocks are returned to the system.
+//   5. When a thread ends, its blocks and the rest of its slab go to global lists; other threads
+//      allocate from them before they make a new slab.
+//
+// Size classes by example, in units of 64 bytes: 16 units are a class; 17 and 18 units share the
+// class of 18, because classes from 16 to 32 units are 2 units apart; 33 to 36 units share that of
+// 36.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,7 +28,7 @@
 namespace shardproof {
 namespace {
 
-// A recycled block would hide a use after free from the address sanitizer.
+// Off under the address sanitizer: a recycled block would hide a use after free from it.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kRecycles = false;
 #elif defined(__has_feature)
@@ -24,7 +38,7 @@ constexpr bool kRecycles = true;
 #endif
 
 // Classes in units of 64 bytes: each unit up to 16, then 8 steps an octave, so at most 1/8 is
-// wasted. Blocks above kPoolMaxCachedBytes / 4 are not kept: a few of them would push out all
+// wasted. Blocks above kPoolMaxCachedBytes / 4 are not cached: a few of them would displace all
 // others.
 constexpr size_t kExactUnits = 16;
 constexpr int kExactBits = 4, kStepBits = 3;
@@ -48,10 +62,11 @@ SizeClass size_class(size_t bytes) {
   return {index, ((steps + 1) << step_bits) * kPoolAlignment};
 }
 
-// Blocks of up to 16 units are cut from slabs: asked for one by one, the system spends as much on
-// its own header and alignment. They stay ours until the process ends.
+// Blocks of up to 16 units are cut from slabs: the system allocator would spend as many bytes again
+// on its header and alignment. Slabs are never returned to the system.
 constexpr size_t kSlabBytes = size_t{64} << 10;
-// Who has cut this much gets slabs of one huge page each, where the system has them.
+// A thread that has cut this many bytes gets slabs of one huge page each, where the system has
+// them.
 constexpr size_t kHugeBytes = size_t{2} << 20;
 
 bool from_slab(size_t index) { return kRecycles && index <= kExactUnits; }
@@ -60,36 +75,36 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-enum class Life : uint8_t { unborn, alive, over };
+enum class ThreadState : uint8_t { unused, active, ended };
 
-// Trivially destructible, so that objects which outlive the thread's other variables may still
+// Trivially destructible, so that objects destroyed after the thread's other variables can still
 // release their blocks.
 struct FreeLists {
   FreeBlock* heads[kClasses];
-  FreeBlock* tails[kExactUnits + 1];  // of blocks of slabs, where there is a head
+  FreeBlock* tails[kExactUnits + 1];  // classes cut from slabs only; valid where a head is not null
   size_t bytes_of[kClasses];
   size_t cached_bytes;
-  std::byte *slab, *slab_end;  // what is not yet cut
-  size_t slab_bytes;           // of all slabs so far
-  Life life;
+  std::byte *slab, *slab_end;  // uncut rest of the current slab
+  size_t slab_bytes;           // total of all slabs so far
+  ThreadState state;
 };
 thread_local constinit FreeLists free_lists{};
 
-// Blocks of slabs that threads left behind when they ended.
-constinit std::mutex left_behind_guard;
+// Blocks of slabs that belonged to threads which have ended, by class.
+constinit std::mutex orphans_guard;
 struct Chain {
   FreeBlock *first, *last;
 };
-constinit Chain left_behind[kExactUnits + 1] = {};
-// What was not cut of their slabs, from a kSlabBytes on.
+constinit Chain orphans[kExactUnits + 1] = {};
+// Uncut rests of their slabs of kSlabBytes and more.
 struct Rest {
   Rest* next;
   std::byte* end;
 };
 constinit Rest* rests = nullptr;
 
-// Gives blocks back to the system, largest first, until at most `target` bytes are cached.
-void trim(FreeLists& lists, size_t target) {
+// Returns blocks to the system, largest first, until at most `target` bytes are cached.
+void trim_lists(FreeLists& lists, size_t target) {
   for (size_t c = kClasses; c-- > 0 && lists.cached_bytes > target && !from_slab(c);) {
     while (lists.heads[c] != nullptr && lists.cached_bytes > target) {
       FreeBlock* block = lists.heads[c];
@@ -100,64 +115,64 @@ void trim(FreeLists& lists, size_t target) {
   }
 }
 
-void leave_behind(size_t index, Chain blocks) {
-  const std::lock_guard lock(left_behind_guard);
-  Chain& others = left_behind[index];
+void orphan_blocks(size_t index, Chain blocks) {
+  const std::lock_guard lock(orphans_guard);
+  Chain& others = orphans[index];
   blocks.last->next = others.first;
   if (others.first == nullptr) others.last = blocks.last;
   others.first = blocks.first;
 }
 
-void leave_rest(std::byte* begin, std::byte* end) {
-  const std::lock_guard lock(left_behind_guard);
+void orphan_rest(std::byte* begin, std::byte* end) {
+  const std::lock_guard lock(orphans_guard);
   rests = new (begin) Rest{rests, end};
 }
 
 struct AtThreadEnd {
   ~AtThreadEnd() {
     FreeLists& lists = free_lists;
-    lists.life = Life::over;
-    trim(lists, 0);
+    lists.state = ThreadState::ended;
+    trim_lists(lists, 0);
     if (lists.slab_end - lists.slab >= static_cast<std::ptrdiff_t>(kSlabBytes))
-      leave_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
+      orphan_rest(std::exchange(lists.slab, lists.slab_end), lists.slab_end);
     while (lists.slab != lists.slab_end) {
       const auto rest = static_cast<size_t>(lists.slab_end - lists.slab);
-      const SizeClass its = size_class(std::min(rest, kExactUnits * kPoolAlignment));
+      const SizeClass block_class = size_class(std::min(rest, kExactUnits * kPoolAlignment));
       FreeBlock* const block = new (lists.slab) FreeBlock{nullptr};
-      leave_behind(its.index, {block, block});
-      lists.slab += its.bytes;
+      orphan_blocks(block_class.index, {block, block});
+      lists.slab += block_class.bytes;
     }
     for (size_t c = 1; c <= kExactUnits; ++c)
       if (lists.heads[c] != nullptr && from_slab(c))
-        leave_behind(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
+        orphan_blocks(c, {std::exchange(lists.heads[c], nullptr), lists.tails[c]});
   }
 };
 
-[[gnu::noinline]] bool begin_life(FreeLists& lists) {
-  if (lists.life == Life::over) return false;
+[[gnu::noinline]] bool activate(FreeLists& lists) {
+  if (lists.state == ThreadState::ended) return false;
   thread_local AtThreadEnd at_thread_end;
   static_cast<void>(at_thread_end);
-  lists.life = Life::alive;
+  lists.state = ThreadState::active;
   return true;
 }
 
 [[gnu::noinline]] void* system_allocate(size_t wanted, size_t bytes,
                                         size_t alignment = kPoolAlignment) {
-  // Asked for more, sanitizers end the process instead of saying no.
+  // Sanitizers abort the process on larger requests instead of returning null.
   constexpr size_t kMost = size_t{1} << 39;
   void* block = wanted <= kMost ? std::aligned_alloc(alignment, bytes) : nullptr;
   if (block == nullptr && wanted <= kMost && free_lists.cached_bytes > 0) {
-    trim(free_lists, 0);
+    trim_lists(free_lists, 0);
     return system_allocate(wanted, bytes, alignment);
   }
   if (block == nullptr)
-    throw Error(ErrorKind::limit, fmt::format("out of memory: {} bytes asked for", wanted));
+    throw Error(ErrorKind::limit, fmt::format("out of memory: cannot allocate {} bytes", wanted));
   return block;
 }
 
 void take_slab(FreeLists& lists) {
   {
-    const std::lock_guard lock(left_behind_guard);
+    const std::lock_guard lock(orphans_guard);
     if (Rest* rest = rests) {
       rests = rest->next;
       lists.slab_end = rest->end;
@@ -174,56 +189,58 @@ void take_slab(FreeLists& lists) {
   if (huge) madvise(lists.slab, bytes, MADV_HUGEPAGE);
 }
 
-[[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& its) {
-  if (lists.slab_end - lists.slab < static_cast<std::ptrdiff_t>(its.bytes)) {
+[[gnu::noinline]] void* cut_block(FreeLists& lists, const SizeClass& block_class) {
+  if (lists.slab_end - lists.slab < static_cast<std::ptrdiff_t>(block_class.bytes)) {
     {
-      const std::lock_guard lock(left_behind_guard);
-      const Chain found = std::exchange(left_behind[its.index], {});
-      lists.heads[its.index] = found.first;
-      lists.tails[its.index] = found.last;
+      const std::lock_guard lock(orphans_guard);
+      const Chain found = std::exchange(orphans[block_class.index], {});
+      lists.heads[block_class.index] = found.first;
+      lists.tails[block_class.index] = found.last;
     }
-    if (FreeBlock* block = lists.heads[its.index]) {
-      lists.heads[its.index] = block->next;
+    if (FreeBlock* block = lists.heads[block_class.index]) {
+      lists.heads[block_class.index] = block->next;
       return block;
     }
-    if (lists.life == Life::unborn) begin_life(lists);
+    if (lists.state == ThreadState::unused) activate(lists);
     take_slab(lists);
   }
-  return std::exchange(lists.slab, lists.slab + its.bytes);
+  return std::exchange(lists.slab, lists.slab + block_class.bytes);
 }
 
 }  // namespace
 
 void* pool_allocate(size_t bytes) {
-  const SizeClass its = size_class(bytes);
+  const SizeClass block_class = size_class(bytes);
   FreeLists& lists = free_lists;
-  if (its.index < kClasses && lists.heads[its.index] != nullptr) {
-    FreeBlock* block = lists.heads[its.index];
-    lists.heads[its.index] = block->next;
-    if (!from_slab(its.index)) lists.cached_bytes -= its.bytes;
+  if (block_class.index < kClasses && lists.heads[block_class.index] != nullptr) {
+    FreeBlock* block = lists.heads[block_class.index];
+    lists.heads[block_class.index] = block->next;
+    if (!from_slab(block_class.index)) lists.cached_bytes -= block_class.bytes;
     return block;
   }
-  return from_slab(its.index) ? cut_block(lists, its) : system_allocate(bytes, its.bytes);
+  return from_slab(block_class.index) ? cut_block(lists, block_class)
+                                      : system_allocate(bytes, block_class.bytes);
 }
 
 void pool_release(void* block, size_t bytes) noexcept {
-  const SizeClass its = size_class(bytes);
+  const SizeClass block_class = size_class(bytes);
   FreeLists& lists = free_lists;
-  const bool kept =
-      kRecycles && its.index < kClasses && (lists.life == Life::alive || begin_life(lists));
-  if (from_slab(its.index)) {
-    FreeBlock* freed = new (block) FreeBlock{kept ? lists.heads[its.index] : nullptr};
-    if (!kept) return leave_behind(its.index, {freed, freed});
-    if (freed->next == nullptr) lists.tails[its.index] = freed;
-    lists.heads[its.index] = freed;
+  const bool cached = kRecycles && block_class.index < kClasses &&
+                      (lists.state == ThreadState::active || activate(lists));
+  if (from_slab(block_class.index)) {
+    FreeBlock* freed = new (block) FreeBlock{cached ? lists.heads[block_class.index] : nullptr};
+    if (!cached) return orphan_blocks(block_class.index, {freed, freed});
+    if (freed->next == nullptr) lists.tails[block_class.index] = freed;
+    lists.heads[block_class.index] = freed;
     return;
   }
-  if (!kept) return std::free(block);
-  // Half at once, so that a run at the limit does not trim on each release.
-  if (lists.cached_bytes + its.bytes > kPoolMaxCachedBytes) trim(lists, kPoolMaxCachedBytes / 2);
-  lists.heads[its.index] = new (block) FreeBlock{lists.heads[its.index]};
-  lists.bytes_of[its.index] = its.bytes;
-  lists.cached_bytes += its.bytes;
+  if (!cached) return std::free(block);
+  // Trims to half, so that a run at the limit does not trim on each release.
+  if (lists.cached_bytes + block_class.bytes > kPoolMaxCachedBytes)
+    trim_lists(lists, kPoolMaxCachedBytes / 2);
+  lists.heads[block_class.index] = new (block) FreeBlock{lists.heads[block_class.index]};
+  lists.bytes_of[block_class.index] = block_class.bytes;
+  lists.cached_bytes += block_class.bytes;
 }
 
 size_t pool_block_bytes(size_t bytes) { return size_class(bytes).bytes; }

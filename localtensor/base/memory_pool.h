@@ -1,10 +1,11 @@
-// Memory for tensors and their control blocks, 64-byte aligned, kept in free lists by size class. A
-// run makes and drops the same few sizes all the time: a recycled block costs a few ns and, when
-// large, no page faults.
+// Memory pool for tensors and their control blocks: 64-byte aligned blocks, kept in free lists by
+// size class. A run allocates and frees the same few sizes repeatedly: a recycled block costs a few
+// ns and, if it is large, no page faults.
 //
-// It is shared by everything on a thread although the house wants no singletons: it holds raw
-// memory only, so no result can depend on it, and handing an allocator to every Tensor would put
-// one into every signature. A block may be released on another thread than it was allocated on.
+// The pool is a global although the project avoids globals. It holds raw memory only, so no result
+// can depend on it. Without it, every function that makes a tensor would need an allocator
+// argument. Free lists are per thread. A block may be released on another thread than the one that
+// allocated it.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +15,21 @@
 
 namespace shardproof {
 
-// Throws Error(limit) when the system has no more memory.
+// Returns a block of at least `bytes` bytes. Throws Error(limit) if the system has no more memory.
 void* pool_allocate(size_t bytes);
-// `bytes` as given to pool_allocate.
+// Releases a block; `bytes` as given to pool_allocate.
 void pool_release(void* block, size_t bytes) noexcept;
-// The bytes a block of this size really has, and those in this thread's free lists that can be
-// given back to the system: small blocks cannot.
+// Returns the size that pool_allocate(bytes) really allocates: at most 1/8 more for large blocks.
 size_t pool_block_bytes(size_t bytes);
+// Returns the bytes in this thread's free lists that can be returned to the system. Blocks cut from
+// slabs (1 KiB and less) cannot, and are not counted.
 size_t pool_cached_bytes();
 
-inline constexpr size_t kPoolAlignment = 64;
-inline constexpr size_t kPoolMaxCachedBytes = size_t{512} << 20;
+inline constexpr size_t kPoolAlignment = 64;                      // bytes
+inline constexpr size_t kPoolMaxCachedBytes = size_t{512} << 20;  // a thread
 
-// For std::allocate_shared; `trailing` bytes are added behind the object, in the same block.
+// Allocator for std::allocate_shared and containers. `trailing` bytes are added behind the object,
+// in the same block.
 template <typename T>
 struct PoolAllocator {
   using value_type = T;
@@ -45,8 +48,7 @@ struct PoolAllocator {
   }
 };
 
-// Of what a world keeps for each of its ranks: it lies together in large slabs, which costs the
-// system few pages.
+// Containers for state that a world stores for each rank: it lies in large slabs, on few pages.
 template <class T>
 using PooledDeque = std::deque<T, PoolAllocator<T>>;
 template <class T>

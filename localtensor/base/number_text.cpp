@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kRoundedFrom = 1e4, kPoweredFrom = 1e12;
 
-// "3.1e-03" as "3.1e-3".
+// Returns the number in scientific notation without leading zeros in the exponent: "3.1e-3".
 std::string with_exponent(double number) {
   std::string text = fmt::format("{:.1e}", number);
   const size_t exponent = text.find('e') + 1;

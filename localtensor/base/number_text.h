@@ -1,4 +1,4 @@
-// Numbers as reports print them.
+// Number formats of reports.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 
 namespace shardproof {
 
-std::string grouped_number(int64_t number);  // "9,312"
+std::string grouped_number(int64_t number);  // thousands separated by commas: "9,312"
 
-// Two significant digits: "3.1e-3", "0.53", "42", "0", "inf", "nan".
+// Returns two significant digits: "3.1e-3", "0.53", "42", "0", "inf", "nan".
 std::string rough_number(double number);
 
-// A factor from 0, for "... times": rounded up to a whole number below 10,000, else to two
-// significant digits: "33", "1,025", "52,000", "5.1e16", "infinitely many".
+// Returns the text of a factor for "... times". A factor below 10,000 is rounded up to a whole
+// number, a larger one to two significant digits: "33", "1,025", "52,000", "5.1e16", "infinitely
+// many". Requires factor >= 0.
 std::string factor_text(double factor);
 
 }  // namespace shardproof

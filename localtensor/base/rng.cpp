@@ -1,3 +1,4 @@
+// Implements rng.h: the parts that are not constexpr.
 #include "shardproof/localtensor/base/rng.h"
 
 #include <cmath>
@@ -8,7 +9,7 @@
 namespace shardproof {
 double Rng::normal(uint64_t index) const {
   const auto words = draw(index);
-  // 1 - u is in (0, 1]: the logarithm of 0 is never taken.
+  // 1 - u is in (0, 1], so that the logarithm is finite.
   const double radius = std::sqrt(-2.0 * std::log(1.0 - unit(joined(words[0], words[1]))));
   return radius * std::cos(2.0 * std::numbers::pi * unit(joined(words[2], words[3])));
 }

@@ -1,7 +1,7 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). Draw i of a stream is a pure function of (seed, stream, i), so a tensor filled
-// by *global element index* has the same values under every sharding, and on one device. Whole
-// numbers and uniform ones are constexpr, so that every machine a kernel runs on draws the same.
+// 1, 2, 3", SC'11). Draw i of a stream is a pure function of (seed, stream, i). A tensor filled by
+// *global element index* therefore has the same values under every sharding and on one device.
+// Integer and uniform draws are constexpr, so that host and device code draw the same bits.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 namespace shardproof {
 
+// Returns the four words of one Philox4x32-10 draw.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
@@ -29,18 +30,20 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
 
 class Rng {
  public:
-  // `stream` tells draws of one seed apart: hash of a tensor's name, number of a dropout call.
+  // `stream` separates the draws of one seed: the hash of a tensor's name, the number of a dropout.
   constexpr Rng(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+  // Returns 64 random bits.
   constexpr uint64_t bits(uint64_t index) const {
     const std::array<uint32_t, 4> words = draw(index);
     return joined(words[0], words[1]);
   }
-  // [0, 1), 53 bits.
+  // Returns a uniform number in [0, 1), a multiple of 2^-53.
   constexpr double uniform(uint64_t index) const { return unit(bits(index)); }
-  double normal(uint64_t index) const;  // Box-Muller from the draw at `index`
-  int64_t integer(uint64_t index, int64_t low,
-                  int64_t high) const;  // low..high-1, unbiased to 2^-64
-  // The same from the bits of a draw; low is below high.
+  // Returns a standard normal number (Box-Muller). Not constexpr: it depends on the math library.
+  double normal(uint64_t index) const;
+  // Returns an integer in [low, high); its bias is at most 2^-64. Requires low < high.
+  int64_t integer(uint64_t index, int64_t low, int64_t high) const;
+  // Returns integer(...) from the bits of a draw (Lemire's multiplication, without rejection).
   static constexpr int64_t integer_from(uint64_t bits, int64_t low, int64_t high) {
     // Unsigned, since high - low may be more than an int64 holds.
     const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
@@ -48,8 +51,8 @@ class Rng {
   }
 
  private:
-  // The four words of a draw. The stream lies in the counter, not in the key, so that streams of
-  // one seed can never overlap.
+  // Returns the four words of a draw. The stream is part of the counter, not of the key, so that
+  // streams of one seed can never overlap.
   constexpr std::array<uint32_t, 4> draw(uint64_t index) const {
     return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
                        static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
@@ -59,7 +62,7 @@ class Rng {
     return uint64_t{high} << 32 | low;
   }
   static constexpr double unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-  // The high 64 bits of a product of 128.
+  // Returns the high 64 bits of the 128-bit product; device code has no 128-bit integers.
   static constexpr uint64_t high_product(uint64_t x, uint64_t y) {
     const uint64_t x0 = static_cast<uint32_t>(x), x1 = x >> 32;
     const uint64_t y0 = static_cast<uint32_t>(y), y1 = y >> 32;
@@ -69,7 +72,7 @@ class Rng {
   uint64_t seed_, stream_;
 };
 
-// FNV-1a, for streams named by text. Stable across platforms.
+// Returns the FNV-1a hash, for streams named by text. Stable across platforms.
 uint64_t hash_text(std::string_view text);
 
 }  // namespace shardproof

@@ -1,3 +1,5 @@
+// Implements the names, text and byte counts of collective.h; `reference` is in
+// collective_reference.cpp.
 #include "shardproof/localtensor/collective/collective.h"
 
 #include <fmt/format.h>

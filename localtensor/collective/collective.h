@@ -1,20 +1,28 @@
-// Collective: one communication call as a value, and `reference`, its one meaning. The planner,
-// gate, cost models, recorder, faults, reports and every backend share this noun.
+// Collective: one communication call as a value, and `reference`, its only definition in values.
+// Used by the planner, the call matcher, cost models, the recorder, faults, reports and backends.
 //
-// Counts follow NCCL: elements are flat (row-major, contiguous). With n members and `count` = k:
-//   all_reduce, reduce, broadcast   k in, k out        (reduce: out only on root; broadcast: root's
-//   input) all_gather                      k in, n*k out      reduce_scatter   n*k in, k out
-//   all_to_all                      k in, k out, piece i of k/n to member i
-//   all_to_all_v                    pieces of send_counts in, of recv_counts out (elements)
-//   gather / scatter                k in, n*k out on root / n*k in on root, k out
-//   send / recv                     k to / from member `peer`
-//   put / signal / wait_signal      one-sided into `slot` of member `peer`
-//   barrier                         nothing
-// Reduction rules: members fold left in group order with an accumulator as in ReductionSchedule;
-// sum/prod of integers wrap; avg divides the sum once by n at the end (integers truncate toward
-// zero); premul_sum multiplies each input by its scalar first; min/max return NaN when any input is
-// NaN; bool does min/max/ band/bor/bxor as 0 and 1; norm(p) sums |x|^p and takes the root at the
-// end.
+// Counts are those of NCCL, in flat (row-major, contiguous) elements; n members, `count` = k:
+//
+//   call                     input of a member           output of a member
+//   all_reduce               k                           k
+//   reduce                   k                           k on the root, nothing elsewhere
+//   broadcast                k on the root               k
+//   all_gather               k                           n*k
+//   reduce_scatter           n*k                         k
+//   all_to_all               k, piece i of k/n           k, piece i from member i
+//                            goes to member i
+//   all_to_all_v             pieces of send_counts       pieces of recv_counts
+//   gather                   k                           n*k on the root
+//   scatter                  n*k on the root             k
+//   send, recv               k to member `peer`          k from member `peer`
+//   put, signal, wait_signal one-sided into `slot` of member `peer`
+//   barrier                  nothing                     nothing
+//
+// Reductions: members are folded left in group order, with the accumulator of ReductionSchedule.
+// sum and prod of integers wrap. avg divides the sum by n once at the end (integers truncate toward
+// zero, as in NCCL). premul_sum multiplies each input by its scalar first. min and max return NaN
+// if any input is NaN. bool has min, max, band, bor and bxor on 0 and 1. norm(p) sums |x|^p and
+// takes the root at the end.
 #pragma once
 
 #include <optional>
@@ -48,10 +56,10 @@ enum class CollectiveKind {
   signal,
   wait_signal
 };
-std::string_view name(CollectiveKind kind);
-std::optional<CollectiveKind> parse_collective_kind(std::string_view text);
-bool reduces(CollectiveKind kind);
-bool has_root(CollectiveKind kind);
+std::string_view name(CollectiveKind kind);                                  // "all_reduce"
+std::optional<CollectiveKind> parse_collective_kind(std::string_view text);  // inverse of name
+bool reduces(CollectiveKind kind);            // all_reduce, reduce_scatter, reduce
+bool has_root(CollectiveKind kind);           // broadcast, reduce, gather, scatter
 bool is_point_to_point(CollectiveKind kind);  // send, recv, put, signal, wait_signal
 
 struct Collective {
@@ -61,40 +69,41 @@ struct Collective {
   Group group;
   int64_t count = 0;             // k above
   int64_t root = 0;              // index in the group
-  int64_t peer = 0;              // index in the group, of send/recv/put/signal/wait_signal
-  int64_t slot = 0, repeat = 1;  // put/signal/wait_signal
-  // Of all_to_all_v: n entries for each lane of this call, lane after lane (in `reference` over one
-  // group: member after member). Empty pieces are legal.
+  int64_t peer = 0;              // index in the group, for send, recv, put, signal, wait_signal
+  int64_t slot = 0, repeat = 1;  // for put, signal, wait_signal; repeat: signals to wait for
+  // For all_to_all_v: n entries for each lane of this call, lane after lane (in `reference` over
+  // one group: member after member), in elements. A piece may be empty.
   std::vector<int64_t> send_counts, recv_counts;
   ReductionSchedule schedule;
   bool operator==(const Collective&) const = default;
 };
-// "all_reduce(sum, group=tp)  bf16 x 16384": the call as reports print it.
+// Returns the call as reports print it: "all_reduce(sum, group=tp)  bf16 x 16384".
 std::string to_string(const Collective& collective);
 
-// Bytes a member sends, by the table of the scenario language (section 13): an exact fraction.
-// `whole_bytes` is S, the bytes of the whole tensor of the group without padding; of calls that
-// send what they really send (send, put, reduce, all_to_all_v): what the fullest member sends. A
-// group of one sends nothing.
+// Returns the bytes that a member sends on average, as an exact fraction, by the table in section
+// 13 of docs/language.md. `whole_bytes` is S, the bytes of the group's whole tensor without
+// padding. For send, put, reduce, broadcast and all_to_all_v it is the bytes that the busiest
+// member sends. A group of one member sends 0.
 Fraction bytes_sent(CollectiveKind kind, int64_t members, int64_t whole_bytes);
 
-// The one meaning, on one group: inputs in group order (one-lane tensors, flat order), one output
-// each (an empty optional where the member gets nothing). Not for point-to-point calls, whose
-// meaning is a copy.
+// Runs the call on one group. Inputs are one-lane tensors in group order; outputs are flat, one for
+// each member, nullopt for a member that gets nothing. Requires a call that is not point-to-point
+// (those are a copy). Throws Error(bad_input) for a reduction that is not legal on the dtype.
 std::vector<std::optional<Tensor>> reference(const Collective& collective,
                                              const std::vector<Tensor>& inputs);
 
-// The same on one group whose members bring their elements as bytes (none where they bring
-// nothing). Lane i of the answer is member i.
+// Runs the call on one group whose inputs are packed bytes, empty for a member without input. Lane
+// i of the result is member i.
 LocalTensor reference(const Collective& collective,
                       const std::vector<std::span<const std::byte>>& inputs);
 
-// The same on a cohort: all sibling groups that hold a lane of `input` (one whose members are not
-// all there is an SP_CHECK). The result has flat shape [out count]; lanes that get nothing are
-// absent. Equal outputs share a copy.
+// Runs the call on a cohort: on all sibling groups that hold a lane of `input`. Requires all
+// members of each (SP_CHECK). The result has the flat shape [output count]; lanes that get nothing
+// are absent. Equal outputs share one stored copy.
 LocalTensor reference(const Collective& collective, const LocalTensor& input);
 
-// Folds `inputs` elementwise into a fresh dense tensor (used for partials too).
+// Returns the elementwise fold of `inputs`, a new dense tensor; also used for partials. Requires at
+// least one input, and one shape and dtype.
 Tensor reduce_all(const Reduction& reduction, const std::vector<Tensor>& inputs,
                   ReductionSchedule schedule = {});
 

@@ -1,5 +1,16 @@
-// The meaning of a collective, on one group and on all sibling groups of a cohort. Both go through
-// Outputs, so that they agree to the bit.
+// Implements `reference` of collective.h, on one group and on all sibling groups of a cohort. All
+// forms write through the class Outputs, so that they agree to the bit.
+//
+// On a cohort:
+//   1. Sources numbers every stored copy of the input, and lists the number that each rank reads.
+//   2. Siblings lists, for each sibling group, the tuple of copies that its members read. Groups
+//      with equal tuples have equal results, so each distinct tuple is computed once.
+//   3. lanes_of_outputs gives each lane the output (tuple, index of the member); all members have
+//      index 0 if the call gives them the same (all_reduce, all_gather, broadcast).
+//   4. Each distinct output is written into one stored copy.
+//
+// Example: all_reduce over tp on "dp=2, tp=2"; ranks 0 and 2 read copy 0, ranks 1 and 3 copy 1.
+// Both groups have the tuple (0, 1): one sum is computed, and all four lanes share it.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -27,7 +38,7 @@ bool same_for_all(CollectiveKind kind) {
          kind == CollectiveKind::broadcast;
 }
 
-// What one member of one group brings and gets, by position in the group.
+// The input and output of each member of one group, by index in the group.
 class Outputs {
  public:
   explicit Outputs(const Collective& call)
@@ -46,7 +57,7 @@ class Outputs {
     }
   }
 
-  // Elements that a member gets, or -1 for none at all.
+  // Returns the number of elements that a member gets; -1 if it gets no tensor.
   int64_t out_count(int64_t index) const {
     switch (call_.kind) {
       case CollectiveKind::all_gather: return n_ * call_.count;
@@ -57,8 +68,8 @@ class Outputs {
     }
   }
 
-  // Members that get anything; each of them gets the same count.
-  Lanes getters() const {
+  // Returns the members that get a tensor; all of them get the same count.
+  Lanes receivers() const {
     switch (call_.kind) {
       case CollectiveKind::barrier: return {};
       case CollectiveKind::gather:
@@ -142,14 +153,14 @@ class Exchange {
   int64_t n_;
 };
 
-// Every stored copy of the input as a number, and which one each lane reads.
+// Numbers every stored copy of the input, over all blocks, and lists the one that each lane reads.
 struct Sources {
-  std::vector<Tensor> held;  // keeps dense copies alive
+  std::vector<Tensor> held;  // owns the dense copies
   Pointers data;
   std::vector<int64_t> elements;
   Lanes lanes;
   int64_t first_rank = 0;
-  std::vector<int32_t> of_rank;  // from first_rank on; -1: not there
+  std::vector<int32_t> of_rank;  // by rank, from first_rank on; -1: no input
 
   explicit Sources(const LocalTensor& input) : lanes(input.lanes()) {
     first_rank = lanes[0];
@@ -192,7 +203,7 @@ struct Sources {
   }
 };
 
-// The sibling groups of a call, those that bring the very same copies taken together.
+// The sibling groups of a call; groups that read the same copies share one tuple.
 class Siblings {
  public:
   Siblings(const Collective& call, const Sources& sources) : n_(call.group.size()) {
@@ -213,7 +224,7 @@ class Siblings {
 
   int64_t unique() const { return static_cast<int64_t>(tuples_.size()) / n_; }
   const int32_t* tuple(int64_t unique) const { return tuples_.data() + unique * n_; }
-  // Rank `i` in order of sibling and member, and the unique tuple of its sibling.
+  // All ranks by sibling and member; and the number of a sibling's tuple.
   const std::vector<int32_t>& ranks() const { return ranks_; }
   int32_t tuple_of(int64_t sibling) const { return tuple_of_[static_cast<size_t>(sibling)]; }
   int64_t members() const { return n_; }
@@ -248,9 +259,9 @@ class Siblings {
   std::unordered_multimap<uint64_t, int32_t> seen_;
 };
 
-// Lanes in ascending order with the copy each reads, numbered by first use.
+// Lanes in ascending order with the output copy that each reads, numbered by first use.
 struct LaneSlots {
-  // Siblings of an outer axis interleave; their ranks are dense, so a table beats a sort.
+  // Siblings of an outer axis interleave. Their ranks are dense, so a table is faster than a sort.
   void sort_by_rank() {
     if (std::is_sorted(rank_and_output.begin(), rank_and_output.end())) return;
     int32_t last = 0;
@@ -313,7 +324,7 @@ void check_counts(const Collective& call, const Outputs& outputs, const Sources&
 LocalTensor exchange(const Collective& call, const Sources& sources, const Siblings& siblings) {
   const Exchange exchange(call);
   const int64_t n = siblings.members();
-  std::map<int64_t, LaneSlots> by_count;  // ordered: blocks are sorted by their ranks afterwards
+  std::map<int64_t, LaneSlots> by_count;  // by output count: each is a block of its own
   std::vector<int64_t> row_of(siblings.ranks().size());
   for (size_t i = 0; i < row_of.size(); ++i) {
     row_of[i] = sources.lanes.index_of(siblings.ranks()[i]);
@@ -363,7 +374,7 @@ LaneSlots lanes_of_outputs(const Collective& call, const Outputs& outputs,
   return result;
 }
 
-// One group, one answer: nothing to tell apart, however many members there are.
+// Fast path: one group whose members all get the same; no tuples are needed.
 LocalTensor same_on_one_group(const Collective& call, const Outputs& outputs,
                               const Sources& sources) {
   const std::vector<int32_t> members = call.group.members(0);
@@ -433,7 +444,7 @@ LocalTensor reference(const Collective& call,
              "{}: member {} brings {} bytes, not {}", to_string(call), i, input.size(), wanted);
     data.push_back(input.data());
   }
-  const Lanes members = outputs.getters();
+  const Lanes members = outputs.receivers();
   if (members.empty()) return LocalTensor();
   const Slots slots = same_for_all(call.kind) ? Slots::shared(n) : Slots::each(members.size());
   Tensor out = Tensor::empty(call.dtype, {outputs.out_count(members[0])}, members, slots);

@@ -1,3 +1,16 @@
+// Implements fold.h and partial_fold.h: the left fold in member order.
+//
+//   1. fold_job chooses a type policy by dtype (Plain, Small, SmallWide, Logical), fold_arithmetic
+//      or fold_bits the operation and what is done before (Scale, Power) and after (Divide, Power).
+//   2. fold_as goes through the elements in tiles that fit the first cache.
+//   3. fold_tile adds four members a pass, so that accumulators are loaded and stored once for
+//      four.
+//
+// Rounding: Small keeps accumulators as f32 and rounds them to the storage type after every step;
+// SmallWide (order f32) rounds once at the end; Plain computes in the storage type.
+//
+// Example in bf16 (8 bits): 256 + 1 + 1. Small: 256 + 1 = 257 rounds to 256 (tie to even), twice,
+// so the result is 256. SmallWide: 258, which bf16 holds.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -12,10 +25,10 @@ namespace shardproof {
 
 namespace {
 
-constexpr int64_t kTileBytes =
-    16384;  // of accumulators: with one input tile it stays in the first cache
+constexpr int64_t kTileBytes = 16384;  // accumulators; with an input tile they fit the first cache
 
-// How a storage type is computed with. `Narrow` types round to storage after each step.
+// Type policies: how a storage type is computed with. With kNarrow, values are rounded to the
+// storage type after each step.
 template <typename T>
 struct Plain {
   using Storage = T;
@@ -24,12 +37,13 @@ struct Plain {
   static Value load(T x) { return x; }
   static T store(Value x) { return x; }
 };
-// All bits set where the condition holds. Choices are made by masks: a loop with branches is not
-// turned into vector code.
+// Returns all bits set if the condition holds, else 0. Selection uses masks because compilers do
+// not turn loops with branches into vector code.
 inline int32_t mask_if(bool condition) { return -static_cast<int32_t>(condition); }
 inline int32_t choose(int32_t mask, int32_t yes, int32_t no) { return (yes & mask) | (no & ~mask); }
 
-// load(store(x)) for a storage type with fewer bits.
+// Returns load(store(x)): x rounded to T, as f32. The steps are those of round_to in round_float.h,
+// but the result keeps f32's bit layout, so there is no shift.
 template <typename T>
 float round_value(float x) {
   using F = detail::Format<T>;
@@ -45,7 +59,7 @@ float round_value(float x) {
     constexpr int32_t kOverflow =
         (static_cast<int32_t>(F::kOverflow >> F::kMantissa) - F::kBias + 127) << 23 |
         static_cast<int32_t>(F::kOverflow & ((1u << F::kMantissa) - 1)) << kShift;
-    // Its last place is the smallest subnormal, so that adding it rounds to a multiple.
+    // The last place of kMagic is T's smallest subnormal, so that adding it rounds.
     constexpr float kMagic = std::bit_cast<float>((127 - F::kBias + 1 + kShift) << 23);
     const float small = (std::bit_cast<float>(size) + kMagic) - kMagic;
     result = choose(mask_if(size < kMinNormal), std::bit_cast<int32_t>(small), result);
@@ -56,8 +70,8 @@ float round_value(float x) {
   return std::bit_cast<float>(result | (bits & std::numeric_limits<int32_t>::min()));
 }
 
-// The same for arithmetic on values of T. With f32's exponents a NaN of such arithmetic is a quiet
-// one with no bits to cut, so that it needs no care.
+// Returns round_value(x) for a result of arithmetic on values of T. If T has f32's exponents
+// (bf16), a NaN result is quiet and has no low bits, so it needs no selection.
 template <typename T>
 float round_result(float x) {
   using F = detail::Format<T>;
@@ -83,7 +97,7 @@ template <typename T>
 struct SmallWide : Small<T> {
   static constexpr bool kNarrow = false;
 };
-struct Truth {
+struct Logical {
   using Storage = Bool;
   using Value = uint8_t;
   static constexpr bool kNarrow = false;
@@ -115,8 +129,8 @@ struct Prod {
     }
   }
 };
-// The least and the greatest are the same in every order: of two zeros one is less, and there is
-// one NaN (IEEE 754-2019, minimum and maximum).
+// Minimum and maximum as in IEEE 754-2019: -0 is less than +0, and any NaN gives the quiet NaN. The
+// result is therefore the same in every order of members.
 template <typename V, typename Join>
 V with_bits(V a, V b, Join join) {
   using Bits = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
@@ -210,12 +224,12 @@ struct Power {
   }
 };
 
-struct Job {
+struct FoldJob {
   const std::byte* const* inputs;
   int64_t members, first, count;
   std::byte* out;
   FoldPart part = FoldPart::whole;
-  int64_t parties = members;  // by whose number an average is divided
+  int64_t parties = members;  // an average is divided by this number
   bool opens() const { return part == FoldPart::whole || part == FoldPart::opening; }
   bool closes() const { return part == FoldPart::whole || part == FoldPart::closing; }
 };
@@ -232,41 +246,42 @@ typename A::Value rounded_sum(typename A::Value x) {
   return x;
 }
 
-// What a member brings, as the accumulator takes it.
+// Returns the element of a member as it is added: scaled first and rounded, if there is a `before`.
 template <typename A, typename Before>
-typename A::Value brought(typename A::Storage x, Before before) {
+typename A::Value contribution(typename A::Storage x, Before before) {
   if constexpr (std::is_same_v<Before, Same>) return A::load(x);
   return rounded<A>(before(A::load(x)));
 }
 
-// Four members a pass: the sums are loaded and stored once, and four streams keep the memory busy.
+// Adds four members a pass: accumulators are loaded and stored once, and four streams use more of
+// the memory bandwidth.
 template <typename A, typename Op, typename Before>
-void fold_tile(const Job& job, int64_t at, int64_t length, typename A::Value* __restrict sum, Op op,
-               Before before) {
+void fold_tile(const FoldJob& job, int64_t at, int64_t length, typename A::Value* __restrict sum,
+               Op op, Before before) {
   const auto input = [&](int64_t i) {
     return reinterpret_cast<const typename A::Storage*>(job.inputs[i]) + job.first + at;
   };
   const auto* first = input(0);
-  for (int64_t j = 0; j < length; ++j) sum[j] = brought<A>(first[j], before);
+  for (int64_t j = 0; j < length; ++j) sum[j] = contribution<A>(first[j], before);
   int64_t i = 1;
   for (; i + 4 <= job.members; i += 4) {
     const auto *a = input(i), *b = input(i + 1), *c = input(i + 2), *d = input(i + 3);
     for (int64_t j = 0; j < length; ++j) {
-      auto s = rounded_sum<A>(op(sum[j], brought<A>(a[j], before)));
-      s = rounded_sum<A>(op(s, brought<A>(b[j], before)));
-      s = rounded_sum<A>(op(s, brought<A>(c[j], before)));
-      sum[j] = rounded_sum<A>(op(s, brought<A>(d[j], before)));
+      auto s = rounded_sum<A>(op(sum[j], contribution<A>(a[j], before)));
+      s = rounded_sum<A>(op(s, contribution<A>(b[j], before)));
+      s = rounded_sum<A>(op(s, contribution<A>(c[j], before)));
+      sum[j] = rounded_sum<A>(op(s, contribution<A>(d[j], before)));
     }
   }
   for (; i < job.members; ++i) {
     const auto* in = input(i);
     for (int64_t j = 0; j < length; ++j)
-      sum[j] = rounded_sum<A>(op(sum[j], brought<A>(in[j], before)));
+      sum[j] = rounded_sum<A>(op(sum[j], contribution<A>(in[j], before)));
   }
 }
 
 template <typename A, typename Op, typename Before, typename After>
-void fold_as(const Job& job, Op op, Before before, After after) {
+void fold_as(const FoldJob& job, Op op, Before before, After after) {
   using Value = typename A::Value;
   constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(Value));
   alignas(64) Value sum[static_cast<size_t>(kTile)];
@@ -279,7 +294,7 @@ void fold_as(const Job& job, Op op, Before before, After after) {
 }
 
 template <typename A>
-void fold_norm(const Job& job, double exponent) {
+void fold_norm(const FoldJob& job, double exponent) {
   const Power before{exponent}, after{1 / exponent};
   if (job.opens() && job.closes()) return fold_as<A>(job, Sum(), before, after);
   if (job.opens()) return fold_as<A>(job, Sum(), before, Same());
@@ -288,7 +303,7 @@ void fold_norm(const Job& job, double exponent) {
 }
 
 template <typename A>
-void fold_arithmetic(const Job& job, const Reduction& reduction) {
+void fold_arithmetic(const FoldJob& job, const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::sum: return fold_as<A>(job, Sum(), Same(), Same());
     case ReduceOp::avg:
@@ -309,7 +324,7 @@ void fold_arithmetic(const Job& job, const Reduction& reduction) {
 }
 
 template <typename A>
-void fold_bits(const Job& job, const Reduction& reduction) {
+void fold_bits(const FoldJob& job, const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::band: return fold_as<A>(job, And(), Same(), Same());
     case ReduceOp::bor: return fold_as<A>(job, Or(), Same(), Same());
@@ -321,7 +336,7 @@ void fold_bits(const Job& job, const Reduction& reduction) {
 }
 
 template <typename T>
-void fold_integers(const Job& job, const Reduction& reduction) {
+void fold_integers(const FoldJob& job, const Reduction& reduction) {
   const bool bitwise = reduction.op == ReduceOp::band || reduction.op == ReduceOp::bor ||
                        reduction.op == ReduceOp::bxor;
   if (bitwise) return fold_bits<Plain<T>>(job, reduction);
@@ -329,12 +344,13 @@ void fold_integers(const Job& job, const Reduction& reduction) {
 }
 
 template <typename Each, typename Wider>
-void fold_floats(const Job& job, const Reduction& reduction, ReductionSchedule schedule) {
+void fold_floats(const FoldJob& job, const Reduction& reduction, ReductionSchedule schedule) {
   if (schedule.order == FoldOrder::f32) return fold_arithmetic<Wider>(job, reduction);
   fold_arithmetic<Each>(job, reduction);
 }
 
-void fold_job(const Reduction& reduction, ReductionSchedule schedule, DType dtype, const Job& job) {
+void fold_job(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
+              const FoldJob& job) {
   switch (dtype) {
     case DType::f64: return fold_arithmetic<Plain<double>>(job, reduction);
     case DType::f32: return fold_arithmetic<Plain<float>>(job, reduction);
@@ -349,7 +365,7 @@ void fold_job(const Reduction& reduction, ReductionSchedule schedule, DType dtyp
     case DType::i16: return fold_integers<int16_t>(job, reduction);
     case DType::i8: return fold_integers<int8_t>(job, reduction);
     case DType::u8: return fold_integers<uint8_t>(job, reduction);
-    case DType::boolean: return fold_bits<Truth>(job, reduction);
+    case DType::boolean: return fold_bits<Logical>(job, reduction);
     case DType::c64: return fold_arithmetic<Plain<C64>>(job, reduction);
     case DType::c128: return fold_arithmetic<Plain<C128>>(job, reduction);
   }

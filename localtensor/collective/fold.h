@@ -1,4 +1,4 @@
-// The left fold of a reduction over flat, dense inputs, in cache tiles.
+// fold: the left fold of a reduction over flat, dense inputs.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,14 @@
 
 namespace shardproof {
 
-// out[j] = inputs[0][j] op inputs[1][j] op ...; `count` elements from `first` on of each input.
+// Writes out[j] = inputs[0][first + j] op inputs[1][first + j] op ... for j in [0, count).
+// `schedule` chooses between f32 accumulators for narrower floats and rounding after every
+// addition.
 void fold(const Reduction& reduction, ReductionSchedule schedule, DType dtype,
           const std::byte* const* inputs, int64_t members, int64_t first, int64_t count,
           std::byte* out);
 
-// The same for a call whose schedule says another order than that of the members.
+// Folds in the order of the call's schedule, if that is not the order of the members.
 void fold_in_order(const Collective& collective, const std::byte* const* inputs, int64_t first,
                    int64_t count, std::byte* out);
 

@@ -1,4 +1,13 @@
-// Folding as a reduction schedule says, where the members are not simply added one after another.
+// Implements fold_in_order of fold.h: reductions whose schedule is not the order of the members.
+//
+//   NCCL's orders   fold_ranges (reduction_order.h) gives, for each range of elements, a program
+//                   for a stack of partial results; run_steps executes it for a tile of elements
+//                   with the roundings of NCCL's kernels (class Adder).
+//   exact           ExactSum: sums of doubles without error, rounded once (fold_exactly).
+//   nvls            as order f32: the switch adds in an order that is not documented.
+//
+// Example of a program, a tree of 2 nodes with 2 members each: push 1, own 0, push 3, own 2, merge.
+//   stack: [x1]  [x0+x1]  [x0+x1, x3]  [x0+x1, x2+x3]  [(x2+x3) + (x0+x1)]
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,20 +21,20 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kTile = 1024;  // elements
+constexpr int64_t kScheduleTile = 1024;  // elements
 
 bool is_small8(DType dtype) { return dtype == DType::f8e4m3 || dtype == DType::f8e5m2; }
 
-// A scalar as the wire type holds it.
+// Returns the scalar rounded to the wire type.
 double as_wire(double scalar, DType dtype) {
   std::byte element[16] = {};
   store_f64(element, dtype, scalar);
   return load_f64(element, dtype);
 }
 
-// Of a sum in doubles that is to be rounded once more, to fewer than 52 bits: the last bit tells
-// that it is not exact (rounding to odd: Boldo and Melquiond, Emulation of FMA and correctly
-// rounded sums, 2008), so that both roundings together are one.
+// Returns a + b rounded to odd: if the sum is not exact, its last bit is set. A later rounding to
+// fewer than 52 bits then equals one rounding of the exact sum. Source: Boldo and Melquiond,
+// Emulation of FMA and correctly rounded sums, 2008.
 double add_to_odd(double a, double b) {
   const double sum = a + b;
   if (!std::isfinite(sum)) return sum;
@@ -35,15 +44,15 @@ double add_to_odd(double a, double b) {
   return std::nextafter(sum, error > 0 ? HUGE_VAL : -HUGE_VAL);
 }
 
-// a * b + c with one rounding to a floating dtype of 16 bits or more.
+// Returns a * b + c for one rounding to a floating dtype of 16 bits or more.
 double multiply_and_add(DType dtype, double a, double b, double c) {
   if (dtype == DType::f64) return std::fma(a, b, c);
   if (dtype == DType::f32)
     return std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c));
-  return add_to_odd(a * b, c);  // of 16 bits: the product is exact
+  return add_to_odd(a * b, c);  // 16-bit types: the product is exact in double
 }
 
-// Parts of an element: one, or real and imaginary.
+// The scalars of an element: one, or two for a complex type.
 struct Scalars {
   DType dtype;
   int64_t per_element;
@@ -55,14 +64,14 @@ Scalars scalars_of(DType dtype) {
   return {dtype, 1};
 }
 
-// What NCCL's symmetric kernels hold a sum in (ncclSymkAccumType).
+// Returns the accumulator type of NCCL's symmetric kernels (ncclSymkAccumType).
 DType symmetric_sum(const Collective& call) {
   const bool mean = call.reduction.op == ReduceOp::avg;
   if (is_small8(call.dtype)) return mean ? DType::f16 : DType::f32;
   return DType::f32;
 }
 
-// One addition of NCCL's kernels on tiles of partial results, which are of the wire type, but in
+// The additions of NCCL's kernels on tiles of partial results. These have the wire type, except in
 // symmetric kernels.
 class Adder {
  public:
@@ -80,27 +89,27 @@ class Adder {
 
   DType held() const { return held_; }
 
-  // What a member brings, scaled before the first addition.
-  void bring(const std::byte* own, int64_t count, std::byte* out) const {
+  // Writes a member's elements as the first partial result, scaled if the reduction scales.
+  void load_scaled(const std::byte* own, int64_t count, std::byte* out) const {
     if (op_.op != ReduceOp::premul_sum) return convert(own, dtype_, out, held_, count);
     if (!is_small8(dtype_)) return shardproof::fold(op_, {}, dtype_, &own, 1, 0, count, out);
-    std::byte halves[2 * kTile];
+    std::byte halves[2 * kScheduleTile];
     const std::byte* wide = halves;
     convert(own, dtype_, halves, DType::f16, count);
     shardproof::fold(op_, {}, DType::f16, &wide, 1, 0, count, halves);
     narrow(halves, DType::f16, count, out);
   }
 
-  // Brings it and adds it to a sum. What is scaled is multiplied and added in one instruction, but
-  // for 8-bit floats, whose products are narrowed in between: nvcc makes one of the two in all of
-  // NCCL's kernels but those for LL128 (seen in the code for sm_90 and sm_100 of NCCL 2.28
-  // and 2.32).
-  void bring_to(const std::byte* own, int64_t count, std::byte* sum) const {
+  // Adds a member's elements, scaled if the reduction scales, to a partial result. Scaling and
+  // adding is one fused instruction, except for 8-bit floats, whose products are narrowed in
+  // between. Source: nvcc fuses them in all kernels of NCCL but those for LL128 (machine code for
+  // sm_90 and sm_100 of NCCL 2.28 and 2.32).
+  void add_scaled(const std::byte* own, int64_t count, std::byte* sum) const {
     const bool floats = !is_integral(dtype_) && !is_small8(dtype_);
     if (op_.op != ReduceOp::premul_sum || !floats) {
-      std::byte brought[16 * kTile];
-      bring(own, count, brought);
-      return add(brought, count, sum);
+      std::byte scaled[16 * kScheduleTile];
+      load_scaled(own, count, scaled);
+      return add(scaled, count, sum);
     }
     const Scalars scalars = scalars_of(dtype_);
     const int64_t size = size_of(scalars.dtype);
@@ -120,7 +129,7 @@ class Adder {
     shardproof::fold(pair, {}, held_, both, 2, 0, count, sum);
   }
 
-  // The sum in the wire type. NCCL divides an integer sum once, after it has wrapped.
+  // Writes the result in the wire type. NCCL divides an integer sum once, after it has wrapped.
   void finish(std::byte* sum, int64_t count, std::byte* out) const {
     const int64_t size = size_of(dtype_);
     if (scales_after_) {
@@ -135,8 +144,8 @@ class Adder {
   }
 
  private:
-  // A NaN is dropped where the other is a number; of two zeros the negative one is less, as for
-  // fminf, __hmin and their PTX.
+  // Minimum and maximum as in fminf, __hmin and their PTX: a NaN loses against a number, and -0 is
+  // less than +0.
   void choose(const std::byte* own, int64_t count, std::byte* sum) const {
     const int64_t size = size_of(dtype_);
     const bool integral = is_integral(dtype_), least = op_.op == ReduceOp::min;
@@ -159,7 +168,7 @@ class Adder {
 
   void add_in_half(const Reduction& pair, const std::byte* own, int64_t count,
                    std::byte* sum) const {
-    std::byte left[2 * kTile], right[2 * kTile];
+    std::byte left[2 * kScheduleTile], right[2 * kScheduleTile];
     convert(own, dtype_, left, DType::f16, count);
     convert(sum, dtype_, right, DType::f16, count);
     const std::byte* both[] = {left, right};
@@ -167,7 +176,7 @@ class Adder {
     narrow(right, DType::f16, count, sum);
   }
 
-  // To the wire type. CUDA's conversion to an 8-bit float stays finite (__NV_SATFINITE).
+  // Converts to the wire type. CUDA's conversion to an 8-bit float saturates (__NV_SATFINITE).
   void narrow(std::byte* wide, DType from, int64_t count, std::byte* out) const {
     if (is_small8(dtype_) && from != dtype_) {
       const double most = dtype_ == DType::f8e4m3 ? 448 : 57344;
@@ -186,7 +195,7 @@ class Adder {
   bool scales_after_ = false;
 };
 
-// Partial results of one tile.
+// A stack of partial results of one tile; memory of popped entries is reused.
 class Stack {
  public:
   explicit Stack(int64_t tile_bytes) : tile_bytes_(tile_bytes) {}
@@ -204,14 +213,14 @@ class Stack {
   std::vector<std::vector<std::byte>> tiles_;
 };
 
-void fold_tile(const std::vector<FoldStep>& steps, const Adder& adder,
+void run_steps(const std::vector<FoldStep>& steps, const Adder& adder,
                const std::byte* const* inputs, int64_t offset_bytes, int64_t count, Stack& stack,
                std::byte* out) {
   for (const FoldStep& step : steps) {
     const std::byte* own = inputs[step.member] + offset_bytes;
     switch (step.kind) {
-      case FoldStep::Kind::push: adder.bring(own, count, stack.push()); break;
-      case FoldStep::Kind::own: adder.bring_to(own, count, stack.top()); break;
+      case FoldStep::Kind::push: adder.load_scaled(own, count, stack.push()); break;
+      case FoldStep::Kind::own: adder.add_scaled(own, count, stack.top()); break;
       case FoldStep::Kind::merge: {
         const std::byte* child = stack.pop();
         adder.add(child, count, stack.top());
@@ -227,19 +236,20 @@ void fold_as_nccl(const Collective& call, const std::byte* const* inputs, int64_
                   int64_t count, std::byte* out) {
   const Adder adder(call);
   const int64_t size = size_of(call.dtype);
-  Stack stack(kTile * size_of(adder.held()));
+  Stack stack(kScheduleTile * size_of(adder.held()));
   for (const FoldRange& range : fold_ranges(call)) {
     const int64_t from = std::max(first, range.first);
     const int64_t to = std::min(first + count, range.first + range.count);
-    for (int64_t at = from; at < to; at += kTile) {
-      const int64_t length = std::min(kTile, to - at);
-      fold_tile(range.steps, adder, inputs, at * size, length, stack, out + (at - first) * size);
+    for (int64_t at = from; at < to; at += kScheduleTile) {
+      const int64_t length = std::min(kScheduleTile, to - at);
+      run_steps(range.steps, adder, inputs, at * size, length, stack, out + (at - first) * size);
     }
   }
 }
 
-// A sum of doubles without error: partials that do not overlap, from the smallest up (Shewchuk,
-// Adaptive Precision Floating-Point Arithmetic, 1997).
+// A sum of doubles without error, as parts that do not overlap, smallest first (Shewchuk, Adaptive
+// Precision Floating-Point Arithmetic, 1997; the algorithm of Python's math.fsum). Example: adding
+// 1 and 2^-60 leaves the parts 2^-60 and 1; adding -1 leaves 2^-60.
 class ExactSum {
  public:
   void add(double x) {
@@ -266,7 +276,7 @@ class ExactSum {
       sum = x + part;
       low = part - (sum - x);
     }
-    // Half an ulp below: what is left decides which way it goes.
+    // `low` is exactly half an ulp and was rounded to even: the next part decides the direction.
     if (at > 0 && ((low < 0 && parts_[at - 1] < 0) || (low > 0 && parts_[at - 1] > 0))) {
       const double twice = low * 2, up = sum + twice;
       if (up - sum == twice) sum = up;
@@ -307,7 +317,7 @@ bool adds(ReduceOp op) {
   return op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
 }
 
-bool is_of_nccl(const Reduction& reduction) {
+bool nccl_supports(const Reduction& reduction) {
   return adds(reduction.op) || reduction.op == ReduceOp::prod || reduction.op == ReduceOp::min ||
          reduction.op == ReduceOp::max;
 }
@@ -318,11 +328,11 @@ void fold_in_order(const Collective& call, const std::byte* const* inputs, int64
                    int64_t count, std::byte* out) {
   const FoldOrder order = call.schedule.order;
   const bool nccl = order >= FoldOrder::ring && order != FoldOrder::nvls;
-  if (nccl && is_of_nccl(call.reduction) && call.dtype != DType::boolean)
+  if (nccl && nccl_supports(call.reduction) && call.dtype != DType::boolean)
     return fold_as_nccl(call, inputs, first, count, out);
   if (order == FoldOrder::exact && adds(call.reduction.op) && !is_integral(call.dtype))
     return fold_exactly(call, inputs, first, count, out);
-  // A switch adds 16-bit floats in f32 (multimem.ld_reduce with .acc::f32).
+  // The switch adds 16-bit floats in f32 (multimem.ld_reduce with .acc::f32).
   ReductionSchedule schedule = call.schedule;
   if (order == FoldOrder::nvls) schedule.order = FoldOrder::f32;
   fold(call.reduction, schedule, call.dtype, inputs, call.group.size(), first, count, out);

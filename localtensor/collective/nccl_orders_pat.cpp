@@ -1,6 +1,17 @@
-// The order in which PAT's reduce_scatter adds (NCCL's PatRSAlgorithm): every rank goes through one
-// schedule. For each distance s between itself and a destination it combines what came from s plus
-// a power of two with what it holds for that s, and sends the sum to s without its lowest bit.
+// Implements pat_steps of nccl_orders.h: the order in which PAT's reduce_scatter adds (NCCL's
+// PatRSAlgorithm).
+//
+// All ranks follow one schedule. For each distance s between itself and a destination, a rank
+// receives partial sums from distances s plus a power of two. It adds its own elements for s, and
+// sends the result to distance s minus its lowest bit. Distance 0 is the destination itself.
+//
+//   1. PatSchedule replays the schedule once and lists, for each distance, the sources in order of
+//      arrival; 0 stands for none (only the rank's own elements).
+//   2. add_steps walks the resulting tree from distance 0 and writes it as steps for a stack.
+//
+// Example, 4 members: distances 3 and 1 send their own elements; 2 adds what comes from 3; 0 adds
+// what comes from 2, then what comes from 1. The block of member 0 (distance s is member (0 - s)
+// mod 4): push 1, own 2, own 0, push 3, merge, which is ((x1 + x2) + x0) + x3.
 #include <bit>
 #include <map>
 
@@ -11,7 +22,8 @@ namespace {
 
 constexpr int64_t kStepDepth = 8;  // NCCL_STEPS
 
-// Bits of `i` turned round below `limit`, each inverted.
+// Returns the bits of `i` below `limit` in reverse order, each inverted. Example: mirrored(1, 4) is
+// binary 01 reversed to 10 and inverted to 01: 1.
 int64_t mirrored(int64_t i, int64_t limit) {
   int64_t result = 0, there = limit / 2;
   for (int64_t bit = 1; bit < limit; bit *= 2, there /= 2)
@@ -21,7 +33,7 @@ int64_t mirrored(int64_t i, int64_t limit) {
 
 int64_t lowest_bit(int64_t i) { return i & -i; }
 
-// What happens at each distance: whence partial sums come, in order. 0 stands for none.
+// The sources of partial sums at each distance, in order of arrival; 0 stands for none.
 class PatSchedule {
  public:
   PatSchedule(int64_t members, int64_t chunk_count, int64_t count) : members_(members) {
@@ -40,7 +52,8 @@ class PatSchedule {
     delta_ /= 2;
   }
 
-  // A partial sum from `source`, or only what is brought here when that lies beyond the members.
+  // Records that `distance` combines a partial sum from `source`, or only its own elements if
+  // `source` is beyond the members.
   void combine(int64_t source, int64_t distance) {
     if (distance >= members_) return;
     std::vector<int64_t>& sources = came_[distance];
@@ -64,7 +77,7 @@ class PatSchedule {
     }
   }
 
-  // What was sent together is combined, `scale` apart.
+  // Combines the sums that were sent together, `scale` apart.
   void close(int64_t scale) {
     const int64_t count = together_ / (2 * scale);
     const auto source = [&](int64_t a) { return (2 * mirrored(a, count) + 1) * scale * delta_; };

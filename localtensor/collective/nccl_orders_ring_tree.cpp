@@ -1,4 +1,22 @@
-// NCCL's split of a call over channels and chunks, and the order of additions in each chunk.
+// Implements reduction_order.h: NCCL's split of a call over channels and chunks, and the order of
+// additions in each chunk for rings and trees.
+//
+//   1. deal: the call is cut into cells of fixed size, and the cells are assigned to channels: the
+//      first channel gets `low`, the following `middle` each, the last one `high`.
+//   2. Ring: a channel's part is processed in loops of n chunks; chunk c ends at member c, so it is
+//      folded in the order c+1, c+2, ..., c.
+//   3. Tree: the whole part of a channel is folded up one of the two trees over the nodes; the
+//      members of a node are a chain.
+//
+// Example of 1: all_reduce of 2^20 f32 over 4 members, ring(channels=4). A cell is 16 KiB (4096
+// elements): 32 KiB of traffic at 2 bytes moved for each byte. 256 cells over 4 channels: low =
+// middle = 64, middles = 3, high = 0; each channel has 262,144 elements.
+//
+// Example of 2: 64 f32 over 4 members, one channel. Chunks of 16 elements: [0, 16) is folded in the
+// order 1 2 3 0, [16, 32) in the order 2 3 0 1, and so on.
+//
+// Example of 3: 4 members on 2 nodes. Node 1 is the child of node 0: push 1, own 0, push 3, own 2,
+// merge, which is (x0 + x1) + (x2 + x3).
 #include <algorithm>
 #include <array>
 
@@ -16,7 +34,7 @@ int64_t align_up(int64_t a, int64_t to) { return divide_up(a, to) * to; }
 
 bool uses_tree(const Collective& call) { return order_of(call) == FoldOrder::tree; }
 
-// Bytes of a channel's chunk (calcCollChunking).
+// Returns the bytes of one chunk of a channel (calcCollChunking).
 int64_t chunk_bytes(const Collective& call) {
   const bool tree = uses_tree(call);
   const bool reduces_to_one = call.kind == CollectiveKind::reduce;
@@ -28,9 +46,9 @@ int64_t chunk_bytes(const Collective& call) {
   SP_UNREACHABLE("protocol {}", static_cast<int>(call.schedule.protocol));
 }
 
-// Channels that a call of so many bytes is worth (topoGetAlgoInfo).
+// Returns the number of channels that NCCL uses for a call of so many bytes (topoGetAlgoInfo).
 int64_t channels_worth(const Collective& call, int64_t bytes) {
-  // NCCL sets no thread count for PAT, so that its loop over channels never turns.
+  // NCCL sets no thread count for PAT, so its loop that lowers the channels does nothing.
   if (order_of(call) == FoldOrder::pat) return call.schedule.channels;
   const NcclProtocol protocol = call.schedule.protocol;
   const bool ll = protocol == NcclProtocol::ll;
@@ -42,16 +60,16 @@ int64_t channels_worth(const Collective& call, int64_t bytes) {
   return channels;
 }
 
-// Fixed-size cells of a call, dealt out to channels (scheduleCollTasksToPlan).
+// The cells of a call and their assignment to channels (scheduleCollTasksToPlan).
 struct Cells {
-  int64_t elements = 0;  // of one
+  int64_t elements = 0;  // elements of one cell
   int64_t low = 0, middle = 0, middles = 0, high = 0;
 };
 
-// How much of that is as NCCL of this order's version does it.
+// Constants of the assignment that differ between versions of NCCL.
 struct Dealing {
-  int64_t least_traffic, aligns_to;
-  int ll_weight;  // of what goes by LL
+  int64_t least_traffic, aligns_to;  // bytes
+  int ll_weight;                     // factor for traffic by the protocol LL
 };
 
 Dealing dealing_of(const ReductionSchedule& schedule) {
@@ -89,7 +107,7 @@ Cells deal(const Collective& call) {
   return dealt;
 }
 
-// The ring from the member after `last`, round to `last`.
+// Returns the steps of the ring: from the member after `last`, around to `last`.
 std::vector<FoldStep> ring_to(int64_t last, int64_t n) {
   std::vector<FoldStep> steps;
   for (int64_t i = 1; i <= n; ++i)
@@ -97,9 +115,9 @@ std::vector<FoldStep> ring_to(int64_t last, int64_t n) {
   return steps;
 }
 
-// All steps of the tree below a node: its members are a chain whose head has the nodes below it as
-// further children, the first of them on the member after the head when there is one (balanced
-// tree: NCCL's connectTrees).
+// Appends the steps of the subtree of a node. The members of a node are a chain. Its head has the
+// second child node as a further child; the first child node is on the member after the head, if
+// there is one (balanced tree: NCCL's connectTrees).
 void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
               std::vector<FoldStep>& steps) {
   const int64_t head = node * per_node;
@@ -110,7 +128,7 @@ void add_node(const std::vector<TreeNode>& tree, int64_t node, int64_t per_node,
     steps.push_back({FoldStep::Kind::merge, 0});
   };
   if (per_node == 1) {
-    // Its own meets what comes from its first child.
+    // The member's own elements are added to the result of its first child.
     const size_t first = below[0] >= 0 ? 0 : 1;
     const bool leaf = below[first] < 0;
     if (!leaf) add_node(tree, below[first], per_node, steps);
@@ -139,7 +157,7 @@ std::vector<FoldStep> tree_steps(const Collective& call, int64_t channel) {
   return steps;
 }
 
-// The part of one channel: loops of n chunks, chunk c ends at member c.
+// Appends the ranges of one channel's part: loops of n chunks, where chunk c ends at member c.
 void add_ring_part(const Collective& call, int64_t first, int64_t count,
                    std::vector<FoldRange>& ranges) {
   const int64_t n = call.group.size(), size = size_of(call.dtype);
@@ -155,7 +173,7 @@ void add_ring_part(const Collective& call, int64_t first, int64_t count,
   }
 }
 
-// Each member's block is cut over the channels, and each cut has trees of its own.
+// Each member's block is cut over the channels, and each part has trees of its own.
 std::vector<FoldRange> pat_ranges(const Collective& call) {
   const int64_t n = call.group.size(), size = size_of(call.dtype);
   const std::vector<int64_t> counts = channel_counts(call);
@@ -173,8 +191,6 @@ std::vector<FoldRange> pat_ranges(const Collective& call) {
 }
 
 }  // namespace
-
-bool is_fixed(FoldOrder order) { return order != FoldOrder::nvls; }
 
 FoldOrder order_of(const Collective& call) {
   const FoldOrder order = call.schedule.order;
@@ -204,7 +220,7 @@ std::vector<int64_t> channel_counts(const Collective& call) {
   if (cells.high > 0) counts.push_back(cells.high * cells.elements);
   int64_t sum = 0;
   for (const int64_t count : counts) sum += count;
-  counts.back() -= sum - call.count;  // the last cell is not full
+  counts.back() -= sum - call.count;  // the last cell may not be full
   return counts;
 }
 
@@ -234,7 +250,8 @@ std::vector<FoldRange> fold_ranges(const Collective& call) {
 
 namespace {
 
-// ncclGetBtree.
+// Returns a node of the first tree (ncclGetBtree). The position of its lowest set bit is its
+// height.
 TreeNode binary_tree_node(int64_t nodes, int64_t node) {
   TreeNode result;
   int64_t bit = 1;

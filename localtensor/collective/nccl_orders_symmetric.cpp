@@ -1,7 +1,15 @@
-// Who adds which elements in NCCL's symmetric kernels. In all_reduce, tiles go round the members,
-// and each member adds its own, then the next member's and so on; the sizes of the tiles are those
-// of allreduceDeep and allreduceEnds in src/device/symmetric/all_reduce.cuh. The LL kernels have
-// every member add all, in group order.
+// Implements symmetric_ranges of nccl_orders.h: the order in which NCCL's symmetric kernels add.
+//
+//   all_reduce       tiles are assigned to the members in turn; the member of a tile adds its own
+//                    elements, then those of the next member, and so on. Tile sizes are those of
+//                    allreduceDeep and allreduceEnds in src/device/symmetric/all_reduce.cuh.
+//   reduce_scatter   each member folds its block, from its own elements on.
+//   protocol LL      every member folds all elements in group order.
+//
+// Example: all_reduce of 8,292 f32 over 4 members, one thread block. 16-byte loads: a tile is 4
+// packs x 32 lanes x 16 bytes = 512 elements; 16 tiles cover 8,192 elements, tile t folded from
+// member t % 4 on. The remaining 100 elements do not fill all warps with 4-byte loads. They are
+// tiles of 32, 32, 32 and 4 elements, for members 0 to 3.
 #include <algorithm>
 
 #include "shardproof/localtensor/collective/nccl_orders.h"
@@ -29,13 +37,13 @@ class Tiles {
   std::vector<FoldRange> dealt() {
     deal(16);
     if (size_ <= 4) deal(4);
-    // What is left goes by single elements, a warp of them to each member in turn.
+    // The rest is loaded by single elements, one warp of them for each member in turn.
     while (at_ < count_) add(kWarp);
     return std::move(ranges_);
   }
 
  private:
-  // Loads of so many bytes, as far as they fill every warp of every block of every member.
+  // Adds tiles of loads of `pack` bytes, as many as fill every warp of every block of every member.
   void deal(int64_t pack) {
     const int64_t tile = kPacks * kWarp * pack, chunk = kWarpsPerBlock * tile;
     int64_t chunks = (count_ - at_) * size_ / chunk;

@@ -1,25 +1,30 @@
-// Reduction orders: which member's element is added when, and what is rounded in between.
+// Reduction orders: the order in which the elements of the members are added, and what is rounded
+// in between.
 //
-// `f32`, `exact`, `symmetric` and `nvls` round once, at the end; all others round to the wire type
-// after every addition. `rank` and `f32` add the members in group order. The others add as NCCL's
-// kernels of that name do (NCCL 2.23 to 2.30: src/device/all_reduce.h, reduce_scatter.h, reduce.h
-// for the order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc
-// for the channels and chunks; PatRSAlgorithm of src/include/collectives.h, 2.26 and newer;
-// src/device/symmetric), so that the result has the bits of a run with the environment that
-// nccl_pins (reduction_schedule.h) says. Over several channels NCCL before 2.29 deals a call out in
-// smaller parts, and before 2.26 in others for the protocol LL. They assume rings and chains in
-// group order, one call a group, consecutive members on each node, and buffers aligned to 16 bytes.
+//   order            adds                            rounds
+//   rank             members in group order          to the wire type, after each addition
+//   f32              members in group order          once, at the end
+//   exact            in any order, without error     once, at the end
+//   ring, tree, pat  as NCCL's kernels of that name  to the wire type, after each addition
+//   symmetric        as NCCL's symmetric kernels     once, at the end
+//   nvls             not specified                   once, at the end
 //
-// What is scaled, `avg` of floats by 1/n among it, is multiplied where it is added, with one
-// rounding for both (the first member of all: a rounded product), as the code that nvcc makes of
-// NCCL does on sm_90 and newer; before, and for protocol LL128, bf16 and others are rounded in
-// between.
+// NCCL's orders have the bits of a run in the environment of nccl_pins (reduction_schedule.h).
+// Sources are NCCL 2.23 to 2.30: src/device/all_reduce.h, reduce_scatter.h and reduce.h for the
+// order inside a channel; scheduleCollTasksToPlan and calcCollChunking of src/enqueue.cc for
+// channels and chunks; PatRSAlgorithm of src/include/collectives.h (2.26 and newer);
+// src/device/symmetric. Over several channels, NCCL before 2.29 splits a call into smaller parts,
+// and before 2.26 into others for the protocol LL. Assumed: rings and chains in group order, one
+// call a group, consecutive members on each node, and buffers aligned to 16 bytes.
 //
-// What an algorithm has not, goes round the ring: NCCL has a tree for all_reduce only, PAT for
-// reduce_scatter without scaling, and symmetric kernels for sum and avg of all_reduce and
-// reduce_scatter on floats up to f32. The bits of `nvls` are not
-// specified: it stands for a sum in the switch's precision in some order, and two runs with it are
-// compared by their measured rounding.
+// A scaled input (premul_sum; avg of floats, scaled by 1/n) is multiplied when it is added, with
+// one rounding for both; the first input of all is a rounded product. So does the code that nvcc
+// generates for sm_90 and newer. On older GPUs, and for the protocol LL128, bf16 and other types
+// are also rounded in between.
+//
+// A call that NCCL has no such algorithm for uses the ring: tree is for all_reduce only; pat is for
+// reduce_scatter without scaling; symmetric is for sum and avg of all_reduce and reduce_scatter on
+// floats up to f32. Two runs with nvls are compared by their measured rounding.
 #pragma once
 
 #include <vector>
@@ -28,34 +33,35 @@
 
 namespace shardproof {
 
-// A fold of some consecutive elements, for a machine with a stack of partial results.
+// One step of a fold on a stack of partial results. See fold_with_schedule.cpp for an example.
 struct FoldStep {
   enum class Kind : uint8_t {
-    push,   // what the member brings
-    own,    // the member's own is added to the top
-    merge,  // the top is added to what lies below it
+    push,   // pushes the member's elements
+    own,    // adds the member's elements to the top
+    merge,  // pops the top and adds it to the new top
   } kind = Kind::push;
   int64_t member = 0;
   bool operator==(const FoldStep&) const = default;
 };
+// Consecutive elements that are folded by the same steps.
 struct FoldRange {
-  int64_t first = 0, count = 0;  // of the elements that are reduced, without gaps
+  int64_t first = 0, count = 0;
   std::vector<FoldStep> steps;
 };
-// The order that this call is folded in: its schedule's, or the ring where that has none for it.
+// Returns the order in which this call is folded: its schedule's, or the ring if NCCL does not have
+// that algorithm for the call.
 FoldOrder order_of(const Collective& collective);
-// Whether every run gives the same bits.
-bool is_fixed(FoldOrder order);
 
-// How one group folds a call: ranges in ascending order that cover all its elements (all_reduce and
-// reduce: count; reduce_scatter: members * count).
+// Returns how one group folds a call: ranges in ascending order that cover all its elements
+// (all_reduce and reduce: count; reduce_scatter: members * count). Throws Error(bad_input) if the
+// members of a tree do not lie evenly on its nodes.
 std::vector<FoldRange> fold_ranges(const Collective& collective);
 
-// Elements of each channel of a call that is alone in its NCCL group, in order.
+// Returns the elements of each channel, in order, of a call that is alone in its NCCL group.
 std::vector<int64_t> channel_counts(const Collective& collective);
 
-// NCCL's tree over nodes (ncclGetDtree): parent and children of each, -1 where there is none. The
-// root has a second child and no first.
+// NCCL's double binary tree over nodes (ncclGetDtree): parent and children of each node, -1 for
+// none. The root has a second child and no first. `which`: 0 or 1, the first or the second tree.
 struct TreeNode {
   int64_t up = -1;
   std::array<int64_t, 2> down{-1, -1};

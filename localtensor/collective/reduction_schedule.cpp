@@ -1,4 +1,4 @@
-// Reduction schedules as text.
+// Implements reduction_schedule.h: the text form of schedules, and NCCL's environment and versions.
 #include <fmt/format.h>
 
 #include <array>
@@ -26,7 +26,7 @@ int index_in(const std::array<std::string_view, N>& names, std::string_view word
   }
   const std::string hint = nearest.hint();
   throw_bad_input("unknown {} \"{}\"{}", what, word,
-                  hint.empty() ? "; there are " + join_text(names, ", ") : hint);
+                  hint.empty() ? "; write one of " + join_text(names, ", ") : hint);
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -43,12 +43,13 @@ int positive(std::string_view key, std::string_view text) {
   return value;
 }
 
-// N of NCCL 2.N: those whose dealing is known, and the first that weighs LL and deals as all since.
+// Minor versions N of NCCL 2.N: the first whose channel assignment is known, the first that weighs
+// LL, and the first that assigns channels as all newer ones do.
 constexpr int kFirstKnown = 23, kWeighsLl = 26, kNewest = 29;
 
-// The first that adds so in the environment of nccl_pins: NCCL_ALGO has had a part for each
-// function since 2.24, PAT has had its present trees since 2.26, and NCCL_SYM_NOWIN_ENABLE is
-// of 2.29.
+// Returns the first minor version that uses the order in the environment of nccl_pins. Since 2.24
+// NCCL_ALGO names an algorithm for each function; since 2.26 PAT has its present trees; since 2.29
+// there is NCCL_SYM_NOWIN_ENABLE.
 int first_with(FoldOrder order) {
   switch (order) {
     case FoldOrder::ring: return kFirstKnown;
@@ -60,12 +61,12 @@ int first_with(FoldOrder order) {
   }
 }
 
-// PAT's kernels of 2.31 add otherwise (they hold three times as many additions as those before).
+// PAT adds in another order since 2.31 (its kernels contain three times as many additions).
 constexpr int kOtherPat = 31;
 
 int minor_of(int version) { return (version - 20000) / 100; }
 
-// "2.28" is 28; 0 for what deals as the newest does.
+// Returns 28 for "2.28"; 0 for a version that assigns channels as the newest does.
 int minor_version(std::string_view text) {
   int value = 0;
   const std::string_view minor = text.starts_with("2.") ? text.substr(2) : "";
@@ -92,9 +93,9 @@ void read_setting(std::string_view setting, ReductionSchedule& schedule) {
   }
 }
 
-bool is_of_nccl(FoldOrder order) { return order >= FoldOrder::ring; }
+bool is_nccl_order(FoldOrder order) { return order >= FoldOrder::ring; }
 
-// What the algorithm has not.
+// Throws Error(bad_input) for a setting that the order does not have.
 void refuse_settings(const ReductionSchedule& schedule) {
   const bool pat = schedule.order == FoldOrder::pat;
   const std::string_view order = kOrders[static_cast<size_t>(schedule.order)];
@@ -140,8 +141,9 @@ ReductionSchedule parse_reduction_schedule(std::string_view text) {
   schedule.order =
       static_cast<FoldOrder>(index_in(kOrders, trimmed(text.substr(0, open)), "reduction order"));
   if (open == std::string_view::npos) return schedule;
-  if (!is_of_nccl(schedule.order) || schedule.order == FoldOrder::nvls)
-    throw_bad_input("order {} has no settings", kOrders[static_cast<size_t>(schedule.order)]);
+  if (!is_nccl_order(schedule.order) || schedule.order == FoldOrder::nvls)
+    throw_bad_input("order {0} has no settings; write {0}",
+                    kOrders[static_cast<size_t>(schedule.order)]);
   std::string_view rest = trimmed(text.substr(open + 1));
   if (rest.empty() || rest.back() != ')')
     throw_bad_input("order \"{}\": expected \")\" at its end", text);
@@ -162,13 +164,14 @@ ReductionSchedule with_nccl(ReductionSchedule schedule, int version) {
 }
 
 bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
-  if (!is_of_nccl(schedule.order)) return true;
-  // Those that deal alike: 2.23 to 2.25, 2.26 to 2.28, and from there on.
+  if (!is_nccl_order(schedule.order)) return true;
+  // Versions that assign channels alike: 2.23 to 2.25, 2.26 to 2.28, 2.29 and newer.
   const auto dealers = [](int minor) { return (minor >= kWeighsLl) + (minor >= kNewest); };
   const int minor = minor_of(version);
   if (minor < first_with(schedule.order)) return false;
   if (schedule.order == FoldOrder::pat && minor >= kOtherPat) return false;
-  // Which of its two trees a channel has depends on how many channels NCCL has found there.
+  // The choice between the two trees depends on the number of channels that NCCL finds on the
+  // machine.
   if (schedule.order == FoldOrder::tree && schedule.nodes > 2 && schedule.channels > 1)
     return false;
   const bool deals = schedule.order == FoldOrder::ring || schedule.order == FoldOrder::tree ||
@@ -178,16 +181,18 @@ bool is_order_of_nccl(const ReductionSchedule& schedule, int version) {
 }
 
 std::string nccl_pins(const ReductionSchedule& schedule) {
-  if (!is_of_nccl(schedule.order)) return "";
+  if (!is_nccl_order(schedule.order)) return "";
   constexpr std::array<std::string_view, 3> kNames = {"Simple", "LL", "LL128"};
   const std::string_view protocol = kNames[static_cast<size_t>(schedule.protocol)];
   std::string ctas = fmt::format("NCCL_MIN_CTAS={0} NCCL_MAX_CTAS={0}", schedule.channels);
-  // How many channels a call is worth depends on threads, of which a slow network has fewer.
+  // The number of channels that a call uses depends on the thread count, which NCCL lowers on slow
+  // networks; so it is pinned.
   if (schedule.channels > 1 && schedule.order != FoldOrder::pat)
     ctas += " NCCL_NTHREADS=512 NCCL_LL128_NTHREADS=640";
   constexpr std::string_view kPlain = "NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   switch (schedule.order) {
-    // A call whose algorithm has no other name than one that it has not is refused.
+    // NCCL fails a call that does not have the only algorithm listed; so Ring is listed beside
+    // Tree.
     case FoldOrder::ring:
     case FoldOrder::tree:
       return fmt::format("NCCL_ALGO={} NCCL_PROTO={} {} {}",
@@ -197,7 +202,7 @@ std::string nccl_pins(const ReductionSchedule& schedule) {
       return fmt::format("NCCL_ALGO=\"Ring;reducescatter:PAT\" NCCL_PROTO=Simple {} {}", ctas,
                          kPlain);
     case FoldOrder::symmetric:
-      // Only one kernel can be named: reduce_scatter's order is that of all its kernels that load.
+      // Only one kernel can be named. All kernels of reduce_scatter that load have the same order.
       return fmt::format(
           "NCCL_SYM_NOWIN_ENABLE=1 NCCL_SYM_KERNEL={} NCCL_SYM_CTAS={} {}",
           schedule.protocol == NcclProtocol::ll ? "AllReduce_AGxLL_R" : "AllReduce_RSxLD_AGxST",

@@ -1,6 +1,6 @@
-// Conversion of one element: every storage type has one compute type that holds it exactly, and a
-// value of a compute type is stored with one rounding. Constexpr, so that every machine a kernel
-// runs on converts to the same bits.
+// Conversion of one element. Every storage type has one compute type (f32, f64 or i64) that holds
+// it exactly; storing a value of a compute type rounds once. All functions are constexpr, so that
+// host and device code convert to the same bits.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ using ComputeOf = std::conditional_t<
     std::conditional_t<kIsSmallFloat<T> || std::is_same_v<T, float> || std::is_same_v<T, C64>,
                        float, int64_t>>;
 
+// Returns x truncated toward zero; NaN gives 0, a value out of range the nearest int64.
 template <typename Float>
 constexpr int64_t truncated(Float x) {
   if (x != x) return 0;
@@ -33,8 +34,8 @@ constexpr int64_t truncated(Float x) {
   return static_cast<int64_t>(x);
 }
 
-// To f64, with what does not fit kept as a sticky last bit (rounding to odd), so that a later
-// rounding to at most 50 bits gives what one rounding of the integer would.
+// Returns x as f64 rounded to odd: if low bits are lost, the last kept bit is set. A later rounding
+// to at most 50 bits then gives the same result as one rounding of the integer.
 constexpr double nearly(int64_t x) {
   constexpr int kDropped = 11;
   const uint64_t size = x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
@@ -44,6 +45,7 @@ constexpr double nearly(int64_t x) {
   return x < 0 ? -kept : kept;
 }
 
+// Returns x in its compute type; exact, but a complex number loses its imaginary part.
 template <typename Compute, typename Storage>
 constexpr Compute loaded(Storage x) {
   if constexpr (kIsSmallFloat<Storage>) {
@@ -57,6 +59,7 @@ constexpr Compute loaded(Storage x) {
   }
 }
 
+// Returns x in the storage type, with the conversions of dtype.h.
 template <typename Storage, typename Compute>
 constexpr Storage stored(Compute x) {
   if constexpr (kIsSmallFloat<Storage>) {

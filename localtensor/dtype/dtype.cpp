@@ -1,3 +1,4 @@
+// Implements dtype.h, except the conversion loops (convert_dtype.cpp): a table of properties.
 #include "shardproof/localtensor/dtype/dtype.h"
 
 #include <algorithm>
@@ -43,12 +44,12 @@ const Properties& properties(DType dtype) { return kProperties[static_cast<size_
 DType promote_integers(DType a, DType b) {
   if (a == DType::u8) std::swap(a, b);
   if (b != DType::u8) return size_of(a) >= size_of(b) ? a : b;
-  // An i8 does not hold 255: the next wider signed one holds both.
+  // i8 does not hold 255; i16 holds all values of both.
   return a == DType::i8 ? DType::i16 : a;
 }
 
 DType promote_floats(DType a, DType b) {
-  // Neither of two unlike formats of at most 16 bits holds the other.
+  // Neither of two formats of at most 16 bits holds all values of the other.
   const bool small = size_of(a) <= 2 && size_of(b) <= 2;
   if (small) return DType::f32;
   return size_of(a) >= size_of(b) ? a : b;

@@ -1,14 +1,17 @@
-// The 14 element types of shardproof, their storage forms and their one rounding: to nearest even.
+// DType: the 14 element types of shardproof, their storage and their conversions.
 //
 // Storage: bool is one byte holding 0 or 1; f16, bf16 and the two fp8 types are PODs of raw bits;
-// complex types are std::complex. f8e4m3 is the OCP "fn" form (no infinity; overflow gives NaN, as
-// in torch.float8_e4m3fn); f8e5m2 is IEEE-like (overflow gives infinity).
+// complex types are std::complex. f8e4m3 is the OCP "fn" form (no infinity; overflow gives NaN,
+// like torch.float8_e4m3fn); f8e5m2 is IEEE-like (overflow gives infinity).
 //
-// Conversions to a narrower type round once, directly from the f64 or i64 value. A NaN keeps its
-// sign and the first bits of its payload and becomes quiet. float -> integer truncates toward zero;
-// NaN gives 0; out of range wraps modulo 2^bits of the i64 value (saturated to i64 first).
-// Integer -> narrower integer wraps. Anything -> bool is `x != 0` (NaN is true; a complex number
-// counts with both parts). complex -> real takes the real part.
+// Conversions:
+//   to a narrower float     one rounding, to nearest even, directly from the f64 or i64 value
+//   NaN to another float    keeps the sign and the first bits of the payload, and becomes quiet
+//   float to integer        truncates toward zero; NaN gives 0; a value out of range saturates
+//                           to i64 and then wraps modulo 2^bits
+//   integer to narrower     wraps
+//   anything to bool        x != 0; NaN is true; a complex number is true if either part is not 0
+//   complex to real         the real part
 #pragma once
 
 #include <complex>
@@ -62,30 +65,32 @@ using C128 = std::complex<double>;
 
 std::string_view name(DType dtype);                       // "bf16"; boolean is "bool"
 std::optional<DType> parse_dtype(std::string_view text);  // inverse of name
-int64_t size_of(DType dtype);                             // bytes of an element
+int64_t size_of(DType dtype);                             // bytes of one element
 bool is_floating(DType dtype);                            // f64 .. f8e5m2
 bool is_integral(DType dtype);                            // i64 .. u8, not bool
 bool is_complex(DType dtype);
 bool is_signed(DType dtype);
-// Bits of the significand with the hidden one (f32: 24); for integers the number of value bits
-// (i32: 31); for complex types that of a part; bool 1.
+// Returns the bits of the significand with the hidden one (f32: 24); for integers the number of
+// value bits (i32: 31); for complex types that of one part; for bool 1.
 int precision_bits(DType dtype);
-// Largest finite value (integers: the largest); exact as a double except i64.
+// Returns the largest finite value (integers: the largest value), exact except for i64 (2^63).
 double max_finite(DType dtype);
-// Exponent of the smallest positive value of a float, or of a part of a complex number; integers
-// and bool: 0.
+// Returns the binary exponent of the smallest positive value (f32: -149, a subnormal); for complex
+// types that of one part; for integers and bool 0.
 int smallest_exponent(DType dtype);
-// 2^-precision_bits: the largest relative error of one rounding; 0 for integers and bool.
+// Returns 2^-precision_bits, the largest relative error of one rounding; 0 for integers and bool.
 double unit_roundoff(DType dtype);
-// One unit in the last place of a finite number of this size: the distance to the next larger one.
-// Complex types: of a part. Integers and bool: 1.
+// Returns one unit in the last place of a finite number of this size: the distance to the next
+// larger one. For complex types that of one part; for integers and bool 1.
 double unit_in_last_place(DType dtype, double size);
-// Type in which ops compute: f32 for narrow floats, i64 for integers and bool, else the same.
+// Returns the type in which ops compute: f32 for narrow floats, i64 for integers and bool, else
+// `dtype`.
 DType compute_dtype(DType dtype);
-// torch's promotion of two tensor dtypes (bf16 with f16 is f32; an fp8 with any other float is
-// f32).
+// Returns torch's promotion of two tensor dtypes. bf16 with f16 gives f32, as does an fp8 type with
+// another float of at most 16 bits.
 DType promote(DType a, DType b);
 
+// Widening is exact; narrowing rounds once, as the table above says.
 double to_f64(F16 x);
 double to_f64(BF16 x);
 double to_f64(F8E4M3 x);
@@ -103,12 +108,12 @@ BF16 bf16_from(float x);
 F8E4M3 f8e4m3_from(float x);
 F8E5M2 f8e5m2_from(float x);
 
-// Converts `count` densely packed elements. The ranges must not overlap unless equal and of one
-// dtype.
+// Converts `count` densely packed elements; alignment does not matter. The ranges must not overlap,
+// unless both are the same range and `from` == `to`.
 void convert(const std::byte* source, DType from, std::byte* target, DType to, int64_t count);
 
-// One element as double (real part) or as int64 (exact for integers), and back with the rounding
-// above.
+// Load one element as double (complex: the real part) or as int64 (exact for integers), and store a
+// value with the conversions above.
 double load_f64(const std::byte* element, DType dtype);
 int64_t load_i64(const std::byte* element, DType dtype);
 void store_f64(std::byte* element, DType dtype, double value);

@@ -1,7 +1,8 @@
-// Conversion of packed elements. Every storage type has one compute type that holds it exactly
-// (f32, f64 or i64); a pair is a load loop into a tile of that type and a store loop out of it. So
-// there are 14 + 3 x 14 loops and not 14 x 14, and either loop is left out where storage and
-// compute type agree.
+// Implements the conversions of dtype.h over packed elements. Each storage type has one compute
+// type that holds it exactly (f32, f64 or i64). A pair of types is a load loop into a tile of the
+// compute type and a store loop out of it: 14 + 3 x 14 loops instead of 14 x 14. A loop is skipped
+// if its storage type is the compute type. Complex pairs that use the imaginary part have loops of
+// their own.
 #include <cstring>
 #include <type_traits>
 
@@ -12,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kTile = 1024;
+constexpr int64_t kConvertTile = 1024;
 
 template <typename T>
 struct Type {
@@ -21,7 +22,7 @@ struct Type {
 
 using namespace element;
 
-// Through memcpy, since packed elements of a file or of a message need not be aligned.
+// Element access by memcpy, because packed elements of a file or a message may not be aligned.
 template <typename T>
 T read(const std::byte* from, int64_t i) {
   T value;
@@ -82,7 +83,7 @@ using Loop = void (*)(const std::byte*, std::byte*, int64_t);
 
 enum class Compute : uint8_t { f32, f64, i64 };
 
-// `loop` is null when storage and compute type are one.
+// One half of a conversion. `loop` is null if the storage type is the compute type.
 struct Half {
   Loop loop;
   Compute compute;
@@ -117,7 +118,7 @@ Loop store_half(Compute from, DType to) {
   SP_UNREACHABLE("compute type {}", static_cast<int>(from));
 }
 
-// The pairs in which the imaginary part counts.
+// Returns the loop of a pair that uses the imaginary part, else null.
 Loop complex_pair(DType from, DType to) {
   if (!is_complex(from)) return nullptr;
   const bool single = from == DType::c64;
@@ -139,10 +140,10 @@ void convert(const std::byte* source, DType from, std::byte* target, DType to, i
   const Loop store = store_half(load.compute, to);
   if (!load.loop) return store(source, target, count);
   if (!store) return load.loop(source, target, count);
-  alignas(64) std::byte tile[kTile * sizeof(double)];
+  alignas(64) std::byte tile[kConvertTile * sizeof(double)];
   const int64_t source_bytes = size_of(from), target_bytes = size_of(to);
-  for (int64_t done = 0; done < count; done += kTile) {
-    const int64_t part = std::min(kTile, count - done);
+  for (int64_t done = 0; done < count; done += kConvertTile) {
+    const int64_t part = std::min(kConvertTile, count - done);
     load.loop(source + done * source_bytes, tile, part);
     store(tile, target + done * target_bytes, part);
   }

@@ -1,4 +1,4 @@
-// MatmulPrecision: in how many bits the library of a device may multiply matrices. The words are
+// MatmulPrecision: the precision in which a device's library may multiply matrices. The words are
 // those of PyTorch (torch.set_float32_matmul_precision).
 #pragma once
 
@@ -7,8 +7,8 @@
 namespace shardproof {
 
 enum class MatmulPrecision : uint8_t {
-  highest,  // operands as they are, their sums in f32 or f64
-  high,     // tensor cores may take f32 as TF32, and 8-bit floats with sums of 14 bits
+  highest,  // operands keep all bits; sums are f32 or f64
+  high,     // tensor cores may read f32 as TF32, and sum products of 8-bit floats in 14 bits
 };
 
 }  // namespace shardproof

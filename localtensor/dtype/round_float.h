@@ -1,5 +1,13 @@
-// f32 and f64 to the four small float formats, without branches so that loops over them become
-// vector code. One rounding, to nearest even, straight from the wide value.
+// round_to: rounds f32 or f64 to one of the four small float formats, to nearest even, in one
+// rounding. There are no branches, so that compilers turn loops over it into vector code.
+//
+// Steps: (1) normal results: add half a unit in the target's last place to the bits, less one for a
+// tie to even, and shift; a carry moves into the exponent, as it should. (2) Subnormal results: add
+// a power of two (kMagic) whose last place is the target's smallest subnormal; the addition rounds.
+// (3) NaN: keep the first payload bits and set the quiet bit. (4) Select one of the three by masks.
+//
+// Example, f32 to bf16 (shift 16): 1 + 2^-8 has the bits 0x3f808000, exactly half way. The last
+// kept bit is 0, so 0x7fff is added: 0x3f80ffff >> 16 = 0x3f80 = 1, the even neighbour.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +21,7 @@
 
 namespace shardproof::detail {
 
-// Signed, for SSE2 compares no others.
+// Bit layout of the wide types. Bits are signed because SSE2 has signed comparisons only.
 template <typename Float>
 struct Wide;
 template <>
@@ -27,6 +35,7 @@ struct Wide<double> {
   static constexpr int kMantissa = 52, kBias = 1023;
 };
 
+// Returns x rounded to the format of Storage. Overflow gives infinity, or NaN for f8e4m3.
 template <typename Storage, typename Float>
 constexpr Storage round_to(Float x) {
   using F = Format<Storage>;
@@ -36,17 +45,17 @@ constexpr Storage round_to(Float x) {
   constexpr int kShift = W::kMantissa - F::kMantissa;
   constexpr int kWideSignAt = sizeof(Bits) * 8 - 1;
   constexpr Bits kOne = 1;
-  // By value: device code cannot refer to a class's constant.
+  // A copy of the value: device code cannot refer to a constant of a class.
   constexpr Bits kOverflow = F::kOverflow;
   constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
   constexpr Bits kMinNormal = Bits{W::kBias - F::kBias + 1} << W::kMantissa;
-  // Its last place is the smallest subnormal of the target, so that adding it rounds to a multiple.
+  // The last place of kMagic is the target's smallest subnormal, so that adding it rounds.
   constexpr Bits kMagic = Bits{W::kBias + 1 - F::kBias + kShift} << W::kMantissa;
 
   const auto bits = static_cast<UnsignedBits>(std::bit_cast<Bits>(x));
   const auto sign = static_cast<Bits>(bits >> kWideSignAt);
   const Bits size = std::bit_cast<Bits>(x) & std::numeric_limits<Bits>::max();
-  // A NaN may have all bits set, and overflow.
+  // Unsigned, because a NaN may have all bits set, and the sum then overflows.
   const UnsignedBits raised = static_cast<UnsignedBits>(size) +
                               ((UnsignedBits{1} << (kShift - 1)) - 1) +
                               static_cast<UnsignedBits>(size >> kShift & 1);
@@ -56,7 +65,7 @@ constexpr Storage round_to(Float x) {
   const Bits subnormal =
       std::bit_cast<Bits>(std::bit_cast<Float>(size) + std::bit_cast<Float>(kMagic)) - kMagic;
   const Bits nan = F::kQuietNan | (size >> kShift & ((kOne << F::kMantissa) - 1));
-  // With the exponents of the wide type (bf16 of f32) subnormals shift and round like all others.
+  // If both types have the same exponents (f32 to bf16), subnormals shift and round like normals.
   const Bits finite =
       W::kBias == F::kBias ? normal : selected(size < kMinNormal, subnormal, normal);
   const Bits result = selected(size > kInfinity, nan, finite);

@@ -1,4 +1,4 @@
-// What tells the four small float formats apart.
+// Format: the bit layout of each of the four small float formats, and a selection without branches.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace shardproof::detail {
 
 template <typename Storage>
 struct Format;
-// kOverflow: what an overflow becomes, the bits after those of the largest finite value.
+// kOverflow: the bits that an overflow becomes; they follow those of the largest finite value.
 template <>
 struct Format<F16> {
   static constexpr int kMantissa = 10, kBias = 15, kSignAt = 15;
@@ -31,8 +31,9 @@ struct Format<F8E5M2> {
   static constexpr int kOverflow = 0x7c, kQuietNan = 0x7e;
 };
 
-// Not `?:`, which a compiler may turn into a branch round the float operations; a loop with a
-// branch does not become vector code. Compares of 64 bits are too slow in SSE2 to be worth it.
+// Returns `yes` if the condition holds, else `no`, by a mask. A compiler may turn `?:` into a
+// branch around the float operations, and a loop with a branch does not become vector code. 64-bit
+// values use `?:`, because SSE2 compares them too slowly.
 template <typename Bits>
 constexpr Bits selected(bool condition, Bits yes, Bits no) {
   if constexpr (sizeof(Bits) == 8) return condition ? yes : no;

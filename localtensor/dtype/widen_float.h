@@ -1,4 +1,4 @@
-// The four small float formats to f32, which holds them all.
+// widen: the four small float formats to f32, which holds all their values exactly.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace shardproof::detail {
 
 constexpr float widen(BF16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
-// Normal numbers are moved to f32's exponent by a multiplication, subnormal ones by a subtraction;
-// both are exact (the way of Maratyszcza's FP16 library).
+// A multiplication moves normal numbers to f32's exponent, a subtraction subnormal ones; both are
+// exact. Method: M. Dukhan's FP16 library (Maratyszcza/FP16).
 constexpr float widen(F16 x) {
   const int32_t size = x.bits & 0x7fff;
   const uint32_t sign = uint32_t{x.bits} >> 15 << 31;
@@ -24,6 +24,7 @@ constexpr float widen(F16 x) {
   return std::bit_cast<float>(sign | static_cast<uint32_t>(magnitude));
 }
 
+// Computes one entry of the tables below.
 template <typename Storage>
 constexpr float widen_slowly(Storage x) {
   using F = Format<Storage>;

@@ -1,3 +1,14 @@
+// Implements group.h.
+//
+// A group over axes has two lists of modes (digits of the mesh's positions, see mesh_data.h): those
+// of its members and those of its siblings. Member i of sibling s is at the position offset +
+// position_at(siblings, s) + position_at(members, i). Example: the groups of axes {tp} of "dp=2,
+// tp=4" have the members 4:1 and the siblings 2:4 (size:stride); member 2 of sibling 1 is rank 4 +
+// 2 = 6.
+//
+// On a sliced mesh the siblings are all digits of the root that the members do not use
+// (complement). A rank list mixes up the order of siblings; `order` and `place` sort them by first
+// member.
 #include "shardproof/localtensor/mesh/group.h"
 
 #include <fmt/format.h>
@@ -15,8 +26,9 @@ namespace {
 
 using Modes = std::vector<MeshMode>;
 
-// Neighbouring modes that one stride can say become one: equal sequences get equal modes.
-void append(Modes& modes, MeshMode mode) {
+// Appends a mode; joins it to the last one if both have one common stride, so that equal sequences
+// of positions get equal modes.
+void append_mode(Modes& modes, MeshMode mode) {
   if (mode.size == 1) return;
   if (!modes.empty() && modes.back().stride == mode.stride * mode.size)
     modes.back() = {modes.back().size * mode.size, mode.stride};
@@ -46,7 +58,9 @@ int64_t index_at(const Modes& modes, int64_t position) {
   return index;
 }
 
-// The modes that say the offsets `values[i] - values[0]`, if any do: the inverse of position_at.
+// Finds modes with position_at(modes, i) == values[i] - values[0]; false if there are none.
+// Example: 3 4 7 8 has the modes 2:4, 2:1. Each pass finds the fastest mode and goes on with every
+// run-th value.
 bool modes_of(std::vector<int64_t> values, Modes& modes) {
   const int64_t base = values[0];
   for (int64_t& value : values) value -= base;
@@ -74,17 +88,18 @@ std::string text_of(const Modes& modes) {
   return out;
 }
 
-// What is left of the root's positions when the digits of `members` are taken out, slowest first.
+// Returns the digits of the root's positions that `members` does not use, slowest first. Example:
+// the complement of 2:2 in 8 positions is 2:4, 2:1.
 Modes complement(Modes members, int64_t root_size) {
   std::sort(members.begin(), members.end(),
             [](const MeshMode& a, const MeshMode& b) { return a.stride > b.stride; });
   Modes rest;
   int64_t above = root_size;
   for (const MeshMode& mode : members) {
-    append(rest, {above / (mode.stride * mode.size), mode.stride * mode.size});
+    append_mode(rest, {above / (mode.stride * mode.size), mode.stride * mode.size});
     above = mode.stride;
   }
-  append(rest, {above, 1});
+  append_mode(rest, {above, 1});
   return rest;
 }
 
@@ -95,11 +110,10 @@ struct Group::Data {
   Mesh mesh;
   std::vector<int> axes;
   Modes members, siblings;       // digits of the positions of the mesh
-  std::vector<int32_t> list;     // the author's ranks, or empty
-  std::vector<int32_t> by_rank;  // positions in `list`, in order of rank
-  std::vector<int32_t>
-      order;  // of a mapped mesh: sibling in order of first member -> plain sibling
-  std::vector<int32_t> place;  // the inverse
+  std::vector<int32_t> list;     // ranks of a group that the author listed, else empty
+  std::vector<int32_t> by_rank;  // indices in `list`, in order of rank
+  std::vector<int32_t> order;    // mapped mesh: sibling by first member -> sibling by position
+  std::vector<int32_t> place;    // mapped mesh: the inverse of `order`
   int64_t size = 0, count = 0;
 
   int32_t plain_member(int64_t sibling, int64_t index) const {
@@ -110,7 +124,7 @@ struct Group::Data {
   void set_key();
 };
 
-// Mesh order of siblings is the order of their first members unless a rank list mixes them up.
+// Without a rank list, siblings in mesh order are already in the order of their first members.
 void Group::Data::number_siblings() {
   if (!mesh.is_mapped()) return;
   order.resize(static_cast<size_t>(count));
@@ -122,8 +136,8 @@ void Group::Data::number_siblings() {
     place[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
 }
 
-// A group that modes can say is named by them, so that equal groups of different meshes have one
-// name.
+// The key is "first rank/members/siblings" in modes wherever modes describe the group, so that
+// equal groups of different meshes have one key; else a hash of all ranks.
 void Group::Data::set_key() {
   if (list.empty() && !mesh.is_mapped()) {
     const int64_t base = mesh.rank_of_position(mesh.offset());
@@ -174,7 +188,7 @@ Group Group::of_axes(const Mesh& mesh, std::vector<int> axes) {
     taken[static_cast<size_t>(axis)] = true;
     const MeshAxis& mesh_axis = mesh.axes()[static_cast<size_t>(axis)];
     data->name += (data->name.empty() ? "" : "+") + mesh_axis.name;
-    for (const MeshMode& mode : mesh_axis.modes) append(data->members, mode);
+    for (const MeshMode& mode : mesh_axis.modes) append_mode(data->members, mode);
   }
   if (axes.empty()) data->name = "self";
   if (mesh.is_sliced()) {
@@ -187,7 +201,7 @@ Group Group::of_axes(const Mesh& mesh, std::vector<int> axes) {
           others.push_back(mode);
     std::sort(others.begin(), others.end(),
               [](const MeshMode& a, const MeshMode& b) { return a.stride > b.stride; });
-    for (const MeshMode& mode : others) append(data->siblings, mode);
+    for (const MeshMode& mode : others) append_mode(data->siblings, mode);
   }
   data->size = size_of(data->members);
   data->count = size_of(data->siblings);

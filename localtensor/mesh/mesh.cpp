@@ -1,3 +1,4 @@
+// Implements mesh.h, except the text form (mesh_text.cpp) and the algebra (mesh_slice.cpp).
 #include "shardproof/localtensor/mesh/mesh.h"
 
 #include <fmt/format.h>
@@ -25,12 +26,12 @@ int64_t product_of_sizes(const Named& axes) {
   return product;
 }
 
-// Keeps a list only where the ranks are not consecutive.
+// Stores a list only if the ranks are not consecutive; else their first one is enough.
 void set_ranks(MeshData& data, std::vector<int32_t> ranks) {
   if (ranks.empty()) return;
   bool consecutive = true;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] < 0) throw_bad_input("rank {} is negative", ranks[i]);
+    if (ranks[i] < 0) throw_bad_input("rank {} is negative; ranks start at 0", ranks[i]);
     consecutive &= ranks[i] == ranks[0] + static_cast<int64_t>(i);
   }
   if (consecutive) {
@@ -46,7 +47,7 @@ void set_ranks(MeshData& data, std::vector<int32_t> ranks) {
   for (size_t i = 1; i < ranks.size(); ++i) {
     const int32_t rank = ranks[static_cast<size_t>(map->by_rank[i])];
     if (rank == ranks[static_cast<size_t>(map->by_rank[i - 1])])
-      throw_bad_input("rank {} occurs twice in the mesh", rank);
+      throw_bad_input("rank {} occurs twice in the mesh; list each rank once", rank);
   }
   map->ranks = std::move(ranks);
   data.map = std::move(map);
@@ -59,7 +60,7 @@ void check_axis_names(const std::vector<MeshAxis>& axes) {
     if (axes[i].name.empty()) throw_bad_input("a mesh axis has no name");
     for (size_t j = 0; j < i; ++j)
       if (axes[j].name == axes[i].name)
-        throw_bad_input("mesh axis '{}' is named twice", axes[i].name);
+        throw_bad_input("two mesh axes have the name '{}'; give each axis its own", axes[i].name);
   }
 }
 
@@ -71,10 +72,11 @@ Mesh::Mesh() {
 Mesh Mesh::make(Named axes, std::vector<int32_t> ranks) {
   const int64_t size = product_of_sizes(axes);
   if (!ranks.empty() && static_cast<int64_t>(ranks.size()) != size)
-    throw_bad_input("the mesh has {} places but {} ranks are given", size, ranks.size());
+    throw_bad_input("expected {} ranks, the product of the axis sizes of the mesh, found {}", size,
+                    ranks.size());
   auto data = std::make_shared<Data>();
   if (axes.size() > static_cast<size_t>(Dims::kCapacity))
-    throw_bad_input("a mesh can have {} axes, not {}", static_cast<int>(Dims::kCapacity),
+    throw_bad_input("expected at most {} mesh axes, found {}", static_cast<int>(Dims::kCapacity),
                     axes.size());
   int64_t stride = size;
   for (auto& [name, extent] : axes) {

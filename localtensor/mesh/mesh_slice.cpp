@@ -1,4 +1,12 @@
-// The mesh algebra: slice, flatten, unflatten, concatenate, and picking one sibling.
+// Implements the mesh algebra of mesh.h: slice, flatten, unflatten, concatenate, containing. All of
+// them edit lists of modes (digits of positions, see mesh_data.h).
+//
+// Example, on "a=2, b=3, c=4" with the modes a 2:12, b 3:4, c 4:1 (size:stride):
+//   flatten({b, c}, "bc")       joins 3:4 and 4:1 to 12:1, because 4 == 1 * 4
+//   flatten({a, c}, "ac")       keeps the modes 2:12 and 4:1, because 12 != 1 * 4
+//   unflatten("c", {x=2, y=2})  cuts 4:1, fastest first: y is 2:1, x is 2:2
+//   slice({"b"})                keeps 3:4 and stands for 8 siblings; containing(5) sets the
+//                               offset to 1: the position of rank 5, its digit of b set to 0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +19,7 @@ namespace shardproof {
 
 namespace {
 
-// Neighbouring modes that one stride can say become one; modes of one place vanish.
+// Joins neighbouring modes that have one common stride; drops modes of size 1.
 std::vector<MeshMode> coalesce(const std::vector<MeshMode>& modes) {
   std::vector<MeshMode> out;
   for (const MeshMode& mode : modes) {
@@ -25,14 +33,15 @@ std::vector<MeshMode> coalesce(const std::vector<MeshMode>& modes) {
   return out;
 }
 
-MeshAxis axis_of(std::string name, const std::vector<MeshMode>& modes) {
+MeshAxis make_axis(std::string name, const std::vector<MeshMode>& modes) {
   MeshAxis axis{std::move(name), 1, 0, coalesce(modes)};
   for (const MeshMode& mode : axis.modes) axis.size *= mode.size;
   if (axis.modes.size() == 1) axis.stride = axis.modes[0].stride;
   return axis;
 }
 
-// Takes the fastest `size` places off `modes`. False when they are not a digit of them.
+// Moves the fastest `size` positions from `modes` to `taken`. Returns false if a cut would fall
+// between the factors of a mode (6 of 4:1 cannot be taken).
 bool take_fastest(std::vector<MeshMode>& modes, int64_t size, std::vector<MeshMode>& taken) {
   while (size > 1) {
     if (modes.empty()) return false;
@@ -53,6 +62,7 @@ bool take_fastest(std::vector<MeshMode>& modes, int64_t size, std::vector<MeshMo
   return true;
 }
 
+// True if two axes use the same digit of the positions.
 bool overlap(const std::vector<MeshAxis>& axes) {
   std::vector<MeshMode> modes;
   for (const MeshAxis& axis : axes)
@@ -70,7 +80,7 @@ bool same_map(const MeshData& a, const MeshData& b) {
   return a.map == b.map || (a.map && b.map && a.map->ranks == b.map->ranks);
 }
 
-// The position that is left when the digits of `axes` are set to 0.
+// Returns the position with the digits of `axes` set to 0.
 int64_t without_axes(const std::vector<MeshAxis>& axes, int64_t position) {
   for (const MeshAxis& axis : axes)
     position -= position_on_axis(axis, coordinate_on_axis(axis, position));
@@ -114,7 +124,7 @@ Mesh Mesh::flatten(const std::vector<std::string>& names, std::string name) cons
   for (const MeshAxis& root : data_->root_axes)
     if (root.name == name && !(names.size() == 1 && names[0] == name))
       throw_bad_input("flatten cannot take the name '{}': it is an axis of the root mesh", name);
-  kept[place] = axis_of(std::move(name), modes);
+  kept[place] = make_axis(std::move(name), modes);
   std::erase_if(kept, [&](const MeshAxis& a) {
     return &a != &kept[place] && std::find(names.begin(), names.end(), a.name) != names.end();
   });
@@ -141,7 +151,7 @@ Mesh Mesh::unflatten(std::string_view name,
     std::vector<MeshMode> taken;
     if (!take_fastest(modes, into[i].second, taken))
       throw_bad_input("unflatten: axis '{}' cannot be cut into a part of {}", name, into[i].second);
-    parts.insert(parts.begin(), axis_of(into[i].first, taken));
+    parts.insert(parts.begin(), make_axis(into[i].first, taken));
   }
   auto data = std::make_shared<Data>(*data_);
   data->axes.erase(data->axes.begin() + static_cast<int64_t>(at));

@@ -1,4 +1,10 @@
-// Mesh text, both ways: "dp=2, tp=4", "2x4", "tp=4 on 2-5", "tp=3 on 0 4 2".
+// Implements the text form of mesh.h, in both directions.
+//
+//   mesh  := axes [ "on" ranks ]
+//   axes  := name "=" size { "," name "=" size }    or    size { "x" size }
+//   ranks := range { range },  range := rank [ "-" rank ]
+//
+// Examples: "dp=2, tp=4", "2x4", "tp=4 on 2-5", "tp=3 on 0 4 2".
 #include <fmt/format.h>
 
 #include <cctype>
@@ -17,7 +23,7 @@ class MeshReader {
 
   Mesh read() {
     skip_blanks();
-    if (at_ == text_.size()) fail("a mesh needs at least one axis, as in \"dp=2, tp=4\"");
+    if (at_ == text_.size()) fail("expected at least one axis, such as \"dp=2, tp=4\"");
     if (is_digit(peek()))
       read_product();
     else
@@ -37,17 +43,24 @@ class MeshReader {
   void skip_blanks() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
   }
+  std::string found() const {
+    return at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : "the end of the text";
+  }
+  [[noreturn]] void fail_expected(std::string_view expected) const {
+    fail(fmt::format("expected {}, found {}", expected, found()));
+  }
   [[noreturn]] void fail(const std::string& message) const {
     throw Error(ErrorKind::bad_input, fmt::format("mesh \"{}\": {}", text_, message),
                 Where{"", "", 0, static_cast<int>(at_) + 1});
   }
 
   int64_t number(int64_t largest) {
-    if (!is_digit(peek())) fail("a number was due");
+    if (!is_digit(peek())) fail_expected("a number");
     int64_t value = 0;
     const char* end = text_.data() + text_.size();
     const auto [stop, code] = std::from_chars(text_.data() + at_, end, value);
-    if (code != std::errc() || value > largest) fail("the number is too large");
+    if (code != std::errc() || value > largest)
+      fail(fmt::format("expected a number of at most {}, found a larger one", largest));
     at_ = static_cast<size_t>(stop - text_.data());
     return value;
   }
@@ -64,12 +77,14 @@ class MeshReader {
     for (;;) {
       skip_blanks();
       const size_t start = at_;
-      if (is_digit(peek())) fail("an axis name cannot begin with a digit");
+      if (is_digit(peek())) fail_expected("an axis name that begins with a letter");
       while (is_word(peek())) ++at_;
-      if (at_ == start) fail("an axis was due, as in \"tp=4\"");
+      if (at_ == start) fail_expected("an axis such as tp=4");
       std::string name(text_.substr(start, at_ - start));
       skip_blanks();
-      if (peek() != '=') fail(fmt::format("'=' was due after axis '{}'", name));
+      if (peek() != '=')
+        fail(fmt::format("expected '=' after the axis {}, found {}; write {}=4", name, found(),
+                         name));
       ++at_;
       skip_blanks();
       axes_.emplace_back(std::move(name), number(INT32_MAX));
@@ -81,7 +96,7 @@ class MeshReader {
 
   std::vector<int32_t> read_ranks() {
     if (text_.substr(at_, 2) != "on" || is_word(at_ + 2 < text_.size() ? text_[at_ + 2] : ' '))
-      fail("',' or 'on' was due");
+      fail_expected("',' or 'on'");
     at_ += 2;
     std::vector<int32_t> ranks;
     for (skip_blanks(); at_ < text_.size(); skip_blanks()) {
@@ -91,11 +106,18 @@ class MeshReader {
         ++at_;
         last = number(INT32_MAX);
       }
-      if (last < first) fail("a range of ranks goes upward");
-      if (last - first > (int64_t{1} << 26)) fail("too many ranks");
+      if (last < first)
+        fail(
+            fmt::format("expected a range from the lower to the higher rank, found {0}-{1}; write "
+                        "{1}-{0}",
+                        first, last));
+      constexpr int64_t kMostInRange = (int64_t{1} << 26) + 1;
+      if (last - first >= kMostInRange)
+        fail(fmt::format("expected a range of at most {} ranks, found {}", kMostInRange,
+                         last - first + 1));
       for (int64_t rank = first; rank <= last; ++rank) ranks.push_back(static_cast<int32_t>(rank));
     }
-    if (ranks.empty()) fail("ranks were due after 'on'");
+    if (ranks.empty()) fail("expected ranks after 'on', such as 0-3 or 0 4 2, found none");
     return ranks;
   }
 
@@ -104,7 +126,7 @@ class MeshReader {
   std::vector<std::pair<std::string, int64_t>> axes_;
 };
 
-// Ranks in mesh order, rising runs of three and more as "2-5".
+// Returns the ranks in mesh order; rising runs of three and more are written "2-5".
 std::string rank_list(const Mesh& mesh) {
   std::string out;
   const Dims shape = mesh.shape();

@@ -1,3 +1,4 @@
+// Implements copy_segments.h. The common_* functions merge two ascending lists from their fronts.
 #include "shardproof/localtensor/placement/copy_segments.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ Segments scatter_segments(const Runs& owned) {
   return segments;
 }
 
-// Both lists ascend: every cut keeps the order of the indices.
+// Both lists ascend, because every cut of a spec keeps the order of the indices.
 Segments common_segments(const Runs& source, const Runs& target) {
   Segments segments;
   size_t i = 0, j = 0;

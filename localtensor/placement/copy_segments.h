@@ -1,5 +1,5 @@
-// Copies between two layouts of a tensor given, per dim, by stretches: the one primitive of split,
-// assemble, pack and unpack.
+// copy_segments: copies between two layouts of a tensor that are given, per dim, by segments.
+// Split, assemble, pack and unpack are made of it.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,19 @@ struct Segment {  // [from, from + length) of the source goes to [to, to + lengt
 };
 using Segments = std::vector<Segment>;
 
-// From global indices to dense local ones, and back.
+// Returns the segments from global indices to dense local positions: runs [2, 4) [6, 8) give
+// 2 -> 0 and 6 -> 2, each of length 2. scatter_segments returns the inverse.
 Segments gather_segments(const Runs& owned);
 Segments scatter_segments(const Runs& owned);
-// What lies in both: `from` and `to` are local positions in each.
+// Returns the indices in both lists; `from` and `to` are local positions in the first and second.
+// Requires ascending runs.
 Segments common_segments(const Runs& source, const Runs& target);
-int64_t length(const Segments& segments);
+int64_t length(const Segments& segments);  // number of indices
+// Returns the global indices in both lists. Requires ascending runs.
 Runs common_runs(const Runs& a, const Runs& b);
 
-// Copies the product of the segments over dims.
+// Copies the product of the segments over dims: for each choice of one segment per dim, a box.
+// Strides are in elements. Copies nothing if a dim has no segment.
 void copy_segments(const std::byte* source, const Dims& source_strides, std::byte* target,
                    const Dims& target_strides, const std::vector<Segments>& by_dim,
                    int64_t element_bytes);

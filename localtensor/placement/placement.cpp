@@ -1,3 +1,4 @@
+// Implements placement.h, except the parser (placement_text.cpp).
 #include "shardproof/localtensor/placement/placement.h"
 
 #include <fmt/format.h>

@@ -1,15 +1,18 @@
-// Placement: how one mesh axis holds a tensor. Plain values, equality by content, text that parses
-// back.
+// Placement: how one mesh axis holds a tensor. A plain value, compared by content, with a text form
+// that parses back.
 //
-//   R                     every rank of the axis holds the same
-//   S(d)                  dim d cut by the chunk rule: c = ceil(n / size), rank i has [i*c,
-//   (i+1)*c) S(d, split=k)         strided: k pieces by the chunk rule, each cut by the chunk rule,
-//   rank i has the
-//                         i-th part of each (torch's _StridedShard(d, k))
-//   S(d, sizes=[3, 0, 5]) the extent that the outer axes leave, cut at these sizes
-//   P(op)                 the value is the elementwise reduction of what the ranks hold
+//   R                     every rank of the axis holds the same values
+//   S(d)                  the axis cuts dim d by the chunk rule: with c = ceil(extent / ranks),
+//                         rank i has the indices [i*c, (i+1)*c)
+//   S(d, split=k)         strided: dim d is cut into k pieces by the chunk rule, and rank i has the
+//                         i-th part of each piece (torch's _StridedShard(d, k))
+//   S(d, sizes=[3, 0, 5]) rank i has sizes[i] indices, in order
+//   P(op)                 the value is the elementwise reduction of the values that the ranks hold
 //
-// The order in which axes cut one dim (`after=tp` in text) belongs to the Spec, not to a placement.
+// Example: dim of 8 elements, an axis of 2 ranks. S(0) gives rank 0 the indices 0 1 2 3. S(0,
+// split=2) cuts the pieces 0-3 and 4-7, and gives rank 0 the indices 0 1 4 5.
+//
+// The order in which several axes cut one dim (`after=tp` in text) belongs to the Spec.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +24,18 @@
 namespace shardproof {
 
 enum class ReduceOp { sum, avg, prod, min, max, band, bor, bxor, premul_sum, norm };
-std::string_view name(ReduceOp op);
+std::string_view name(ReduceOp op);  // "premul_sum"
 
-// A reduction with its scalar: `factor` of premul_sum, exponent `p` of norm (partials only: the
-// whole is (sum |x|^p)^(1/p); p = inf, -inf and 0 are refused, as in torch).
+// A reduction with its scalar: the factor of premul_sum (calls only), or the exponent p of norm
+// (partials only). norm(p) is (sum |x|^p)^(1/p); p = inf, -inf and 0 are refused, as in torch.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double scalar = 0;
   bool operator==(const Reduction&) const = default;
 };
 std::string to_string(const Reduction& reduction);  // "sum", "premul_sum(0.5)", "norm(2)"
-Reduction parse_reduction(std::string_view text);   // Error(bad_input) with the list of names
+// Returns the inverse of to_string. Throws Error(bad_input) with the list of names.
+Reduction parse_reduction(std::string_view text);
 
 struct Replicate {
   bool operator==(const Replicate&) const = default;
@@ -39,7 +43,7 @@ struct Replicate {
 struct Shard {
   int dim = 0;                 // >= 0
   int64_t split = 1;           // > 1: strided
-  std::vector<int64_t> sizes;  // explicit sizes; then split is 1
+  std::vector<int64_t> sizes;  // explicit sizes; empty: the chunk rule. With sizes, split is 1
   bool operator==(const Shard&) const = default;
 };
 struct Partial {
@@ -71,16 +75,16 @@ inline Placement P(ReduceOp op = ReduceOp::sum, double scalar = 0) { return Part
 
 std::string to_string(const Placement& placement);  // "S(0, split=2)"
 
-// One axis of placements text as written: axis by name or, in "S(0) R", by position.
+// One entry of a placements text as written: its axis by name or, in "S(0) R", by position.
 struct PlacementText {
   std::string axis;                // empty: by position
   Placement placement;             // Shard::dim may be negative until resolved against a shape
   std::vector<std::string> after;  // axes of `after=`
-  int column = 0;                  // 1-based within the text, for errors
+  int column = 0;                  // from 1, within the text, for errors
   bool operator==(const PlacementText&) const = default;
 };
-// "dp:S(0) tp:P(sum)" or "S(0) P(sum)". A bare "R" gives one entry with axis "" (all axes).
-// Throws Error(bad_input) with Where::column.
+// Returns the entries of "dp:S(0) tp:P(sum)" or "S(0) P(sum)"; none for blank text. A bare "R"
+// gives one entry without an axis. Throws Error(bad_input) with Where::column.
 std::vector<PlacementText> parse_placements(std::string_view text);
 
 }  // namespace shardproof

@@ -1,4 +1,11 @@
-// Placements text: "dp:S(0, after=tp) tp:P(norm(2))", "S(0) R", and reductions: "sum", "norm(2)".
+// Implements the parsers of placement.h: parse_placements and parse_reduction.
+//
+//   placements := entry { blank entry },  entry := [ axis ":" ] placement
+//   placement  := "R" | "P(" reduction ")" | "S(" dim { "," option } ")"
+//   option     := "split=" integer | "sizes=[" integers "]" | "after=" axis | "after=[" axes "]"
+//   reduction  := name [ "(" number ")" ],  the number only for premul_sum and norm
+//
+// Examples: "dp:S(0, after=tp) tp:P(norm(2))", "S(0) R".
 #include <fmt/format.h>
 
 #include <cctype>
@@ -16,7 +23,7 @@ namespace {
 constexpr std::string_view kReductionList =
     "sum, avg, prod, min, max, band, bor, bxor, premul_sum(f), norm(p)";
 
-// A cursor over one text; every error tells the column.
+// A cursor over one text; every error has the column.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -34,7 +41,10 @@ class Reader {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) fail(fmt::format("'{}' was due", c));
+    if (!accept(c)) fail(fmt::format("expected '{}', found {}", c, found()));
+  }
+  std::string found() const {
+    return done() ? "the end of the text" : fmt::format("'{}'", text_[at_]);
   }
   [[noreturn]] void fail(const std::string& message) const { fail_at(column(), message); }
   [[noreturn]] void fail_at(int column, const std::string& message) const {
@@ -54,7 +64,7 @@ class Reader {
     int64_t value = 0;
     const auto [stop, code] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (code != std::errc()) fail("an integer was due");
+    if (code != std::errc()) fail(fmt::format("expected an integer, found {}", found()));
     at_ = static_cast<size_t>(stop - text_.data());
     return value;
   }
@@ -64,7 +74,7 @@ class Reader {
     double value = 0;
     const auto [stop, code] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (code != std::errc()) fail("a number was due");
+    if (code != std::errc()) fail(fmt::format("expected a number, found {}", found()));
     at_ = static_cast<size_t>(stop - text_.data());
     return value;
   }
@@ -85,7 +95,11 @@ Reduction read_reduction(Reader& in) {
   const int column = in.column();
   const std::string_view word = in.word();
   const auto op = find_reduce_op(word);
-  if (!op) in.fail_at(column, fmt::format("no reduction '{}'; there are {}", word, kReductionList));
+  if (word.empty()) in.fail(fmt::format("expected a reduction such as sum, found {}", in.found()));
+  if (!op && word == "mean") in.fail_at(column, "unknown reduction 'mean'; write avg");
+  if (!op)
+    in.fail_at(column,
+               fmt::format("unknown reduction '{}'; write one of {}", word, kReductionList));
   Reduction reduction{*op, 0};
   if (*op == ReduceOp::premul_sum || *op == ReduceOp::norm) {
     in.expect('(');
@@ -93,18 +107,20 @@ Reduction read_reduction(Reader& in) {
     in.expect(')');
   }
   if (*op == ReduceOp::norm && (reduction.scalar == 0 || !std::isfinite(reduction.scalar)))
-    in.fail_at(column, "norm needs a finite exponent other than 0");
+    in.fail_at(column, fmt::format("expected norm(p) with a finite p other than 0, found norm({})",
+                                   reduction.scalar));
   return reduction;
 }
 
 std::vector<int64_t> read_sizes(Reader& in) {
   std::vector<int64_t> sizes;
   in.expect('[');
-  if (in.accept(']')) in.fail("sizes need one entry for each rank of the axis");
+  if (in.accept(']')) in.fail("expected one size for each rank of the axis, found none");
   do {
     const int column = in.column();
     sizes.push_back(in.integer());
-    if (sizes.back() < 0) in.fail_at(column, "a size cannot be negative");
+    if (sizes.back() < 0)
+      in.fail_at(column, fmt::format("expected sizes from 0 on, found {}", sizes.back()));
   } while (in.accept(','));
   in.expect(']');
   return sizes;
@@ -115,7 +131,7 @@ std::vector<std::string> read_axes(Reader& in) {
   const bool list = in.accept('[');
   do {
     axes.emplace_back(in.word());
-    if (axes.back().empty()) in.fail("an axis was due");
+    if (axes.back().empty()) in.fail(fmt::format("expected an axis, found {}", in.found()));
   } while (list && in.accept(','));
   if (list) in.expect(']');
   return axes;
@@ -124,14 +140,16 @@ std::vector<std::string> read_axes(Reader& in) {
 void read_shard(Reader& in, PlacementText& entry) {
   Shard shard;
   const int64_t dim = in.integer();
-  if (dim < -64 || dim > 64) in.fail(fmt::format("dim {} is out of range", dim));
+  if (dim < -64 || dim > 64)
+    in.fail(fmt::format("expected a dim of the tensor, found {}, which no tensor has", dim));
   shard.dim = static_cast<int>(dim);
   while (in.accept(',')) {
     in.skip_blanks();
     const int column = in.column();
     const std::string_view key = in.word();
     if (key != "split" && key != "sizes" && key != "after")
-      in.fail_at(column, fmt::format("S takes split=, sizes= or after=, not '{}'", key));
+      in.fail_at(column, fmt::format("expected split=, sizes= or after= in S(..), found {}",
+                                     key.empty() ? in.found() : fmt::format("'{}'", key)));
     in.expect('=');
     if (key == "after") {
       entry.after = read_axes(in);
@@ -139,12 +157,21 @@ void read_shard(Reader& in, PlacementText& entry) {
       shard.sizes = read_sizes(in);
     } else {
       shard.split = in.integer();
-      if (shard.split < 1) in.fail_at(column, "split starts at 1");
+      if (shard.split < 1)
+        in.fail_at(column, fmt::format("expected a split from 1 on, found {}", shard.split));
     }
     if (!shard.sizes.empty() && shard.split != 1)
-      in.fail_at(column, "split and sizes exclude each other");
+      in.fail_at(column, "expected split= or sizes=, found both");
   }
   entry.placement = shard;
+}
+
+// Returns the placement to write in place of a word of PyTorch; empty for any other word.
+std::string_view placement_for(std::string_view word) {
+  if (word == "Shard" || word == "shard") return "; write S(0)";
+  if (word == "Replicate" || word == "replicate") return "; write R";
+  if (word == "Partial" || word == "partial") return "; write P(sum)";
+  return "";
 }
 
 void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int column) {
@@ -153,9 +180,12 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
     return;
   }
   if (kind != "S" && kind != "P")
-    in.fail_at(column, fmt::format("a placement was due: R, S(dim) or P(op), not '{}'", kind));
+    in.fail_at(column, fmt::format("expected a placement (R, S(dim) or P(op)), found {}{}",
+                                   kind.empty() ? in.found() : fmt::format("'{}'", kind),
+                                   placement_for(kind)));
   if (in.peek() != '(')
-    in.fail(kind == "P" ? "P needs its operator, as in P(sum)" : "S needs its dim, as in S(0)");
+    in.fail(kind == "P" ? "expected an operator after P; write P(sum)"
+                        : "expected a dim after S; write S(0)");
   in.expect('(');
   if (kind == "S") {
     read_shard(in, entry);
@@ -163,7 +193,7 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
     const int op_column = in.column();
     const Reduction reduction = read_reduction(in);
     if (reduction.op == ReduceOp::premul_sum)
-      in.fail_at(op_column, "premul_sum is a reduction of calls, not of placements");
+      in.fail_at(op_column, "expected a reduction of placements, found premul_sum; write P(sum)");
     entry.placement = Partial{reduction};
   }
   in.expect(')');
@@ -175,7 +205,8 @@ Reduction parse_reduction(std::string_view text) {
   Reader in(text);
   const Reduction reduction = read_reduction(in);
   in.skip_blanks();
-  if (!in.done()) in.fail("nothing was due after the reduction");
+  if (!in.done())
+    in.fail(fmt::format("expected nothing after the reduction, found {}", in.found()));
   return reduction;
 }
 
@@ -186,7 +217,8 @@ std::vector<PlacementText> parse_placements(std::string_view text) {
     PlacementText entry;
     entry.column = in.column();
     std::string_view word = in.word();
-    if (word.empty()) in.fail("a placement was due, as in tp:S(0)");
+    if (word.empty())
+      in.fail(fmt::format("expected a placement such as tp:S(0), found {}", in.found()));
     int column = entry.column;
     if (in.peek() == ':') {
       in.expect(':');
@@ -197,7 +229,8 @@ std::vector<PlacementText> parse_placements(std::string_view text) {
     }
     read_placement(in, entry, word, column);
     if (!in.done() && in.peek() != ' ' && in.peek() != '\t')
-      in.fail("placements are separated by spaces");
+      in.fail(fmt::format("expected a space after a placement, found {}; write \"dp:S(0) tp:R\"",
+                          in.found()));
     entries.push_back(std::move(entry));
   }
   return entries;

@@ -1,4 +1,8 @@
-// What a rank owns: the cuts of a Spec, applied.
+// Implements shard_cut.h and the ownership functions of spec.h: the indices that a rank owns.
+//
+// owned_at keeps a list of runs of global indices and applies one cut after another to it. Example:
+// dim of 8, cut by S(0, split=2) over 2 ranks, then by S(0) over 2 ranks. Rank (0, 1): [0, 8) ->
+// [0, 2) [4, 6) -> positions 2 and 3 of these four indices: [4, 6).
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
@@ -28,12 +32,14 @@ void take_positions(const Runs& whole, int64_t start, int64_t length, Runs& out)
   }
 }
 
+// Returns the coordinate of a rank, which must be on the mesh.
 Dims coordinate_on(const Mesh& mesh, int64_t rank) {
   const auto coordinate = mesh.coordinate_of(rank);
   SP_CHECK(coordinate.has_value(), "rank {} is not on the mesh \"{}\"", rank, to_string(mesh));
   return *coordinate;
 }
 
+// Compares the runs at every coordinate of the axes that cut the dim.
 bool same_runs_everywhere(const Spec& a, const Spec& b, int dim) {
   std::vector<int> axes = a.axes_of_dim(dim);
   for (int axis : b.axes_of_dim(dim))

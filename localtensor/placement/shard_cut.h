@@ -1,4 +1,9 @@
-// One cut of one dim by one axis: what rank `index` of `ranks` takes of a local extent.
+// One cut of one dim by one axis: the part of a local extent that rank `index` of `ranks` gets.
+// Placements are explained in placement.h.
+//
+// Example of a strided cut with a short last piece: extent 7, split=2, 2 ranks. Pieces of ceil(7/2)
+// = 4: [0, 4) and [4, 7). Rank 0 gets [0, 2) and [4, 6), rank 1 gets [2, 4) and [6, 7): lengths 4,
+// 3.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +16,15 @@ namespace shardproof {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The chunk rule: pieces of ceil(extent / ranks), the last ones short or empty.
+// Returns the length of rank `index` by the chunk rule: ceil(extent / ranks), the last ranks less
+// or
+// 0. Extent 5 over 4 ranks: 2, 2, 1, 0.
 inline int64_t chunk_length(int64_t extent, int64_t ranks, int64_t index) {
   const int64_t piece = ceil_div(extent, ranks);
   return std::clamp<int64_t>(extent - index * piece, 0, piece);
 }
 
+// Returns the length that rank `index` gets of `extent`.
 inline int64_t cut_length(const Shard& shard, int64_t extent, int64_t ranks, int64_t index) {
   if (!shard.sizes.empty()) return shard.sizes[static_cast<size_t>(index)];
   if (shard.split == 1) return chunk_length(extent, ranks, index);
@@ -27,24 +35,25 @@ inline int64_t cut_length(const Shard& shard, int64_t extent, int64_t ranks, int
          chunk_length(extent - whole * piece, ranks, index);
 }
 
-// Calls take(start, length) for each stretch of [0, extent) that the rank gets, in order.
-template <typename Take>
-void for_each_stretch(const Shard& shard, int64_t extent, int64_t ranks, int64_t index, Take take) {
+// Calls visit(start, length) for each interval of [0, extent) that the rank gets, in order.
+template <typename Visit>
+void for_each_stretch(const Shard& shard, int64_t extent, int64_t ranks, int64_t index,
+                      Visit visit) {
   if (!shard.sizes.empty()) {
     int64_t start = 0;
     for (int64_t i = 0; i < index; ++i) start += shard.sizes[static_cast<size_t>(i)];
-    take(start, shard.sizes[static_cast<size_t>(index)]);
+    visit(start, shard.sizes[static_cast<size_t>(index)]);
     return;
   }
   if (extent == 0) return;
   const int64_t piece = ceil_div(extent, shard.split);
   for (int64_t at = 0; at < extent; at += piece) {
     const int64_t length = std::min(piece, extent - at);
-    take(at + index * ceil_div(length, ranks), chunk_length(length, ranks, index));
+    visit(at + index * ceil_div(length, ranks), chunk_length(length, ranks, index));
   }
 }
 
-// Where element `local` of what the rank took lies in [0, extent).
+// Returns the position in [0, extent) of element `local` of the rank's part.
 inline int64_t place_before_cut(const Shard& shard, int64_t extent, int64_t ranks, int64_t index,
                                 int64_t local) {
   if (!shard.sizes.empty()) {
@@ -60,7 +69,7 @@ inline int64_t place_before_cut(const Shard& shard, int64_t extent, int64_t rank
   return whole * piece + index * ceil_div(last, ranks) + local - whole * part;
 }
 
-// The extents that some rank may be left with, each once, descending.
+// Returns the extents that the ranks get when each of `extents` is cut: each once, descending.
 std::vector<int64_t> cut_extents(const Shard& shard, const std::vector<int64_t>& extents,
                                  int64_t ranks);
 

@@ -1,3 +1,9 @@
+// Implements shard_cut_list.h.
+//
+// largest_piece tries all pairs of a sender and a receiver that differ only on the moving axes, up
+// to kMaxPairs pairs. Example: dim of 6, one axis of 2 ranks moves it from S(0) to S(0, split=3).
+// Sender 0 has 0-2, sender 1 has 3-5; receiver 0 wants 0 2 4, receiver 1 wants 1 3 5. Pieces: 2, 1,
+// 1, 2.
 #include <algorithm>
 #include <optional>
 
@@ -8,7 +14,8 @@ namespace shardproof {
 
 namespace {
 
-// Sum over the axes of `mask` of what is left, the other axes standing at `index`.
+// Returns the sum of the extents over all coordinates of the axes of `mask`, with the other axes at
+// `index`, from cut `at` on.
 int64_t joint_extent(const CutList& cuts, size_t at, int64_t extent, uint64_t mask,
                      const std::vector<int64_t>& index) {
   if (at == cuts.size() || extent == 0) return extent;
@@ -22,7 +29,7 @@ int64_t joint_extent(const CutList& cuts, size_t at, int64_t extent, uint64_t ma
   return total;
 }
 
-// What a rank has, its place on the axis of cut i being index[i].
+// Returns the runs of the rank with coordinate index[i] on the axis of cut i.
 Runs runs_of(const CutList& cuts, int64_t extent, const std::vector<int64_t>& index) {
   Runs runs;
   if (extent > 0) runs.push_back({0, extent});
@@ -49,9 +56,10 @@ bool cuts_any(const CutList& cuts, uint64_t mask) {
                      [&](const DimCut& cut) { return (mask >> cut.axis & 1) != 0; });
 }
 
-constexpr int64_t kMostPairs = 256;  // beyond it a bound will do
+constexpr int64_t kMaxPairs = 256;  // more pairs get an upper bound instead
 
-// The places of the sender on its cuts, then those of the receiver on the axes that move.
+// Iterates over pairs of a sender and a receiver: coordinates of the sender on the axes of its
+// cuts, and of the receiver on the axes that move (those of `mask`).
 class PairPlaces {
  public:
   PairPlaces(const CutList& before, const CutList& after, uint64_t mask) {
@@ -61,7 +69,7 @@ class PairPlaces {
   }
   int64_t count() const {
     int64_t count = 1;
-    for (int64_t size : sizes_) count = std::min(count * size, kMostPairs + 1);
+    for (int64_t size : sizes_) count = std::min(count * size, kMaxPairs + 1);
     return count;
   }
   const Runs& sent(const CutList& before, int64_t extent) {
@@ -80,7 +88,7 @@ class PairPlaces {
 
  private:
   enum class Role { sender, receiver };
-  // Axes that stay have one place for both.
+  // An axis that does not move has one coordinate for both roles.
   size_t add(const DimCut& cut, Role role, uint64_t mask) {
     const bool moves = (mask >> cut.axis & 1) != 0;
     for (size_t i = 0; i < keys_.size(); ++i)
@@ -94,14 +102,14 @@ class PairPlaces {
     for (size_t i : of) out.push_back(at_[i]);
     return out;
   }
-  // Places as one number; they are few, because the pairs are.
+  // Returns the coordinates as one number, below kMaxPairs.
   size_t number(const std::vector<size_t>& of) const {
     int64_t number = 0;
     for (size_t i : of) number = number * sizes_[i] + at_[i];
     return static_cast<size_t>(number);
   }
 
-  // A side stands at the same places in many pairs.
+  // Caches the runs of a side, which are the same in many pairs.
   using Known = std::vector<std::optional<Runs>>;
   const Runs& known(Known& all, const std::vector<size_t>& of, const CutList& cuts,
                     int64_t extent) const {
@@ -124,7 +132,7 @@ int64_t largest_piece(const CutList& before, const CutList& after, int64_t exten
   if (!cut_after) return max_extent(before, extent);
   if (!cut_before) return max_extent(after, extent);
   PairPlaces places(before, after, mask);
-  if (places.count() > kMostPairs)
+  if (places.count() > kMaxPairs)
     return std::min(max_extent(before, extent), max_extent(after, extent));
   int64_t most = 0;
   do {
@@ -158,7 +166,7 @@ bool is_even(const CutList& cuts, int64_t extent) {
 }
 
 int64_t max_joint_extent(const CutList& cuts, int64_t extent, uint64_t mask) {
-  size_t prefix = cuts.size();  // cuts before the joint axes, when those come last
+  size_t prefix = cuts.size();  // number of cuts before the joint axes, if those cut last
   while (prefix > 0 && (mask >> cuts[prefix - 1].axis & 1) != 0) --prefix;
   const bool last = std::none_of(cuts.begin(), cuts.begin() + static_cast<int64_t>(prefix),
                                  [&](const DimCut& c) { return (mask >> c.axis & 1) != 0; });

@@ -1,5 +1,5 @@
-// The cuts of one dim in order of application, and extents that follow from them. Members of the
-// axis set `mask` act together: bit a stands for mesh axis a.
+// The cuts of one dim in order of application, and extents that follow from them. A set of axes is
+// a bit mask: bit a stands for mesh axis a.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,19 @@ struct DimCut {
 };
 using CutList = std::vector<DimCut>;
 
+// Returns the cuts of a dim in the order of the spec.
 CutList cuts_of_dim(const Spec& spec, int dim);
-// The largest extent a rank is left with.
+// Returns the largest extent that a rank gets.
 int64_t max_extent(const CutList& cuts, int64_t extent);
-// True when every rank is left with the same extent, and that after each cut.
+// True if after each cut every rank has the same extent.
 bool is_even(const CutList& cuts, int64_t extent);
-// The most that the ranks of `mask` hold together, at any coordinate of the other axes.
+// Returns the largest number of indices that the ranks along the axes of `mask` hold together, over
+// all coordinates of the other axes.
 int64_t max_joint_extent(const CutList& cuts, int64_t extent, uint64_t mask);
 
-// The most that one of the ranks of `mask` has before and another of them after.
+// Returns the largest piece of an exchange over the axes of `mask`. A piece is the set of indices
+// that the sender has under `before` and the receiver under `after`. For many pairs of ranks an
+// upper bound.
 int64_t largest_piece(const CutList& before, const CutList& after, int64_t extent, uint64_t mask);
 
 inline uint64_t mask_of(const std::vector<int>& axes) {

@@ -1,3 +1,4 @@
+// Implements spec.h, except text (spec_text.cpp) and ownership (shard_cut.cpp).
 #include "shardproof/localtensor/placement/spec.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@ namespace shardproof {
 
 namespace {
 
-// Where the order of an axis among those of its dim can matter.
+// True if the place of an axis in the order of cutting can matter.
 bool cuts(const Placement& placement, int64_t axis_size) {
   return placement.is_shard() && (axis_size > 1 || !placement.shard().sizes.empty());
 }
@@ -38,7 +39,7 @@ void check_reduction(const Reduction& reduction, DType dtype) {
     case ReduceOp::bxor: legal = is_integral(dtype) || dtype == DType::boolean; break;
     case ReduceOp::min:
     case ReduceOp::max: legal = !is_complex(dtype); break;
-    case ReduceOp::norm: legal = is_floating(dtype); break;  // a root is seldom whole
+    case ReduceOp::norm: legal = is_floating(dtype); break;  // the root of an integer is rarely one
     default: legal = dtype != DType::boolean;
   }
   if (!legal) throw_bad_input("{} cannot reduce {}", to_string(reduction), name(dtype));
@@ -53,10 +54,10 @@ Spec::Spec(Mesh mesh, std::vector<Placement> placements, Dims shape, DType dtype
       order_(std::move(order)) {
   const auto axes = static_cast<size_t>(mesh_.axis_count());
   if (placements_.size() != axes)
-    throw_bad_input("{} placements for the {} axes of the mesh \"{}\"", placements_.size(), axes,
-                    to_string(mesh_));
+    throw_bad_input("expected {} placements, one for each axis of the mesh \"{}\", found {}", axes,
+                    to_string(mesh_), placements_.size());
   if (shape_.size() > kMaxDims)
-    throw_bad_input("a tensor can have {} dims, not {}", kMaxDims, shape_.size());
+    throw_bad_input("expected a tensor of at most {} dims, found {}", kMaxDims, shape_.size());
   element_count(shape_);  // refuses negative sizes and too many elements
   if (order_.empty()) {
     order_.resize(axes);
@@ -85,9 +86,10 @@ void Spec::check_placements() {
     if (placement.is_shard()) {
       Shard shard = placement.shard();
       shard.dim = normalize_dim(shard.dim, shape_.size());
-      if (shard.split < 1) throw_bad_input("axis '{}': split starts at 1", axis_name);
+      if (shard.split < 1)
+        throw_bad_input("axis '{}': expected a split from 1 on, found {}", axis_name, shard.split);
       if (!shard.sizes.empty() && shard.split != 1)
-        throw_bad_input("axis '{}': split and sizes exclude each other", axis_name);
+        throw_bad_input("axis '{}': expected split= or sizes=, found both", axis_name);
       if (!shard.sizes.empty() && static_cast<int64_t>(shard.sizes.size()) != mesh_.axis_size(axis))
         throw_bad_input("axis '{}' has {} ranks but {} sizes", axis_name, mesh_.axis_size(axis),
                         shard.sizes.size());
@@ -95,11 +97,13 @@ void Spec::check_placements() {
     } else if (placement.is_partial()) {
       const Reduction& reduction = placement.partial().reduction;
       if (reduction.op == ReduceOp::premul_sum)
-        throw_bad_input("premul_sum is a reduction of calls, not of placements");
+        throw_bad_input(
+            "axis '{}': expected a reduction of placements, found premul_sum; write P(sum)",
+            axis_name);
       check_reduction(reduction, dtype_);
       if (seen && *seen != reduction && !may_mix(seen->op, reduction.op))
-        throw_bad_input("one tensor cannot be P({}) and P({}) at once", to_string(*seen),
-                        to_string(reduction));
+        throw_bad_input("expected one reduction for all P of a tensor, found P({}) and P({})",
+                        to_string(*seen), to_string(reduction));
       seen = &reduction;
     }
   }
@@ -117,7 +121,7 @@ void Spec::check_sizes() const {
       if (!shard.sizes.empty()) {
         int64_t total = 0;
         for (int64_t size : shard.sizes) {
-          if (size < 0) throw_bad_input("a size cannot be negative");
+          if (size < 0) throw_bad_input("expected sizes from 0 on, found {}", size);
           total += size;
         }
         for (int64_t extent : extents)
@@ -131,6 +135,7 @@ void Spec::check_sizes() const {
   }
 }
 
+// A topological sort: of the axes whose predecessor on their dim is placed, the lowest goes next.
 void Spec::make_order_canonical() {
   const size_t axes = order_.size();
   std::vector<int> before(axes, -1);  // the axis that cuts the same dim just before
@@ -189,8 +194,6 @@ Spec Spec::with_placement(int axis, Placement placement) const {
 }
 
 Spec Spec::with_dtype(DType dtype) const { return Spec(mesh_, placements_, shape_, dtype, order_); }
-
-Spec Spec::with_shape(Dims shape) const { return Spec(mesh_, placements_, shape, dtype_, order_); }
 
 bool Spec::operator==(const Spec& other) const {
   return dtype_ == other.dtype_ && shape_ == other.shape_ && placements_ == other.placements_ &&

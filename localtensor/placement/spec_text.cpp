@@ -1,4 +1,11 @@
-// Placements text against a mesh and a shape, both ways.
+// Implements the text form of spec.h: placements text resolved against a mesh and a shape, and
+// back.
+//
+// Spec::parse: (1) parse_placements; assign each entry to its axis. (2) Axes that are not named are
+// R, or placed as in `base`. (3) Collect pairs (first, then) of axes that cut one dim: from
+// `after=`, and from the order in `base` of axes that are not named. (4) Order the axes by the
+// pairs, and in mesh order where the pairs leave a choice. (5) Explicit sizes of `base` that no
+// longer add up give way to the chunk rule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +23,7 @@ namespace {
   throw Error(ErrorKind::bad_input, message, Where{"", "", 0, entry.column});
 }
 
-int axis_of(const Mesh& mesh, const std::string& name, const PlacementText& entry) {
+int axis_named(const Mesh& mesh, const std::string& name, const PlacementText& entry) {
   try {
     return mesh.axis(name);
   } catch (const Error& error) {
@@ -24,7 +31,7 @@ int axis_of(const Mesh& mesh, const std::string& name, const PlacementText& entr
   }
 }
 
-// What was written, by axis; -1: not named.
+// The entries of the text by axis.
 class Written {
  public:
   Written(std::string_view text, const Mesh& mesh) : entries_(parse_placements(text)) {
@@ -37,13 +44,18 @@ class Written {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const PlacementText& entry = entries_[i];
       if (entry.axis.empty() != by_position)
-        fail(entry, "name every axis or none: \"dp:S(0) tp:R\" or \"S(0) R\"");
+        fail(entry,
+             "expected an axis before every placement or before none; write \"dp:S(0) tp:R\" or "
+             "\"S(0) R\"");
       if (by_position && entries_.size() != axes)
-        fail(entry, fmt::format("{} placements by position for the {} axes of the mesh \"{}\"",
-                                entries_.size(), axes, to_string(mesh)));
-      const size_t axis = by_position ? i : static_cast<size_t>(axis_of(mesh, entry.axis, entry));
+        fail(entry, fmt::format("expected {} placements by position, one for each axis of the mesh "
+                                "\"{}\", found {}",
+                                axes, to_string(mesh), entries_.size()));
+      const size_t axis =
+          by_position ? i : static_cast<size_t>(axis_named(mesh, entry.axis, entry));
       if (entry_of_[axis] >= 0)
-        fail(entry, fmt::format("axis '{}' is placed twice", mesh.axes()[axis].name));
+        fail(entry, fmt::format("expected one placement for axis '{}', found two",
+                                mesh.axes()[axis].name));
       entry_of_[axis] = static_cast<int>(i);
     }
   }
@@ -56,11 +68,11 @@ class Written {
 
  private:
   std::vector<PlacementText> entries_;
-  std::vector<int> entry_of_;
+  std::vector<int> entry_of_;  // by axis; -1: not named
   bool all_replicated_ = false;
 };
 
-// Pairs (first, then) of axes that share a dim, from `after=` and from what stays of the base.
+// Pairs (first, then) of axes that cut one dim.
 using Pairs = std::vector<std::pair<int, int>>;
 
 void add_written_pairs(const Written& written, const Mesh& mesh,
@@ -69,10 +81,11 @@ void add_written_pairs(const Written& written, const Mesh& mesh,
     const PlacementText* entry = written.of(axis);
     if (!entry) continue;
     for (const std::string& name : entry->after) {
-      const int first = axis_of(mesh, name, *entry);
+      const int first = axis_named(mesh, name, *entry);
       const int dim = placements[static_cast<size_t>(axis)].shard().dim;
       if (first == axis || !placements[static_cast<size_t>(first)].is_shard(dim))
-        fail(*entry, fmt::format("after={}: '{}' does not cut dim {}", name, name, dim));
+        fail(*entry, fmt::format("after={}: expected another axis that cuts dim {}, found '{}'",
+                                 name, dim, name));
       pairs.emplace_back(first, axis);
     }
   }
@@ -89,7 +102,8 @@ void add_base_pairs(const Written& written, const Spec& base, Pairs& pairs) {
   }
 }
 
-// Mesh order wherever the pairs leave a choice.
+// Returns an order that all pairs agree with; mesh order where they leave a choice. Throws
+// Error(bad_input) for a cycle.
 std::vector<int> order_by(const Pairs& pairs, int axes) {
   std::vector<int> order;
   std::vector<bool> placed(static_cast<size_t>(axes), false);
@@ -101,15 +115,16 @@ std::vector<int> order_by(const Pairs& pairs, int axes) {
       });
     };
     while (next < axes && (placed[static_cast<size_t>(next)] || waits(next))) ++next;
-    if (next == axes) throw_bad_input("after= goes round in a circle");
+    if (next == axes)
+      throw_bad_input("after= makes a cycle: each of the axes waits for another one to cut first");
     placed[static_cast<size_t>(next)] = true;
     order.push_back(next);
   }
   return order;
 }
 
-// Sizes that stay of the base give way to the chunk rule where the axes that cut before no longer
-// leave what they add up to.
+// Replaces explicit sizes of the base by the chunk rule if earlier cuts no longer leave the extent
+// that the sizes add up to.
 void cut_anew(const Written& written, const Mesh& mesh, const Dims& shape,
               const std::vector<int>& order, std::vector<Placement>& placements) {
   for (int dim = 0; dim < shape.size(); ++dim) {
@@ -168,8 +183,7 @@ std::string placements_text(const Spec& spec) {
     if (placement.is_replicate()) continue;
     std::string text = to_string(placement);
     if (placement.is_shard()) {
-      // Said only where mesh order would cut otherwise: an axis before it in the order has a higher
-      // index.
+      // Mesh order is the default, so `after=` is written only if a higher axis cuts before.
       const std::vector<int> axes = spec.axes_of_dim(placement.shard().dim);
       const auto place = std::find(axes.begin(), axes.end(), axis);
       if (std::any_of(axes.begin(), place, [&](int other) { return other > axis; })) {

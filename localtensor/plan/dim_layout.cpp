@@ -1,3 +1,18 @@
+// Implements dim_layout.h.
+//
+// of_cuts turns the cuts of a spec into digits, one cut after another (put_cut):
+//   plain cut         an axis digit at the end
+//   S(d, split=k)     cuts into an existing gap if there is one (put_in_gap), else a gap of k and
+//                     the axis
+//   explicit sizes    an axis digit with a form, or a plain one if the sizes follow the chunk rule
+//   any other cut     goes to `odd`
+// normal() makes equal layouts equal lists: it drops digits of size 1, joins neighbouring gaps and
+// drops gaps at the end.
+//
+// Example: dim of 8, digits gap4 tp2 (tp 0 has 0 2 4 6). The cut dp:S(0, split=2) over 2 ranks
+// applies to the local 4 elements: one factor of 2 stays a gap, the other becomes the dp digit:
+// gap2 dp2 tp2. cuts_of is the inverse: each axis digit is a Shard whose split is the product of
+// the gaps before it.
 #include "shardproof/localtensor/plan/dim_layout.h"
 
 #include <algorithm>
@@ -9,9 +24,10 @@ namespace shardproof {
 
 namespace {
 
-constexpr int kHole = -1;
+constexpr int kGap = -1;
 
-// Pieces of h1 and each of them in h2, or pieces of h1 * h2 at once: the same for an extent?
+// True if cutting an extent into h1 pieces, and each into h2, equals cutting it into h1 * h2 at
+// once. Example: extent 5, h1 = h2 = 2: 3 + 2, then 2 1 + 1 1; at once 2 2 1. False.
 bool may_merge(int64_t extent, int64_t h1, int64_t h2) {
   const int64_t outer = ceil_div(extent, h1);
   const int64_t inner = ceil_div(outer, h2);
@@ -77,14 +93,14 @@ std::vector<int64_t> DimLayouts::extents_after(const Layout& layout, size_t digi
   return extents;
 }
 
-// Pieces of one length at every coordinate: only then do later cuts of the whole cut each piece
-// alike.
-bool DimLayouts::is_even_hole(const Layout& layout, size_t at) const {
-  const Digit& hole = layout.digits[at];
-  if (hole.form != 0) return false;
+// True if the pieces of a gap have one length at every coordinate. Only then a later cut of the
+// whole local part cuts each piece alike.
+bool DimLayouts::is_even_gap(const Layout& layout, size_t at) const {
+  const Digit& gap = layout.digits[at];
+  if (gap.form != 0) return false;
   const auto extents = extents_after(layout, at);
   return std::all_of(extents.begin(), extents.end(),
-                     [&](int64_t extent) { return extent % hole.size == 0; });
+                     [&](int64_t extent) { return extent % gap.size == 0; });
 }
 
 Layout DimLayouts::normal(Layout layout) const {
@@ -93,7 +109,7 @@ Layout DimLayouts::normal(Layout layout) const {
   std::erase_if(digits, [](const Digit& d) { return d.size == 1; });
   for (size_t i = 0; i + 1 < digits.size();) {
     const Digit &a = digits[i], &b = digits[i + 1];
-    bool merge = a.axis == kHole && b.axis == kHole && a.form == 0 && b.form == 0;
+    bool merge = a.axis == kGap && b.axis == kGap && a.form == 0 && b.form == 0;
     if (merge)
       for (int64_t extent : extents_after(layout, i))
         merge = merge && may_merge(extent, a.size, b.size);
@@ -105,32 +121,33 @@ Layout DimLayouts::normal(Layout layout) const {
     digits.erase(digits.begin() + static_cast<int64_t>(i) + 1);
     if (i > 0) --i;
   }
-  while (!digits.empty() && digits.back().axis == kHole) digits.pop_back();
+  while (!digits.empty() && digits.back().axis == kGap) digits.pop_back();
   return layout;
 }
 
-// Cuts at the top of a hole's pieces, after leaving out `skip` of its values.
-bool DimLayouts::put_in_hole(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const {
+// Replaces a gap by a gap of `skip`, the axis, and a gap of the rest. Returns false if the sizes do
+// not divide.
+bool DimLayouts::put_in_gap(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const {
   const int64_t size = layout.digits[at].size;
   if (size % (skip * cut.ranks) != 0) return false;
   std::vector<Digit> parts = {
-      {kHole, skip, 0}, {cut.axis, cut.ranks, 0}, {kHole, size / skip / cut.ranks, 0}};
+      {kGap, skip, 0}, {cut.axis, cut.ranks, 0}, {kGap, size / skip / cut.ranks, 0}};
   layout.digits.erase(layout.digits.begin() + static_cast<int64_t>(at));
   layout.digits.insert(layout.digits.begin() + static_cast<int64_t>(at), parts.begin(),
                        parts.end());
   return true;
 }
 
-// Applies a cut of the whole local part to the digits. False: digits cannot say it.
+// Applies a cut of the whole local part to the digits. Returns false if digits cannot describe it.
 bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
-  bool gaps = false;
+  bool has_gaps = false;
   for (size_t i = 0; i < layout.digits.size(); ++i) {
-    if (layout.digits[i].axis != kHole) continue;
-    if (!is_even_hole(layout, i)) return false;
-    gaps = true;
+    if (layout.digits[i].axis != kGap) continue;
+    if (!is_even_gap(layout, i)) return false;
+    has_gaps = true;
   }
   if (!cut.shard.sizes.empty()) {
-    if (gaps) return false;
+    if (has_gaps) return false;
     const auto extents = extents_after(layout, layout.digits.size());
     bool chunked = extents.size() == 1;
     for (int64_t i = 0; i < cut.ranks && chunked; ++i)
@@ -141,14 +158,14 @@ bool DimLayouts::put_cut(Layout& layout, const DimCut& cut) {
   int64_t skip = cut.shard.split;
   for (size_t i = 0; i < layout.digits.size(); ++i) {
     const Digit& digit = layout.digits[i];
-    if (digit.axis != kHole) continue;
-    if (skip % digit.size != 0) return digit.size % skip == 0 && put_in_hole(layout, i, skip, cut);
+    if (digit.axis != kGap) continue;
+    if (skip % digit.size != 0) return digit.size % skip == 0 && put_in_gap(layout, i, skip, cut);
     skip /= digit.size;
   }
-  if (skip > 1 && gaps)
+  if (skip > 1 && has_gaps)
     for (int64_t extent : extents_after(layout, layout.digits.size()))
       if (extent % skip != 0) return false;
-  layout.digits.push_back({kHole, skip, 0});
+  layout.digits.push_back({kGap, skip, 0});
   layout.digits.push_back({cut.axis, cut.ranks, 0});
   return true;
 }
@@ -170,14 +187,14 @@ int DimLayouts::of_spec(const Spec& spec) {
   Layout layout = of_cuts(cuts_of_dim(spec, dim_));
   int64_t skipped = 1;
   for (const Digit& digit : layout.digits) {
-    if (digit.axis == kHole)
+    if (digit.axis == kGap)
       add_gap(digit.size), add_gap(skipped *= digit.size);
     else if (digit.form != 0)
       axis_forms_.emplace_back(digit.axis, digit.form);
   }
   for (const auto& entry : layout.odd) axis_forms_.push_back(entry);
   for (size_t count = 1; count <= layout.digits.size(); ++count)
-    asked_.push_back(
+    spec_prefixes_.push_back(
         normal({{layout.digits.begin(), layout.digits.begin() + static_cast<int64_t>(count)}, {}}));
   return number(std::move(layout));
 }
@@ -191,7 +208,7 @@ int DimLayouts::of_chain(const std::vector<int>& axes) {
 std::vector<int> DimLayouts::axis_order(int layout) const {
   std::vector<int> order;
   for (const Digit& digit : layouts_[static_cast<size_t>(layout)].digits)
-    if (digit.axis != kHole) order.push_back(digit.axis);
+    if (digit.axis != kGap) order.push_back(digit.axis);
   for (const auto& [axis, form] : layouts_[static_cast<size_t>(layout)].odd) order.push_back(axis);
   return order;
 }
@@ -200,7 +217,7 @@ CutList DimLayouts::cuts_of(const Layout& layout) const {
   CutList cuts;
   int64_t split = 1;
   for (const Digit& digit : layout.digits) {
-    if (digit.axis == kHole) {
+    if (digit.axis == kGap) {
       split *= digit.size;
     } else if (digit.form != 0) {
       cuts.push_back({digit.axis, digit.size, forms_[static_cast<size_t>(digit.form)]});
@@ -216,19 +233,19 @@ CutList DimLayouts::cuts_of(const Layout& layout) const {
 
 bool DimLayouts::has_spec(int layout) {
   const auto at = static_cast<size_t>(layout);
-  if (facts_[at].sayable >= 0) return facts_[at].sayable == 1;
+  if (facts_[at].representable >= 0) return facts_[at].representable == 1;
   const Layout& wanted = layouts_[at];
-  bool sayable = of_cuts(facts_[at].cuts) == wanted;
+  bool representable = of_cuts(facts_[at].cuts) == wanted;
   std::vector<int64_t> extents = {extent_};
   for (const DimCut& cut : facts_[at].cuts) {
     int64_t total = 0;
     for (int64_t size : cut.shard.sizes) total += size;
     if (!cut.shard.sizes.empty())
-      for (int64_t extent : extents) sayable = sayable && extent == total;
+      for (int64_t extent : extents) representable = representable && extent == total;
     extents = cut_extents(cut.shard, extents, cut.ranks);
   }
-  facts_[at].sayable = sayable ? 1 : 0;
-  return sayable;
+  facts_[at].representable = representable ? 1 : 0;
+  return representable;
 }
 
 const CutList& DimLayouts::cuts(int layout) { return facts_[static_cast<size_t>(layout)].cuts; }
@@ -252,14 +269,14 @@ int64_t DimLayouts::first_place(int layout, int axis) const {
   return 0;
 }
 
-// Of two even cuts a piece is what lies at all the places that either takes, where they fit
-// together.
+// Returns the piece of an exchange between two even layouts: the extent divided by the places that
+// either layout cuts, counted once. Returns -1 if their places do not nest.
 int64_t DimLayouts::even_piece(int from, int to) const {
   std::vector<std::pair<int64_t, int64_t>> places;
   for (int number : {from, to}) {
     int64_t place = 1;
     for (const Digit& digit : layouts_[static_cast<size_t>(number)].digits) {
-      if (digit.axis != kHole) places.emplace_back(place, place * digit.size);
+      if (digit.axis != kGap) places.emplace_back(place, place * digit.size);
       place *= digit.size;
     }
   }
@@ -293,7 +310,7 @@ bool DimLayouts::is_balanced(int from, int to, uint64_t mask) const {
     Places places;
     int64_t place = 1;
     for (const Digit& digit : layout.digits) {
-      if (digit.axis != kHole && (mask >> digit.axis & 1) != 0)
+      if (digit.axis != kGap && (mask >> digit.axis & 1) != 0)
         places.emplace_back(place, place * digit.size);
       place *= digit.size;
     }
@@ -323,52 +340,55 @@ int DimLayouts::without(int layout, uint64_t mask) {
   int result = -1;
   if (rest.odd.empty() || left == 0) {
     for (Digit& digit : rest.digits)
-      if (digit.axis >= 0 && (left >> digit.axis & 1) != 0) digit.axis = kHole;
+      if (digit.axis >= 0 && (left >> digit.axis & 1) != 0) digit.axis = kGap;
     result = number(normal(std::move(rest)));
   }
   facts_[at].without.emplace_back(mask, result);
   return result;
 }
 
-const std::vector<int>& DimLayouts::with(int layout, int axis) {
-  {
-    const auto& known = facts_[static_cast<size_t>(layout)].with;
-    const auto found = known.find(axis);
-    if (found != known.end()) return found->second;
+// Appends the layouts in which `axis` cuts into one of the gaps of `base`.
+void DimLayouts::add_cuts_into_gaps(const Layout& base, int axis,
+                                    std::vector<Layout>& candidates) const {
+  const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
+  for (size_t i = 0; i < base.digits.size(); ++i) {
+    const Digit& gap = base.digits[i];
+    if (gap.axis != kGap || gap.size % ranks != 0) continue;
+    if (gap.form != 0) {
+      candidates.push_back(base);
+      candidates.back().digits[i].axis = axis;
+      continue;
+    }
+    for (int64_t skip = 1; skip * ranks <= gap.size; ++skip) {
+      Layout next = base;
+      if (put_in_gap(next, i, skip, {axis, ranks, Shard{dim_, 1, {}}}))
+        candidates.push_back(std::move(next));
+    }
   }
-  const Layout base = layouts_[static_cast<size_t>(layout)];
+}
+
+// Returns the layouts in which `axis` might cut `base` further; some of them may not be legal.
+std::vector<Layout> DimLayouts::cut_candidates(const Layout& base, int axis) {
   const int64_t ranks = axis_sizes_[static_cast<size_t>(axis)];
   std::vector<Layout> candidates;
   const std::vector<int64_t> extents = extents_after(base, base.digits.size());
-  // A strided cut of a few elements gives all to one rank: only even ones, or those that are asked
-  // for.
-  const auto append = [&](int64_t hole, int form) {
+  // Strided cuts of a few elements give all of them to one rank. They are tried only if they are
+  // even, or occur in a spec.
+  const auto append = [&](int64_t gap, int form) {
     Layout next = base;
-    next.digits.push_back({kHole, hole, 0});
+    next.digits.push_back({kGap, gap, 0});
     next.digits.push_back({axis, ranks, form});
     next = normal(std::move(next));
     const bool even = std::all_of(extents.begin(), extents.end(),
-                                  [&](int64_t e) { return e % (hole * ranks) == 0; });
-    if (hole == 1 || even || std::find(asked_.begin(), asked_.end(), next) != asked_.end())
+                                  [&](int64_t e) { return e % (gap * ranks) == 0; });
+    if (gap == 1 || even ||
+        std::find(spec_prefixes_.begin(), spec_prefixes_.end(), next) != spec_prefixes_.end())
       candidates.push_back(std::move(next));
   };
   if (base.odd.empty()) {
     append(1, 0);
-    for (int64_t hole : gaps_) append(hole, 0);
-    for (size_t i = 0; i < base.digits.size(); ++i) {
-      const Digit& hole = base.digits[i];
-      if (hole.axis != kHole || hole.size % ranks != 0) continue;
-      if (hole.form != 0) {
-        candidates.push_back(base);
-        candidates.back().digits[i].axis = axis;
-        continue;
-      }
-      for (int64_t skip = 1; skip * ranks <= hole.size; ++skip) {
-        Layout next = base;
-        if (put_in_hole(next, i, skip, {axis, ranks, Shard{dim_, 1, {}}}))
-          candidates.push_back(std::move(next));
-      }
-    }
+    for (int64_t gap : gaps_) append(gap, 0);
+    add_cuts_into_gaps(base, axis, candidates);
   } else {
     candidates.push_back(base);
     candidates.back().odd.emplace_back(axis, form_of(Shard{dim_, 1, {}}));
@@ -379,6 +399,17 @@ const std::vector<int>& DimLayouts::with(int layout, int axis) {
     candidates.push_back(base);
     candidates.back().odd.emplace_back(axis, form);
   }
+  return candidates;
+}
+
+const std::vector<int>& DimLayouts::with(int layout, int axis) {
+  {
+    const auto& known = facts_[static_cast<size_t>(layout)].with;
+    const auto found = known.find(axis);
+    if (found != known.end()) return found->second;
+  }
+  const Layout base = layouts_[static_cast<size_t>(layout)];  // a copy: the list may be reallocated
+  std::vector<Layout> candidates = cut_candidates(base, axis);
   std::vector<int> results;
   for (int offered : offered_)
     if (without(offered, uint64_t{1} << axis) == layout && offered != layout)

@@ -1,12 +1,22 @@
-// How one dim lies over the ranks, in a form where moves are edits of a short list.
+// DimLayouts: how one dim lies over the ranks, in a form in which steps are edits of a short list.
 //
-// A dim is written as digits, most significant first: an axis digit says which part a rank has, a
-// hole says that a rank has the parts of all values of a digit one after another. Each digit cuts
-// by the chunk rule what the ones before it leave, so uneven cuts nest as in a Spec; a strided cut
-// S(d, split=k) is a hole of k and then the axis; taking an axis out leaves a hole of its size. Two
-// layouts with equal digits own the same, and what the ranks of a set of axes own together is the
-// layout with holes in their places. What digits cannot say (a cut across pieces of unequal length)
-// is kept as a tail of odd cuts.
+// A layout is a list of digits of the dim's index, most significant first. An axis digit cuts: the
+// coordinate on the axis selects the part. A gap does not cut: the rank has the parts of all values
+// of the digit, one after another. Each digit cuts by the chunk rule the extent that the digits
+// before it leave, so uneven cuts nest as in a Spec. A strided cut S(d, split=k) is a gap of k and
+// then the axis.
+//
+// Taking an axis out turns its digit into a gap of its size: the layout of what the ranks along
+// that axis own together. Layouts with equal digits own the same indices.
+//
+// Example: dim of 8, dp=2, tp=2.
+//   dp:S(0) tp:S(0)           dp tp       rank (1, 0) has 4 5
+//   without tp                dp          dp 1 has 4 5 6 7 (gaps at the end are dropped)
+//   without dp                gap2 tp     tp 0 has 0 1 4 5, which is tp:S(0, split=2)
+//   tp placed first, then dp  tp dp       rank (1, 0) has 2 3, which is dp:S(0, after=tp)
+//
+// Digits cannot describe a cut across pieces of unequal length; such cuts are a list of their own
+// (odd).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +29,9 @@
 namespace shardproof {
 
 struct Digit {
-  int axis = -1;  // -1: a hole
+  int axis = -1;  // -1: a gap
   int64_t size = 1;
-  int form = 0;  // > 0: explicit sizes, by number
+  int form = 0;  // > 0: number of explicit sizes
   auto operator<=>(const Digit&) const = default;
 };
 
@@ -31,46 +41,50 @@ struct Layout {
   auto operator<=>(const Layout&) const = default;
 };
 
-// All layouts of one dim that a search meets, by number. Number 0: not cut.
+// All layouts of one dim that a search meets, by number. Number 0 is the dim without cuts. Facts
+// about a layout are computed once.
 class DimLayouts {
  public:
+  // `axis_sizes` are the sizes of the mesh axes.
   DimLayouts(int dim, int64_t extent, std::vector<int64_t> axis_sizes);
 
-  int of_spec(const Spec& spec);
+  int of_spec(const Spec& spec);                  // the layout of this dim in a spec
   int of_chain(const std::vector<int>& axes);     // plain cuts, one after another
-  std::vector<int> axis_order(int layout) const;  // axes in the order of their places
-  // With holes for the axes of `mask`; -1 when digits cannot say it. Not always sayable by a Spec.
+  std::vector<int> axis_order(int layout) const;  // axes in the order of their digits
+  // Returns the layout with gaps in place of the axes of `mask`; -1 if digits cannot describe it. A
+  // Spec cannot describe every result.
   int without(int layout, uint64_t mask);
-  // Everything that `axis` may cut further without data from other ranks: without(result, axis) ==
-  // layout.
+  // Returns the layouts in which `axis` cuts further, without data from other ranks: all results
+  // with without(result, axis) == layout that are candidates.
   const std::vector<int>& with(int layout, int axis);
-  void add_gap(int64_t size);  // `with` also tries holes of this size,
-  void offer(int layout);      // and this one
+  void add_gap(int64_t size);  // lets `with` try gaps of this size
+  void offer(int layout);      // lets `with` return this layout
 
-  bool has_spec(int layout);        // a Spec says it
-  const CutList& cuts(int layout);  // of a sayable one
+  bool has_spec(int layout);        // true if a Spec can describe it
+  const CutList& cuts(int layout);  // requires such a layout
   uint64_t axes(int layout) const { return facts_[static_cast<size_t>(layout)].axes; }
   int64_t max_extent(int layout) const { return facts_[static_cast<size_t>(layout)].max_extent; }
-  int64_t joint_extent(int layout, uint64_t mask);
-  // An exchange between the two among the ranks of `mask` in which each sends to each alike. Else
-  // some ranks send all they have to one: the places that the axes take in the two layouts overlap.
+  int64_t joint_extent(int layout, uint64_t mask);  // max_joint_extent of shard_cut_list.h
+  // True if, in an exchange among the ranks of `mask`, each rank sends equal pieces to all. False
+  // if the digits that the axes use before and after overlap: some rank then sends all to one
+  // other.
   bool is_balanced(int from, int to, uint64_t mask) const;
-  // Where an axis stands: its places are [first, first * size), first the product of the sizes
-  // before it; 0 when the layout does not cut by it.
+  // Returns the place of an axis digit: the product of the sizes before it. The digit takes the
+  // places [first, first * size). Returns 0 if the layout does not cut by the axis.
   int64_t first_place(int layout, int axis) const;
-  // Cut into equal parts, so that places are digits of the index.
+  // True if all parts are equal, so that places are digits of the index.
   bool is_even(int layout) const { return facts_[static_cast<size_t>(layout)].even; }
-  int64_t piece_extent(int from, int to, uint64_t mask);  // see largest_piece
+  int64_t piece_extent(int from, int to, uint64_t mask);  // largest_piece of shard_cut_list.h
   int dim() const { return dim_; }
 
  private:
   struct Facts {
     uint64_t axes = 0;
     int64_t max_extent = 0;
-    int sayable = -1;  // not known yet
+    int representable = -1;  // 0 or 1; -1: not known yet
     bool even = false;
     CutList cuts;
-    // Few keys each: walked, not hashed.
+    // Lists, because each has only a few keys.
     std::vector<std::pair<uint64_t, int>> without;
     std::vector<std::pair<uint64_t, int64_t>> joint;
     std::map<int, std::vector<int>> with;
@@ -80,10 +94,12 @@ class DimLayouts {
   Layout normal(Layout layout) const;
   Layout of_cuts(const CutList& cuts);
   bool put_cut(Layout& layout, const DimCut& cut);
-  bool put_in_hole(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const;
+  bool put_in_gap(Layout& layout, size_t at, int64_t skip, const DimCut& cut) const;
+  void add_cuts_into_gaps(const Layout& base, int axis, std::vector<Layout>& candidates) const;
+  std::vector<Layout> cut_candidates(const Layout& base, int axis);
   CutList cuts_of(const Layout& layout) const;
   std::vector<int64_t> extents_after(const Layout& layout, size_t digits) const;
-  bool is_even_hole(const Layout& layout, size_t at) const;
+  bool is_even_gap(const Layout& layout, size_t at) const;
   int form_of(const Shard& shard);
 
   int dim_;
@@ -91,9 +107,9 @@ class DimLayouts {
   std::vector<int64_t> axis_sizes_;
   std::vector<int64_t> gaps_;
   std::vector<int> offered_;
-  std::vector<Layout> asked_;                    // of specs, and what they are built from
-  std::vector<Shard> forms_;                     // explicit sizes and odd cuts, from 1 on
-  std::vector<std::pair<int, int>> axis_forms_;  // (axis, form) seen in a Spec
+  std::vector<Layout> spec_prefixes_;            // prefixes of the layouts of specs
+  std::vector<Shard> forms_;                     // explicit sizes and odd cuts; numbers from 1 on
+  std::vector<std::pair<int, int>> axis_forms_;  // (axis, form) that occur in a Spec
   std::vector<Layout> layouts_;
   std::vector<Facts> facts_;
   std::map<Layout, int> numbers_;

@@ -1,4 +1,4 @@
-// What plans cost and how they read.
+// Implements the costs and the text form of plan.h.
 #include "shardproof/localtensor/plan/plan.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// The next word, taken off the front.
+// Removes the first word of `text` and returns it.
 std::string_view take_word(std::string_view& text) {
   text = trim(text);
   const size_t end = std::min(text.find(' '), text.size());
@@ -65,7 +65,7 @@ StepKind parse_step_kind(std::string_view word, int line) {
     if (kStepNames[i] == word) return static_cast<StepKind>(i);
   NearestName nearest(word);
   for (std::string_view known : kStepNames) nearest.offer(known);
-  throw Error(ErrorKind::bad_input, fmt::format("no plan step '{}'{}", word, nearest.hint()),
+  throw Error(ErrorKind::bad_input, fmt::format("unknown plan step '{}'{}", word, nearest.hint()),
               Where{"", "", line, 0});
 }
 
@@ -93,13 +93,14 @@ PlanStep parse_step(std::string_view text, int line, const Spec& from, const Spe
   }
   const size_t arrow = rest.find("->");
   if (arrow == std::string_view::npos)
-    throw Error(ErrorKind::bad_input, "a plan step needs 'from -> to'", Where{"", "", line, 0});
+    throw Error(ErrorKind::bad_input, "expected a plan step with 'from -> to', found no '->'",
+                Where{"", "", line, 0});
   const Spec written =
       Spec::parse(trim(rest.substr(0, arrow)), from.mesh(), from.shape(), from.dtype());
   if (written != from)
     throw Error(ErrorKind::bad_input,
-                fmt::format("the step starts at {}, the tensor is {}", placements_text(written),
-                            placements_text(from)),
+                fmt::format("expected a step from {}, the placements of the tensor here, found {}",
+                            placements_text(from), placements_text(written)),
                 Where{"", "", line, 0});
   const Mesh& mesh = step.kind == StepKind::transfer ? to.mesh() : from.mesh();
   step.to = Spec::parse(trim(rest.substr(arrow + 2)), mesh, from.shape(), from.dtype());
@@ -122,7 +123,7 @@ StepCost cost_of(const PlanStep& step) {
   const int64_t n = lowered.call->group.size();
   cost.bytes = bytes_sent(lowered.call->kind, n, lowered.whole_bytes);
   cost.calls = n > 1 ? 1 : 0;
-  // Pieces of equal size are mostly padding then.
+  // All pieces are padded to the largest one, and most of them are then padding.
   if (step.kind == StepKind::all_to_all && !is_balanced(step))
     cost.bytes = Fraction(n - 1) * Fraction(lowered.call->count / n * bytes);
   if (step.kind == StepKind::all_gather) cost.peak_bytes += after;
@@ -174,7 +175,8 @@ Plan parse_plan(std::string_view text, const Spec& from, const Spec& to) {
     at = plan.steps.back().to;
   }
   if (at != to)
-    throw_bad_input("the plan ends at {}, not at {}", placements_text(at), placements_text(to));
+    throw_bad_input("expected a plan that ends at {}, found one that ends at {}",
+                    placements_text(to), placements_text(at));
   return plan;
 }
 

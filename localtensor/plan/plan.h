@@ -1,10 +1,15 @@
-// Plan: the steps that take a tensor from one Spec to another. A value: prints, parses, replays.
+// Plan: the steps of a redistribution from one Spec to another. A value that prints, parses, and
+// can be replayed.
 //
-// Each step changes placements from `from` to `to`; what it does follows from the two specs. A step
-// over axes A is legal when, at every coordinate of the other axes, the ranks of A together own the
-// same indices before and after (or it ends partials). Laws: replay(plan(a, b), split(x, a)) ==
-// split(x, b) when b has no P, else the assembled values are equal; plan(a, a) is empty;
-// price(plan) <= price(gather everything, then slice).
+// Each step changes placements from `from` to `to`; its work follows from the two specs. A step
+// over axes A that ends partials is legal. Any other step is legal if, at every coordinate of the
+// other axes, the ranks of A together own the same indices before and after.
+//
+// Laws: replay(plan(a, b), split(x, a)) == split(x, b) if b has no P; else the assembled values are
+// equal. plan(a, a) is empty. price(plan) <= price(gather everything, then slice).
+//
+// Example on "dp=2, tp=4", from "dp:S(0) tp:P(sum)" to "dp:S(0) tp:S(1)":
+//   1  reduce_scatter over tp  dp:S(0) tp:P(sum) -> dp:S(0) tp:S(1)
 #pragma once
 
 #include <compare>
@@ -19,18 +24,18 @@
 namespace shardproof {
 
 enum class StepKind {
-  local,  // relabel, slice, or make partials: no communication
+  local,  // relabels, slices, or makes partials; no communication
   all_gather,
   all_to_all,
   reduce_scatter,
   all_reduce,
-  transfer,  // to another mesh: grouped send/recv
+  transfer,  // to another mesh, by grouped send and recv
 };
-std::string_view name(StepKind kind);
+std::string_view name(StepKind kind);  // "all_gather"
 
 struct PlanStep {
   StepKind kind = StepKind::local;
-  std::vector<int> axes;  // of from.mesh(), ascending; empty for transfer and for relabels
+  std::vector<int> axes;  // axes of from.mesh(), ascending; empty for transfers and relabels
   Spec from, to;
   bool operator==(const PlanStep&) const = default;
 };
@@ -41,60 +46,74 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Of one step, per rank (the fullest): what prices and reports need.
+// The cost of one step for the rank with the largest part.
 struct StepCost {
-  // Sent by a rank. Padding of uneven shards is not counted; that of an all_to_all in which ranks
-  // do not send to each other alike (a mere permutation of what they have) is.
+  // Bytes that a rank sends. Padding of uneven shards is not counted. Exception: in an all_to_all
+  // whose pieces differ between pairs of ranks (such as a permutation of shards), padding is
+  // counted.
   Fraction bytes;
-  int64_t calls = 0;       // 0 or 1 (transfer: the most any rank issues)
-  int64_t peak_bytes = 0;  // input + output + staging of the fullest rank
+  int64_t calls = 0;       // 0 or 1; transfer: the most calls that any rank issues
+  int64_t peak_bytes = 0;  // input + output + staging
 };
+// Returns the cost; a local step costs memory only.
 StepCost cost_of(const PlanStep& step);
 
-// What a step is worth, compared lexicographically; a topology's price puts time first.
+// The price of steps, compared lexicographically. `primary` is bytes, or time if there is a
+// topology.
 struct Price {
   double primary = 0;
   int64_t calls = 0;
   int64_t peak = 0;
   auto operator<=>(const Price&) const = default;
 };
-Price operator+(const Price& a, const Price& b);  // peak: the larger
+Price operator+(const Price& a, const Price& b);  // adds primary and calls; the larger peak
 using PriceFunction = std::function<Price(const PlanStep&)>;
-// Fewest bytes, then fewest calls, then least peak (scenario language, section 7).
+// Returns bytes, calls, peak, so that plans compare by fewest bytes, then fewest calls, then least
+// peak (docs/language.md, section 7).
 Price price_by_bytes(const PlanStep& step);
+// Returns the sum over the steps; zero for an empty plan.
 Price price_of(const Plan& plan, const PriceFunction& price = price_by_bytes);
 
-std::string to_string(
-    const Plan& plan);  // one line a step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)"
+// Returns one line for each step: "1  all_to_all over tp  tp:S(0) -> tp:S(1)".
+std::string to_string(const Plan& plan);
+// Returns the inverse of to_string. Throws Error(bad_input) with the line.
 Plan parse_plan(std::string_view text, const Spec& from, const Spec& to);
 
-// How a step runs on a door: pack locally, call, unpack locally. `call` is absent for local steps
-// and transfers. Packing pads uneven shards to equal counts, since NCCL wants them equal; unpacking
-// drops the padding. Where nothing needs to move, pack and unpack give views of what they get.
+// A step as an execution context runs it: pack locally, call, unpack locally. Packing pads uneven
+// shards to equal counts, as NCCL requires; unpacking drops the padding.
 struct LoweredStep {
-  std::optional<Collective> call;  // count as in Collective, padded
-  int64_t whole_bytes = 0;  // S for bytes_sent: unpadded bytes of the largest sibling's tensor
+  std::optional<Collective>
+      call;                 // nullopt for local steps and transfers; `count` includes padding
+  int64_t whole_bytes = 0;  // S for bytes_sent: bytes of the largest sibling's tensor, no padding
 };
+// Returns the call of a step.
 LoweredStep lower(const PlanStep& step);
+// Returns the input of the call; a view of `input` if no element has to move. Requires no transfer.
 LocalTensor pack(const PlanStep& step, const LocalTensor& input);
-LocalTensor unpack(const PlanStep& step, const LocalTensor& received);  // a local step: does it all
+// Returns the result of the step from the call's output; a view if no element has to move. A local
+// step is done by unpack alone. Requires no transfer.
+LocalTensor unpack(const PlanStep& step, const LocalTensor& received);
 
-// A transfer: who sends what to whom. Every element reaches every rank that owns it once: from
-// itself when it has it, else from one of the replicas, which take turns.
+// One message of a transfer. Each rank gets every element that it owns once: from itself if it has
+// it, else from one of the ranks that hold it; these take turns.
 struct TransferPiece {
   int32_t from_rank = 0, to_rank = 0;  // equal: a local copy
   std::vector<Runs> runs;              // global indices, per dim
   int64_t elements = 0;
 };
+// Returns the messages in order of receiver. Requires specs without P.
 std::vector<TransferPiece> transfer_pieces(const PlanStep& step);
-Tensor pack_piece(const PlanStep& step, const TransferPiece& piece,
-                  const LocalTensor& input);  // flat
-// Undefined contents on all ranks of the target mesh, then filled piece by piece.
+// Returns the elements of a message as a flat tensor of the sender.
+Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalTensor& input);
+// Returns a value with undefined contents on all ranks of the spec's mesh, for unpack_piece to
+// fill.
 LocalTensor empty_locals(const Spec& spec);
+// Writes the elements of a message into the receiver's part of `output`.
 void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor& flat,
                   LocalTensor& output);
 
-// Runs a plan with reference collectives. The executor calls pack / the door / unpack itself.
+// Runs a plan with reference collectives. The executor calls pack, its execution context and
+// unpack.
 LocalTensor replay(const Plan& plan, const LocalTensor& input);
 
 }  // namespace shardproof

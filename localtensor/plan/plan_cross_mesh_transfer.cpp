@@ -1,4 +1,11 @@
-// Who sends what to whom when a tensor crosses from one mesh to another.
+// Implements the transfer of plan.h: the messages that move a tensor from one mesh to another.
+//
+//   1. replicas_of: group the ranks of the source by the part that they hold.
+//   2. For each receiver and each part: the common indices are one message. The sender is the
+//      receiver itself if it holds the part, else the replicas take turns by receiver.
+//
+// Example: dim of 4, S(0) on "a=2 on 0-1" to R on "b=2 on 2-3": ranks 0 and 1 each send 2 elements
+// to ranks 2 and 3, four messages.
 #include <map>
 
 #include "shardproof/localtensor/base/error.h"
@@ -9,13 +16,13 @@ namespace shardproof {
 
 namespace {
 
-// Ranks that hold one part of the source, in mesh order.
+// One part of the source, and the ranks that hold it in mesh order.
 struct Replicas {
   std::vector<Runs> owned;
   std::vector<int32_t> ranks;
 };
 
-std::vector<Runs> owned_of(const Spec& spec, const Dims& coordinate) {
+std::vector<Runs> owned_runs(const Spec& spec, const Dims& coordinate) {
   std::vector<Runs> runs;
   for (int dim = 0; dim < spec.shape().size(); ++dim)
     runs.push_back(spec.owned_at(coordinate, dim));
@@ -32,7 +39,7 @@ std::vector<Replicas> replicas_of(const Spec& spec) {
     for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
       if (spec.placement(axis).is_shard()) key.push_back(coordinate[axis]);
     const auto [found, fresh] = number.try_emplace(key, all.size());
-    if (fresh) all.push_back({owned_of(spec, coordinate), {}});
+    if (fresh) all.push_back({owned_runs(spec, coordinate), {}});
     all[found->second].ranks.push_back(spec.mesh().rank_at(coordinate));
   }
   return all;
@@ -44,7 +51,7 @@ int32_t choose_sender(const Replicas& replicas, int32_t receiver, int64_t turn) 
   return replicas.ranks[static_cast<size_t>(turn) % replicas.ranks.size()];
 }
 
-Dims shape_of(const std::vector<Runs>& runs) {
+Dims piece_shape(const std::vector<Runs>& runs) {
   Dims shape;
   for (const Runs& of_dim : runs) shape.push_back(length(of_dim));
   return shape;
@@ -69,7 +76,7 @@ std::vector<TransferPiece> transfer_pieces(const PlanStep& step) {
   for (int64_t i = 0, n = mesh.size(); i < n; ++i) {
     const Dims coordinate = unravel(i, shape);
     const int32_t receiver = mesh.rank_at(coordinate);
-    const std::vector<Runs> wanted = owned_of(step.to, coordinate);
+    const std::vector<Runs> wanted = owned_runs(step.to, coordinate);
     for (const Replicas& source : sources) {
       TransferPiece piece{0, receiver, {}, 1};
       for (size_t d = 0; d < wanted.size(); ++d) {
@@ -88,11 +95,11 @@ Tensor pack_piece(const PlanStep& step, const TransferPiece& piece, const LocalT
   const Block* block = input.find(piece.from_rank);
   SP_CHECK(block != nullptr, "rank {} has nothing to send", piece.from_rank);
   const std::vector<Runs> mine =
-      owned_of(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
+      owned_runs(step.from, *step.from.mesh().coordinate_of(piece.from_rank));
   Tensor flat = Tensor::empty(step.from.dtype(), {piece.elements}, Lanes::one(piece.from_rank),
                               Slots::shared(1));
   copy_between(block->tensor, block->slot(block->lanes.index_of(piece.from_rank)), mine,
-               flat.mutate(), contiguous_strides(shape_of(piece.runs)), piece.runs);
+               flat.mutate(), contiguous_strides(piece_shape(piece.runs)), piece.runs);
   return flat;
 }
 
@@ -116,10 +123,10 @@ void unpack_piece(const PlanStep& step, const TransferPiece& piece, const Tensor
     const int64_t lane = block.lanes.index_of(piece.to_rank);
     if (lane < 0) continue;
     Tensor shaped = flat;
-    shaped.shape = shape_of(piece.runs);
+    shaped.shape = piece_shape(piece.runs);
     shaped.strides = contiguous_strides(shaped.shape);
     copy_between(shaped, 0, piece.runs, block.tensor.mutate(block.slot(lane)), block.tensor.strides,
-                 owned_of(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
+                 owned_runs(step.to, *step.to.mesh().coordinate_of(piece.to_rank)));
     return;
   }
   SP_UNREACHABLE("rank {} has nowhere to put what it gets", piece.to_rank);

@@ -1,4 +1,18 @@
-// A plan step as a call: packing by what each member owns, and unpacking the same way.
+// Implements lower, pack, unpack and replay of plan.h: a plan step as a collective call.
+//
+//   step            pack                     call            unpack
+//   local           nothing                  none            slices, or makes partials
+//   all_gather      the part, padded         all_gather      each member's part to its indices
+//   all_to_all      a piece for each member  all_to_all      each member's piece to its indices
+//   reduce_scatter  a piece for each member  reduce_scatter  drops padding, finishes the reduction
+//   all_reduce      the part, padded         all_reduce      drops padding, finishes the reduction
+//
+// The piece from member a to member b is the set of indices that a owns before and b owns after the
+// step. Fast paths return views: a part that needs no padding is packed as it lies, and even parts
+// of dim 0 are gathered as they lie.
+//
+// Example: dim of 5 over 2 ranks, S(0) to R. Parts of 3 and 2 are padded to 3; the all_gather
+// returns 6 elements, and unpack copies 3 from position 0 and 2 from position 3.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +35,7 @@ std::vector<int> cutting_axes(const Spec& spec) {
   return axes;
 }
 
-// Members of the group of a coordinate, in group order.
+// The coordinates of the members of a step's group, in group order.
 class Members {
  public:
   explicit Members(const PlanStep& step) : axes_(step.axes) {
@@ -60,7 +74,7 @@ Dims shape_of(const std::vector<Runs>& runs) {
   return shape;
 }
 
-// Copies what lies in both, each side dense over its own indices.
+// Copies the indices in both lists; each side is dense over its own indices.
 void copy_common(const std::byte* source, const std::vector<Runs>& from, std::byte* target,
                  const std::vector<Runs>& to, int64_t bytes) {
   std::vector<Segments> segments;
@@ -69,7 +83,8 @@ void copy_common(const std::byte* source, const std::vector<Runs>& from, std::by
                 contiguous_strides(shape_of(to)), segments, bytes);
 }
 
-// The largest piece that one member sends to another: dims are cut by different axes, so apart.
+// Returns the elements of the largest piece that one member sends to another. Different axes cut
+// different dims, so the dims multiply.
 int64_t piece_elements(const PlanStep& step) {
   std::vector<int64_t> sizes;
   for (const MeshAxis& axis : step.from.mesh().axes()) sizes.push_back(axis.size);
@@ -95,8 +110,8 @@ bool is_even_everywhere(const Spec& spec) {
   return true;
 }
 
-// True when the members' even parts of dim 0, one after another, are `whole`'s part as it lies in
-// memory.
+// True if the members' parts, one after another, are the part of `whole` as it lies in memory: even
+// parts of dim 0, cut last.
 bool lies_as_gathered(const PlanStep& step, const Spec& parts, const Spec& whole) {
   if (parts.shape().empty() || !is_even_everywhere(parts)) return false;
   Spec appended = whole;
@@ -107,7 +122,8 @@ bool lies_as_gathered(const PlanStep& step, const Spec& parts, const Spec& whole
   return appended == parts;
 }
 
-// What a norm's parts become on the wire, and back.
+// Replaces each element x by |x|^exponent: before and, with the inverse exponent, after a norm's
+// sum.
 void raise_all(std::byte* data, DType dtype, int64_t count, double exponent) {
   const int64_t bytes = size_of(dtype);
   for (int64_t i = 0; i < count; ++i, data += bytes) {
@@ -133,11 +149,12 @@ void divide_all(std::byte* data, DType dtype, int64_t count, int64_t by) {
   }
 }
 
-// The reduction on the wire and what it leaves to do after the call. Sum and avg may be mixed.
+// The reduction of the call, and the work before and after it. If sum and avg axes are reduced
+// together, the call is a sum, and the result is divided by the sizes of the avg axes.
 struct WireReduction {
   Reduction wire;
-  double exponent = 0;  // of a norm
-  int64_t divisor = 1;  // sizes of the avg axes where sum axes take part too
+  double exponent = 0;  // of a norm; 0: no norm
+  int64_t divisor = 1;  // product of the sizes of the avg axes, if sum axes take part too
 
   explicit WireReduction(const PlanStep& step) {
     bool sums = false;
@@ -168,7 +185,7 @@ struct WireReduction {
   }
 };
 
-// The same elements under another shape, where every block has as many; else nothing.
+// Returns the value under another shape, or nullopt if a block has another number of elements.
 std::optional<LocalTensor> reshaped(const LocalTensor& input, const Dims& shape) {
   std::vector<Block> blocks = input.blocks();
   for (Block& block : blocks) {
@@ -184,7 +201,7 @@ void clear_tail(std::byte* data, int64_t from, int64_t to) {
   if (to > from) std::memset(data + from, 0, static_cast<size_t>(to - from));
 }
 
-// The whole local part, padded to `count`.
+// Packs the whole local part, padded to `count` elements.
 LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t count) {
   const WireReduction reduction(step);
   if (reduction.exponent == 0)
@@ -200,7 +217,7 @@ LocalTensor pack_whole(const PlanStep& step, const LocalTensor& input, int64_t c
       });
 }
 
-// For each member what it will own, padded to `piece`.
+// Packs, for each member, the indices that it will own, padded to `piece` elements.
 LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t piece) {
   const Members members(step);
   const WireReduction reduction(step);
@@ -219,7 +236,8 @@ LocalTensor pack_pieces(const PlanStep& step, const LocalTensor& input, int64_t 
       });
 }
 
-// From each member what it owned, or for reductions one piece: mine.
+// Copies each member's piece to its indices. all_gather: a piece is the part that the member owned;
+// all_to_all: its common indices with the receiver.
 LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int64_t piece) {
   const Members members(step);
   const int64_t bytes = size_of(received.dtype());
@@ -236,6 +254,7 @@ LocalTensor unpack_pieces(const PlanStep& step, const LocalTensor& received, int
       });
 }
 
+// Drops the padding of a reduced part and finishes the reduction.
 LocalTensor unpack_reduced(const PlanStep& step, const LocalTensor& received) {
   const WireReduction reduction(step);
   const Dims first = step.to.local_shape_at(Dims::filled(step.to.mesh().axis_count(), 0));
@@ -252,7 +271,9 @@ LocalTensor unpack_reduced(const PlanStep& step, const LocalTensor& received) {
       });
 }
 
-// The axes that become partial, and whether a rank off their start holds the identity.
+// The axes that become partial, and the ranks that keep the value. For min, max, band, bor and avg
+// every rank of an R axis keeps it; for others only the first, and the rest hold the identity. An S
+// axis becomes P by filling the missing indices with the identity.
 struct NewPartials {
   std::vector<int> axes, first_keeps;
   bool fills = false;
@@ -286,6 +307,7 @@ bool same_cuts(Spec from, Spec to) {
   return from.same_ownership(to);
 }
 
+// Executes a local step: slices the part, or fills it with the identity where partials are made.
 LocalTensor run_locally(const PlanStep& step, const LocalTensor& input) {
   const NewPartials partials(step);
   if (partials.first_keeps.empty() && same_cuts(step.from, step.to)) return input;

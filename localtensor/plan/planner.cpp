@@ -1,4 +1,22 @@
-// The search for the cheapest plan.
+// Implements planner.h: A* search over placement states (search_states.h).
+//
+//   1. Nodes are states: which axes cut which dim in which order, and which axes are partial. Edges
+//      are legal steps (for_each_move). The cost of a path is the price of its steps.
+//   2. The open node with the least (cost so far + lower bound of the rest) is settled next. Ties
+//      go to the node found first, so that plans depend on nothing but the specs.
+//   3. The search ends when the goal is settled, after max_states, or when every open path costs
+//      more than at_most.
+//   4. If the goal cannot be reached with the axes that have to move, all axes take part
+//      (Axes::all).
+//   5. plan_of turns the path into steps. If the naive plan is cheaper, that is returned.
+//
+// With price_by_bytes, ByteModel computes costs from layouts alone, in integers: bytes are counted
+// in fractions 1 / (world^2 * frozen parts), so that plans of equal bytes are told apart by calls.
+//
+// Lower bound by example ("dp=2, tp=2", f32[8, 8], "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)"): along
+// tp the ranks share 128 bytes. A rank ends with one half of the columns, and begins with one half
+// of the rows: 1/4 of the bytes belong to both. So it must receive 1/2 - 1/4 = 1/4, 32 bytes. An
+// all_to_all sends just that, and the search settles two states: the start and the goal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,8 +35,8 @@ namespace {
 
 __extension__ using Int128 = __int128;
 
-// Bytes in units in which every fraction of a price is whole, so that plans of equal bytes are told
-// apart by calls, never by rounding.
+// A price with bytes in units in which every fraction that can occur is an integer. Plans of equal
+// bytes are then told apart by calls, never by rounding.
 struct ExactCost {
   Int128 bytes = 0;
   int64_t calls = 0, peak = 0;
@@ -32,7 +50,7 @@ ExactCost operator+(const ExactCost& a, const ExactCost& b) {
   return {a.bytes + b.bytes, a.calls + b.calls, std::max(a.peak, b.peak)};
 }
 
-// price_by_bytes without making specs.
+// Computes price_by_bytes from the layouts of states, without making specs.
 class ByteModel {
  public:
   using Cost = ExactCost;
@@ -46,7 +64,7 @@ class ByteModel {
     goal_parts_ = states.goal_parts();
   }
 
-  // Not less than the price, which has been rounded.
+  // Returns a limit that is not below the price, which is rounded.
   Cost limit(const Price& price) const {
     const long double bytes = std::ceil(static_cast<long double>(price.primary) * unit_) + 1;
     return {static_cast<Int128>(bytes), std::numeric_limits<int64_t>::max(),
@@ -76,12 +94,12 @@ class ByteModel {
     }
   }
 
-  // What no plan can save: a rank has to be sent what it lacks, and each partial but one of an
-  // element has to be sent before that.
+  // Returns a lower bound of the cost from `state` to the goal: a rank must receive the part that
+  // it lacks, and before that all partials of an element but one must be sent.
   Cost least(const PlacementState& state) {
     const bool makes_partials = (states_.goal().partial & states_.active()) != 0;
     const uint64_t ending = states_.ending(state);
-    Int128 parts = 0;  // of the whole, times world^2
+    Int128 parts = 0;  // fraction of the whole, times world^2
     if (ending != 0 && !makes_partials) {
       parts = square_ / goal_parts_ + square_ / world_ * (states_.members(ending) - 2);
     } else if (ending == 0 && !makes_partials) {
@@ -104,6 +122,7 @@ class ByteModel {
   int64_t world_ = 1, goal_parts_ = 1;
 };
 
+// Any other price: a step is priced from its specs, and there is no lower bound.
 class PriceModel {
  public:
   using Cost = Price;
@@ -121,15 +140,13 @@ class PriceModel {
 };
 
 struct Found {
-  std::vector<std::pair<PlacementState, PlacementMove>>
-      path;  // each move with the state it starts from
+  std::vector<std::pair<PlacementState, PlacementMove>> path;  // each move with its first state
   int64_t states = 0;
   bool reached = false;
-  bool gave_up = false;  // something was cut off by the limit
+  bool gave_up = false;  // true if the limit cut off some path
 };
 
-// Best first by cost so far plus the least that remains. Ties go to the state found first, so that
-// plans do not depend on anything but the specs.
+// The A* search; see the top of this file.
 template <typename Model>
 class Search {
  public:
@@ -165,7 +182,7 @@ class Search {
  private:
   struct Node {
     PlacementState state;
-    Cost cost{}, least{};  // so far, and that remains
+    Cost cost{}, least{};  // cost so far, lower bound of the rest
     int parent = -1;
     PlacementMove move;
     bool done = false;
@@ -173,7 +190,7 @@ class Search {
   struct Entry {
     Cost total;
     int node;
-    bool operator<(const Entry& o) const {  // priority_queue gives the largest
+    bool operator<(const Entry& o) const {  // reversed: std::priority_queue returns the largest
       if (!(total == o.total)) return o.total < total;
       return node > o.node;
     }
@@ -186,7 +203,7 @@ class Search {
     const PlacementState state = nodes_[static_cast<size_t>(at)].state;
     const Cost cost = nodes_[static_cast<size_t>(at)].cost;
     states_.for_each_move(state, [&](const PlacementMove& move) {
-      // A step costs something, and what it costs takes longest to find out.
+      // Computing the cost of a step is slow, so paths that cannot win are dropped before.
       const auto [known, fresh] = number_.try_emplace(move.to, static_cast<int>(nodes_.size()));
       if (fresh) nodes_.push_back({move.to, {}, model_.least(move.to), -1, move, false});
       const int to = known->second;
@@ -200,7 +217,7 @@ class Search {
       node.cost = arrived;
       node.parent = at;
       node.move = move;
-      node.done = false;  // what remains may have been told too low before another state
+      node.done = false;  // the bound is not always consistent, so a settled node may be improved
       if (node.state == states_.goal()) {
         has_bound_ = true;
         bound_ = arrived;
@@ -219,7 +236,7 @@ class Search {
   void trace(Found& found) const {
     const auto goal = number_.find(states_.goal());
     if (goal == number_.end()) return;
-    // A state may have been seen and never been worth going to.
+    // The goal may have been met as a neighbour but never entered.
     if (goal->second != 0 && nodes_[static_cast<size_t>(goal->second)].parent < 0) return;
     found.reached = true;
     for (int at = goal->second; nodes_[static_cast<size_t>(at)].parent >= 0;) {
@@ -237,7 +254,7 @@ class Search {
   std::unordered_map<PlacementState, int, Hash> number_;
   std::priority_queue<Entry> open_;
   bool has_bound_ = false;
-  Cost bound_{};  // of the best plan so far
+  Cost bound_{};  // cost of the best plan so far
   std::optional<Cost> limit_;
   bool gave_up_ = false;
 };
@@ -253,7 +270,8 @@ Found search(PlacementStates& states, const Spec& from, const PlannerOptions& op
   return Search(states, PriceModel(states, options.price), options).run();
 }
 
-// Local steps in a row are one; the last step ends at the very spec that was asked for.
+// Returns the path as a plan. Consecutive local steps become one; the last step ends at exactly
+// `to`.
 Plan plan_of(PlacementStates& states, const Found& found, const Spec& from, const Spec& to) {
   Plan plan{from, to, {}};
   for (const auto& [state, move] : found.path) {
@@ -277,7 +295,8 @@ Plan plan_of(PlacementStates& states, const Found& found, const Spec& from, cons
 
 void check_pair(const Spec& from, const Spec& to) {
   if (from.shape() != to.shape() || from.dtype() != to.dtype())
-    throw_bad_input("{} cannot become {}: shape and dtype stay", to_string(from), to_string(to));
+    throw_bad_input("{} cannot become {}: a redistribution changes neither shape nor dtype",
+                    to_string(from), to_string(to));
 }
 
 void check_partials(const Spec& from, const Spec& to) {
@@ -290,16 +309,17 @@ void check_partials(const Spec& from, const Spec& to) {
   }
 }
 
-// A spec without its partials.
+// Returns the spec with R in place of each P.
 Spec reduced(Spec spec) {
   for (int axis : spec.partial_axes()) spec = spec.with_placement(axis, R());
   return spec;
 }
 
-void append(Plan& plan, Plan more) {
+void append_steps(Plan& plan, Plan more) {
   for (PlanStep& step : more.steps) plan.steps.push_back(std::move(step));
 }
 
+// Reduces partials on the source mesh, transfers, and makes partials on the target mesh.
 PlannerResult plan_across_meshes(const Spec& from, const Spec& to, const PlannerOptions& options) {
   const Spec whole = reduced(from), arrived = reduced(to);
   PlannerResult before = plan_redistribution(from, whole, options);
@@ -307,7 +327,7 @@ PlannerResult plan_across_meshes(const Spec& from, const Spec& to, const Planner
   PlannerResult result;
   result.plan = {from, to, std::move(before.plan.steps)};
   result.plan.steps.push_back({StepKind::transfer, {}, whole, arrived});
-  append(result.plan, std::move(after.plan));
+  append_steps(result.plan, std::move(after.plan));
   result.states = before.states + after.states;
   result.price = price_of(result.plan, options.price);
   result.gather_then_slice = result.price;

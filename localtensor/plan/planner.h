@@ -1,10 +1,14 @@
-// The planner: the cheapest Plan between two specs, by search over placement states. Right for
-// every pair of specs on one mesh: uneven, empty, strided, ordered, explicit sizes, partials of
-// every operator; and across meshes by one transfer. Pure algebra: what a step costs is handed in.
+// The planner: finds the cheapest Plan between two specs, by a search over placement states. It
+// accepts every pair of specs on one mesh (uneven, empty, strided, ordered, explicit sizes,
+// partials of every operator); across meshes it uses one transfer. The cost of a step is a
+// parameter.
 //
-// Only axes that have to move take part: one that is placed alike on both sides, and whose ranks
-// own the same before and after whatever the others do, stays as it is, even where slicing it for a
-// while would save bytes. So a plan makes no call over an axis that was not written.
+// Only axes that have to move take part. An axis stays as it is if both specs place it alike and
+// its ranks own the same before and after. It stays even if slicing it for a while would save
+// bytes. A plan therefore makes no call over an axis that the user did not write.
+//
+// Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Only tp moves. The
+// plan is one all_to_all over tp, 32 bytes a rank; the naive plan (gather_then_slice) sends 192.
 #pragma once
 
 #include <optional>
@@ -15,24 +19,25 @@ namespace shardproof {
 
 struct PlannerOptions {
   PriceFunction price = price_by_bytes;
-  int64_t max_states = 20000;  // search bound; beyond it the best plan found so far is used
-  // Only plans that cost no more are of interest: the search gives up as soon as there can be none.
+  int64_t max_states = 20000;  // states to settle; beyond it the best plan found so far is used
+  // Ignores plans that cost more; the search gives up as soon as no other plan can exist.
   std::optional<Price> at_most;
 };
 
 struct PlannerResult {
   Plan plan;
   Price price;
-  int64_t states = 0;       // settled by the search: reports say "optimal among N states"
-  Price gather_then_slice;  // what the naive plan would cost
-  bool gave_up = false;     // every plan costs more than `at_most`; `plan` is the naive one then
+  int64_t states = 0;       // states that the search settled
+  Price gather_then_slice;  // price of the naive plan
+  bool gave_up = false;     // true if every plan costs more than `at_most`; `plan` is the naive one
 };
 
-// Throws Error(bad_input) when no plan exists: shapes or dtypes differ, or a P turns into another
-// P.
+// Returns the cheapest plan found. Throws Error(bad_input) if no plan exists: shapes or dtypes
+// differ, or one axis has different partial reductions in the two specs.
 PlannerResult plan_redistribution(const Spec& from, const Spec& to,
                                   const PlannerOptions& options = {});
-// The yardstick: all to R axis by axis, then slice.
+// Returns the naive plan that others are compared with: every axis that changes becomes R, then is
+// sliced. Requires one mesh.
 Plan gather_then_slice(const Spec& from, const Spec& to);
 
 }  // namespace shardproof

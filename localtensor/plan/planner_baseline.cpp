@@ -1,4 +1,6 @@
-// The yardstick: everything that moves becomes R, then is sliced again.
+// Implements gather_then_slice of planner.h, the naive plan. It reduces each P that changes and
+// gathers the axes of each dim whose cuts change, the last cut first. Then it slices as the target
+// says and joins consecutive local steps.
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
@@ -14,7 +16,7 @@ void add_step(Plan& plan, StepKind kind, int axis, Spec to) {
   plan.steps.push_back({calls ? kind : StepKind::local, {axis}, from, std::move(to)});
 }
 
-// Dims whose cuts differ: all of their axes are gathered.
+// Returns, for each dim, true if its cuts differ; all axes of such a dim are gathered.
 std::vector<bool> changed_dims(const Spec& from, const Spec& to) {
   std::vector<bool> changed;
   for (int dim = 0; dim < from.shape().size(); ++dim) {

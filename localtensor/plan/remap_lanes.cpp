@@ -1,3 +1,12 @@
+// Implements remap_lanes.h.
+//
+//   1. Make every input block contiguous.
+//   2. Number the lanes of each block by (copy read, coordinates of `axes`); equal numbers share an
+//      output copy. Output copies are grouped by their shape: each shape becomes one block.
+//   3. For each shape, sort its lanes by rank, number its copies by first use, and fill each once.
+//
+// Fast path: without axes and with one block, each lane reads the output copy that has the number
+// of its input copy.
 #include "shardproof/localtensor/plan/remap_lanes.h"
 
 #include <algorithm>
@@ -10,6 +19,7 @@ namespace shardproof {
 
 namespace {
 
+// One block of the result: all lanes of one shape.
 struct Output {
   std::vector<std::pair<int32_t, int32_t>> slot_of_rank;
   std::vector<LaneRemap> sources;
@@ -36,7 +46,7 @@ struct Output {
   }
 };
 
-// Without axes the lanes keep the copies they read.
+// The fast path of one block without axes: the result has the slots of the input.
 LocalTensor remap_copies(const Block& block, const Tensor& dense, const Mesh& mesh,
                          const ShapeAt& shape_at, const Fill& fill) {
   LaneRemap view{&dense, 0, *mesh.coordinate_of(block.lanes[0])};

@@ -1,4 +1,4 @@
-// Makes a LocalTensor from another one lane by lane, computing equal results once.
+// remap_lanes: makes a LocalTensor from another one lane by lane and computes equal results once.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace shardproof {
 
-// What one output copy is made of: a stored copy of the input, and where a lane that reads it
-// stands.
+// Source of one output copy: a stored copy of the input, and the mesh coordinate of a lane that
+// reads it.
 struct LaneRemap {
   const Tensor* tensor = nullptr;
   int64_t slot = 0;
@@ -18,11 +18,12 @@ struct LaneRemap {
   const std::byte* data() const { return tensor->data(slot); }
 };
 
+// Returns the output shape of a lane; writes one output copy, dense, from a contiguous input copy.
 using ShapeAt = std::function<Dims(const Dims& coordinate)>;
 using Fill = std::function<void(const LaneRemap& from, const Dims& shape, std::byte* out)>;
 
-// Lanes that read one input copy and agree on the coordinates of `axes` share an output copy;
-// shapes may depend on these axes only. `fill` gets contiguous input and writes dense output.
+// Lanes that read the same input copy and agree on the coordinates of `axes` share an output copy.
+// Requires that shapes and contents depend on nothing else, and all lanes on the mesh.
 LocalTensor remap_lanes(const LocalTensor& input, const Mesh& mesh, const std::vector<int>& axes,
                         const ShapeAt& shape_at, const Fill& fill);
 

@@ -1,3 +1,4 @@
+// Implements search_lower_bound.h: branch and bound over the exchanges in which each axis moves.
 #include "shardproof/localtensor/plan/search_lower_bound.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ int64_t ShuffleBound::least(const PlacementStates::Shuffle& shuffle, int64_t who
   return found->second = best_;
 }
 
-// Tries all exchanges for the moves of an axis and of those behind it.
+// Tries all exchanges for the moves of `axis` and of the axes after it; `best_` cuts the recursion.
 void ShuffleBound::place(const PlacementStates::Shuffle& shuffle, size_t axis, int64_t whole) {
   int64_t sent = 0;
   for (const int64_t members : members_) sent += whole - whole / members;

@@ -1,11 +1,18 @@
-// The least that axes have to send until each stands where it goes, when places are taken by
-// others.
+// ShuffleBound: a lower bound for the bytes that a rank sends until every axis cuts the digits that
+// the goal requires. It counts axes whose digits other axes use now.
 //
-// An exchange over axes of n ranks sends (n - 1) / n of what a rank has, at least. An axis cannot
-// take a place in the same exchange in which another leaves it: that would send twice as much, as
-// much as two exchanges. So an axis moves once, after those it waits for have left, or first out of
-// the way and later to its place. Three exchanges are enough: with four or more even those of two
-// ranks send as much as two in which all axes move.
+// An exchange over axes of n ranks sends at least (n - 1) / n of the bytes that a rank holds. An
+// axis cannot take over digits in the exchange in which another axis leaves them: that exchange
+// would send twice as much, the same as two exchanges. So an axis moves once, after the axes that
+// it waits for have left; or it moves twice, first out of the way and later to its digits.
+//
+// Three exchanges are enough for the bound: four or more, even of two ranks each, send as much as
+// two in which all axes move.
+//
+// Example, axes a and b of 2 ranks. If a waits for b, and b for none: b moves in exchange 1, a in
+// exchange 2, and each sends 1/2: the bound is 1. If each waits for the other: both move in
+// exchanges 1 and 2, over 4 ranks each: 3/4 + 3/4 = 3/2. The same 3/2 are three exchanges of two
+// ranks: a moves aside, b moves, a moves to its digits.
 #pragma once
 
 #include <unordered_map>
@@ -17,7 +24,8 @@ namespace shardproof {
 class ShuffleBound {
  public:
   explicit ShuffleBound(std::vector<int64_t> sizes) : sizes_(std::move(sizes)) {}
-  // In parts of what a rank has, times `whole`, which all products of the sizes divide.
+  // Returns the bound in units of (bytes that a rank holds) / `whole`. Requires that every product
+  // of the sizes divides `whole`. Results are cached.
   int64_t least(const PlacementStates::Shuffle& shuffle, int64_t whole);
 
  private:
@@ -25,8 +33,9 @@ class ShuffleBound {
 
   std::vector<int64_t> sizes_;
   std::unordered_map<uint64_t, int64_t> known_;
-  std::array<int64_t, 3> members_{};                                        // of each exchange
-  std::array<std::pair<int, int>, PlacementStates::kMaxShuffled> moves_{};  // first and last
+  std::array<int64_t, 3> members_{};  // ranks of each exchange
+  // First and last exchange in which each axis moves.
+  std::array<std::pair<int, int>, PlacementStates::kMaxShuffled> moves_{};
   int64_t best_ = 0;
 };
 

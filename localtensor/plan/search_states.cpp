@@ -1,3 +1,21 @@
+// Implements search_states.h.
+//
+// Construction:
+//   1. Number the layouts of both specs, dim by dim.
+//   2. find_active: the smallest set of axes such that, with these taken out, both specs are equal.
+//   3. collect_dims: the dims that active axes cut in either spec, and one spare dim.
+//   4. collect_candidates: layouts that several axes may take in one step. These are the layouts of
+//      both specs with any axes taken out, and plain cuts by several axes in a row.
+//
+// Moves from a state:
+//   reduce_moves     all_reduce over any set of partial axes, or reduce_scatter to any layout
+//   gather_moves     all_gather: takes any set of axes out
+//   exchange_moves   all_to_all: takes any set of axes out and places them elsewhere
+//   local_moves      slices by one axis that is R, or makes it partial
+//
+// One axis may be placed at every legal place of an open dim (place_anywhere). Several axes at once
+// may be placed anywhere if at most two axes are active, else only as one of the candidates: the
+// number of states would explode otherwise.
 #include "shardproof/localtensor/plan/search_states.h"
 
 #include <algorithm>
@@ -26,7 +44,7 @@ bool is_linear(const Reduction& reduction) {
   return reduction.op == ReduceOp::sum || reduction.op == ReduceOp::avg;
 }
 
-// A rank that does not hold the value can hold something that changes nothing.
+// True if the reduction has an identity, which a rank without the value can hold.
 bool has_identity(const Reduction& reduction) { return reduction.op != ReduceOp::avg; }
 
 }  // namespace
@@ -59,12 +77,12 @@ PlacementStates::PlacementStates(const Spec& from, const Spec& to, Axes axes)
   goal_.partial = to_partial_;
   find_active(axes);
   collect_dims();
-  offer_holes();
-  collect_asked();
+  add_gaps();
+  collect_candidates();
 }
 
-// The smallest set of axes such that, at each place of the others, its ranks own the same before
-// and after.
+// Finds the smallest set of axes whose ranks together, at each coordinate of the other axes, own
+// the same before and after.
 void PlacementStates::find_active(Axes axes) {
   active_ = axes == Axes::all ? big_ : 0;
   active_ |= from_partial_ ^ to_partial_;
@@ -86,8 +104,8 @@ void PlacementStates::collect_dims() {
     const uint64_t axes = dim.axes(start_.layouts[at]) | dim.axes(goal_.layouts[at]);
     if ((axes & active_) != 0) open_dims_.push_back(dim.dim());
   }
-  // Cutting a dim that neither spec cuts saves bytes on the way where axes have to change places on
-  // one dim, or where one partial turns into another. The longest will do.
+  // A cut of a dim that neither spec cuts can save bytes on the way. This happens if axes change
+  // places on one dim, or one partial turns into another. The longest such dim is tried.
   int spare = -1;
   for (const DimLayouts& dim : dims_) {
     const bool used =
@@ -97,50 +115,50 @@ void PlacementStates::collect_dims() {
   if (spare >= 0) open_dims_.push_back(spare);
 }
 
-// A cut that leaves room for others to come before it: strided by the size of what they would take.
-void PlacementStates::offer_holes() {
+// Allows strided cuts whose gap is the size of an active axis, which can later cut into the gap.
+void PlacementStates::add_gaps() {
   for (int dim : open_dims_)
     for_each_axis(active_, [&](int axis) {
       dims_[static_cast<size_t>(dim)].add_gap(sizes_[static_cast<size_t>(axis)]);
     });
 }
 
-void PlacementStates::ask(size_t open, int layout) {
+void PlacementStates::add_candidate(size_t open, int layout) {
   DimLayouts& layouts = dims_[static_cast<size_t>(open_dims_[open])];
-  std::vector<int>& asked = asked_[open];
+  std::vector<int>& known = candidates_[open];
   if (layout < 0 || !layouts.has_spec(layout)) return;
-  if (std::find(asked.begin(), asked.end(), layout) != asked.end()) return;
-  asked.push_back(layout);
+  if (std::find(known.begin(), known.end(), layout) != known.end()) return;
+  known.push_back(layout);
   layouts.offer(layout);
 }
 
-void PlacementStates::collect_asked() {
-  asked_.resize(open_dims_.size());
+void PlacementStates::collect_candidates() {
+  candidates_.resize(open_dims_.size());
   for (size_t open = 0; open < open_dims_.size(); ++open) {
     const auto dim = static_cast<size_t>(open_dims_[open]);
     for (const PlacementState* state : {&start_, &goal_}) {
       const int whole = state->layouts[dim];
       const uint64_t axes = dims_[dim].axes(whole) & active_;
       for (uint64_t out = axes;; out = (out - 1) & axes) {
-        ask(open, dims_[dim].without(whole, out));
+        add_candidate(open, dims_[dim].without(whole, out));
         if (out == 0) break;
       }
     }
   }
-  ask_chains();
+  add_chain_candidates();
 }
 
-// Plain cuts that several axes may take at once on the way: in every order for few axes, else in
-// the orders of the two specs.
-void PlacementStates::ask_chains() {
-  const auto ask_everywhere = [&](const std::vector<int>& chain) {
+// Adds plain cuts by several axes in a row: in every order for up to three axes, else in the orders
+// of the two specs.
+void PlacementStates::add_chain_candidates() {
+  const auto add_everywhere = [&](const std::vector<int>& chain) {
     for (size_t open = 0; open < open_dims_.size(); ++open)
-      ask(open, dims_[static_cast<size_t>(open_dims_[open])].of_chain(chain));
+      add_candidate(open, dims_[static_cast<size_t>(open_dims_[open])].of_chain(chain));
   };
   if (std::popcount(active_) <= 3) {
     for (uint64_t subset = active_; subset != 0; subset = (subset - 1) & active_) {
       std::vector<int> chain = list_of(subset);
-      do ask_everywhere(chain);
+      do add_everywhere(chain);
       while (std::next_permutation(chain.begin(), chain.end()));
     }
     return;
@@ -152,7 +170,7 @@ void PlacementStates::ask_chains() {
         std::vector<int> chain;
         for (size_t i = 0; i < order.size(); ++i)
           if ((subset >> i & 1) != 0 && (active_ & bit(order[i])) != 0) chain.push_back(order[i]);
-        ask_everywhere(chain);
+        add_everywhere(chain);
       }
     }
 }
@@ -217,9 +235,13 @@ int64_t PlacementStates::piece_elements(const PlacementState& from, const Placem
   return piece;
 }
 
-// An element lies with a rank before and after when every axis stands alike for both. An axis that
-// moves asks that two digits of the index be equal; equalities that follow from others cost
-// nothing.
+// Each axis cuts a digit of the element's index. A rank owns an element before and after if, for
+// every axis, both digits equal its coordinate. An axis that moves requires two digits to be equal;
+// a requirement that follows from others does not reduce the common part (union-find over digits).
+//
+// Example: dim of 4, axes a=2, b=2, digits (a, b) before and (b, a) after. Elements of rank (i, j)
+// before have the digits i j, after j i. Both hold only if i == j; then the rank keeps its element.
+// The equality of the digits is required twice but counts once: 1 / common_parts = 1 / (4 * 2).
 int64_t PlacementStates::common_parts(const PlacementState& state) const {
   struct Place {
     int dim;
@@ -230,7 +252,7 @@ int64_t PlacementStates::common_parts(const PlacementState& state) const {
   const auto set_of = [&](int dim, int64_t first, int64_t size) {
     for (const Place& place : places)
       if (place.dim == dim && first % place.last != 0 && place.first % (first * size) != 0)
-        return place.set;  // they overlap, or are no digits of one number
+        return place.set;  // they overlap, or are not digits of one number
     places.push_back({dim, first, first * size, static_cast<int>(places.size())});
     return places.back().set;
   };
@@ -308,7 +330,7 @@ PlacementStates::Shuffle PlacementStates::shuffle(const PlacementState& state) c
       const Digits& from = held[static_cast<size_t>(other)];
       const bool both = axis != other && (found.moving >> axis & 1) && (found.moving >> other & 1);
       if (!both || to.dim != from.dim || to.last <= from.first || from.last <= to.first) continue;
-      // Both the first digits of what is left, or digits of one number; of others nothing is known.
+      // Both begin at the same digit, or are digits of one number; other overlaps prove nothing.
       const bool nested = (to.first % from.first == 0 || from.first % to.first == 0) &&
                           (to.last % from.last == 0 || from.last % to.last == 0);
       if (to.first != from.first && !nested) continue;
@@ -324,14 +346,14 @@ bool PlacementStates::has_spec(const PlacementState& state) {
   });
 }
 
-// Calls each(subset) for each subset that is not empty, and whole groups of axes first.
+// Calls each(subset) for each subset that is not empty, the whole set first.
 template <typename Each>
 void PlacementStates::for_each_subset(uint64_t axes, Each each) const {
   for (uint64_t subset = axes; subset != 0; subset = (subset - 1) & axes) each(subset);
 }
 
-// False when digits cannot say what is left.
-bool PlacementStates::take_out(PlacementState& state, uint64_t axes) {
+// Takes axes out of a state. Returns false if digits cannot describe the rest.
+bool PlacementStates::remove_axes(PlacementState& state, uint64_t axes) {
   for (DimLayouts& dim : dims_) {
     int16_t& layout = state.layouts[static_cast<size_t>(dim.dim())];
     const int rest = dim.without(layout, axes);
@@ -341,12 +363,11 @@ bool PlacementStates::take_out(PlacementState& state, uint64_t axes) {
   return true;
 }
 
-// Ways for `axes` to cut what they hold together: all of them for few axes, else for several axes
-// at once only such as lie in one of the two specs.
+// Appends the ways in which `axes` can cut the part that they hold together in `base`.
 void PlacementStates::place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out) {
   if (std::popcount(axes) == 1 || std::popcount(active_) <= 2)
     return place_anywhere(base, axes, out);
-  place_as_asked(base, axes, 0, out);
+  place_as_candidate(base, axes, 0, out);
 }
 
 void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
@@ -359,7 +380,7 @@ void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
     for (int dim : open_dims_) {
       PlacementState next = base;
       int16_t& layout = next.layouts[static_cast<size_t>(dim)];
-      // A copy: the list may move while it is walked.
+      // A copy, because the recursion may reallocate the list.
       const std::vector<int> places = dims_[static_cast<size_t>(dim)].with(layout, axis);
       for (int place : places) {
         layout = static_cast<int16_t>(place);
@@ -369,8 +390,8 @@ void PlacementStates::place_anywhere(PlacementState base, uint64_t axes,
   });
 }
 
-void PlacementStates::place_as_asked(PlacementState base, uint64_t axes, size_t open,
-                                     std::vector<PlacementState>& out) {
+void PlacementStates::place_as_candidate(PlacementState base, uint64_t axes, size_t open,
+                                         std::vector<PlacementState>& out) {
   if (open == open_dims_.size()) {
     if (axes == 0) out.push_back(base);
     return;
@@ -378,12 +399,12 @@ void PlacementStates::place_as_asked(PlacementState base, uint64_t axes, size_t 
   DimLayouts& dim = dims_[static_cast<size_t>(open_dims_[open])];
   int16_t& layout = base.layouts[static_cast<size_t>(open_dims_[open])];
   const int before = layout;
-  place_as_asked(base, axes, open + 1, out);
-  for (int asked : asked_[open]) {
-    const uint64_t placed = dim.axes(asked) & ~dim.axes(before);
-    if (placed == 0 || (placed & ~axes) != 0 || dim.without(asked, placed) != before) continue;
-    layout = static_cast<int16_t>(asked);
-    place_as_asked(base, axes & ~placed, open + 1, out);
+  place_as_candidate(base, axes, open + 1, out);
+  for (int candidate : candidates_[open]) {
+    const uint64_t placed = dim.axes(candidate) & ~dim.axes(before);
+    if (placed == 0 || (placed & ~axes) != 0 || dim.without(candidate, placed) != before) continue;
+    layout = static_cast<int16_t>(candidate);
+    place_as_candidate(base, axes & ~placed, open + 1, out);
   }
 }
 
@@ -402,7 +423,7 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
   for_each_axis(active_ & cut & to_partial_, [&](int axis) {
     PlacementState next = state;
     if (!has_identity(reduction_of(axis)) || !reduce_together(state.partial | bit(axis))) return;
-    if (!take_out(next, bit(axis))) return;
+    if (!remove_axes(next, bit(axis))) return;
     next.partial |= bit(axis);
     visit({StepKind::local, bit(axis), next});
   });
@@ -411,14 +432,14 @@ void PlacementStates::local_moves(const PlacementState& state, const Visit& visi
 void PlacementStates::gather_moves(const PlacementState& state, const Visit& visit) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
     PlacementState next = state;
-    if (take_out(next, axes)) visit({StepKind::all_gather, axes, next});
+    if (remove_axes(next, axes)) visit({StepKind::all_gather, axes, next});
   });
 }
 
 void PlacementStates::exchange_moves(const PlacementState& state, const Visit& visit) {
   for_each_subset(active_ & cut_axes(state), [&](uint64_t axes) {
     PlacementState base = state;
-    if (!take_out(base, axes)) return;
+    if (!remove_axes(base, axes)) return;
     std::vector<PlacementState> places;
     place(base, axes, places);
     for (PlacementState& next : places) {
@@ -441,13 +462,13 @@ void PlacementStates::reduce_moves(const PlacementState& state, const Visit& vis
 }
 
 void PlacementStates::for_each_move(const PlacementState& state, const Visit& visit) {
-  const Visit said = [&](const PlacementMove& move) {
+  const Visit visit_representable = [&](const PlacementMove& move) {
     if (has_spec(move.to)) visit(move);
   };
-  reduce_moves(state, said);
-  gather_moves(state, said);
-  exchange_moves(state, said);
-  local_moves(state, said);
+  reduce_moves(state, visit_representable);
+  gather_moves(state, visit_representable);
+  exchange_moves(state, visit_representable);
+  local_moves(state, visit_representable);
 }
 
 Spec PlacementStates::spec_of(const PlacementState& state) {

@@ -1,5 +1,15 @@
-// The graph that the planner searches: states are placements of the axes that take part, edges are
-// steps.
+// PlacementStates: the graph that the planner searches. A state is a placement of the axes that
+// take part; an edge is a legal step.
+//
+// A state holds, for each dim, the number of a layout (dim_layout.h), and the set of axes that are
+// P. Axes are given as bit masks: bit a is mesh axis a. Axes of size 1 never take part.
+//
+// Example: "dp=2, tp=2", f32[8, 8], from "dp:S(0) tp:S(0)" to "dp:S(0) tp:S(1)". Active is {tp}: dp
+// cuts the same in both specs once tp is taken out. Moves from the start (dim 0: dp tp; dim 1:
+// none) include
+//   all_gather over tp    to (dim 0: dp;    dim 1: none)
+//   all_to_all over tp    to (dim 0: dp;    dim 1: tp), the goal
+// and, from the gathered state, local slices of dim 0 or dim 1 by tp.
 #pragma once
 
 #include <array>
@@ -14,13 +24,13 @@
 namespace shardproof {
 
 struct PlacementState {
-  std::array<int16_t, kMaxDims> layouts{};  // per dim, numbers of DimLayouts
+  std::array<int16_t, kMaxDims> layouts{};  // for each dim, the number of a layout in DimLayouts
   uint64_t partial = 0;                     // axes that are P
   bool operator==(const PlacementState&) const = default;
   uint64_t hash() const;
 };
 
-// An edge: what a step does, without its specs.
+// An edge: a step without its specs.
 struct PlacementMove {
   StepKind kind = StepKind::local;
   uint64_t axes = 0;
@@ -29,39 +39,46 @@ struct PlacementMove {
 
 class PlacementStates {
  public:
-  // `wider`: all axes take part.
+  // needed: the axes that have to move take part. all: all axes do.
   enum class Axes { needed, all };
   PlacementStates(const Spec& from, const Spec& to, Axes axes);
 
   const PlacementState& start() const { return start_; }
   const PlacementState& goal() const { return goal_; }
-  uint64_t active() const { return active_; }
-  // Calls visit(move) for each legal step.
+  uint64_t active() const { return active_; }  // axes that take part
+  // Calls visit(move) for each legal step whose result a Spec can describe.
   void for_each_move(const PlacementState& state,
                      const std::function<void(const PlacementMove&)>& visit);
 
+  // Return the spec of a state and the step of an edge. Require states that a Spec can describe.
   Spec spec_of(const PlacementState& state);
   PlanStep step_of(const PlacementState& from, const PlacementMove& move);
-  int64_t members(uint64_t axes) const;                 // product of their sizes
-  int64_t elements(const PlacementState& state) const;  // of the fullest rank
-  int64_t joint_elements(const PlacementState& state,
-                         uint64_t axes);  // that a group over the axes holds together
+  int64_t members(uint64_t axes) const;  // product of the sizes of the axes
+  int64_t elements(
+      const PlacementState& state) const;  // elements of the rank with the largest part
+  // Returns the elements that a group over `axes` holds together, at most.
+  int64_t joint_elements(const PlacementState& state, uint64_t axes);
+  // True if an exchange sends pieces of equal size between all pairs of ranks.
   bool is_balanced(const PlacementState& from, const PlacementMove& move) const;
-  int64_t piece_elements(const PlacementState& from,
-                         const PlacementMove& move);  // that one rank sends another, at most
-  // Bounds: a rank of the goal has, on average, 1 / goal_parts() of what the active axes share, and
-  // in common with a rank of `state` at most 1 / common_parts(). 0: not known.
+  // Returns the elements that one rank sends to another, at most.
+  int64_t piece_elements(const PlacementState& from, const PlacementMove& move);
+  // Lower bounds. A rank of the goal has on average 1 / goal_parts() of the elements that the
+  // active axes share. It has at most 1 / common_parts() of them both in `state` and in the goal; 0
+  // means that this is not known.
   int64_t goal_parts() const { return members(cut_axes(goal_) & active_ & ~to_partial_); }
   int64_t common_parts(const PlacementState& state) const;
   int64_t parts_of(const PlacementState& state) const { return members(cut_axes(state) & active_); }
+  // Returns the axes whose partials must still be reduced.
   uint64_t ending(const PlacementState& state) const {
     return state.partial & active_ & ~to_partial_;
   }
+  // Returns the number of parts that the axes cut that do not take part.
   int64_t frozen_parts() const { return members(cut_axes(goal_) & ~active_); }
-  bool has_spec(const PlacementState& state);
+  bool has_spec(const PlacementState& state);  // true if a Spec can describe the state
 
-  // Axes, numbered among the active ones, that have to leave their places; and of each the others
-  // that stand where it goes. Only of few axes, none of them partial and all shards even.
+  // Active axes, numbered from 0, that must leave their digits; and for each the axes that now use
+  // the digits it needs. Empty (nothing moves) for more than kMaxShuffled active axes, for partials
+  // and for uneven shards.
   static constexpr int kMaxShuffled = 6;
   struct Shuffle {
     uint8_t moving = 0;
@@ -69,12 +86,12 @@ class PlacementStates {
     uint64_t key() const;
   };
   Shuffle shuffle(const PlacementState& state) const;
-  std::vector<int64_t> active_sizes() const;
+  std::vector<int64_t> active_sizes() const;  // sizes of the active axes
 
  private:
   using Visit = std::function<void(const PlacementMove&)>;
   uint64_t cut_axes(const PlacementState& state) const;
-  // Digits of a dim's index that an axis takes; `dim` -1: it cuts nothing.
+  // The digits of a dim's index that an axis cuts; `dim` is -1 if it cuts nothing.
   struct Digits {
     int dim = -1;
     int64_t first = 0, last = 0;
@@ -85,28 +102,28 @@ class PlacementStates {
   bool reduce_together(uint64_t axes) const;
   void find_active(Axes axes);
   void collect_dims();
-  void offer_holes();
+  void add_gaps();
   void local_moves(const PlacementState& state, const Visit& visit);
   void gather_moves(const PlacementState& state, const Visit& visit);
   void exchange_moves(const PlacementState& state, const Visit& visit);
   void reduce_moves(const PlacementState& state, const Visit& visit);
   void place(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
   void place_anywhere(PlacementState base, uint64_t axes, std::vector<PlacementState>& out);
-  void place_as_asked(PlacementState base, uint64_t axes, size_t open,
-                      std::vector<PlacementState>& out);
-  void collect_asked();
-  void ask(size_t open, int layout);
-  void ask_chains();
-  bool take_out(PlacementState& state, uint64_t axes);
+  void place_as_candidate(PlacementState base, uint64_t axes, size_t open,
+                          std::vector<PlacementState>& out);
+  void collect_candidates();
+  void add_candidate(size_t open, int layout);
+  void add_chain_candidates();
+  bool remove_axes(PlacementState& state, uint64_t axes);
   template <typename Each>
   void for_each_subset(uint64_t axes, Each each) const;
 
   const Spec &from_, &to_;
   std::vector<int64_t> sizes_;
   std::vector<DimLayouts> dims_;
-  std::vector<int> open_dims_;  // that moving axes may cut
-  std::vector<std::vector<int>>
-      asked_;  // of open dims: layouts of both specs, and what is left of them
+  std::vector<int> open_dims_;  // dims that moving axes may cut
+  // For each open dim: layouts of both specs, also with some axes taken out.
+  std::vector<std::vector<int>> candidates_;
   uint64_t active_ = 0, big_ = 0, from_partial_ = 0, to_partial_ = 0;
   PlacementState start_, goal_;
 };

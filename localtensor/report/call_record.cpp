@@ -1,3 +1,4 @@
+// Implements call_record.h: a table of setters, one for each field of the text.
 #include "shardproof/localtensor/report/call_record.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ std::string without_spaces(std::string text) {
   return text;
 }
 
-std::string joined(const std::vector<int64_t>& sizes) {
+std::string sizes_text(const std::vector<int64_t>& sizes) {
   std::string text;
   for (const int64_t size : sizes) text += (text.empty() ? "" : ",") + std::to_string(size);
   return text;
@@ -101,7 +102,7 @@ std::string to_string(const Record& record) {
   if (record.members != 0) out.add("members", record.members);
   add_text("reduction", record.reduction);
   if (record.dtype) out.add("dtype", name(*record.dtype));
-  add_text("sizes", joined(record.sizes));
+  add_text("sizes", sizes_text(record.sizes));
   if (record.root != -1) out.add("root", record.root);
   add_text("stream", record.stream);
   out.add("state", name(record.state));
@@ -114,7 +115,7 @@ std::string to_string(const Record& record) {
   if (record.bytes_sent != Fraction{}) out.add("bytes", to_string(record.bytes_sent));
   if (record.line != 0) out.add("line", record.line);
   add_text("instance", record.instance);
-  return out.take();
+  return out.release();
 }
 
 Record parse_record(std::string_view text) {

@@ -1,3 +1,4 @@
+// Implements finding.h.
 #include "shardproof/localtensor/report/finding.h"
 
 #include <algorithm>
@@ -100,7 +101,7 @@ std::string to_string(const Finding& finding) {
   add_text("headline", finding.headline);
   for (const std::string& detail : finding.details) out.add("detail", detail);
   add_text("fix", finding.fix);
-  return out.take();
+  return out.release();
 }
 
 Finding parse_finding(std::string_view text) {

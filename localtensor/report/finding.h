@@ -1,5 +1,6 @@
-// Finding: something true about the user's program that the user should know. A value in the
-// report, never an exception; what an `expect` is compared with.
+// Finding: one statement about the user's program, with its place and its fix. A report lists
+// findings, and the `expect` of a scenario is compared with them. A Finding is a value, never an
+// exception.
 #pragma once
 
 #include <cstdint>
@@ -25,35 +26,36 @@ enum class Verdict : uint8_t {
   unwritten_redistribution,
   out_of_memory,
   bad_checkpoint,
-  imprecise,  // the same mathematics, but far less precise than one device: behind all others
+  imprecise,  // right, but far less precise than one device; any other verdict counts more
   bad_input,
 };
 inline constexpr int kVerdictCount = 14;
 
 std::string_view name(Verdict verdict);  // "wrong values", as scenarios write it
-std::optional<Verdict> parse_verdict(std::string_view text);
+std::optional<Verdict> parse_verdict(std::string_view text);  // inverse of name
 
 struct Finding {
   Verdict verdict = Verdict::clean;
-  int line = 0;                      // in the program's array; 0: none
-  Lanes ranks;                       // those it is about, by the rule of each verdict
-  std::string name = {};             // the value
-  std::optional<double> ratio;       // got / expected, of wrong values
+  int line = 0;                      // in the program's array, from 1; 0: none
+  Lanes ranks;                       // the ranks concerned, by the rule of each verdict
+  std::string name = {};             // name of the value
+  std::optional<double> ratio;       // found / expected, for wrong values
   std::string group;                 // text of the call's group
   int64_t call = 0;                  // number in the group, from 1; 0: no call
   std::string headline;              // one sentence in the user's own names
   std::vector<std::string> details;  // lines below it
   std::string fix;                   // next step, or empty
-  std::string instance;              // "layer 3, step 2": which pass of a loop or model
+  std::string instance;              // "layer 3, step 2": the pass of a loop or model
   bool operator==(const Finding&) const = default;
 };
 
-// The finding that gives a case its verdict, of those in order of importance: the first that is not
-// `imprecise`, else the first. Null: there is none.
+// Returns the finding that gives a case its verdict: the first that is not `imprecise`, else the
+// first; null if there is none. Requires `findings` in order of importance.
 const Finding* leading_finding(const std::vector<Finding>& findings);
 
-// One line of key=value pairs, what is empty left out; and back, with Error(bad_input).
+// Returns one line of key=value pairs (key_value_text.h); empty fields are left out.
 std::string to_string(const Finding& finding);
+// Returns the inverse of to_string. Throws Error(bad_input) for an unknown field or value.
 Finding parse_finding(std::string_view text);
 
 }  // namespace shardproof

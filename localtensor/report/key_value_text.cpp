@@ -1,3 +1,4 @@
+// Implements key_value_text.h: one pass over the text, pair by pair.
 #include <charconv>
 
 #include "shardproof/localtensor/base/error.h"
@@ -26,7 +27,7 @@ std::string quoted(std::string_view value) {
   return text + '"';
 }
 
-// Takes a quoted value; `text` begins behind the opening quote.
+// Removes a quoted value from the front of `text`, which begins behind the opening quote.
 std::string take_quoted(std::string_view& text) {
   std::string value;
   while (!text.empty() && text[0] != '"') {
@@ -35,7 +36,7 @@ std::string take_quoted(std::string_view& text) {
     value += escaped && text[0] == 'n' ? '\n' : text[0];
     text.remove_prefix(1);
   }
-  if (text.empty()) throw_bad_input("a quote is not closed");
+  if (text.empty()) throw_bad_input("expected a closing quote, found the end of the line");
   text.remove_prefix(1);
   return value;
 }
@@ -63,7 +64,7 @@ std::vector<Field> parse_fields(std::string_view text) {
     const size_t equals = text.find('=');
     const std::string_view key = text.substr(0, equals);
     if (equals == text.npos || key.empty() || key.find(' ') != key.npos)
-      throw_bad_input("\"{}\" is not key=value", text.substr(0, text.find(' ')));
+      throw_bad_input("expected key=value, found \"{}\"", text.substr(0, text.find(' ')));
     Field& field = fields.emplace_back();
     field.key = key;
     text.remove_prefix(equals + 1);
@@ -85,7 +86,7 @@ int64_t integer_of(const Field& field) {
 }
 
 void refuse(const Field& field) {
-  throw_bad_input("\"{}\" is no value for {}", field.value, field.key);
+  throw_bad_input("\"{}\" is not a value of {}", field.value, field.key);
 }
 
 }  // namespace shardproof::detail

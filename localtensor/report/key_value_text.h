@@ -1,5 +1,10 @@
-// One line of `key=value` pairs, the text form of records and findings. A value that is empty or
-// has a space, quote or control character is written in double quotes with \" \\ \n escapes.
+// Text of `key=value` pairs on one line: the text form of call records and findings.
+//
+//   key        any characters but space and '='; not empty
+//   plain      a value without space, quote, backslash or control character, written as it is
+//   quoted     any other value, also the empty one: in double quotes with the escapes \" \\ \n
+//
+// Example: verdict=deadlock line=3 headline="ranks 0 and 1 wait for each other"
 #pragma once
 
 #include <concepts>
@@ -11,12 +16,13 @@
 
 namespace shardproof::detail {
 
+// Appends pairs in the order of the calls; release() returns the line.
 class FieldWriter {
  public:
-  void add(std::string_view key, std::string_view value);
+  void add(std::string_view key, std::string_view value);  // quotes the value if it needs quotes
   void add(std::string_view key, const char* value) { add(key, std::string_view(value)); }
   void add(std::string_view key, std::integral auto value) { add(key, std::to_string(value)); }
-  std::string take() { return std::move(text_); }
+  std::string release() { return std::move(text_); }
 
  private:
   std::string text_;
@@ -26,10 +32,12 @@ struct Field {
   std::string key, value;
 };
 
-// In the order of the text. Error(bad_input) for a word without key, or an open quote.
+// Returns the pairs in the order of the text; none for empty text. Throws Error(bad_input) for a
+// word without a key, or a quote that is not closed.
 std::vector<Field> parse_fields(std::string_view text);
-// Error(bad_input) that names the field.
+// Returns the value as an integer. Throws Error(bad_input) that names the field.
 int64_t integer_of(const Field& field);
+// Throws Error(bad_input): the value is not legal for the field.
 [[noreturn]] void refuse(const Field& field);
 
 }  // namespace shardproof::detail

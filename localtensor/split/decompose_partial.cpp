@@ -1,7 +1,16 @@
-// Parts that reduce to a value exactly. Sums walk through prefix sums on the value's own grid:
-// every prefix and every part is a multiple of the grid within the significand, so that no addition
-// rounds. Where the significand has room for it, all parts of the value together are within it, so
-// that none rounds in whatever order they are added.
+// Implements decompose_partial.h: parts that reduce to a value exactly.
+//
+// Sums: prefix sums walk over the grid of the value (its lowest set bit). Every prefix and every
+// part is a multiple of the grid within the significand, so that no addition rounds. If there is
+// room, the sizes of all parts together are within the significand. Sums in any other order then do
+// not round either.
+//
+// Example: 5 over 4 ranks. Prefix sums alternate in sign: 3, -2, 4, and end at the value: 5. The
+// parts are their differences: 3, -5, 6, 1.
+//
+// min and max: one part is the value, the others lie behind it. prod: signs and
+// powers of two, undone by the first part. Bitwise: each bit is right in one part; the others have
+// random bits that do not matter.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,12 +29,12 @@ uint64_t mix(uint64_t seed, uint64_t element, uint64_t draw) {
   return x ^ (x >> 31);
 }
 
-// One draw of 1..limit.
+// Returns a number in 1..limit.
 int64_t draw_up_to(uint64_t bits, int64_t limit) {
   return 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(limit));
 }
 
-// Parts of one element. Values are kept as doubles or integers wide enough to be exact.
+// Makes the parts of one element, in doubles or integers that hold them exactly.
 class Decomposer {
  public:
   Decomposer(DType dtype, const Reduction& reduction, int64_t count, PartialFill fill,
@@ -39,7 +48,7 @@ class Decomposer {
         shares_(shares),
         step_(reduction.op == ReduceOp::avg ? unit * count : unit) {}
 
-  // parts[i] has room for the element of part i.
+  // Writes the element of part i to parts[i].
   void element(const std::byte* whole, uint64_t index, std::vector<std::byte*>& parts) const {
     if (dtype_ == DType::boolean || op_ == ReduceOp::band || op_ == ReduceOp::bor ||
         op_ == ReduceOp::bxor)
@@ -61,7 +70,8 @@ class Decomposer {
     for (size_t i = 1; i < parts.size(); ++i) put(parts[i], std::signbit(x) && x == 0 ? x : 0.0);
   }
 
-  // Prefix sums alternate in sign and end at `total`; the part is the difference of two of them.
+  // Draws prefix sums in [-limit, limit] that alternate in sign and end at `total`; each part is
+  // the difference of two of them.
   template <typename Put>
   void walk(int64_t total, int64_t limit, uint64_t index, Put put_part) const {
     int64_t prefix = 0;
@@ -88,9 +98,10 @@ class Decomposer {
     return std::min(largest, std::abs(total) + 2 * n_ + 6);
   }
 
-  // No part is longer than two of the longest prefix.
+  // Returns the limit at which `shares_` parts fit the significand together: a part is at most
+  // twice the longest prefix.
   int64_t limit_in_room(int64_t total, int64_t largest) const {
-    constexpr int64_t kLeast = 4;  // where there is no room, parts differ all the same
+    constexpr int64_t kLeast = 4;  // without room, parts still differ from each other
     const int64_t limit = limit_for(total, largest);
     if (fill_ == PartialFill::adversarial) return limit;
     return std::min(limit, std::max(kLeast, (2 * largest - std::abs(total)) / (2 * shares_)));
@@ -106,7 +117,7 @@ class Decomposer {
       const auto significand =
           static_cast<int64_t>(std::ldexp(std::frexp(x, &exponent), precision));
       grid = exponent - precision + __builtin_ctzll(static_cast<uint64_t>(std::abs(significand)));
-      // Whole numbers stay whole numbers while they fit.
+      // Integers get integer parts while those fit.
       if (grid > 0 && std::fabs(x) < static_cast<double>(largest)) grid = 0;
     }
     const double total = std::ldexp(x, -grid) / static_cast<double>(unit_);
@@ -137,19 +148,19 @@ class Decomposer {
       for (std::byte* part : parts) put(part, x);
       return;
     }
-    // Sums may wrap, averages may not: their parts leave room for the sum of a further axis.
+    // Sums may wrap, averages may not: their parts leave room for the sum over another axis.
     const int64_t room = int64_t{1} << (std::min(precision_bits(dtype_), 40) - 1);
     const int64_t largest = step_ > 1 ? std::max<int64_t>(1, room / (8 * n_ * step_)) : room;
     const int64_t total = x / unit_;
     const int64_t limit = limit_for(std::clamp<int64_t>(total, -1000, 1000), largest);
     const int64_t reached = std::clamp<int64_t>(total, -limit, limit);
     walk(reached, limit, index, [&](int64_t i, int64_t part) {
-      // What the walk cannot reach is added to the last part.
+      // The last part gets the rest of a total that is out of the walk's reach.
       put(parts[static_cast<size_t>(i)], (i == n_ - 1 ? part + total - reached : part) * step_);
     });
   }
 
-  int64_t keeper(uint64_t index) const {
+  int64_t exact_part(uint64_t index) const {
     return static_cast<int64_t>(mix(seed_, index, 1000) % static_cast<uint64_t>(n_));
   }
 
@@ -163,7 +174,7 @@ class Decomposer {
     for (int64_t i = 0; i < n_; ++i) {
       const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
       const int64_t step =
-          i == keeper(index) || room == 0 ? 0 : draw_up_to(draw, std::min<int64_t>(room, 9));
+          i == exact_part(index) || room == 0 ? 0 : draw_up_to(draw, std::min<int64_t>(room, 9));
       put(parts[static_cast<size_t>(i)], op_ == ReduceOp::min ? x + step : x - step);
     }
   }
@@ -174,12 +185,13 @@ class Decomposer {
       const auto draw = mix(seed_, index, static_cast<uint64_t>(i));
       double part =
           x + direction * std::max(1.0, std::fabs(x)) * static_cast<double>(draw_up_to(draw, 6));
-      if (i == keeper(index) || !std::isfinite(x) || std::fabs(part) > max_finite(dtype_)) part = x;
+      if (i == exact_part(index) || !std::isfinite(x) || std::fabs(part) > max_finite(dtype_))
+        part = x;
       put(parts[static_cast<size_t>(i)], part);
     }
   }
 
-  // Signs and powers of two: exact, and undone by the first part.
+  // Parts 1.. are signs and powers of two, which are exact; part 0 undoes them.
   void product(double x, uint64_t index, std::vector<std::byte*>& parts) const {
     int exponent = 0;
     const double small = std::ldexp(1.0, 4) / max_finite(dtype_);
@@ -202,9 +214,9 @@ class Decomposer {
     int64_t all = 0;
     for (int64_t i = 0; i < n_; ++i) {
       const auto draw = static_cast<int64_t>(mix(seed_, index, static_cast<uint64_t>(i))) & mask;
-      int64_t keep = 0;  // the bits that this part answers for
+      int64_t keep = 0;  // bits that must be right in this part
       for (int64_t bit = 1; bit <= mask; bit *= 2)
-        if (keeper(index * 16 + static_cast<uint64_t>(bit)) == i) keep |= bit;
+        if (exact_part(index * 16 + static_cast<uint64_t>(bit)) == i) keep |= bit;
       int64_t part = 0;
       const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::min;
       if (is_and)
@@ -223,9 +235,9 @@ class Decomposer {
   int64_t n_;
   PartialFill fill_;
   uint64_t seed_;
-  int64_t unit_;    // of the whole
-  int64_t shares_;  // of the room that its parts leave
-  int64_t step_;    // of the parts: an average's are n times as coarse, and sum up to n wholes
+  int64_t unit_;    // the whole is a multiple of it
+  int64_t shares_;  // number of parts that share the significand
+  int64_t step_;    // parts are multiples of it; for avg n * unit, because parts sum to n wholes
 };
 
 void fill_all(Tensor& tensor, double value) {
@@ -290,7 +302,7 @@ std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, i
   DType part_dtype = whole.dtype;
   if (complex) part_dtype = whole.dtype == DType::c64 ? DType::f32 : DType::f64;
   const int64_t bytes = size_of(part_dtype);
-  // Real and imaginary parts fold apart, except in a product.
+  // Real and imaginary parts are independent, except in a product.
   if (complex && reduction.op == ReduceOp::prod) return owned_by_first(dense, reduction, count);
   const int64_t values = whole.elements() * (complex ? 2 : 1);
   const Decomposer decomposer(part_dtype, reduction, count, fill, seed, unit, shares);

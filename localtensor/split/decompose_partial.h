@@ -1,4 +1,4 @@
-// Parts of a partial value: tensors that reduce to a given one.
+// decompose: makes the parts of a partial value, tensors that reduce to a given one.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,14 @@
 
 namespace shardproof {
 
-// The element that changes nothing (avg has none and is refused): 0, 1, the largest, the smallest.
+// Returns a tensor of the identity of a reduction: 0, 1, the largest or the smallest value. avg has
+// no identity; its result is 0.
 Tensor identity_like(const Tensor& whole, const Reduction& reduction);
 
-// `count` dense one-device tensors that reduce to `whole` by a left fold. Parts may share bytes.
-// Parts of sums are multiples of `unit` where `whole` is one: averages over a further axis then
-// stay exact in whatever order the axes are reduced. `shares`: how often what is added to the size
-// of one part comes in the parts of `whole` over all axes, so that all of them are exact in any
+// Returns `count` dense one-device tensors that reduce to `whole` by a left fold. Parts may share
+// contents. `unit`: if `whole` is a multiple of it, so are the parts of a sum; averages over
+// another axis then stay exact in any order of axes. `shares`: the number of parts that a value has
+// over all axes; each part gets that share of the significand's room, so that sums are exact in any
 // order.
 std::vector<Tensor> decompose(const Tensor& whole, const Reduction& reduction, int64_t count,
                               PartialFill fill, uint64_t seed, int64_t unit, int64_t shares);

@@ -1,4 +1,18 @@
-// Cuts a one-device tensor as a spec says, and puts the parts together again.
+// Implements split.h.
+//
+// split:
+//   1. parts_of: decompose the value over the P axes (decompose_partial.h); one part for each
+//      coordinate of these axes.
+//   2. PieceTable: group the ranks by local shape. Ranks of one shape whose coordinates on S and P
+//      axes agree share a stored copy.
+//   3. make_piece: copy each stored copy from its part by segments. If the copies in order are the
+//      contents as they lie, the piece shares the contents instead.
+//
+// assemble reverses this: assemble_where collects the pieces of one coordinate of the P axes, then
+// reduce_all folds over each P axis, in mesh order.
+//
+// Example of 3: f32[4] as S(0) over 2 ranks: copies 0-1 and 2-3 follow each other in memory, so
+// split copies nothing.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +26,7 @@ namespace shardproof {
 
 namespace {
 
-// Numbers the coordinates of some axes; ranks with equal numbers hold equal data.
+// Numbers the coordinates on some axes, row-major.
 class AxisNumber {
  public:
   AxisNumber(const Mesh& mesh, std::vector<int> axes) : axes_(std::move(axes)) {
@@ -49,15 +63,15 @@ std::vector<Segments> segments_of(const Spec& spec, const Dims& coordinate,
   return by_dim;
 }
 
-// The parts of all partial axes together, row-major over them in mesh order. Assembling reduces the
-// first axis first, so it is decomposed last.
+// Returns the parts for all coordinates of the partial axes, row-major in mesh order. Assembling
+// reduces the first axis first, so it is decomposed last.
 std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill fill,
                              uint64_t seed) {
   std::vector<Tensor> parts = {global.contiguous() ? global : contiguous_copy(global)};
   const std::vector<int> axes = spec.partial_axes();
   int64_t unit = 1, shares = 1;
   for (const int axis : axes) shares *= spec.mesh().axis_size(axis);
-  if (axes.size() > 1) shares *= 2 * static_cast<int64_t>(axes.size());  // parts are cut again
+  if (axes.size() > 1) shares *= 2 * static_cast<int64_t>(axes.size());  // parts are split again
   for (size_t k = axes.size(); k-- > 0;) {
     const int64_t n = spec.mesh().axis_size(axes[k]);
     const Reduction& reduction = spec.placement(axes[k]).partial().reduction;
@@ -73,7 +87,7 @@ std::vector<Tensor> parts_of(const Tensor& global, const Spec& spec, PartialFill
   return parts;
 }
 
-// The lanes of one local shape and, for each stored copy, a coordinate that holds it.
+// The lanes of one local shape and, for each stored copy, the coordinate of a rank that reads it.
 struct Piece {
   std::vector<int32_t> ranks, slot_of_lane;
   std::vector<Dims> coordinate_of_slot;
@@ -110,7 +124,7 @@ class PieceTable {
   std::map<Dims, Piece> pieces_;
 };
 
-// Where a block begins in the dense global tensor when it is one run there; -1 when it is not.
+// Returns the first element of a part in the dense global tensor if it is one run there, else -1.
 int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) {
   int64_t start = 0;
   bool inner_is_whole = true;
@@ -124,7 +138,7 @@ int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) 
   return start;
 }
 
-// The copies, one after the other, are the contents as they lie: cutting moves nothing.
+// True if the copies, one after the other, are the contents as they lie in memory.
 bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
                  int64_t elements) {
   const Buffer& buffer = *global.buffer;

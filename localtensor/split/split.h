@@ -1,5 +1,12 @@
-// split and assemble define what a Spec means.
-//   assemble(split(x, spec, any fill), spec) == x        (exact laws name their domain below)
+// split and assemble: define what a Spec means, as values.
+//
+//   assemble(split(x, spec, any fill), spec) == x    (PartialFill says where that is exact)
+//
+// Example: x = 1 2 3 4 on "dp=2, tp=2" as "dp:S(0) tp:P(sum)", with the fill `owner`:
+//
+//            tp 0   tp 1
+//     dp 0   1 2    0 0
+//     dp 1   3 4    0 0
 #pragma once
 
 #include "shardproof/localtensor/placement/spec.h"
@@ -7,21 +14,23 @@
 
 namespace shardproof {
 
-// Which of the many decompositions of a value the ranks of a P axis hold.
+// The decomposition of a value that the ranks of a P axis hold.
 enum class PartialFill {
-  owner,  // rank 0 of the axis holds the value, others the identity of the reduction
-  exact,  // seeded, different on every rank and from the whole, varying in sign; reduces to it
-          // exactly where operator, dtype and axis size allow, else falls back to `owner`
-  adversarial,  // like exact with large cancelling parts (still exact within the significand)
+  owner,        // rank 0 of the axis holds the value, the others the identity of the reduction
+  exact,        // seeded parts that differ between ranks and vary in sign; they reduce to the value
+                // without rounding if operator, dtype and axis size allow it, else as `owner`
+  adversarial,  // as `exact`, with large parts that cancel
 };
 
-// `global` is one-device (one slot is read). Replicated ranks share one stored copy.
+// Returns the part of each rank of the spec's mesh. `global` is a one-device tensor with the shape
+// and dtype of the spec. Replicas share one stored copy.
 LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill = PartialFill::owner,
                   uint64_t seed = 0);
-// Reads replicas from the first rank that has them; partials are reduced by `reference` in group
-// order, over axes in mesh order. Every element must be covered (SP_CHECK).
+// Returns the global value as a one-device tensor. Replicas are read from the first rank. Partials
+// are reduced in group order, over axes in mesh order. Requires that every element is covered
+// (SP_CHECK).
 Tensor assemble(const LocalTensor& locals, const Spec& spec);
-// As assemble, without reducing: the parts of one coordinate of the partial axes.
+// Returns assemble(...) without reducing: the parts at one coordinate of the partial axes.
 Tensor assemble_part(const LocalTensor& locals, const Spec& spec, const Dims& partial_coordinate);
 
 }  // namespace shardproof

@@ -1,3 +1,12 @@
+// Implements copy_strided.h.
+//
+//   1. simplified: drop dims of size 1; join neighbouring dims that are dense in both layouts.
+//   2. short_row_bytes: if the innermost rows are dense and of 1 to 64 bytes, a row is an element.
+//   3. Loop over all but the innermost dim; copy each innermost row by memcpy if it is dense in
+//      both layouts, else by a loop of constant-size copies.
+//
+// Example: shape [2, 3, 4], f32, source strides [12, 4, 1], target strides [24, 4, 1]. Dims 1 and 2
+// are dense in both, so the box is [2, 12] with rows of 48 bytes: two memcpy calls.
 #include "shardproof/localtensor/tensor/copy_strided.h"
 
 #include <cstring>
@@ -7,8 +16,7 @@
 namespace shardproof {
 namespace {
 
-// What is left of the box when dims of size 1 are dropped and dims that lie dense in both layouts
-// are joined; strides in bytes.
+// A box without dims of size 1 and with dims joined where both layouts allow; strides in bytes.
 struct Box {
   Dims shape, source, target;
 };
@@ -32,8 +40,8 @@ Box simplified(const Dims& shape, const Dims& source, const Dims& target, int64_
   return box;
 }
 
-// Bytes of the dense row that counts as one element of a row of rows; 0: there is none. Of rows of
-// 16 bytes, a loop of constant copies takes a third of the time of as many calls of memcpy.
+// Returns the bytes of the innermost dense row if it can be copied as one element, else 0. For rows
+// of 16 bytes, a loop of constant-size copies takes a third of the time of as many memcpy calls.
 int64_t short_row_bytes(const Box& box, int64_t element_bytes) {
   const int inner = box.shape.size() - 1;
   if (inner < 1 || box.source[inner] != element_bytes || box.target[inner] != element_bytes)

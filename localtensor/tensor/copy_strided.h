@@ -1,5 +1,5 @@
-// The one loop that moves elements between two layouts: contiguous copies, splits, assemblies and
-// reshuffles are all made of it.
+// copy_strided: copies a box of elements between two strided layouts. Contiguous copies, splits,
+// assemblies and reshuffles are all made of it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace shardproof {
 
-// Copies the elements of a box of `shape`; strides are in elements, 0 in the source repeats. The
-// two ranges must not overlap, and an element of the target must not be written twice.
+// Copies the elements of a box of `shape`. Strides are in elements; a source stride of 0 repeats an
+// element. Requires that the two ranges do not overlap and no target element is written twice.
+// Copies nothing if a size is 0.
 void copy_strided(const std::byte* source, const Dims& source_strides, std::byte* target,
                   const Dims& target_strides, const Dims& shape, int64_t element_bytes);
 

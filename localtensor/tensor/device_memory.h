@@ -1,6 +1,6 @@
-// DeviceMemory: a place beside the host where contents can live. Addresses it gives mean nothing to
-// the host; work is ordered by the stream that is current when it is asked for.
-// Not thread-safe; a run uses one OS thread.
+// DeviceMemory: memory of a device, beside the host's. Its addresses are not valid on the host.
+// Work is ordered by the stream that is current at the call. Not thread-safe; a run uses one OS
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,25 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   virtual ~DeviceMemory() = default;
 
-  // 256-byte aligned; bytes > 0. Throws Error(limit) when the device has no more.
+  // Returns 256-byte aligned memory. Requires bytes > 0. Throws Error(limit) if the device has no
+  // more.
   virtual std::byte* allocate(int64_t bytes) = 0;
-  // No stream but the current one was asked to read or write it.
+  // Releases memory that only the current stream has used, in that stream's order.
   virtual void release(std::byte* memory, int64_t bytes) noexcept = 0;
-  // These were: it is given away behind all that they were asked for so far.
+  // Releases memory that `streams` have used: it is reused only after all work that they have
+  // enqueued so far.
   virtual void release(std::byte* memory, int64_t bytes, std::span<const int> streams) noexcept = 0;
-  // New memory with these contents, there for every stream when it returns. It waits for none.
+  // Returns new memory with these contents. They are complete, for every stream, on return. Does
+  // not wait for any stream.
   virtual std::byte* upload(const std::byte* host, int64_t bytes) = 0;
-  // After the work of the current stream; done, for every stream, when it returns.
+  // Copies after the work of the current stream; complete, for every stream, on return.
   virtual void to_device(std::byte* device, const std::byte* host, int64_t bytes) = 0;
   virtual void to_host(std::byte* host, const std::byte* device, int64_t bytes) = 0;
-  // In the current stream.
+  // Enqueues a copy on the device in the current stream.
   virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) = 0;
 
   virtual int current() const = 0;  // number of the current stream
-  // What it is asked for from here on comes behind what these were asked for so far.
+  // Makes later work of the current stream wait for all work that `streams` have enqueued so far.
   virtual void follow(std::span<const int> streams) = 0;
 };
 

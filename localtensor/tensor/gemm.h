@@ -1,5 +1,5 @@
-// Gemm: matrix products on a device by a library of its maker, in that library's terms:
-// matrices are column-major, and a product is result = alpha * a b, plus a bias for each row.
+// Gemm: interface to a library of matrix products on a device, such as cuBLAS, in its terms:
+// matrices are column-major; result = alpha * a * b + bias, where each row has one bias.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace shardproof {
 
 class DeviceMemory;
 
-// Element (i, j) lies at i + j * leading, in elements; `transposed`: it is read as (j, i).
+// A matrix, or a batch of them. Element (i, j) lies at i + j * leading, in elements from `start`.
+// If `transposed`, the product reads element (i, j) as (j, i).
 struct GemmMatrix {
   const std::byte* start = nullptr;
   bool transposed = false;
@@ -23,15 +24,15 @@ inline constexpr uintptr_t kBiasAlignment = 16;  // bytes
 
 struct GemmCall {
   int64_t rows = 0, columns = 0, depth = 0, batch = 1;
-  GemmMatrix a, b;              // rows x depth and depth x columns, as they are read
+  GemmMatrix a, b;              // rows x depth and depth x columns, after transposing
   std::byte* result = nullptr;  // rows x columns
   int64_t leading = 0, batch_stride = 0;
-  DType dtype = DType::f32;    // of a, b, bias and result
-  DType compute = DType::f32;  // sums are kept so, and rounded once at the end: f32 or f64
-  bool leaves_sums = false;    // the result is of the type `compute`, not rounded
+  DType dtype = DType::f32;    // type of a, b, bias and result
+  DType compute = DType::f32;  // f32 or f64: type of the sums, which are rounded once at the end
+  bool leaves_sums = false;    // the result has the type `compute` and is not rounded
   double alpha = 1;
-  // `rows` elements, dense; null: none. Where it begins at no multiple of kBiasAlignment nothing is
-  // multiplied: kernels may read so much of it at once, and nothing tells a library where it lies.
+  // `rows` dense elements; null: no bias. `multiply` refuses a bias whose address is no multiple of
+  // kBiasAlignment: kernels may read that many bytes at once and do not check the address.
   const std::byte* bias = nullptr;
 };
 
@@ -40,10 +41,10 @@ class Gemm {
   explicit Gemm(MatmulPrecision precision) : precision_(precision) {}
   virtual ~Gemm() = default;
   MatmulPrecision precision() const { return precision_; }
-  // Opens the library, when nobody has. False: there is none.
+  // Opens the library on the first call. Returns false if the library is not found.
   virtual bool open() = 0;
-  // In the stream, with memory that is given back behind it. False: the library has nothing for
-  // this call, and nothing was asked of the stream.
+  // Enqueues the product in `stream`; a workspace comes from `memory` and is released in stream
+  // order. Returns false, and enqueues nothing, if the library has no algorithm for the call.
   virtual bool multiply(const GemmCall& call, DeviceMemory& memory, void* stream) = 0;
 
  private:

@@ -1,3 +1,4 @@
+// Implements local_tensor.h, except join_slots (local_tensor_slots.cpp).
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ bool same_view(const Tensor& a, const Tensor& b) {
          a.strides == b.strides;
 }
 
-// In time linear in the lanes: blocks are many after masked writes.
+// Checks by sizes, in time linear in the lanes: after masked writes there are many blocks.
 void check_disjoint(const std::vector<Block>& blocks) {
   int64_t total = 0;
   Lanes all;
@@ -101,7 +102,7 @@ Tensor LocalTensor::of_rank(int64_t rank) const {
   const Tensor& whole = block->tensor;
   const Buffer& buffer = *whole.buffer;
   if (buffer.slots.is_shared()) {
-    // Its one copy may be shared until it is written.
+    // The new tensor may share the contents of the one copy until either is written.
     Tensor copy = contiguous_copy(whole);
     copy.buffer->lanes = Lanes::one(rank);
     copy.buffer->slots = Slots::shared(1);

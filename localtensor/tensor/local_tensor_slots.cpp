@@ -1,3 +1,14 @@
+// Implements join_slots of local_tensor.h.
+//
+//   1. If every input has one shared copy, the result has one shared copy.
+//   2. If some input reads a new copy on every lane, the result is Slots::each.
+//   3. If only one table differs from lane to lane, that table is reused (reusable_table).
+//   4. Otherwise number the tuples of copies: start with tuple 0 on all lanes; for each input
+//      replace a lane's number by the number of the pair (tuple so far, copy of this input), in
+//      order of first occurrence.
+//
+// Example of 4: inputs 0 0 1 1 and 0 1 1 1. After input 0: 0 0 1 1. Pairs with input 1: (0,0) (0,1)
+// (1,1) (1,1), numbered 0 1 2 2.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -9,11 +20,11 @@
 namespace shardproof {
 namespace {
 
-// Which copy each lane of a block reads, without writing out what follows a rule.
+// The copy that each lane of a block reads; a constant or rising sequence is not written out.
 struct LaneMap {
   int64_t first = 0;               // copy of lane 0
   int64_t step = 0;                // lane i reads first + i * step, unless there is a table
-  const int32_t* table = nullptr;  // of the buffer, from this block's first lane on, or `own`
+  const int32_t* table = nullptr;  // the buffer's table from this block's first lane on, or `own`
   std::vector<int32_t> own;
 
   int32_t operator[](int64_t i) const {
@@ -54,7 +65,8 @@ LaneMap lane_map(const Lanes& lanes, const Block& block) {
   return map;
 }
 
-// Numbers pairs (a, b) by first occurrence. Small ranges get a plain array, others open addressing.
+// Numbers pairs (a, b) by first occurrence: in a plain array for small ranges of a and b, else in a
+// hash table with open addressing.
 class PairNumbers {
  public:
   PairNumbers(int64_t a_count, int64_t b_count, int64_t pairs) : b_count_(b_count) {
@@ -65,7 +77,7 @@ class PairNumbers {
     if (!plain) keys_.resize(cells);
   }
 
-  // `next` when the pair is new.
+  // Returns the number of a pair; a new pair gets the number `next`.
   int32_t number(int32_t a, int32_t b, int32_t next) {
     const uint64_t key =
         static_cast<uint64_t>(a) * static_cast<uint64_t>(b_count_) + static_cast<uint64_t>(b);
@@ -86,7 +98,7 @@ class PairNumbers {
   std::vector<uint64_t> keys_;
 };
 
-// One number a lane, equal where all maps joined so far agree; numbered by first occurrence.
+// One number for each lane, equal where all maps joined so far agree; numbered by first occurrence.
 struct Tuples {
   std::vector<int32_t> of_lane;
   int32_t count = 0;
@@ -104,7 +116,7 @@ void refine(Tuples& tuples, const LaneMap& map, int64_t copies) {
   tuples.count = next;
 }
 
-// Copy of each input at the first lane of each tuple.
+// Returns, for each input, the copy that the first lane of each tuple reads.
 std::vector<std::vector<int32_t>> sources_of(const Slots& slots, const std::vector<LaneMap>& maps) {
   std::vector<std::vector<int32_t>> sources;
   sources.reserve(maps.size());
@@ -122,10 +134,11 @@ std::vector<std::vector<int32_t>> sources_of(const Slots& slots, const std::vect
   return sources;
 }
 
-// The slots of an input whose table may be taken as it stands: all other inputs are constant or the
-// same, and it covers these very lanes. Keeping the table itself keeps later joins on this path.
-const Slots* kept_table(const Lanes& lanes, const std::vector<const Block*>& inputs,
-                        const std::vector<LaneMap>& maps) {
+// Returns the slots of an input whose table is the result as it stands, or null: all other inputs
+// are constant or equal to it, and it covers exactly these lanes. Later joins recognize the same
+// table by its address, and so take this path again.
+const Slots* reusable_table(const Lanes& lanes, const std::vector<const Block*>& inputs,
+                            const std::vector<LaneMap>& maps) {
   size_t chosen = maps.size();
   for (size_t k = 0; k < maps.size(); ++k) {
     if (maps[k].is_constant()) continue;
@@ -138,11 +151,11 @@ const Slots* kept_table(const Lanes& lanes, const std::vector<const Block*>& inp
   return whole ? &buffer.slots : nullptr;
 }
 
-Slots joined(const Lanes& lanes, const std::vector<const Block*>& inputs,
-             const std::vector<LaneMap>& maps) {
+Slots joined_slots(const Lanes& lanes, const std::vector<const Block*>& inputs,
+                   const std::vector<LaneMap>& maps) {
   if (std::any_of(maps.begin(), maps.end(), [](const LaneMap& m) { return m.is_rising(); }))
     return Slots::each(lanes.size());
-  if (const Slots* kept = kept_table(lanes, inputs, maps)) return *kept;
+  if (const Slots* kept = reusable_table(lanes, inputs, maps)) return *kept;
   Tuples tuples;
   const LaneMap* last = nullptr;
   for (size_t k = 0; k < maps.size(); ++k) {
@@ -174,7 +187,7 @@ SlotJoin join_slots(const Lanes& lanes, const std::vector<const Block*>& inputs)
     if (!lanes.empty()) maps.push_back(lane_map(lanes, *input));
   }
   SlotJoin join;
-  join.slots = joined(lanes, inputs, maps);
+  join.slots = joined_slots(lanes, inputs, maps);
   join.sources = sources_of(join.slots, maps);
   join.sources.resize(inputs.size());
   return join;

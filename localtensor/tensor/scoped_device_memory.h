@@ -1,5 +1,5 @@
-// ScopedDeviceMemory: memory of a device for as long as this lives. It is given back behind the
-// work that was asked for, also when what comes next throws.
+// ScopedDeviceMemory: device memory that is released at the end of a scope, also if an exception
+// leaves it. The release is ordered behind the work that the current stream has enqueued.
 #pragma once
 
 #include <utility>
@@ -10,8 +10,8 @@ namespace shardproof {
 
 class ScopedDeviceMemory {
  public:
-  ScopedDeviceMemory() = default;  // none
-  // None of 0 bytes. Throws Error(limit) when the device has no more.
+  ScopedDeviceMemory() = default;  // no memory
+  // Allocates nothing for 0 bytes. Throws Error(limit) if the device has no more memory.
   ScopedDeviceMemory(DeviceMemory& memory, int64_t bytes)
       : memory_(&memory), bytes_(bytes), start_(bytes > 0 ? memory.allocate(bytes) : nullptr) {}
   ScopedDeviceMemory(ScopedDeviceMemory&& other) noexcept
@@ -22,7 +22,7 @@ class ScopedDeviceMemory {
   ~ScopedDeviceMemory() {
     if (start_ != nullptr) memory_->release(start_, bytes_);
   }
-  std::byte* start() const { return start_; }  // null: none
+  std::byte* start() const { return start_; }  // null if there is no memory
 
  private:
   DeviceMemory* memory_ = nullptr;

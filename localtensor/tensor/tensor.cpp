@@ -1,3 +1,5 @@
+// Implements Tensor and the free functions of tensor.h. Bytes: bytes.cpp; Slots: tensor_slots.cpp;
+// separate: tensor_unshare.cpp.
 #include "shardproof/localtensor/tensor/tensor.h"
 
 #include <cmath>
@@ -37,7 +39,7 @@ bool same_element(const std::byte* a, const std::byte* b, DType dtype) {
   return is_nan_element(a, dtype) && is_nan_element(b, dtype);
 }
 
-// The elements of a copy, dense: in place when they lie so, else gathered into `held`.
+// Returns the elements of a copy, dense. A copy that is not contiguous is gathered into `held`.
 const std::byte* dense_data(const Tensor& tensor, int64_t slot, Bytes& held) {
   if (tensor.contiguous()) return tensor.data(slot);
   const int64_t bytes = size_of(tensor.dtype);
@@ -153,8 +155,8 @@ bool bit_equal(const Tensor& a, int64_t slot_a, const Tensor& b, int64_t slot_b)
 Tensor tensor_of(DType dtype, const Dims& shape, const std::vector<double>& values) {
   Tensor tensor = Tensor::empty(dtype, shape);
   if (tensor.elements() != static_cast<int64_t>(values.size()))
-    throw_bad_input("{} values for shape {} of {} elements", values.size(), to_string(shape),
-                    tensor.elements());
+    throw_bad_input("expected {} values for shape {}, found {}", tensor.elements(),
+                    to_string(shape), values.size());
   convert(reinterpret_cast<const std::byte*>(values.data()), DType::f64, tensor.mutate(), dtype,
           tensor.elements());
   return tensor;

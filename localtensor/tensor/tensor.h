@@ -1,13 +1,16 @@
-// Bytes, Buffer, Tensor: contents, identity, view.
+// Bytes, Buffer, Tensor: contents, allocation, view.
 //
-//   Bytes   contents. Copy-on-write *between* buffers: copying Bytes shares them until one side
-//           mutates. They lie on the host, on devices, or on both: whoever asks finds them where it
-//           asks, brought there when that side is stale.
-//   Buffer  identity: what is allocated, freed, aliased by views and written in place, of a whole
-//           cohort. It holds `slots.count()` stored copies; lane i reads copy slots[i]. Equal data
-//           on many lanes is one copy: stored, computed and compared once.
-//   Tensor  a view of one Buffer: dtype, local shape, strides, offset (in elements, within a copy).
-//           Copies of a Tensor alias: a write through any view is seen by all views of that buffer.
+//   Bytes   Contents. Copying Bytes shares the contents until one of the copies is written
+//           (copy-on-write *between* buffers). Contents lie on the host, on devices, or on both; an
+//           access copies them to its side if that side is stale.
+//   Buffer  One allocation of a whole cohort: the unit that is allocated, freed, aliased by views
+//           and written in place. It holds `slots.count()` stored copies; lane i reads copy
+//           slots[i]. Lanes with equal data share one copy: stored, computed and compared once.
+//   Tensor  A view of one Buffer: dtype, local shape, strides and offset (in elements, within a
+//           copy). Copies of a Tensor alias: a write through one view is seen by all views.
+//
+// Example: 4 lanes, f32[2], lanes 0 and 1 hold (1, 2), lanes 2 and 3 hold (3, 4). The slots are the
+// table 0 0 1 1, bytes_per_lane is 8, and the contents are 16 bytes: 1 2 3 4.
 //
 // Not thread-safe; a run uses one OS thread.
 #pragma once
@@ -25,7 +28,8 @@ namespace shardproof {
 
 class DeviceMemory;
 
-// Which stored copy each lane reads: one for all, one each, or a table. Cheap to copy.
+// Slots: maps each lane to the stored copy that it reads: one for all, one each, or a table. Cheap
+// to copy.
 class Slots {
  public:
   static Slots shared(int64_t lanes);                     // all lanes read copy 0
@@ -38,12 +42,12 @@ class Slots {
   }
   bool is_shared() const { return count_ == 1; }
   bool is_each() const { return !table_ && count_ == lanes_; }
-  bool same(const Slots& o) const {  // fast, may say false for equal tables
+  bool same(const Slots& o) const {  // fast: may return false for equal tables
     return lanes_ == o.lanes_ && count_ == o.count_ && table_ == o.table_;
   }
-  // Copies are numbered in the order in which the lanes first read them.
+  // True if copies are numbered in the order in which the lanes first read them.
   bool is_ordered() const { return !table_ || ordered_; }
-  // The table, or nullptr for shared and each.
+  // Returns the table, or nullptr for `shared` and `each`.
   const int32_t* table_data() const { return table_ ? table_->data() : nullptr; }
 
  private:
@@ -55,15 +59,22 @@ class Slots {
 class Bytes {
  public:
   Bytes() = default;
-  static Bytes uninitialized(int64_t size);  // 64-byte aligned; pooled
+  static Bytes uninitialized(int64_t size);  // 64-byte aligned, from the memory pool
   static Bytes zeros(int64_t size);
-  int64_t size() const;
+  int64_t size() const;  // bytes
+  // Host address of the contents, for reading; never null.
   const std::byte* data() const;
-  std::byte* mutate();  // unshares first when shared
+  // Host address for writing. Shared contents are copied first; device sides become invalid.
+  std::byte* mutate();
 
-  static Bytes on_device(const std::shared_ptr<DeviceMemory>& memory, int64_t size);  // undefined
+  // Contents on a device only, undefined.
+  static Bytes on_device(const std::shared_ptr<DeviceMemory>& memory, int64_t size);
+  // Device address for reading in the current stream.
   const std::byte* device_data(const std::shared_ptr<DeviceMemory>& memory) const;
-  std::byte* device_mutate(const std::shared_ptr<DeviceMemory>& memory);  // unshares first
+  // Device address for writing in the current stream. Shared contents are copied first; the host
+  // and all other devices become stale.
+  std::byte* device_mutate(const std::shared_ptr<DeviceMemory>& memory);
+  // True if both are copies of the same contents, none written since. For tests.
   bool shares_with(const Bytes& other) const { return storage_ && storage_ == other.storage_; }
 
  private:
@@ -72,11 +83,11 @@ class Bytes {
 };
 
 struct Buffer {
-  Lanes lanes;                 // who holds it
-  Slots slots;                 // lanes -> copies
+  Lanes lanes;                 // ranks that hold it
+  Slots slots;                 // lane -> stored copy
   int64_t bytes_per_lane = 0;  // logical size of one lane's allocation
   Bytes bytes;                 // slots.count() * bytes_per_lane
-  uint64_t id = 0;             // unique in a run, for records and races; 0 = not registered
+  uint64_t id = 0;             // unique in a run, for records and races; 0: not registered
 };
 
 struct Tensor {
@@ -86,32 +97,38 @@ struct Tensor {
   int64_t offset = 0;  // elements
   std::shared_ptr<Buffer> buffer;
 
-  // A fresh contiguous tensor; contents are undefined.
+  // Returns a new contiguous tensor with undefined contents. Throws Error(limit) if one copy or all
+  // of them need 2^63 bytes or more.
   static Tensor empty(DType dtype, const Dims& shape, const Lanes& lanes, const Slots& slots);
-  // One device: one lane (rank 0), one copy.
+  // Returns empty(...) of one device: one lane (rank 0), one copy.
   static Tensor empty(DType dtype, const Dims& shape);
-  // A fresh contiguous tensor, equal on all lanes, whose contents come later.
+  // Returns a new contiguous tensor, equal on all lanes, without contents; the caller sets
+  // `buffer->bytes` later. A simulation of shapes only never sets them.
   static Tensor promised(DType dtype, const Dims& shape, const Lanes& lanes);
 
   int64_t elements() const { return element_count(shape); }
-  bool contiguous() const;                        // dense row-major from its offset
-  const std::byte* data(int64_t slot = 0) const;  // first element of copy `slot`
-  std::byte* mutate(int64_t slot = 0);            // unshares Bytes first
+  bool contiguous() const;                        // true if dense and row-major from its offset
+  const std::byte* data(int64_t slot = 0) const;  // host address of the first element of a copy
+  std::byte* mutate(int64_t slot = 0);            // the same for writing, see Bytes::mutate
   int64_t slot_stride_bytes() const { return buffer->bytes_per_lane; }
 };
 
-// Dense row-major copy with a new buffer (same lanes and slots).
+// Returns a dense row-major copy with a new buffer (same lanes and slots). A tensor that already
+// fills its buffer shares the contents with its copy until one of them is written.
 Tensor contiguous_copy(const Tensor& tensor);
-// Gives every lane of `lanes` (a subset of the buffer's) a copy of its own, apart from all other
-// lanes: what a write that differs by lane, or that only some lanes make, needs first.
+// Gives every lane of `lanes` a stored copy of its own, which no other lane reads. Call it before a
+// write that differs by lane, or that only some lanes make. Requires a subset of the buffer's
+// lanes.
 void separate(Buffer& buffer, const Lanes& lanes);
-// Element at `index` of a copy as double; for tests and reports.
+// Returns the element at `index` of a copy as double; for tests and reports.
 double element_f64(const Tensor& tensor, int64_t slot, const Dims& index);
-// Bit equality of one copy of each (same dtype and shape required), and equality with NaN == NaN,
-// -0 != +0.
+// True if two copies have the same dtype, shape and element bits. All NaNs count as equal; -0 and
+// +0 count as different.
 bool bit_equal(const Tensor& a, int64_t slot_a, const Tensor& b, int64_t slot_b);
-// From row-major values, one device, rounded to `dtype`.
+// Returns a one-device tensor of row-major values, rounded to `dtype`. Throws Error(bad_input) if
+// their number does not fit the shape.
 Tensor tensor_of(DType dtype, const Dims& shape, const std::vector<double>& values);
+// Returns the elements of a copy in row-major order (complex: real parts).
 std::vector<double> values_of(const Tensor& tensor, int64_t slot = 0);
 
 }  // namespace shardproof

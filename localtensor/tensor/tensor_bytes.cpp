@@ -1,3 +1,11 @@
+// Implements Bytes of tensor.h: contents on the host, with a mirror on each device that has read or
+// written them.
+//
+// A Storage is shared by copies of Bytes. Its host side lies behind it in the same pool block. The
+// first access on a device adds a Mirror, which says which sides are valid:
+//   read on the host      copies from a device if the host is stale; all sides stay valid
+//   read on a device      uploads if that device has no side; all sides stay valid
+//   write on one side     first copies shared contents, then drops or invalidates all other sides
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,14 +18,17 @@
 namespace shardproof {
 namespace {
 
-// What empty contents point to: never null, since memcpy and friends do not take null even for 0
-// bytes.
+// Address of empty contents. It is not null, because memcpy must not get null even for 0 bytes.
 alignas(kPoolAlignment) std::byte nothing[kPoolAlignment];
 
-// The contents on one device. Who shares them is ordered by nobody but us: what one sharer reads on
-// a stream must not be given away, or written by the last of them, before that stream was there.
+}  // namespace
+
+// The contents on one device. Not in the anonymous namespace, because Bytes::Storage holds some.
+// Tensors on different streams may share them, and only this class orders their accesses: memory is
+// released, or written by its last owner, only after every stream that has used it reaches that
+// point.
 struct DeviceSide {
-  // Undefined ones.
+  // Undefined contents.
   DeviceSide(std::shared_ptr<DeviceMemory> where, int64_t bytes)
       : memory(std::move(where)), size(bytes), contents(memory->allocate(bytes)) {
     use();
@@ -36,20 +47,18 @@ struct DeviceSide {
   std::shared_ptr<DeviceMemory> memory;
   int64_t size;
   std::byte* contents;
-  std::vector<int> streams;  // that were asked to read or write them
+  std::vector<int> streams;  // streams that have read or written the contents
 };
 
-}  // namespace
-
-// Lies in one pool block with shared_ptr's counts before it and, unless the contents were made on a
-// device, these behind it, at the next multiple of the alignment.
+// Layout of one pool block: the counts of shared_ptr, the Storage, and behind it, at the next
+// multiple of the alignment, the host contents. Contents made on a device have no room there.
 struct Bytes::Storage {
-  // What contents that have been on a device know more.
+  // State of contents that have been on a device.
   struct Mirror {
     bool host_valid = true;
-    bool host_behind = true;  // the host's room lies behind the storage, else in `host`
+    bool host_behind = true;  // the host contents lie behind the Storage, else in `host`
     Bytes host;
-    std::vector<std::unique_ptr<DeviceSide>> sides;  // all of them valid
+    std::vector<std::unique_ptr<DeviceSide>> sides;  // all of them are valid
   };
 
   explicit Storage(int64_t bytes) : size(bytes) {}
@@ -62,9 +71,9 @@ struct Bytes::Storage {
   }
   std::byte* to_host();
   DeviceSide& on(const std::shared_ptr<DeviceMemory>& memory);
-  DeviceSide* find_on(const std::shared_ptr<DeviceMemory>& memory);  // null: not there
-  // Null: the host's was written. A stale side may still be read by streams, so it is not written
-  // again, but let go.
+  DeviceSide* find_on(const std::shared_ptr<DeviceMemory>& memory);  // null if there is none
+  // Drops all sides but the one that was written; null: the host's was written. A stale side may
+  // still be read by streams, so it is released, never written again.
   void drop_all_but(const DeviceSide* written);
 
   int64_t size;

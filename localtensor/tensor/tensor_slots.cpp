@@ -1,3 +1,5 @@
+// Implements Slots of tensor.h. A table that is constant or the identity becomes `shared` or
+// `each`.
 #include <algorithm>
 #include <utility>
 

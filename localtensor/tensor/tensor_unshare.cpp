@@ -1,3 +1,7 @@
+// Implements separate() of tensor.h: gives chosen lanes stored copies of their own.
+//
+// Example: 4 lanes read the copies 0 0 1 1, and lane 1 is to be written alone. The new copies are
+// numbered by first use: lanes read 0 1 2 2, made from the old copies 0, 0, 1.
 #include <cstring>
 #include <utility>
 
@@ -8,8 +12,8 @@ namespace shardproof {
 namespace {
 
 struct Separation {
-  std::vector<int32_t> slot_of_lane;  // new numbers, in order of the lanes' first use
-  std::vector<int32_t> sources;       // old copy of each new one
+  std::vector<int32_t> slot_of_lane;  // new copy of each lane, numbered by first use
+  std::vector<int32_t> sources;       // old copy that each new copy is made from
 };
 
 Separation separated(const Buffer& buffer, const Lanes& lanes) {
@@ -17,7 +21,7 @@ Separation separated(const Buffer& buffer, const Lanes& lanes) {
   Separation result;
   result.slot_of_lane.reserve(static_cast<size_t>(count));
   std::vector<int32_t> kept(static_cast<size_t>(buffer.slots.count()), -1);
-  int64_t next = 0;  // in `lanes`, which ascends like the buffer's
+  int64_t next = 0;  // position in `lanes`; both sets ascend, so one pass is enough
   for (int64_t lane = 0; lane < count; ++lane) {
     const int32_t old = static_cast<int32_t>(buffer.slots[lane]);
     const bool apart = next < lanes.size() && lanes[next] == buffer.lanes[lane];
@@ -35,7 +39,7 @@ Separation separated(const Buffer& buffer, const Lanes& lanes) {
   return result;
 }
 
-// No other lane reads the copy of any of these.
+// True if no other lane reads the copy of any of `lanes`.
 bool is_separate(const Buffer& buffer, const Lanes& lanes) {
   if (buffer.slots.is_each() || lanes.empty()) return true;
   if (buffer.slots.is_shared()) return false;
@@ -56,7 +60,7 @@ void separate(Buffer& buffer, const Lanes& lanes) {
            to_string(buffer.lanes));
   if (is_separate(buffer, lanes)) return;
   Separation result = separated(buffer, lanes);
-  // Without contents (shapes only) the copies are counted all the same.
+  // A buffer without contents (shapes only) gets new slots all the same.
   if (buffer.bytes.size() > 0) {
     const size_t stride = static_cast<size_t>(buffer.bytes_per_lane);
     Bytes bytes = Bytes::uninitialized(static_cast<int64_t>(result.sources.size() * stride));

@@ -1,4 +1,4 @@
-// Records and findings: equality, and text that parses back.
+// Tests call_record.h and finding.h: equality, and text that parses back.
 #include "shardproof/localtensor/report/call_record.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Record full_record() {
   return record;
 }
 
-TEST(Record, NamesEachClockButThatOfTheWorld) {
+TEST(Record, WorldClock_IsLeftOutOfTheText) {
   Record record = full_record();
   for (const TimedBy clock : {TimedBy::world, TimedBy::device, TimedBy::device_and_launch}) {
     record.clock = clock;
@@ -71,7 +71,7 @@ TEST(Record, PrintsAsOneLineAndParsesBack) {
   EXPECT_EQ(parse_record(to_string(Record{})), Record{});
 }
 
-TEST(Record, RefusesWhatItDoesNotKnow) {
+TEST(Record, UnknownFieldsAndValues_Throw) {
   for (const char* text :
        {"nonsense", "colour=red", "state=asleep", "dtype=f12", "sizes=1,,2", "ranks=x",
         "call=", "end=5", "bytes=1/0", "kind=\"open", "=3", "call=1x"})

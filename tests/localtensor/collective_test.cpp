@@ -1,4 +1,4 @@
-// The two forms of `reference` agree to the bit; folds are left folds with the stated rounding.
+// Tests collective.h: the forms of `reference` agree to the bit, and folds round as stated.
 #include "shardproof/localtensor/collective/collective.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ TEST(Reference, CohortAgreesWithEachGroup) {
   }
 }
 
-TEST(Reference, EqualAnswersAreStoredOnce) {
+TEST(Reference, EqualOutputs_ShareOneCopy) {
   const Mesh mesh = Mesh::parse("dp=4, tp=8");
   Collective call;
   call.kind = CollectiveKind::all_reduce;
@@ -114,8 +114,8 @@ TEST(Reference, EqualAnswersAreStoredOnce) {
   EXPECT_EQ(copies(Slots::shared(32)), 1);
 }
 
-// A group of only some lanes of the mesh may call; broken groups may not.
-TEST(Reference, SomeOfTheGroups) {
+// A cohort may hold some of the sibling groups, but only whole ones.
+TEST(Reference, CohortOfSomeGroups_RunsThoseOnly) {
   const Mesh mesh = Mesh::parse("dp=4, tp=2");
   Collective call;
   call.kind = CollectiveKind::all_reduce;
@@ -127,7 +127,7 @@ TEST(Reference, SomeOfTheGroups) {
   EXPECT_DEATH(reference(call, LocalTensor(broken)), "");
 }
 
-// The fold by its definition, element by element, rounding after each step.
+// Folds by the definition: element by element, rounding after each step.
 double fold_slowly(const Reduction& reduction, const std::vector<double>& inputs, DType dtype) {
   const auto rounded = [&](double x) {
     std::byte cell[16];
@@ -176,9 +176,9 @@ Tensor of(DType dtype, double value) {
   return t;
 }
 
-// Real processes fold in orders of their own: the bits of the least and the greatest have to be the
-// same in all, of zeros and of what is no number too.
-TEST(Reference, TheLeastAndTheGreatestHaveOneOrder) {
+// Backends with real processes may fold in another order. So min and max must have the same bits in
+// every order, also for zeros and NaNs.
+TEST(Reference, MinAndMax_InEveryOrder_HaveEqualBits) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype :
        {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2})
@@ -233,7 +233,7 @@ TEST(Reference, WideAccumulation) {
   EXPECT_EQ(values_of(reduce_all({ReduceOp::sum, 0}, inputs, {FoldOrder::f32}))[0], 258);
 }
 
-// Rows of a table of counts: what i sends to j is what j takes from i.
+// Rows of a table of counts: the elements that i sends to j are those that j receives from i.
 TEST(Reference, UnevenExchange) {
   const Mesh mesh = Mesh::parse("ep=3");
   const std::vector<std::vector<int64_t>> counts = {{1, 2, 0}, {0, 1, 3}, {2, 0, 1}};

@@ -1,3 +1,4 @@
+// Tests dims.h.
 #include "shardproof/localtensor/base/dims.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,7 @@ TEST(Dims, InsertEraseAndCapacity) {
   EXPECT_THROW(Dims(std::vector<int64_t>(11, 1)), Error);
 }
 
-TEST(Dims, ElementCountHasLimits) {
+TEST(Dims, ElementCountOf2To63_Throws) {
   EXPECT_EQ(element_count(Dims{}), 1);
   EXPECT_EQ(element_count(Dims{int64_t{1} << 62, 4, 0}), 0);
   EXPECT_EQ(error_of([] {
@@ -72,7 +73,7 @@ TEST(Dims, NormalizeDimCountsFromTheEnd) {
   EXPECT_THROW(normalize_dim(0, 0), Error);
 }
 
-TEST(Dims, BroadcastIsNumPys) {
+TEST(Dims, Broadcast_FollowsNumPy) {
   EXPECT_EQ(broadcast_shapes(Dims{3, 1}, Dims{4}), (Dims{3, 4}));
   EXPECT_EQ(broadcast_shapes(Dims{}, Dims{2, 0}), (Dims{2, 0}));
   EXPECT_EQ(broadcast_shapes(Dims{1}, Dims{0}), (Dims{0}));

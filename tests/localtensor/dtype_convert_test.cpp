@@ -1,4 +1,5 @@
-// All 14 x 14 conversions against exact arithmetic in long double, which holds every i64 and f64.
+// Tests convert of dtype.h: all 14 x 14 conversions against long double, which holds every i64 and
+// f64.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -84,7 +85,7 @@ bool is_converted(Exact want, const std::byte* at, DType to) {
   return got == static_cast<uint64_t>(exact_integer(real)) << unused_bits >> unused_bits;
 }
 
-// Values near what is interesting: limits of the integers, ties, and whatever bits there are.
+// Test values: near the limits of the integers, near ties, and random bits.
 std::vector<double> landmarks() {
   std::vector<double> values = {0.0,       -0.0, 0.5,   -0.5,   1.5,    127,   128,
                                 255,       256,  464,   61440,  65504,  65520, INFINITY,
@@ -180,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(All, Conversion, testing::Range(0, kDTypeCount), [](con
 });
 
 TEST(Convert, LargeIntegersRoundOnce) {
-  // Through f64 this is a tie of f16's neighbours in bf16, and would go down.
+  // Rounded to f64 first, this would be a tie and would round down.
   const int64_t x = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;
   std::byte got[2];
   store_i64(got, DType::bf16, x);
@@ -201,9 +202,14 @@ TEST(Convert, OutOfRangeFloatsWrapFromTheSaturatedValue) {
   EXPECT_EQ(load_i64(got, DType::i64), 0);
 }
 
-TEST(Convert, TakesAnyAlignmentAndNothing) {
-  std::vector<std::byte> source(1 + 4 * 3000), target(1 + 2 * 3000);
-  convert(source.data() + 1, DType::f32, target.data() + 1, DType::bf16, 3000);
+TEST(Convert, UnalignedAndEmptyRanges_AreConverted) {
+  constexpr int64_t kCount = 3000;  // several tiles of the conversion loop
+  std::vector<std::byte> source(1 + 4 * kCount), target(1 + 2 * kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    store_f64(source.data() + 1 + 4 * i, DType::f32, static_cast<double>(i % 200));
+  convert(source.data() + 1, DType::f32, target.data() + 1, DType::bf16, kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(load_f64(target.data() + 1 + 2 * i, DType::bf16), static_cast<double>(i % 200));
   convert(nullptr, DType::f32, nullptr, DType::bf16, 0);
 }
 

@@ -1,5 +1,5 @@
-// Rounding and widening of the small floats against a table of all their values, and torch's
-// promotion.
+// Tests dtype.h: rounding and widening of the small floats against a table of all their values, and
+// promotion against that of torch.
 #include "shardproof/localtensor/dtype/dtype.h"
 
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ TYPED_TEST(SmallFloat, AnyWideValueRoundsOnce) {
     const uint64_t bits = rng.bits(i);
     this->expect_rounded(std::bit_cast<double>(bits));
     this->expect_rounded(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-    // Of a size that the format can hold, so that not nearly all overflow.
+    // Scaled to a size that the format can hold, so that few values overflow.
     this->expect_rounded(rng.normal(i) * std::ldexp(1.0, static_cast<int>(bits % 40) - 30));
     if (this->HasFatalFailure()) return;
   }
@@ -143,13 +143,13 @@ TYPED_TEST(SmallFloat, InfinitiesAndOverflow) {
             max_finite(this->kDType));
 }
 
-TEST(Rounding, NotTwice) {
-  // Through f32 this is the tie 1 + 2^-8, and would go down to 1.
+TEST(Rounding, F64NearATieOfF32_RoundsOnce) {
+  // Rounded to f32 first, this would be the tie 1 + 2^-8 and would round down to 1.
   EXPECT_EQ(to_f64(bf16_from(1.0 + 0x1p-8 + 0x1p-40)), 1.0 + 0x1p-7);
   EXPECT_EQ(to_f64(f16_from(1.0 + 0x1p-11 + 0x1p-50)), 1.0 + 0x1p-10);
 }
 
-TEST(Rounding, F8OverflowIsTorchs) {
+TEST(Rounding, F8Overflow_IsThatOfTorch) {
   EXPECT_EQ(f8e4m3_from(464.0).bits, 0x7e);
   EXPECT_EQ(f8e4m3_from(std::nextafter(464.0, 1e3)).bits, 0x7f);
   EXPECT_EQ(f8e4m3_from(-INFINITY).bits, 0xff);
@@ -166,9 +166,8 @@ TEST(DType, NamesParseBack) {
   EXPECT_EQ(parse_dtype("float"), std::nullopt);
 }
 
-// torch.promote_types of its own dtypes; "-" where torch has none and the header of dtype.h
-// decides.
-TEST(DType, PromotionIsTorchs) {
+// Results of torch.promote_types; "-" for pairs that torch refuses and dtype.h defines.
+TEST(DType, Promotion_IsThatOfTorch) {
   using enum DType;
   const std::vector<DType> order = {boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64, c64, c128};
   const std::vector<std::vector<DType>> table = {
@@ -233,7 +232,7 @@ TEST(DType, UnitInLastPlace_OfANarrowFloat_IsTheDistanceToTheNext) {
   EXPECT_EQ(unit_roundoff(DType::i64), 0);
 }
 
-TEST(DType, PrecisionAndLargestFitTheValues) {
+TEST(DType, PrecisionAndMaxFinite_MatchTheValues) {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2}) {
     const slow::Format& format = slow::format_of(dtype);
     EXPECT_EQ(static_cast<long double>(max_finite(dtype)), format.value(format.largest()));

@@ -1,3 +1,4 @@
+// Tests duration.h.
 #include "shardproof/localtensor/base/duration.h"
 
 #include <gtest/gtest.h>

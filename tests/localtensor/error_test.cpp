@@ -1,3 +1,4 @@
+// Tests error.h.
 #include "shardproof/localtensor/base/error.h"
 
 #include <gtest/gtest.h>
@@ -17,14 +18,14 @@ TEST(Where, TextOfEveryPart) {
   EXPECT_EQ(to_string(Where{.path = "/mesh", .column = 4}), "/mesh, column 4");
 }
 
-TEST(Error, WhatIsPlaceAndMessage) {
+TEST(Error, What_IsPlaceAndMessage) {
   const Error error(ErrorKind::bad_input, "unknown key", {.file = "a.json", .path = "/x"});
   EXPECT_STREQ(error.what(), "a.json: /x: unknown key");
   EXPECT_EQ(error.message(), "unknown key");
   EXPECT_STREQ(Error(ErrorKind::io, "no such file").what(), "no such file");
 }
 
-TEST(Error, InsideFillsWhatIsEmpty) {
+TEST(Error, Inside_WithEmptyParts_FillsThem) {
   const Error bare(ErrorKind::limit, "too many", {.column = 5});
   const Error placed = bare.inside({.path = "/program", .line = 2}).inside({.file = "a.json"});
   EXPECT_STREQ(placed.what(), "a.json: /program line 2, column 5: too many");
@@ -32,7 +33,7 @@ TEST(Error, InsideFillsWhatIsEmpty) {
   EXPECT_EQ(placed.inside({"b.json", "/other", 9, 9}).where(), placed.where());
 }
 
-TEST(Error, ALineOfAnotherPathIsNotTaken) {
+TEST(Error, Inside_WithAnotherPath_LeavesTheLineEmpty) {
   const Error error(ErrorKind::bad_input, "bad", {.path = "/mesh"});
   EXPECT_EQ(error.inside({"a.json", "/program", 3, 4}).where(), (Where{"a.json", "/mesh", 0, 0}));
 }
@@ -60,12 +61,12 @@ TEST(NearestName, FindsTypingErrors) {
   EXPECT_EQ(nearest("redistribution", {"redistribute"}), "redistribute");
 }
 
-TEST(NearestName, CaseDoesNotCount) {
+TEST(NearestName, OtherCase_HasDistance0) {
   EXPECT_EQ(nearest("SUM", {"sub", "sum", "max"}), "sum");
   EXPECT_EQ(nearest("LayerNorm", {"layer_norm", "rms_norm"}), "layer_norm");
 }
 
-TEST(NearestName, OffersNothingFar) {
+TEST(NearestName, WithoutANearName_HintIsEmpty) {
   EXPECT_EQ(nearest("softmax", {"matmul", "sum"}), "");
   EXPECT_EQ(nearest("x", {"y", "tp"}), "");
   EXPECT_EQ(nearest("ab", {"cd"}), "");
@@ -76,7 +77,7 @@ TEST(NearestName, OffersNothingFar) {
   EXPECT_EQ(first.hint(), "; did you mean \"mean\"?");
 }
 
-TEST(InternalFailure, SaysHowToRepeatAndEndsWith3) {
+TEST(InternalFailure, PrintsTheRepeatCommand_AndExitsWith3) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {

@@ -1,3 +1,4 @@
+// Tests fraction.h.
 #include "shardproof/localtensor/base/fraction.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ void for_pairs(F check) {
         for (int64_t d = 1; d <= 6; ++d) check(Fraction(a, b), Fraction(c, d));
 }
 
-TEST(Fraction, IsAField) {
+TEST(Fraction, Arithmetic_FollowsTheFieldLaws) {
   for_pairs([](Fraction x, Fraction y) {
     EXPECT_EQ(x + y, y + x);
     EXPECT_EQ(x + y - y, x);
@@ -51,7 +52,7 @@ TEST(Fraction, TextParsesBack) {
     EXPECT_EQ(parse_fraction(text), std::nullopt) << text;
 }
 
-TEST(Fraction, LimitsOf64Bits) {
+TEST(Fraction, ResultsBeyond64Bits_Throw) {
   EXPECT_EQ(Fraction(kMin, 2), Fraction(kMin / 2));
   EXPECT_EQ(Fraction(kMax, 3) * Fraction(3, kMax), Fraction(1));
   EXPECT_LT(Fraction(kMax - 1, kMax), Fraction(1));

@@ -1,4 +1,4 @@
-// Lanes as a set algebra, against std::set.
+// Tests lanes.h as a set algebra, against std::set.
 #include "shardproof/localtensor/base/lanes.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Set set_of(const Lanes& lanes) {
   return ranks;
 }
 
-// Ranges, strided sets, scattered and empty ones in turn.
+// Returns, in turn, ranges, strided sets, scattered sets and empty ones.
 Set random_set(const Rng& rng, uint64_t draw) {
   const int64_t first = rng.integer(draw, 0, 20), last = first + rng.integer(draw + 1, 0, 20);
   const int64_t step = rng.integer(draw + 2, 1, 4);
@@ -42,7 +42,7 @@ Set combined(const Set& a, const Set& b, Algorithm algorithm) {
   return result;
 }
 
-TEST(Lanes, AreSets) {
+TEST(Lanes, SetOperations_AgreeWithStdSet) {
   const Rng rng(1, 0);
   for (uint64_t i = 0; i < 20'000; ++i) {
     const Set a = random_set(rng, 1000 * i), b = random_set(rng, 1000 * i + 500);
@@ -60,7 +60,7 @@ TEST(Lanes, AreSets) {
   }
 }
 
-TEST(Lanes, KnowTheLaneOfARank) {
+TEST(Lanes, IndexOf_IsTheLaneOfARank) {
   const Rng rng(2, 0);
   for (uint64_t i = 0; i < 1000; ++i) {
     const Set a = random_set(rng, 1000 * i);
@@ -94,7 +94,7 @@ TEST(Lanes, TextIsASelector) {
   EXPECT_EQ(parse_lanes("4-7 0-3 2"), Lanes::range(0, 8));
 }
 
-TEST(Lanes, WithoutHolesAreARange) {
+TEST(Lanes, ContiguousSets_AreRanges) {
   EXPECT_TRUE(Lanes::of({3, 1, 2}).is_range());
   EXPECT_TRUE(Lanes::of({1, 3}).unite(Lanes::one(2)).is_range());
   EXPECT_TRUE(Lanes::of({1, 2, 9}).minus(Lanes::one(9)).is_range());

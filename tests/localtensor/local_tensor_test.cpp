@@ -1,4 +1,4 @@
-// Values on many ranks: blocks, restriction, merging, and the joining of their copies.
+// Tests local_tensor.h: blocks, restriction, merging, and the joining of their copies.
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class Dice {
  public:
   explicit Dice(uint64_t trial) : rng_(9, trial) {}
   int64_t operator()(int64_t low, int64_t high) { return rng_.integer(draws_++, low, high); }
-  // Some of the ranks, not empty unless they are.
+  // Returns a random subset of the ranks; empty only if there are none.
   Lanes some(const Lanes& lanes) {
     std::vector<int32_t> ranks;
     const int64_t kind = (*this)(0, 3), first = (*this)(0, lanes.size());
@@ -36,7 +36,7 @@ class Dice {
       if (number < 0) number = next++;
       table.push_back(number);
     }
-    // Half of them numbered backwards: tables need not be in the order of the lanes.
+    // Half of the tables are numbered backwards: they need not be in the order of the lanes.
     if (kind == 2)
       for (int32_t& slot : table) slot = next - 1 - slot;
     return Slots::table(table);
@@ -105,12 +105,12 @@ TEST(LocalTensor, RestrictMergeAndOfRankAreMapsByRank) {
       ASSERT_TRUE(own.contiguous());
     }
     ASSERT_EQ(restricted.find(99), nullptr);
-    // The parts of one buffer come together again.
+    // Parts of one buffer become one block again.
     ASSERT_EQ(a.restrict_to(part).merged_with(a).blocks().size(), 1u);
   }
 }
 
-TEST(LocalTensor, IsAViewAndOfRankIsNot) {
+TEST(LocalTensor, RestrictAndMerge_ShareContents_AndOfRankCopies) {
   Tensor whole = Tensor::empty(DType::i32, {1}, Lanes::range(0, 4), Slots::shared(4));
   store_i64(whole.mutate(), DType::i32, 1);
   const LocalTensor value(whole);
@@ -121,9 +121,9 @@ TEST(LocalTensor, IsAViewAndOfRankIsNot) {
   EXPECT_EQ(values_of(own), Values{1});
 }
 
-// The smallest set of copies from which every lane reads what it did, numbered in the order of
-// lanes.
-TEST(JoinSlots, IsTheCoarsestCommonRefinementInLaneOrder) {
+// Returns the smallest set of copies from which every lane reads the same as before, numbered in
+// the order of the lanes.
+TEST(JoinSlots, AnyBlocks_GiveTheCoarsestRefinementInLaneOrder) {
   for (uint64_t trial = 0; trial < 20'000; ++trial) {
     Dice dice(trial);
     const Lanes world = dice.some(Lanes::range(0, trial % 100 == 0 ? 300 : 10));
@@ -157,7 +157,7 @@ TEST(JoinSlots, IsTheCoarsestCommonRefinementInLaneOrder) {
   }
 }
 
-TEST(JoinSlots, KeepsSharedEachAndTables) {
+TEST(JoinSlots, SharedEachAndTables_KeepTheirKind) {
   const Lanes lanes = Lanes::range(0, 4);
   const auto block = [&](const Slots& slots) {
     return Block{lanes, Tensor::empty(DType::f32, {1}, lanes, slots)};

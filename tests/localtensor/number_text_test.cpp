@@ -1,4 +1,4 @@
-// Tests numbers as reports print them.
+// Tests number_text.h.
 #include "shardproof/localtensor/base/number_text.h"
 
 #include <gtest/gtest.h>

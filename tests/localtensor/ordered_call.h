@@ -1,4 +1,4 @@
-// An all_reduce in a reduction order, with inexact contents.
+// Makes an all_reduce in a reduction order, and inputs whose sums round.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The laws of plans, by brute force over small meshes: replay, legality, price, text.
+// Tests plan.h: the laws of plans, by brute force over small meshes: replay, legality, price, text.
 #include "shardproof/localtensor/plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -148,7 +148,7 @@ TEST(Plan, ExpectedSteps) {
             "1  all_gather over dp  dp:S(0) tp:S(0) -> tp:S(0, split=2)\n");
 }
 
-TEST(Plan, RefusesWhatCannotBe) {
+TEST(Plan, ImpossiblePairs_Throw) {
   const Mesh mesh = Mesh::parse("tp=2");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {4}, DType::f32); };
   EXPECT_THROW(plan_redistribution(spec("tp:P(sum)"), spec("tp:P(avg)")), Error);

@@ -1,4 +1,4 @@
-// The planner against an exhaustive search that knows only the definition of a legal step.
+// Tests planner.h against an exhaustive search that knows only the definition of a legal step.
 #include "shardproof/localtensor/plan/planner.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using corpus::all_specs;
 using corpus::numbered;
 
-// The kind of step that could take one status to the other, if one could.
+// Returns the kind of step that could lead from one partial status to the other, if any.
 std::optional<StepKind> kind_of(const Placement& from, const Placement& to) {
   if (from.is_replicate()) return StepKind::local;
   if (from.is_shard() && to.is_partial()) return StepKind::local;
@@ -31,8 +31,9 @@ bool same_status(const Placement& a, const Placement& b) {
   return a.is_replicate() == b.is_replicate() && a.is_shard() == b.is_shard();
 }
 
-// Bytes of the cheapest single step, from the definition: every set of axes, every kind. No
-// partials are made: as a detour that saves bytes, but adds zeros to the values.
+// Returns the bytes of the cheapest single step by the definition: every set of axes, every kind.
+// Steps that make partials are left out: as a detour they would save bytes, but add zeros to
+// values.
 double edge(const Spec& from, const Spec& to) {
   double best = std::numeric_limits<double>::infinity();
   if (from.same_ownership(to)) return 0;
@@ -62,7 +63,7 @@ double edge(const Spec& from, const Spec& to) {
   return best;
 }
 
-// Distances between all pairs of specs.
+// The distances between all pairs of specs.
 std::vector<std::vector<double>> exhaustive(const std::vector<Spec>& specs) {
   const size_t n = specs.size();
   std::vector<std::vector<double>> bytes(n, std::vector<double>(n));
@@ -91,7 +92,7 @@ void expect_optimal(const char* mesh_text, const Dims& shape,
       const PlacementStates states(specs[i], specs[j], PlacementStates::Axes::needed);
       if (specs[j].has_partial()) continue;
       const bool all_move = std::popcount(states.active()) == mesh.axis_count();
-      if (!all_move) {  // axes that need not move may not be used, even where that would save bytes
+      if (!all_move) {  // axes that need not move must not be used, even if that would save bytes
         ++narrowed;
         continue;
       }
@@ -105,7 +106,7 @@ void expect_optimal(const char* mesh_text, const Dims& shape,
               static_cast<long long>(narrowed));
 }
 
-TEST(Planner, OptimumOfExhaustiveSearch) {
+TEST(Planner, Price_IsTheOptimumOfAnExhaustiveSearch) {
   expect_optimal("a=4", {8, 4}, {R(), S(0), S(0, 2), S(1), P()});
   expect_optimal("a=2, b=2", {16}, {R(), S(0), S(0, 2), S(0, 4), P()});
   expect_optimal("a=2, b=2", {8, 4}, {R(), S(0), S(0, 2), S(1), S(1, 2), P()});
@@ -114,7 +115,7 @@ TEST(Planner, OptimumOfExhaustiveSearch) {
   expect_optimal("a=2, b=2, c=2", {8, 8}, {R(), S(0), S(1)});
 }
 
-// Where every axis moves no detour is cheaper than the plan.
+// If every axis moves, no detour is cheaper than the plan.
 TEST(Planner, TriangleInequality) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
   for (const Dims& shape : {Dims{16, 8}, Dims{13, 2, 13}}) {
@@ -134,7 +135,7 @@ TEST(Planner, TriangleInequality) {
   }
 }
 
-// Every order in which three axes can cut, one after another: the values stay what they are.
+// A chain of redistributions through every order in which three axes can cut keeps the values.
 TEST(Planner, ChainOverAllOrders) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2");
   for (const Dims& shape : {Dims{16, 8}, Dims{8, 16, 32}, Dims{17, 5}, Dims{33, 16, 8, 1}}) {
@@ -152,9 +153,9 @@ TEST(Planner, ChainOverAllOrders) {
   }
 }
 
-// What the search knows of the way that remains saves states and changes no price: a price that is
-// handed in is searched for without.
-TEST(Planner, BoundsOfTheWayThatRemainsChangeNoPrice) {
+// The lower bounds of the byte price save states and change no price. The same price as a function
+// of the caller is searched without bounds.
+TEST(Planner, LowerBounds_ChangeNoPrice) {
   PlannerOptions plain;
   plain.price = [](const PlanStep& step) { return price_by_bytes(step); };
   const std::vector<std::vector<Placement>> orders = {
@@ -175,7 +176,7 @@ TEST(Planner, BoundsOfTheWayThatRemainsChangeNoPrice) {
   }
 }
 
-// Four axes change places in a circle, or in two.
+// Four axes exchange their places, in one cycle or in two.
 TEST(Planner, FourAxesChangePlaces) {
   const Mesh mesh = Mesh::parse("a=2, b=2, c=2, d=2");
   const auto spec = [&](const char* text) {
@@ -200,9 +201,8 @@ TEST(Planner, ThousandsOfRanks) {
   }
 }
 
-// The caller's price decides: when a call costs more than all bytes, the plan with the fewest calls
-// wins.
-TEST(Planner, PriceIsHandedIn) {
+// With a price in which a call costs more than all bytes, the plan with the fewest calls wins.
+TEST(Planner, PriceOfTheCaller_DecidesThePlan) {
   const Mesh mesh = Mesh::parse("a=2, b=4");
   const auto spec = [&](const char* text) { return Spec::parse(text, mesh, {64, 64}, DType::f32); };
   PlannerOptions options;

@@ -1,5 +1,5 @@
-// Reduction orders. Exact law: where every sum is exact, all orders give the same. Elsewhere the
-// bits are compared with additions written out here, and the splits with NCCL's own.
+// Tests reduction_order.h. If every sum is exact, all orders give the same values. Otherwise bits
+// are compared with additions written out here, and the split over channels with NCCL's.
 #include "shardproof/localtensor/collective/reduction_order.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 // --- splits
 
-TEST(ReductionOrder, ChannelsAreDealtAsNcclDealsThem) {
+TEST(ReductionOrder, ChannelCounts_AreThoseOfNccl) {
   const auto counts = [](int64_t elements, const char* protocol) {
     return channel_counts(all_reduce(8, DType::f32, elements,
                                      std::string("ring(channels=24, protocol=") + protocol + ")"));
@@ -41,8 +41,8 @@ TEST(ReductionOrder, ChannelsAreDealtAsNcclDealsThem) {
   EXPECT_EQ(counts(1000003, "simple"), expected);
 }
 
-// Worked out with the arithmetic of each version's src/enqueue.cc.
-TEST(ReductionOrder, EachVersionOfNcclDealsInItsOwnWay) {
+// Expected counts: computed with the arithmetic of each version's src/enqueue.cc.
+TEST(ReductionOrder, ChannelCounts_OfOlderVersions_AreThoseOfNccl) {
   const auto counts = [](int64_t members, DType dtype, int64_t elements, const char* settings) {
     return channel_counts(
         all_reduce(members, dtype, elements, std::string("ring(") + settings + ")"));
@@ -59,7 +59,7 @@ TEST(ReductionOrder, EachVersionOfNcclDealsInItsOwnWay) {
   std::vector<int64_t> expected(23, 43008);
   expected.push_back(10819);
   EXPECT_EQ(counts(8, DType::f32, 1000003, "channels=24, nccl=2.28"), expected);
-  // Worth 18 channels; what is left over has one more, since there are more.
+  // NCCL uses 18 channels; the rest goes to one more, because the communicator has more.
   expected.assign(18, 32768);
   expected.push_back(1);
   EXPECT_EQ(counts(4, DType::u8, 589825, "channels=24"), expected);
@@ -68,7 +68,7 @@ TEST(ReductionOrder, EachVersionOfNcclDealsInItsOwnWay) {
   EXPECT_EQ(counts(4, DType::u8, 589825, "channels=12"), expected);
 }
 
-TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
+TEST(ReductionOrder, IsOrderOfNccl_DependsOnTheVersion) {
   const auto is = [](const char* order, int version) {
     return is_order_of_nccl(parse_reduction_schedule(order), version);
   };
@@ -96,7 +96,7 @@ TEST(ReductionOrder, AnOrderIsThatOfSomeVersionsOfNccl) {
   EXPECT_EQ(to_string(with_nccl(parse_reduction_schedule("ring(nccl=2.28)"), 23003)), "ring");
 }
 
-// "0( 1)": a root whose only child is its second.
+// Returns the tree as text: "0( 1)" is a root whose only child is its second one.
 std::string tree_text(const std::vector<TreeNode>& tree, int64_t node) {
   if (node < 0) return "";
   const auto [up, down] = tree[static_cast<size_t>(node)];
@@ -106,7 +106,7 @@ std::string tree_text(const std::vector<TreeNode>& tree, int64_t node) {
   return fmt::format("{}({} {})", node, tree_text(tree, down[0]), tree_text(tree, down[1]));
 }
 
-TEST(ReductionOrder, TreesAreThoseOfNccl) {
+TEST(ReductionOrder, DoubleBinaryTrees_AreThoseOfNccl) {
   const auto text = [](int64_t nodes, int64_t which) {
     const std::vector<TreeNode> tree = double_binary_tree(nodes, which);
     for (int64_t node = 0; node < nodes; ++node)
@@ -158,7 +158,7 @@ TEST(ReductionOrder, RangesCoverEveryElementAndEveryMemberOnce) {
 
 // --- values
 
-TEST(ReductionOrder, AllOrdersAgreeWhereSumsAreExact) {
+TEST(ReductionOrder, AllOrders_WithExactSums_Agree) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8})
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::prod})
       for (const int64_t members : {1, 2, 3, 4, 8})
@@ -183,7 +183,7 @@ TEST(ReductionOrder, AllOrdersAgreeWhereSumsAreExact) {
 }
 
 // Chunk c of each channel's loop ends at member c.
-TEST(ReductionOrder, ARingAddsFromTheNextMemberRound) {
+TEST(ReductionOrder, Ring_AddsFromTheMemberAfterTheLast) {
   const int64_t members = 4, count = 1003;
   const Collective call = all_reduce(members, DType::f32, count, "ring");
   const std::vector<Tensor> inputs = noisy(call, count);
@@ -203,7 +203,7 @@ TEST(ReductionOrder, ARingAddsFromTheNextMemberRound) {
   EXPECT_GT(unlike_rank_order, 50);
 }
 
-TEST(ReductionOrder, ATreeOnOneNodeIsAChainUpToTheFirstMember) {
+TEST(ReductionOrder, TreeOnOneNode_IsAChainToTheFirstMember) {
   const Collective call = all_reduce(3, DType::bf16, 500, "tree");
   const std::vector<Tensor> inputs = noisy(call, call.count);
   const auto result = reference(call, inputs);
@@ -214,8 +214,8 @@ TEST(ReductionOrder, ATreeOnOneNodeIsAChainUpToTheFirstMember) {
   }
 }
 
-// The root's only child is its second, which hangs on the head of the chain.
-TEST(ReductionOrder, OtherNodesComeToTheRootsHeadBehindItsChain) {
+// The root's only child is its second one, which is added to the head of the chain.
+TEST(ReductionOrder, TreeOnSeveralNodes_AddsChildNodesToTheHead) {
   for (const size_t per_node : {2, 3}) {
     std::vector<Tensor> inputs(2 * per_node, tensor(DType::f32, {0}));
     inputs[0] = tensor(DType::f32, {1e8});
@@ -226,7 +226,7 @@ TEST(ReductionOrder, OtherNodesComeToTheRootsHeadBehindItsChain) {
   }
 }
 
-TEST(ReductionOrder, ReduceScatterEndsAtEachOwner) {
+TEST(ReductionOrder, RingOfReduceScatter_EndsAtTheOwner) {
   Collective call = all_reduce(3, DType::f32, 200, "ring");
   call.kind = CollectiveKind::reduce_scatter;
   const std::vector<Tensor> inputs = noisy(call, 600);
@@ -241,8 +241,8 @@ TEST(ReductionOrder, ReduceScatterEndsAtEachOwner) {
     }
 }
 
-// Distances from the destination: 0 takes in 2, 4 and 1, in this order; 4 takes in 6 and 5.
-TEST(ReductionOrder, PatAddsAlongItsTrees) {
+// By distance from the destination: 0 adds 2, 4 and 1, in this order; 4 adds 6 and 5.
+TEST(ReductionOrder, PatOfEightMembers_AddsAlongItsTree) {
   Collective call = all_reduce(8, DType::f32, 50, "pat");
   call.kind = CollectiveKind::reduce_scatter;
   const std::vector<Tensor> inputs = noisy(call, 400);
@@ -263,9 +263,9 @@ TEST(ReductionOrder, PatAddsAlongItsTrees) {
   EXPECT_GT(unlike_the_ring, 50);
 }
 
-// Tiles of 2 KiB, then of 512 bytes, while they fill a block of every member; then a warp of
-// elements to each in turn.
-TEST(ReductionOrder, SymmetricKernelsAddFromTheOwnerOn) {
+// Tiles of 2 KiB, then of 512 bytes, as long as they fill a block of every member; then one warp of
+// elements for each member in turn.
+TEST(ReductionOrder, Symmetric_AddsFromTheOwnerOn) {
   const int64_t count = 20000;
   const Collective call = all_reduce(4, DType::f32, count, "symmetric");
   const std::vector<Tensor> inputs = noisy(call, count);
@@ -284,7 +284,7 @@ TEST(ReductionOrder, SymmetricKernelsAddFromTheOwnerOn) {
   EXPECT_GT(unlike_rank_order, 1000);
 }
 
-TEST(ReductionOrder, SymmetricKernelsRoundOnce) {
+TEST(ReductionOrder, Symmetric_RoundsOnce) {
   const Collective call = all_reduce(3, DType::bf16, 500, "symmetric(protocol=ll)");
   const std::vector<Tensor> inputs = noisy(call, call.count);
   const auto result = reference(call, inputs);
@@ -298,7 +298,7 @@ TEST(ReductionOrder, SymmetricKernelsRoundOnce) {
   EXPECT_GT(unlike_two_roundings, 20);
 }
 
-TEST(ReductionOrder, SymmetricKernelsScaleTheWholeSum) {
+TEST(ReductionOrder, Symmetric_ScalesTheWholeSum) {
   for (const char* order : {"symmetric", "symmetric(protocol=ll)"}) {
     Collective call = all_reduce(3, DType::bf16, 64, order, {ReduceOp::avg, 0});
     call.kind = CollectiveKind::reduce_scatter;
@@ -317,7 +317,7 @@ TEST(ReductionOrder, SymmetricKernelsScaleTheWholeSum) {
   }
 }
 
-TEST(ReductionOrder, WhatAnAlgorithmHasNotGoesRoundTheRing) {
+TEST(ReductionOrder, CallWithoutTheAlgorithm_UsesTheRing) {
   const auto order = [](CollectiveKind kind, DType dtype, ReduceOp op, const char* text) {
     Collective call = all_reduce(2, dtype, 4, text, {op, 0});
     call.kind = kind;
@@ -336,7 +336,7 @@ TEST(ReductionOrder, WhatAnAlgorithmHasNotGoesRoundTheRing) {
   EXPECT_EQ(order(kAllReduce, DType::f16, ReduceOp::avg, "symmetric"), FoldOrder::symmetric);
 }
 
-TEST(ReductionOrder, AnIntegerAverageDividesTheWrappedSum) {
+TEST(ReductionOrder, IntegerAverage_DividesTheWrappedSum) {
   const Collective call = all_reduce(2, DType::i8, 1, "ring", {ReduceOp::avg, 0});
   const auto result = reference(call, {tensor(DType::i8, {100}), tensor(DType::i8, {101})});
   EXPECT_EQ(at(*result[0], 0), (201 - 256) / 2);
@@ -362,13 +362,13 @@ TEST(ReductionOrder, SmallFloatsAreAddedInHalf) {
   EXPECT_GT(twice, 0);
 }
 
-TEST(ReductionOrder, NcclDropsANanOfMinAndMax) {
+TEST(ReductionOrder, MinAndMaxOfNccl_DropNan) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
     Collective call = all_reduce(2, DType::f32, 1, "ring", {op, 0});
     EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {nan}), tensor(DType::f32, {3})})[0], 0), 3);
     EXPECT_EQ(at(*reference(call, {tensor(DType::f32, {3}), tensor(DType::f32, {nan})})[0], 0), 3);
-    for (const double zero : {0.0, -0.0}) {  // of two the negative one is less
+    for (const double zero : {0.0, -0.0}) {  // -0 is less than +0
       const auto one = reference(call, {tensor(DType::f32, {zero}), tensor(DType::f32, {-zero})});
       EXPECT_EQ(std::signbit(at(*one[0], 0)), op == ReduceOp::min);
     }
@@ -378,7 +378,7 @@ TEST(ReductionOrder, NcclDropsANanOfMinAndMax) {
   }
 }
 
-TEST(ReductionOrder, AnExactSumRoundsOnce) {
+TEST(ReductionOrder, ExactSum_RoundsOnce) {
   const auto sum = [](DType dtype, const char* order, const std::vector<double>& parts) {
     std::vector<Tensor> inputs;
     for (const double part : parts) inputs.push_back(tensor(dtype, {part}));
@@ -400,7 +400,7 @@ TEST(ReductionOrder, PrintsAndParses) {
         "tree(channels=2, protocol=ll128, nodes=4)", "ring(protocol=ll)", "pat(channels=3)",
         "symmetric(channels=16, protocol=ll)", "nvls", "ring(channels=4, protocol=ll, nccl=2.28)"})
     EXPECT_EQ(to_string(parse_reduction_schedule(text)), text);
-  // NCCL has neither a tree nor the switch's sums for all that a program calls.
+  // NCCL has neither trees nor sums in the switch for all kinds of calls.
   const std::string plain = " NCCL_NVLS_ENABLE=0 NCCL_COLLNET_ENABLE=0";
   const std::string one = " NCCL_MIN_CTAS=1 NCCL_MAX_CTAS=1" + plain;
   const std::string ctas = " NCCL_MIN_CTAS=2 NCCL_MAX_CTAS=2", two = ctas + plain;
@@ -421,7 +421,7 @@ TEST(ReductionOrder, PrintsAndParses) {
   EXPECT_EQ(to_string(parse_reduction_schedule("ring(channels=4, nccl=2.30)")), "ring(channels=4)");
 }
 
-TEST(ReductionOrder, WhatIsWrongIsSaid) {
+TEST(ReductionOrder, WrongText_IsExplained) {
   const auto message = [](const char* text) {
     try {
       parse_reduction_schedule(text);

@@ -1,3 +1,4 @@
+// Tests rng.h.
 #include "shardproof/localtensor/base/rng.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// From the known-answer file of Random123, the authors' own library.
+// Known answers of Random123, the library of the authors.
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
             (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -21,8 +22,8 @@ TEST(Philox, KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Pinned: a change would change every filled tensor, and so every approved value.
-TEST(Rng, FirstValuesStay) {
+// The values are pinned: a change would change every filled tensor and every approved value.
+TEST(Rng, FirstValues_ArePinned) {
   EXPECT_EQ(Rng(0, 0).bits(0), 0xe169c58d6627e8d5u);
   EXPECT_EQ(Rng(7, hash_text("w1")).bits(3), 0x6876d3202fd4bbceu);
   EXPECT_EQ(Rng(7, hash_text("w1")).uniform(3), 0x1.a1db4c80bf52ep-2);
@@ -32,7 +33,7 @@ TEST(Rng, FirstValuesStay) {
   EXPECT_EQ(hash_text("foobar"), 0x85944171f73967e8u);
 }
 
-TEST(Rng, SeedStreamAndIndexAllCount) {
+TEST(Rng, OtherSeedStreamOrIndex_GivesOtherDraws) {
   const uint64_t base = Rng(1, 2).bits(3);
   constexpr uint64_t kHigh = uint64_t{1} << 63;
   EXPECT_NE(base, Rng(1 | kHigh, 2).bits(3));

@@ -1,4 +1,4 @@
-// What NCCL's orders scale: multiplied and added with one rounding.
+// Tests reduction_order.h for scaled inputs: NCCL's orders multiply and add with one rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +10,7 @@ namespace {
 
 double narrow(DType dtype, double x) { return at(tensor(dtype, {x}), 0); }
 
-// Of floats of 16 bits, whose products have a few bits more than they have, a double holds the
-// whole exactly.
+// Exact in double: products of 16-bit floats have only a few bits more than their factors.
 double multiply_and_add(DType dtype, double x, double scalar, double sum) {
   if (dtype == DType::f32) return std::fma(float(x), float(scalar), float(sum));
   if (dtype == DType::f64) return std::fma(x, scalar, sum);
@@ -22,7 +21,7 @@ Collective scaled(DType dtype, const char* order, const Reduction& reduction) {
   return all_reduce(9, dtype, 63, order, reduction);
 }
 
-// From 1/8 to 8 in size.
+// Returns values between 1/8 and 8 in size.
 std::vector<Tensor> inputs_of(const Collective& call) {
   std::vector<Tensor> inputs;
   for (int64_t member = 0; member < call.group.size(); ++member) {
@@ -72,9 +71,9 @@ TEST(ScaledOrder, ProductsAreRoundedWithTheSum) {
     }
 }
 
-// Root 0 has node 2, which has 1: each multiplies its own into what comes from below. Where two
-// come, only the first of them is in it.
-TEST(ScaledOrder, ATreesNodeScalesItsOwnIntoItsFirstChild) {
+// Root 0 has the child 2, which has the child 1. Each node multiplies its own elements and adds
+// them to the result of its first child with one rounding; a second child is added after that.
+TEST(ScaledOrder, TreeNode_ScalesItsOwnIntoItsFirstChild) {
   for (const DType dtype : kFused) {
     const Reduction reduction{ReduceOp::premul_sum, narrow(dtype, 0.1)};
     Collective call = scaled(dtype, "tree(nodes=3)", reduction);
@@ -96,8 +95,8 @@ TEST(ScaledOrder, ATreesNodeScalesItsOwnIntoItsFirstChild) {
   }
 }
 
-// 9 * 29 is halfway between 260 and 262 of bf16; what decides is lost in a double.
-TEST(ScaledOrder, OneRoundingIsNotTwo) {
+// 9 * 29 is halfway between 260 and 262 in bf16; the term that decides is lost in a double.
+TEST(ScaledOrder, FusedProduct_DiffersFromTwoRoundings) {
   for (const double sign : {1.0, -1.0}) {
     const Collective call = all_reduce(2, DType::bf16, 1, "ring", {ReduceOp::premul_sum, 29});
     const Tensor nine = tensor(DType::bf16, {9}), tiny = tensor(DType::bf16, {sign * 1e-30});

@@ -1,5 +1,5 @@
-// The small float formats by definition and not by bit tricks: a table of all values, rounding by
-// search. Slow, and independent of the library's way.
+// The small float formats by their definition: a table of all values, and rounding by search. Slow,
+// and independent of the library's bit operations.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace shardproof::slow {
 
-// Holds any i64, and midpoints of f64 neighbours of the small formats' midpoints.
+// long double holds any i64, and values close enough to the midpoints of the small formats.
 static_assert(std::numeric_limits<long double>::digits >= 64);
 
 struct Format {
@@ -36,7 +36,7 @@ struct Format {
 
   uint32_t sign_bit() const { return 1u << (exponent_bits + mantissa_bits); }
   uint32_t largest() const { return static_cast<uint32_t>(values.size()) - 1; }
-  uint32_t infinity() const { return largest() + 1; }  // its NaN where there is no infinity
+  uint32_t infinity() const { return largest() + 1; }  // NaN if the format has no infinity
   bool is_negative(uint32_t bits) const { return (bits & sign_bit()) != 0; }
   bool is_nan(uint32_t bits) const {
     return (bits & (sign_bit() - 1)) >= infinity() + (has_infinity ? 1 : 0);
@@ -44,7 +44,7 @@ struct Format {
   uint32_t quieted(uint32_t bits) const {
     return is_nan(bits) ? bits | (1u << (mantissa_bits - 1)) : bits;
   }
-  // As long double, since an overflow is decided by a value that the format lacks.
+  // long double, because the limit of overflow is a value that the format does not have.
   long double after(uint32_t bits) const { return of_magnitude(bits + 1); }
   long double value(uint32_t bits) const {
     const uint32_t size = bits & (sign_bit() - 1);
@@ -52,7 +52,7 @@ struct Format {
     return is_negative(bits) ? -magnitude : magnitude;
   }
 
-  // Not for NaN.
+  // Requires a value that is not NaN.
   uint32_t round(long double x) const {
     const long double size = std::abs(x);
     const uint32_t sign = std::signbit(x) ? sign_bit() : 0;

@@ -1,4 +1,5 @@
-// Every spec of small meshes that the placement language can say, for laws checked by brute force.
+// All specs of small meshes that the placement language can describe, for laws checked by brute
+// force.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace shardproof::corpus {
 
-// Values that differ by element; whole numbers when `whole`.
+// Returns a tensor whose elements differ; integers if `whole`.
 inline Tensor numbered(DType dtype, const Dims& shape) {
   std::vector<double> values;
   const int64_t count = element_count(shape);
@@ -33,8 +34,8 @@ inline std::vector<Placement> cuts_of(const Dims& shape, bool strided) {
   return out;
 }
 
-// All combinations of `choices` on the axes, in every order of cutting; what the constructor
-// refuses is left out and equal specs stand once.
+// Returns all combinations of `choices` on the axes, in every order of cutting, without duplicates
+// and without those that the constructor refuses.
 inline std::vector<Spec> all_specs(const Mesh& mesh, const Dims& shape, DType dtype,
                                    const std::vector<Placement>& choices) {
   std::vector<Spec> specs;
@@ -61,7 +62,8 @@ inline std::vector<Spec> all_specs(const Mesh& mesh, const Dims& shape, DType dt
   return specs;
 }
 
-// What the ranks of `axes` own together at one coordinate of the others, as a set of flat indices.
+// Returns the flat indices that the ranks along `axes` own together at one coordinate of the
+// others.
 inline std::vector<bool> joint_ownership(const Spec& spec, const std::vector<int>& axes,
                                          const Dims& coordinate) {
   std::vector<bool> owned(static_cast<size_t>(element_count(spec.shape())), false);
@@ -85,7 +87,7 @@ inline std::vector<bool> joint_ownership(const Spec& spec, const std::vector<int
   return owned;
 }
 
-// The criterion of plan.h, from the definition.
+// True if a step is legal, by the definition in plan.h.
 inline bool is_legal(const PlanStep& step) {
   const Mesh& mesh = step.from.mesh();
   for (int64_t i = 0; i < mesh.size(); ++i) {

@@ -1,4 +1,4 @@
-// Placements text against a mesh and a shape: what parses, what is refused and where.
+// Tests spec.h: placements text against a mesh and a shape, errors and their columns, ownership.
 #include "shardproof/localtensor/placement/spec.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ Spec parse(const char* text, const char* mesh = "dp=2, tp=4", const Spec* base =
   return Spec::parse(text, Mesh::parse(mesh), kShape, DType::f32, base);
 }
 
-// "message @ column"
+// Returns "message @ column".
 std::string error_of(const char* text, const char* mesh = "dp=2, tp=4") {
   try {
     parse(text, mesh);
@@ -53,24 +53,30 @@ TEST(SpecText, PrintsBack) {
 TEST(SpecText, Errors) {
   EXPECT_EQ(error_of("dp:S(0) pt:S(1)"),
             "no mesh axis 'pt' in \"dp=2, tp=4\"; did you mean \"tp\"? @ 9");
-  EXPECT_NE(error_of("dp:S(0) dp:S(1)").find("placed twice @ 9"), std::string::npos);
+  EXPECT_NE(error_of("dp:S(0) dp:S(1)").find("one placement for axis 'dp', found two @ 9"),
+            std::string::npos);
   EXPECT_NE(error_of("dp:S(2)").find("2"), std::string::npos);
-  EXPECT_NE(error_of("S(0)").find("1 placements by position for the 2 axes"), std::string::npos);
-  EXPECT_NE(error_of("dp:P").find("P needs its operator"), std::string::npos);
-  EXPECT_NE(error_of("dp:P(mul)").find("no reduction 'mul'"), std::string::npos);
+  EXPECT_NE(error_of("S(0)").find("expected 2 placements by position"), std::string::npos);
+  EXPECT_NE(error_of("dp:P").find("write P(sum)"), std::string::npos);
+  EXPECT_NE(error_of("dp:P(mul)").find("unknown reduction 'mul'"), std::string::npos);
+  EXPECT_NE(error_of("dp:Shard").find("found 'Shard'; write S(0)"), std::string::npos);
   EXPECT_NE(error_of("dp:P(sum) tp:P(max)").find("P(sum) and P(max)"), std::string::npos);
   EXPECT_EQ(error_of("dp:P(sum) tp:P(avg)"), "no error");
   EXPECT_NE(error_of("dp:S(0, sizes=[3, 6])").find("add up to 9, but dim 0 has 8"),
             std::string::npos);
   EXPECT_NE(error_of("dp:S(0, sizes=[8])").find("2 ranks but 1 sizes"), std::string::npos);
-  EXPECT_NE(error_of("dp:S(0, after=tp)").find("does not cut dim 0"), std::string::npos);
-  EXPECT_NE(error_of("dp:S(0, after=tp) tp:S(0, after=dp)").find("circle"), std::string::npos);
+  EXPECT_NE(error_of("dp:S(0, after=tp)").find("expected another axis that cuts dim 0, found 'tp'"),
+            std::string::npos);
+  EXPECT_NE(error_of("dp:S(0, after=tp) tp:S(0, after=dp)").find("makes a cycle"),
+            std::string::npos);
   EXPECT_NE(error_of("dp:P(band)").find("band cannot reduce f32"), std::string::npos);
-  EXPECT_NE(error_of("dp:S(0)tp:R").find("separated by spaces"), std::string::npos);
-  EXPECT_NE(error_of("dp:P(norm(0))").find("finite exponent other than 0"), std::string::npos);
+  EXPECT_NE(error_of("dp:S(0)tp:R").find("expected a space after a placement"), std::string::npos);
+  EXPECT_NE(error_of("dp:P(norm(0))").find("finite p other than 0, found norm(0)"),
+            std::string::npos);
 }
 
-// Explicit sizes cut what the outer axes leave, and that must be the same everywhere.
+// Explicit sizes cut the extent that the outer axes leave, which must be the same at every
+// coordinate.
 TEST(Spec, ExplicitSizesUnderAnOuterCut) {
   EXPECT_EQ(parse("dp:S(0) tp:S(0, sizes=[1, 0, 3, 0])").local_shape(6), (Dims{3, 12}));
   EXPECT_NE(
@@ -78,8 +84,8 @@ TEST(Spec, ExplicitSizesUnderAnOuterCut) {
       std::string::npos);
 }
 
-// What stays keeps its sizes while they add up, and is cut by the chunk rule where they do not.
-TEST(Spec, SizesThatStayGiveWay) {
+// Axes of the base keep their explicit sizes while they add up; else the chunk rule cuts.
+TEST(Spec, SizesOfTheBaseThatNoLongerAddUp_GiveWay) {
   const Spec base = parse("tp:S(0, sizes=[8, 0, 0, 0])");
   const auto after = [&](const char* text) {
     return placements_text(Spec::parse(text, base.mesh(), base.shape(), base.dtype(), &base));

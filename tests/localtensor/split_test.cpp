@@ -1,4 +1,5 @@
-// assemble(split(x, spec, any fill)) == x, by brute force over small meshes and all placements.
+// Tests split.h: assemble(split(x, spec, any fill)) == x, by brute force over small meshes and all
+// placements.
 #include "shardproof/localtensor/split/split.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +41,8 @@ TEST(Split, RoundTripOfEveryCut) {
   std::printf("%lld specs\n", static_cast<long long>(count));
 }
 
-// Rows of a tensor lie there already: nothing is copied until somebody writes.
-TEST(Split, RowsShareTheirContentsUntilOneIsWritten) {
+// Rows are contiguous in the tensor, so nothing is copied until a write.
+TEST(Split, ByRows_SharesContentsUntilAWrite) {
   const Mesh mesh = Mesh::parse("a=4");
   const Tensor x = numbered(DType::f32, {8, 3});
   LocalTensor rows = split(x, Spec::parse("a:S(0)", mesh, {8, 3}, DType::f32));
@@ -61,7 +62,7 @@ TEST(Split, RoundTripOfEveryPartial) {
     const auto dtype = static_cast<DType>(d);
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                         ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
-      // With two or three bits of significand no three values need average to a given one.
+      // With two or three bits of significand, three values with a given average may not exist.
       if (op == ReduceOp::avg && precision_bits(dtype) <= 4 && is_floating(dtype)) continue;
       for (const Spec& spec : all_specs(mesh, shape, dtype, {R(), S(0), S(1), P(op)}))
         for (PartialFill fill : {PartialFill::owner, PartialFill::exact, PartialFill::adversarial})
@@ -70,7 +71,7 @@ TEST(Split, RoundTripOfEveryPartial) {
   }
 }
 
-// Parts of a partial tell a dropped reduction, a doubled one and a wrong operator apart.
+// Parts differ, so that a missing reduction, a repeated one and a wrong operator are detected.
 TEST(Split, ExactPartsDiffer) {
   for (int64_t n : {2, 3, 4, 8})
     for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32})
@@ -113,7 +114,7 @@ TEST(Split, OddValuesStayExact) {
   }
 }
 
-// In any order, and whichever of them are reduced first: no subset of them rounds.
+// No subset of the parts rounds, in whatever order they are added.
 TEST(Split, PartsOfWholeNumbersAreAddedWithoutRounding) {
   constexpr double kMost = 80;
   std::vector<double> values;

@@ -1,4 +1,4 @@
-// Contents, identity and views: who sees a write, and what is shared.
+// Tests tensor.h and memory_pool.h: contents, identity and views; visibility of writes; sharing.
 #include "shardproof/localtensor/tensor/tensor.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Values of_rank(const Tensor& tensor, int64_t rank) {
   return values_of(tensor, buffer.slots[buffer.lanes.index_of(rank)]);
 }
 
-TEST(Bytes, AreAlignedAndCopiedWhenOneSideWrites) {
+TEST(Bytes, WriteToSharedContents_CopiesThemFirst) {
   Bytes a = Bytes::zeros(100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(a.data()) % 64, 0u);
   Bytes b = a;
@@ -44,7 +44,7 @@ TEST(Bytes, AreAlignedAndCopiedWhenOneSideWrites) {
   EXPECT_EQ(b.mutate(), before);
 }
 
-TEST(Bytes, OfNothing) {
+TEST(Bytes, Empty_HaveAnAddress) {
   Bytes none = Bytes::uninitialized(0);
   EXPECT_EQ(none.size(), 0);
   EXPECT_NE(none.data(), nullptr);
@@ -52,7 +52,7 @@ TEST(Bytes, OfNothing) {
   EXPECT_FALSE(none.shares_with(Bytes()));
 }
 
-TEST(Pool, RoundsUpByLittleAndCountsWhatItKeeps) {
+TEST(Pool, BlockBytes_ExceedTheRequestByAnEighthAtMost) {
   for (size_t bytes = 1; bytes < (size_t{1} << 40); bytes += bytes / 7 + 1) {
     const size_t block = pool_block_bytes(bytes);
     ASSERT_GE(block, bytes);
@@ -78,7 +78,7 @@ TEST(Pool, RecyclesWithinItsLimit) {
   EXPECT_THROW(pool_allocate(size_t{1} << 62), Error);
 }
 
-TEST(Pool, BlocksMayBeReleasedOnAnotherThread) {
+TEST(Pool, BlockReleasedOnAnotherThread_CanBeReused) {
   Bytes bytes = Bytes::zeros(1000);
   std::thread([moved = std::move(bytes)]() mutable { moved = Bytes(); }).join();
   Bytes made;
@@ -86,14 +86,14 @@ TEST(Pool, BlocksMayBeReleasedOnAnotherThread) {
   EXPECT_EQ(made.data()[999], std::byte{0});
 }
 
-TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
+TEST(Pool, SmallBlocksOfAnEndedThread_AreReused) {
   void* block = pool_allocate(100'000);
   const size_t before = pool_cached_bytes();
   pool_release(block, 100'000);
   if (pool_cached_bytes() == before) GTEST_SKIP() << "the address sanitizer: no recycling";
   const auto allocate_and_release = [](std::set<void*>& blocks) {
     std::thread([&] {
-      // More than a slab, all of them distinct and apart.
+      // The blocks need more than one slab; all of them are distinct and do not overlap.
       for (int i = 0; i < 500; ++i) blocks.insert(pool_allocate(900));
       for (void* block : blocks) pool_release(block, 900);
     }).join();
@@ -109,7 +109,7 @@ TEST(Pool, SmallBlocksOfAnEndedThreadServeTheNext) {
   EXPECT_GT(again, 250);
 }
 
-TEST(Pool, WhatAnEndedThreadDidNotCutOfALargeSlabServesTheNext) {
+TEST(Pool, SlabRestOfAnEndedThread_IsReused) {
   void* block = pool_allocate(100'000);
   const size_t before = pool_cached_bytes();
   pool_release(block, 100'000);
@@ -133,7 +133,7 @@ TEST(Pool, WhatAnEndedThreadDidNotCutOfALargeSlabServesTheNext) {
   EXPECT_GT(there, 500);
 }
 
-// Released when the pool of this thread is gone.
+// An object that is destroyed after the pool of its thread.
 const Tensor outlives_main = tensor_of(DType::f32, {2}, {1, 2});
 
 TEST(Slots, Kinds) {
@@ -149,7 +149,7 @@ TEST(Slots, Kinds) {
   EXPECT_EQ(Slots::shared(0).count(), 0);
 }
 
-TEST(Tensor, AViewSeesEveryWrite) {
+TEST(Tensor, WriteThroughOneView_IsSeenByAll) {
   Tensor a = tensor_of(DType::f32, {2, 3}, {0, 1, 2, 3, 4, 5});
   Tensor transposed = a;
   std::swap(transposed.shape[0], transposed.shape[1]);
@@ -166,7 +166,7 @@ TEST(Tensor, AViewSeesEveryWrite) {
   EXPECT_TRUE(row.contiguous());
 }
 
-TEST(Tensor, ACopyNeitherSeesNorIsSeen) {
+TEST(Tensor, ContiguousCopy_IsIndependentOfLaterWrites) {
   Tensor a = tensor_of(DType::i16, {4}, {1, 2, 3, 4});
   Tensor whole = contiguous_copy(a);
   Tensor part = a;
@@ -181,7 +181,7 @@ TEST(Tensor, ACopyNeitherSeesNorIsSeen) {
   EXPECT_EQ(part_copy.buffer->bytes_per_lane, 4);
 }
 
-TEST(Tensor, ContiguousIsWhatACopyHas) {
+TEST(Tensor, ContiguousCopy_OfAnyView_IsContiguous) {
   Tensor a = Tensor::empty(DType::u8, {2, 1, 3});
   a.strides[1] = 77;
   EXPECT_TRUE(a.contiguous());
@@ -192,14 +192,14 @@ TEST(Tensor, ContiguousIsWhatACopyHas) {
   EXPECT_TRUE(Tensor::empty(DType::u8, {}).contiguous());
 }
 
-TEST(Tensor, SizesHaveLimits) {
+TEST(Tensor, TooManyBytesOrValues_Throw) {
   EXPECT_THROW(Tensor::empty(DType::c128, {int64_t{1} << 60}), Error);
   EXPECT_THROW(tensor_of(DType::f32, {2}, {1, 2, 3}), Error);
   EXPECT_EQ(values_of(tensor_of(DType::f32, {0, 3}, {})), Values{});
 }
 
-// Every lane keeps its values, lanes of the argument own their copies, numbering is by lane order.
-TEST(Separate, GivesLanesTheirOwnCopyAndChangesNoValue) {
+// Every lane keeps its values; the lanes given own their copies; copies are numbered in lane order.
+TEST(Separate, Lanes_GetOwnCopies_WithEqualValues) {
   const Rng rng(6, 0);
   for (uint64_t trial = 0; trial < 3000; ++trial) {
     const int64_t lanes = rng.integer(100 * trial, 1, 9);
@@ -237,7 +237,7 @@ TEST(Separate, GivesLanesTheirOwnCopyAndChangesNoValue) {
   }
 }
 
-TEST(Separate, LeavesOtherBuffersAlone) {
+TEST(Separate, BuffersThatShareContents_AreUnchanged) {
   Tensor a = on_lanes(Lanes::range(0, 4), Slots::shared(4), {2});
   const Tensor copy = contiguous_copy(a);
   separate(*a.buffer, Lanes::one(2));
@@ -251,14 +251,14 @@ TEST(Separate, LeavesOtherBuffersAlone) {
   EXPECT_TRUE(held.shares_with(a.buffer->bytes));
 }
 
-TEST(Separate, CountsCopiesWithoutContents) {
+TEST(Separate, BufferWithoutContents_GetsNewSlots) {
   Buffer buffer{Lanes::range(0, 3), Slots::shared(3), 1000, {}, 0};
   separate(buffer, buffer.lanes);
   EXPECT_TRUE(buffer.slots.is_each());
   EXPECT_EQ(buffer.bytes.size(), 0);
 }
 
-TEST(BitEqual, TellsZerosApartAndTakesAnyNan) {
+TEST(BitEqual, ZerosDiffer_AndNansAreEqual) {
   const auto equal = [](DType dtype, double a, double b) {
     return bit_equal(tensor_of(dtype, {1}, {a}), 0, tensor_of(dtype, {1}, {b}), 0);
   };
@@ -274,14 +274,14 @@ TEST(BitEqual, TellsZerosApartAndTakesAnyNan) {
   EXPECT_FALSE(bit_equal(tensor_of(DType::i8, {1}, {1}), 0, tensor_of(DType::i8, {}, {1}), 0));
 }
 
-TEST(BitEqual, LooksThroughStrides) {
+TEST(BitEqual, ViewsWithOtherStrides_AreEqual) {
   const Tensor a = tensor_of(DType::f32, {2, 2}, {1, 2, 3, 4});
   Tensor transposed = tensor_of(DType::f32, {2, 2}, {1, 3, 2, 4});
   std::swap(transposed.strides[0], transposed.strides[1]);
   EXPECT_TRUE(bit_equal(a, 0, transposed, 0));
 }
 
-// Strides that lay a box out dense with its dims in any order of nesting, elements `gap` apart.
+// Returns strides of a box with its dims nested in any order and elements `gap` apart.
 Dims nested_strides(const Dims& shape, const Dims& order, int64_t gap) {
   Dims strides = shape;
   for (const int64_t d : order) {
