@@ -1,5 +1,7 @@
-// The global program: pure values with global shapes, ops, redistributions and claims, loops
-// expanded. Value ids index `values`; every id is made once (a name bound again gets a new id).
+// GlobalProgram: the program as one device sees it. Pure values with global shapes, ops,
+// redistributions and claims; loops are expanded.
+//
+// Value ids index `values`. Each id is bound once: a name that is bound again gets a new id.
 // Instructions are in program order; those of one source line share its line number.
 #pragma once
 
@@ -17,7 +19,7 @@ namespace shardproof {
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;
 
-// Where a value or an instruction comes from: source line and column, and the instance of it
+// The source of a value or an instruction: line, column, and the pass of the loops around it
 // ("i=2").
 struct Origin {
   int line = 0, column = 0;
@@ -29,8 +31,8 @@ struct GlobalValue {
   std::string name;  // as bound; "" for a temporary inside a line
   DType dtype = DType::f32;
   Dims shape;
-  bool weak = false;  // a number: does not raise the dtype of what it meets
-  Number number;      // when weak
+  bool weak = false;  // true for a number: it does not raise the dtype of the other operand
+  Number number;      // valid if weak
   Origin origin;
   bool operator==(const GlobalValue&) const = default;
 };
@@ -39,13 +41,12 @@ enum class GlobalKind { op, redistribute, claim };
 
 struct GlobalInstr {
   GlobalKind kind = GlobalKind::op;
-  std::string op;  // of op
+  std::string op;  // kind `op` only
   Attrs attrs;
   std::vector<ValueId> inputs, outputs;   // an absent optional input is kNoValue
-  std::vector<PlacementText> placements;  // of redistribute and claim
-  std::string mesh;                       // redistribute(x, mesh=dec, ..); "" = stays
-  // Inside `... as placements`: computed on the local shards as they lie, no redistribution is
-  // added.
+  std::vector<PlacementText> placements;  // redistribute and claim only
+  std::string mesh;                       // redistribute(x, mesh=dec, ..); "": the mesh of x
+  // True inside `... as placements`: the op runs on local shards, and no redistribution is added.
   bool local = false;
   Origin origin;
   bool operator==(const GlobalInstr&) const = default;
@@ -54,13 +55,14 @@ struct GlobalInstr {
 struct GlobalProgram {
   std::vector<std::string> lines;  // source text
   std::vector<GlobalValue> values;
-  std::vector<ValueId> inputs;  // tensors of the scenario, in order of writing
+  std::vector<ValueId> inputs;  // tensors of the scenario, in the order of the file
   std::vector<GlobalInstr> instrs;
-  std::map<std::string, ValueId> names;  // what each name means at the end
+  std::map<std::string, ValueId> names;  // the value of each name after the last instruction
   bool operator==(const GlobalProgram&) const = default;
 };
 
-// One line an instruction, in the scenario language: "h = gelu(_1)". Parses back as a listing.
+// Returns one line for each instruction, in the scenario language: "h = gelu(_1)". The lines parse
+// as a listing. The line of an instruction that is printed inside another one is empty.
 std::vector<std::string> to_lines(const GlobalProgram& program);
 
 }  // namespace shardproof

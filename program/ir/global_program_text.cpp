@@ -1,3 +1,4 @@
+// Implements the text form of global_program.h.
 #include <fmt/format.h>
 
 #include <set>
@@ -10,8 +11,8 @@
 namespace shardproof {
 namespace {
 
-// A text that names each value once: a name bound again becomes w_2, w_3, .. and a temporary _1,
-// _2, ..
+// Gives each value a name of its own: a name that is bound again becomes w_2, w_3, ...; temporaries
+// are _1, _2, ...
 class GlobalPrinter {
  public:
   explicit GlobalPrinter(const GlobalProgram& program);
@@ -24,8 +25,8 @@ class GlobalPrinter {
 
   const GlobalProgram& program_;
   std::vector<std::string> names_;
-  // Of values that are computed on local shards and used once: they stand where they are used, so
-  // that the `as` behind them is about them too.
+  // Values computed on local shards and used once. They are printed inside the expression that uses
+  // them, so that the `as` at its end applies to them too.
   std::map<ValueId, const GlobalInstr*> inside_;
 };
 
@@ -42,14 +43,14 @@ GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
   std::map<std::string, int> bindings;
   for (const GlobalValue& value : program.values) {
     std::string name = value.name;
-    // A number stands where it is used and needs no name.
+    // A number is printed where it is used and needs no name.
     if (value.weak || inside_.contains(static_cast<ValueId>(names_.size()))) {
       names_.emplace_back();
       continue;
     }
     if (name.empty() || !used.insert(name).second) {
       int& count = bindings[value.name];
-      // The first binding of a name bears it plainly, so the next is its second.
+      // The first binding has the plain name, so the next one is number 2.
       if (!value.name.empty() && count == 0) count = 1;
       do {
         name = fmt::format("{}_{}", value.name, ++count);
@@ -101,7 +102,6 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
 
 }  // namespace
 
-// What stands inside another line has an empty one.
 std::vector<std::string> to_lines(const GlobalProgram& program) {
   const GlobalPrinter printer(program);
   std::vector<std::string> lines;

@@ -1,5 +1,6 @@
-// One instruction of the SPMD program: an action, the lanes that take part in it, the stream it
-// runs on; and its effects, which are all that happens-before, memory and traces see of it.
+// Instr: one instruction of the SPMD program: an action, the lanes that execute it, and the stream
+// it runs on. Effects are its reads, writes, waits and signals; the happens-before order, memory
+// and traces depend on these alone.
 #pragma once
 
 #include <optional>
@@ -19,66 +20,65 @@ struct LaneAttrs {
   Attrs attrs;
 };
 
-// An op on local shards. Specs are given when the kernel needs its global indices (form `shard`).
+// An op on local shards.
 struct Compute {
   std::string op;
   std::vector<LaneAttrs> attrs;  // disjoint; usually one
   std::vector<ValueId> inputs, outputs;
-  std::vector<Spec> input_specs, output_specs;  // empty unless `shard`
-  ValueId into = kNoValue;  // in place: the result is written into this value's buffer
+  std::vector<Spec> input_specs, output_specs;  // set only if the kernel needs global indices
+  ValueId into = kNoValue;  // in-place op: the result is written into this value's buffer
 };
-// A number as a 0-d value; one for all lanes, or one per lane of the instruction.
+// A number as a 0-d value: one for all lanes, or one for each lane of the instruction.
 struct NumberValue {
   ValueId output = kNoValue;
   std::vector<double> values;
-  std::vector<int64_t> integers;  // used when the value's dtype is i64
+  std::vector<int64_t> integers;  // used instead of `values` if the value's dtype is i64 or bool
 };
-// One call for some lanes. Lanes of the items of one Communicate overlap only inside a `group:`.
+// One call of some lanes. Lanes of different items of a Communicate overlap only inside a `group:`.
 struct CallItem {
   Lanes lanes;
-  Collective collective;       // peer, counts: see below when they differ by lane
-  std::vector<int64_t> peers;  // per lane; empty: collective.peer
-  // Of all_to_all_v: per lane, in rows of dim 0.
+  Collective collective;       // the fields below replace peer and counts that differ by lane
+  std::vector<int64_t> peers;  // one for each lane; empty: collective.peer
+  // all_to_all_v: for each lane, the counts by member, in rows of dim 0.
   std::vector<std::vector<int64_t>> send_counts, recv_counts;
   ValueId input = kNoValue, output = kNoValue;
-  // Of all_gather, reduce_scatter, gather, scatter: the dim; of all_to_all: split, concat.
+  // all_gather, reduce_scatter, gather, scatter: `dim`. all_to_all: split is `dim`, concat `dim2`.
   int dim = 0, dim2 = 0;
-  // Set when the call is a step of a plan: packing and shapes follow from it.
+  // Set if the call is a step of a plan; packing and shapes follow from it.
   std::optional<PlanStep> step;
-  bool in_place = false;  // output is input's buffer
+  bool in_place = false;  // the output is written into the input's buffer
   Origin origin;
 };
-// One submit: one group.
+// Calls that are submitted together: one call, or those of a `group:`.
 struct Communicate {
   std::vector<CallItem> items;
 };
-// Local part of a plan: slice, relabel, zero fill.
+// A local step of a plan: slices, relabels, or fills with the identity.
 struct Reshuffle {
   ValueId input = kNoValue, output = kNoValue;
   PlanStep step;
 };
-// Another name for existing buffers: lanes of each part keep what they have.
+// A new name for existing buffers: the lanes of each part keep the value of that part.
 struct Merge {
   ValueId output = kNoValue;
   std::vector<std::pair<Lanes, ValueId>> parts;
 };
-// What was last put into a slot of each rank's window, in the shape of `output`.
+// Reads the last value that was put into a slot of each rank's window, in the shape of `output`.
 struct SlotRead {
   int64_t slot = 0;
   ValueId output = kNoValue;
 };
-// check(x, 'h_0', dp:S(0)): a copy of what `input` holds at this place of its stream, for the probe
-// alone. It takes no memory of the ranks and no time; without a probe nothing happens.
+// check(x, 'h_0', dp:S(0)): copies `input` at this point of its stream, for the probe alone. Takes
+// no memory of the ranks and no time; without a probe it does nothing.
 struct Snapshot {
   ValueId input = kNoValue, output = kNoValue;
-  std::string name;    // of the truth's value
+  std::string name;    // the value of `truth` to compare with
   std::string placed;  // "dp:S(0) on pp=0"; empty: R on all ranks
 };
 struct RecordEvent {
   std::string event;
 };
-// wait(..): the stream waits. sync(..): the host waits. Exactly one of value, event, stream is
-// given.
+// wait(..): the stream waits. sync(..): the host waits. Exactly one of value, event, stream is set.
 struct Wait {
   enum class Waiter { stream, host } who = Waiter::stream;
   ValueId value = kNoValue;
@@ -99,17 +99,18 @@ struct Instr {
   Lanes lanes;
   std::string stream = "main";
   Action action;
-  std::vector<ValueId> releases;  // values whose last name or use ends after this instruction
+  std::vector<ValueId> releases;  // values that no name and no later instruction refers to any more
   Origin origin;
 };
 
-// What an instruction touches: happens-before, memory, traces see only this.
+// The reads, writes, waits and signals of an instruction.
 struct Effects {
   std::vector<ValueId> reads, writes;
   std::vector<ValueId> waits_values;
   std::vector<std::string> waits_events, waits_streams, signals;
   bool host = false;  // the host waits
 };
+// Returns each value, event and stream once.
 Effects effects_of(const Instr& instr);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements effects_of of instruction.h.
 #include <algorithm>
 
 #include "shardproof/program/ir/instruction.h"
@@ -10,7 +11,7 @@ void add(std::vector<ValueId>& values, ValueId value) {
   if (value != kNoValue && !known) values.push_back(value);
 }
 
-// One overload for each action: a new action does not compile until its effects are known.
+// One overload for each action, so that a new action does not compile without its effects.
 struct Collector {
   Effects& effects;
 
@@ -36,7 +37,7 @@ struct Collector {
     add(effects.reads, snapshot.input);
     add(effects.writes, snapshot.output);
   }
-  // Gives names and touches no memory.
+  // Merge gives a name and accesses no memory.
   void operator()(const Merge&) const {}
   void operator()(const RecordEvent& record) const { effects.signals.push_back(record.event); }
   void operator()(const Wait& wait) const {
@@ -45,7 +46,7 @@ struct Collector {
     if (!wait.stream.empty()) effects.waits_streams.push_back(wait.stream);
     effects.host = wait.who == Wait::Waiter::host;
   }
-  // What becomes of the block is the allocator's affair: no byte is read or written.
+  // Free and Keep concern the allocator; they read and write no contents.
   void operator()(const Free&) const {}
   void operator()(const Keep&) const {}
 };

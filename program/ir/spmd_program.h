@@ -1,11 +1,16 @@
-// The SPMD program: what ranks do, as data. A listing is a straight line of instructions for a set
-// of ranks; loops are expanded and conditions turned into lane masks, so that one listing serves
-// all ranks that run it and each rank's program is the subsequence of instructions whose `lanes`
-// hold it.
+// SpmdProgram: what each rank does, as data.
 //
-// Every value carries its origin and, where known, the spec under which it equals a global value.
-// The host issues instructions in order and never waits by itself; an instruction runs on `stream`
-// of its ranks.
+// A listing is a straight line of instructions for a set of ranks. Loops are expanded and
+// conditions become lane masks, so that one listing serves all ranks that run it: the program of a
+// rank is the instructions whose `lanes` contain it, in order.
+//
+// Every value has its origin and, if known, the spec under which it equals a global value. The host
+// issues instructions in order and does not wait by itself; an instruction runs on `stream` of its
+// ranks.
+//
+// Example: "y = redistribute(h @ w2, tp:R)" with w2 as tp:S(0) becomes, for all ranks,
+//   _1 = matmul(h, w2)
+//   y = all_reduce(_1, sum, group=tp)
 #pragma once
 
 #include <optional>
@@ -30,9 +35,9 @@ struct SpmdValue {
   std::string name;   // unique in the program: "h", "h.1", "_3"
   std::string bound;  // the author's name, "" for temporaries
   DType dtype = DType::f32;
-  bool weak = false;               // a number of the program: does not raise dtypes
+  bool weak = false;               // true for a number: it does not raise dtypes
   std::vector<LocalShape> shapes;  // disjoint lanes
-  std::optional<Spec> spec;        // under which it equals `global`
+  std::optional<Spec> spec;        // the spec under which it equals `global`, if known
   ValueId global = kNoValue;
   Category category = Category::activations;
   Origin origin;
@@ -47,11 +52,11 @@ struct SpmdListing {
 struct SpmdProgram {
   int64_t world = 0;
   std::vector<SpmdValue> values;
-  std::vector<ValueId> inputs;  // tensors of the scenario; filled before the first instruction
+  std::vector<ValueId> inputs;  // tensors of the scenario, filled before the first instruction
   std::vector<SpmdListing> listings;  // disjoint lanes
 };
 
-// One line of the rank language.
+// Returns one line of the rank language.
 std::string to_string(const Instr& instr, const SpmdProgram& program);
 std::vector<std::string> to_lines(const SpmdProgram& program);
 

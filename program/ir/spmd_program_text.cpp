@@ -1,3 +1,5 @@
+// Implements the text form of spmd_program.h: one line for each instruction, with remarks behind
+// "#".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kListShown = 16;  // a list with an entry for each of many ranks is cut here
+constexpr size_t kListShown = 16;  // entries of a list that are printed; the rest is "..."
 
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
@@ -17,7 +19,7 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 template <typename T>
-std::string list_text(const std::vector<T>& items) {
+std::string shown_list(const std::vector<T>& items) {
   std::vector<std::string> parts;
   for (const T& item : items) {
     if (parts.size() == kListShown) {
@@ -38,7 +40,7 @@ std::string ranks_text(const Lanes& lanes) {
   return fmt::format("rank{} {}", lanes.size() == 1 ? "" : "s", to_string(lanes));
 }
 
-// A statement and what a reader should know beside it.
+// A statement and the remarks printed behind it.
 struct Line {
   std::string statement;
   std::vector<std::string> remarks;
@@ -105,7 +107,7 @@ Line InstrPrinter::operator()(const Compute& compute) const {
 Line InstrPrinter::operator()(const NumberValue& number) const {
   const bool integers = !number.integers.empty();
   const bool one = integers ? all_equal(number.integers) : all_equal(number.values);
-  const std::string list = integers ? list_text(number.integers) : list_text(number.values);
+  const std::string list = integers ? shown_list(number.integers) : shown_list(number.values);
   if (!one) return {fmt::format("{} = {}", name(number.output), list), {"one for each rank"}};
   SP_CHECK(integers || !number.values.empty(), "number {} has no value", name(number.output));
   const Number first = value(number.output).dtype == DType::boolean
@@ -115,7 +117,7 @@ Line InstrPrinter::operator()(const NumberValue& number) const {
   return {fmt::format("{} = {}", name(number.output), to_string(first)), {}};
 }
 
-// "tp", "[dp, tp]": several axes make a list.
+// Returns "tp" for one axis and "[dp, tp]" for several.
 std::string group_text(std::string name) {
   if (name.find('+') == std::string::npos) return name;
   for (size_t at = 0; (at = name.find('+', at)) != std::string::npos; at += 2)
@@ -123,7 +125,7 @@ std::string group_text(std::string name) {
   return "[" + name + "]";
 }
 
-// The author's word where every rank of the call names its neighbour.
+// Returns "next" or "prev" if every rank of the call names that neighbour, else the numbers.
 std::string peer_text(const CallItem& item) {
   if (item.peers.empty() || all_equal(item.peers))
     return fmt::format("{}", item.peers.empty() ? item.collective.peer : item.peers[0]);
@@ -138,19 +140,19 @@ std::string peer_text(const CallItem& item) {
   };
   const bool sends =
       item.collective.kind == CollectiveKind::send || item.collective.kind == CollectiveKind::put;
-  // With two members both are true, and the word that fits the verb is meant.
+  // With two members both words are right; the usual one for the verb is printed.
   if (all_at(sends ? 1 : -1)) return sends ? "next" : "prev";
   if (all_at(sends ? -1 : 1)) return sends ? "prev" : "next";
-  return list_text(item.peers);
+  return shown_list(item.peers);
 }
 
 std::string counts_text(const std::vector<std::vector<int64_t>>& by_lane,
                         const std::vector<int64_t>& of_call) {
-  if (by_lane.empty()) return list_text(of_call);
-  if (all_equal(by_lane)) return list_text(by_lane[0]);
+  if (by_lane.empty()) return shown_list(of_call);
+  if (all_equal(by_lane)) return shown_list(by_lane[0]);
   std::vector<std::string> rows;
   for (size_t i = 0; i < std::min(by_lane.size(), kListShown); ++i)
-    rows.push_back(list_text(by_lane[i]));
+    rows.push_back(shown_list(by_lane[i]));
   if (by_lane.size() > kListShown) rows.emplace_back("...");
   return "[" + joined(rows) + "]";
 }
@@ -262,7 +264,7 @@ Line InstrPrinter::operator()(const Wait& wait) const {
   return {fmt::format("{}({})", wait.who == Wait::Waiter::host ? "sync" : "wait", what), {}};
 }
 
-// The whole of a listing needs no word.
+// True if an instruction runs on some ranks of its listing only; then its ranks are printed.
 bool masked(const Instr& instr, const SpmdProgram& program) {
   for (const SpmdListing& listing : program.listings)
     if (listing.lanes == instr.lanes) return false;

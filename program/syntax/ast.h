@@ -1,6 +1,6 @@
-// The text of a program as a tree: one listing is the array of lines of "program", "truth" or of
-// one entry of "ranks". Pure syntax: knows no ops, no tensors, no axes. Every node has its line
-// (1-based in the array) and column (1-based in the line).
+// The syntax tree of a program. A listing is the array of lines of "program", "truth" or one entry
+// of "ranks". Pure syntax, without ops, tensors or axes. Every node has its line (from 1, in the
+// array) and column (from 1, in the line, in characters).
 #pragma once
 
 #include <memory>
@@ -19,9 +19,10 @@ struct SourceLocation {
 };
 
 struct Expr;
-// A name with holes: h{i - 1} is {"h", expr, ""}; plain names have one text and no holes.
+// A name with expressions in braces (holes): h{i - 1} has the texts "h" and "" around i - 1,
+// its expression. A plain name has one text and no braces.
 struct NameTemplate {
-  std::vector<std::string> texts;  // holes.size() + 1
+  std::vector<std::string> texts;  // before, between and behind the holes: holes.size() + 1
   std::vector<Expr> holes;
   SourceLocation place;
   bool plain() const { return holes.empty(); }
@@ -35,10 +36,10 @@ enum class ExprKind {
   list,        // args: [a, b]
   unary,       // symbol "-", "+", "not"; args[0]
   binary,      // symbol "+", "@", "//", "<=", "and", ...; args[0], args[1]
-  call,        // symbol = verb; args with keys
-  index,       // args[0][items]: items
+  call,        // symbol is the verb; args with keys
+  index,       // args[0][items]
   transpose,   // args[0].T
-  placements,  // an argument of placements: placements, on
+  placements,  // an argument such as dp:S(0) on pp=0: placements, on
 };
 
 struct IndexItem;
@@ -50,21 +51,21 @@ struct Expr {
   NameTemplate name;
   std::string symbol;
   std::vector<Expr> args;
-  std::vector<std::string> keys;  // of a call: "" for positional, same length as args
+  std::vector<std::string> keys;  // of a call, one for each argument; "" if positional
   std::vector<SourceLocation> key_places;
   std::vector<IndexItem> items;
   std::vector<PlacementText> placements;
-  std::string on;  // of placements: the ranks behind a last "on", as written: "pp=0"
+  std::string on;  // of placements: the ranks after "on", as written: "pp=0"
   SourceLocation on_place;
   bool operator==(const Expr&) const = default;
 };
 
-enum class IndexKind { at, slice, all_others, new_dim };  // i, low:high:step, .., None
+enum class IndexKind { at, slice, all_others, new_dim };  // i, low:high:step, ..., None
 // One item of x[...].
 struct IndexItem {
   IndexKind kind = IndexKind::at;
-  std::vector<Expr> at;               // index: one
-  std::vector<Expr> low, high, step;  // slice: none or one each
+  std::vector<Expr> at;               // kind `at`: one expression
+  std::vector<Expr> low, high, step;  // kind `slice`: none or one expression each
   bool operator==(const IndexItem&) const = default;
 };
 
@@ -75,8 +76,8 @@ struct Statement {
   SourceLocation place;
   std::vector<NameTemplate> targets;    // assign; for_range: the loop name; on_stream: the stream
   std::vector<IndexItem> target_index;  // assign_index
-  std::optional<Expr> value;            // assign, assign_index, call; if: the condition
-  std::vector<PlacementText> claim;     // `as` placements
+  std::optional<Expr> value;            // assign, assign_index, call; if_else: the condition
+  std::vector<PlacementText> claim;     // placements after `as`
   bool has_claim = false;
   std::vector<Expr> range;  // for_range: one or two expressions
   std::vector<Statement> body, otherwise;
@@ -89,20 +90,20 @@ struct Listing {
   bool operator==(const Listing&) const = default;
 };
 
-// Throws Error(bad_input) with line and column: what was expected, what was found. Depth of nesting
-// is capped at 64; never recurses deeper than that.
+// Returns the tree of a listing. Throws Error(bad_input) with line and column: what was expected,
+// what was found. Throws Error(limit) for nesting deeper than 64; recursion is never deeper than
+// that.
 Listing parse_listing(const std::vector<std::string>& lines);
-// An expression on its own (shapes, let, expect). Where::column counts in `text`.
+// Returns the tree of one expression (shapes, let, expect). Where::column counts in `text`.
 Expr parse_expression(const std::string& text);
 
-// Text that parses to an equal tree (places aside).
+// Return text that parses to an equal tree, except for positions.
 std::string to_string(const Expr& expr);
 std::string to_string(const NameTemplate& name);                      // "h{i - 1}"
 std::string to_string(const std::vector<PlacementText>& placements);  // "dp:S(0, after=tp) tp:R"
 std::vector<std::string> to_lines(const Listing& listing);
 
-// The tree alone: every place, column and source line is forgotten. Equal programs compare equal
-// so.
+// Return the tree without positions and source lines, so that equal programs compare equal.
 Listing without_positions(Listing listing);
 Expr without_positions(Expr expr);
 

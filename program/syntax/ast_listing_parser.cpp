@@ -1,3 +1,9 @@
+// Implements parse_listing of ast.h.
+//
+//   1. lines_with_statements drops blank lines and comments, and records each line's indent.
+//   2. BlockParser groups lines by indent: a block is indented by two spaces more than its header.
+//   3. LineParser reads one line: an assignment, a call, or a header (for, if, else, on, group)
+//      with an optional statement after its colon.
 #include <fmt/format.h>
 
 #include "shardproof/localtensor/base/error.h"
@@ -22,7 +28,7 @@ void refuse_depth(int depth, SourceLocation place) {
         Where{"", "", place.line, place.column});
 }
 
-// One line. A header whose block stands on the lines below leaves `body` empty: it alone may do so.
+// Parses one line. The body of a header is empty if its block is on the lines below.
 class LineParser {
  public:
   LineParser(const std::string& line, int number)
@@ -30,7 +36,7 @@ class LineParser {
 
   const Token& peek() { return lexer_.peek(); }
   Statement statement(int depth);
-  // Behind "else": the statement on the same line, or none.
+  // Returns the statement behind "else:" on the same line, or none.
   std::vector<Statement> otherwise(int depth);
 
  private:
@@ -41,7 +47,7 @@ class LineParser {
   Statement on_stream();
   Statement group();
   NameTemplate bound_name(std::string_view expected);
-  void refuse_pythons(const Token& first);
+  void refuse_python(const Token& first);
   void after_colon(Statement& header, int depth);
   std::vector<Statement> inline_block(int depth);
   void end_line(std::string_view expected);
@@ -68,20 +74,20 @@ void LineParser::end_line(std::string_view expected) {
   if (peek().kind != TokenKind::end) fail_expected(expected, peek());
 }
 
-// What Python has at the start of a line and this language says in other words.
-struct Pythons {
+// Statements of Python that this language writes in another way.
+struct PythonStatement {
   std::string_view word, here;
 };
-constexpr Pythons kPythons[] = {{"elif", "\"else:\" with an \"if\" below it"},
-                                {"while", "\"for i in range(n):\""},
-                                {"with", "\"on STREAM:\" or \"group:\""}};
+constexpr PythonStatement kPythonStatements[] = {{"elif", "\"else:\" with an \"if\" below it"},
+                                                 {"while", "\"for i in range(n):\""},
+                                                 {"with", "\"on STREAM:\" or \"group:\""}};
 
-// Of a line whose first word is followed by what no name is followed by.
-void LineParser::refuse_pythons(const Token& first) {
-  for (const Pythons& other : kPythons)
+// Throws Error(bad_input) if a line that is no assignment begins as a statement of Python.
+void LineParser::refuse_python(const Token& first) {
+  for (const PythonStatement& other : kPythonStatements)
     if (first.is(other.word) && !peek().is("=") && !peek().is(","))
       fail(first.place,
-           fmt::format("{} is not of this language: write {}", other.word, other.here));
+           fmt::format("{} is not a statement of this language; write {}", other.word, other.here));
   for (const char* sign : {"+", "-", "*", "/"})
     if (peek().is(sign) && lexer_.second_is('='))
       fail(peek().place, fmt::format("expected \"=\", found \"{}=\"", sign));
@@ -97,7 +103,7 @@ Statement LineParser::assignment() {
   }
   const bool indexed = statement.kind == StatementKind::assign_index;
   while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
-  refuse_pythons(first);
+  refuse_python(first);
   lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\"");
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {
@@ -121,7 +127,7 @@ Statement LineParser::for_range() {
   Statement statement = begin(StatementKind::for_range, lexer_.take().place);
   statement.targets.push_back(bound_name("a name"));
   if (!statement.targets.front().plain())
-    fail(statement.targets.front().place, "expected a name without holes, found one with holes");
+    fail(statement.targets.front().place, "expected a name without braces, found one with braces");
   lexer_.expect("in", "\"in\"");
   lexer_.expect("range", "\"range(\"");
   lexer_.expect("(", "\"(\"");
@@ -139,7 +145,7 @@ Statement LineParser::conditional() {
 
 Statement LineParser::on_stream() {
   Statement statement = begin(StatementKind::on_stream, lexer_.take().place);
-  // Reserved, since nobody may make a second one, but a stream all the same.
+  // `main` is reserved, so that no value can have its name, but it is a stream.
   const bool main = peek().is("main");
   statement.targets.push_back(main ? parser_.name_template() : bound_name("the name of a stream"));
   return statement;
@@ -185,7 +191,7 @@ std::vector<Statement> LineParser::otherwise(int depth) {
   return inline_block(depth);
 }
 
-// Lines that hold a statement.
+// A line with a statement.
 struct SourceLine {
   const std::string* text;
   int number;
@@ -213,13 +219,13 @@ class BlockParser {
   explicit BlockParser(const std::vector<std::string>& lines)
       : lines_(lines_with_statements(lines)) {}
 
-  // The statements indented by `indent`, from the next line on.
+  // Parses the statements indented by `indent`, from the next line on.
   std::vector<Statement> block(size_t indent, int depth);
 
  private:
   bool more() const { return next_ < lines_.size(); }
-  std::vector<Statement> due_block(const Statement& header, std::string_view word, size_t indent,
-                                   int depth);
+  std::vector<Statement> required_block(const Statement& header, std::string_view word,
+                                        size_t indent, int depth);
 
   std::vector<SourceLine> lines_;
   size_t next_ = 0;
@@ -235,10 +241,11 @@ std::string_view word_of(StatementKind kind) {
   }
 }
 
-std::vector<Statement> BlockParser::due_block(const Statement& header, std::string_view word,
-                                              size_t indent, int depth) {
-  const bool due = more() && lines_[next_].indent > indent;
-  if (!due)
+// Parses the block below a header. Throws Error(bad_input) if there is none.
+std::vector<Statement> BlockParser::required_block(const Statement& header, std::string_view word,
+                                                   size_t indent, int depth) {
+  const bool has_block = more() && lines_[next_].indent > indent;
+  if (!has_block)
     fail(header.place,
          fmt::format("expected a statement after \"{}\", on its line or below and indented by {} "
                      "spaces, found {}",
@@ -261,13 +268,14 @@ std::vector<Statement> BlockParser::block(size_t indent, int depth) {
         fail(place, "expected \"else\" only after the block of an \"if\", found it alone");
       last->otherwise = parser.otherwise(depth);
       if (last->otherwise.empty())
-        last->otherwise = due_block(begin(StatementKind::if_else, place), "else", indent, depth);
+        last->otherwise =
+            required_block(begin(StatementKind::if_else, place), "else", indent, depth);
       continue;
     }
     statements.push_back(parser.statement(depth));
     Statement& last = statements.back();
     const std::string_view word = word_of(last.kind);
-    if (!word.empty() && last.body.empty()) last.body = due_block(last, word, indent, depth);
+    if (!word.empty() && last.body.empty()) last.body = required_block(last, word, indent, depth);
   }
   return statements;
 }

@@ -1,3 +1,4 @@
+// Implements the text form of ast.h. Parentheses are printed only where precedence.h requires them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +12,12 @@
 namespace shardproof {
 namespace {
 
-// Writes at the end of one string, so that a long line costs no copies of its parts.
+// Appends to one string, so that parts of a long line are not copied.
 class ExprPrinter {
  public:
   explicit ExprPrinter(std::string& out) : out_(out) {}
 
-  // In parentheses when it binds less strongly than `weakest`.
+  // Appends an expression, in parentheses if it binds less strongly than `weakest`.
   void print(const Expr& expr, int weakest = detail::kWeakest);
   void print(const NameTemplate& name);
   void print(const std::vector<IndexItem>& items);
@@ -35,7 +36,7 @@ bool prints_a_sign(const Number& number) {
   return number.is_double() && std::signbit(number.real());
 }
 
-int strength_of(const Expr& expr) {
+int expr_strength(const Expr& expr) {
   if (expr.kind == ExprKind::unary) return expr.symbol == "not" ? detail::kNot : detail::kUnary;
   if (expr.kind == ExprKind::number) return prints_a_sign(expr.number) ? detail::kUnary : 10;
   if (expr.kind != ExprKind::binary) return detail::kPostfix;
@@ -43,14 +44,14 @@ int strength_of(const Expr& expr) {
 }
 
 void ExprPrinter::print(const Expr& expr, int weakest) {
-  const bool weak = strength_of(expr) < weakest;
+  const bool weak = expr_strength(expr) < weakest;
   if (weak) out_ += '(';
   print_bare(expr);
   if (weak) out_ += ')';
 }
 
 void ExprPrinter::print(const NameTemplate& name) {
-  SP_CHECK(name.texts.size() == name.holes.size() + 1, "{} texts and {} holes", name.texts.size(),
+  SP_CHECK(name.texts.size() == name.holes.size() + 1, "{} texts and {} braces", name.texts.size(),
            name.holes.size());
   out_ += name.texts.front();
   for (size_t i = 0; i < name.holes.size(); ++i) {
@@ -88,7 +89,7 @@ void ExprPrinter::print_list(const std::vector<Expr>& exprs) {
 }
 
 void ExprPrinter::print_binary(const Expr& expr) {
-  const int strength = strength_of(expr);
+  const int strength = expr_strength(expr);
   SP_CHECK(strength > 0 && expr.args.size() == 2, "no binary operator: {}", expr.symbol);
   int left = strength, right = strength + 1;
   if (strength == detail::kPower) {
@@ -130,7 +131,7 @@ void ExprPrinter::print_bare(const Expr& expr) {
     case ExprKind::unary:
       out_ += expr.symbol;
       if (expr.symbol == "not") out_ += ' ';
-      print(expr.args[0], strength_of(expr));
+      print(expr.args[0], expr_strength(expr));
       return;
     case ExprKind::binary: print_binary(expr); return;
     case ExprKind::call: print_call(expr); return;

@@ -1,3 +1,4 @@
+// Implements without_positions of ast.h.
 #include <utility>
 
 #include "shardproof/program/syntax/ast.h"

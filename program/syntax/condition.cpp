@@ -1,3 +1,4 @@
+// Implements condition.h.
 #include "shardproof/program/syntax/condition.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ struct Sign {
   std::string_view text;
   Condition::Form form;
 };
-// The longer first, since "<" begins "<=".
+// Longer signs come first, because "<" is a prefix of "<=".
 constexpr std::array<Sign, 4> kSigns = {{{"<=", Condition::Form::at_most},
                                          {">=", Condition::Form::at_least},
                                          {"<", Condition::Form::less},
@@ -26,7 +27,7 @@ struct Bound {
   Number value;
 };
 
-void require_number(const Number& value) {
+void require_ordered_number(const Number& value) {
   const bool number = value.is_integer() || (value.is_double() && !std::isnan(value.real()));
   if (!number) throw_bad_input("expected a number, found {}", to_string(value));
 }
@@ -37,11 +38,11 @@ Bound read_bound(std::string_view text, const NumberScope& scope) {
     return {quantity->unit, Number(quantity->whole)};
   }
   const Bound bound{Unit::none, evaluate(parse_expression(std::string(text)), scope)};
-  require_number(bound.value);
+  require_ordered_number(bound.value);
   return bound;
 }
 
-// Columns count in the whole text, of which this is the part from `offset` on.
+// Reads a bound that begins at `offset`; columns of errors count in the whole text.
 Bound bound_at(std::string_view text, size_t offset, size_t length, const NumberScope& scope) {
   try {
     return read_bound(text.substr(offset, length), scope);
@@ -61,7 +62,7 @@ std::string bound_text(Unit unit, const Number& value) {
 }  // namespace
 
 Condition Condition::equal_to(Number value) {
-  require_number(value);
+  require_ordered_number(value);
   Condition condition;
   condition.low_ = std::move(value);
   return condition;
@@ -98,7 +99,7 @@ Condition Condition::parse(const std::string& text, const NumberScope& scope) {
   return condition;
 }
 
-// nan meets no condition: every comparison with it is false.
+// Returns false for nan, because every comparison with it is unordered.
 template <typename Compare>
 bool Condition::judge(const Compare& against) const {
   const std::partial_ordering order = against(low_);

@@ -1,6 +1,6 @@
-// Condition: what `expect` asks of a number: a value (equal), "<= 4", "< 80 GB", "> 0", ">= 2",
-// "1.0 .. 1.5" (both ends belong to it). Its bounds are evaluated when it is made. A value:
-// compares, prints and parses back.
+// Condition: the requirement that `expect` makes on a number: a value (equality), "<= 4", "< 80
+// GB", "> 0", ">= 2", "1.0 .. 1.5" (both ends included). Bounds are evaluated at construction. A
+// plain value that compares, prints and parses back.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,21 @@ class Condition {
   enum class Form { equal, less, at_most, greater, at_least, between };
 
   Condition() = default;  // equal to 0
-  // Of a JSON number. Error when it is no number.
+  // Returns equality with a JSON number. Throws Error(bad_input) for any other kind.
   static Condition equal_to(Number value);
-  // Bounds are quantities or expressions over `scope`. Errors have Where::column.
+  // Returns the condition of a text; bounds are quantities or expressions over `scope`. Throws
+  // Error(bad_input) with Where::column.
   static Condition parse(const std::string& text, const NumberScope& scope = {});
 
   Form form() const { return form_; }
-  // What the actual number has to be: bytes, picoseconds, bytes per second; `none` leaves it open.
+  // Unit of the actual number: bytes, picoseconds, bytes per second; `none` if the text has none.
   Unit unit() const { return unit_; }
-  // The value, the bound, or the lower end; and the upper end of a range.
+  // The value, the bound or the lower end; and the upper end of a range.
   const Number& low() const { return low_; }
   const Number& high() const { return high_; }
 
-  // Integers and fractions are compared exactly with integers; a fraction meets a bound like 0.1 as
-  // the double nearest to it.
+  // True if the actual number meets the condition; nan meets none. Comparisons with integer bounds
+  // are exact; a fraction is compared with a bound such as 0.1 as the nearest double.
   bool holds(int64_t actual) const;
   bool holds(int actual) const { return holds(int64_t{actual}); }
   bool holds(double actual) const;

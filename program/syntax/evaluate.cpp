@@ -1,3 +1,4 @@
+// Implements evaluate.h: a recursive walk over the tree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class Evaluator {
   Number binary(const Expr& expr) const;
   Number call(const Expr& expr) const;
   Number extreme(const Expr& expr) const;
-  Number asked(const Expr& expr) const;
+  Number scope_function(const Expr& expr) const;
   Number indexed(const Expr& expr) const;
   Number transposed(const Expr& expr) const;
   Number::List all(const std::vector<Expr>& exprs) const;
@@ -34,7 +35,8 @@ class Evaluator {
   const NumberScope& scope_;
 };
 
-// The innermost expression that fails names the place: Error::inside keeps what is known.
+// Adds the place to errors. The innermost expression wins, because Error::inside fills empty parts
+// only.
 Number Evaluator::number(const Expr& expr) const {
   try {
     return bare(expr);
@@ -96,7 +98,7 @@ std::string Evaluator::name(const NameTemplate& name) const {
                          std::all_of(name.texts.begin() + 1, name.texts.end(), [](const auto& t) {
                            return std::all_of(t.begin(), t.end(), is_name_character);
                          });
-  // A text with holes may come here too, and may hold anything.
+  // A text with braces also comes here, and may be anything.
   if (all_names && !is_name(filled))
     throw Error(ErrorKind::bad_input,
                 fmt::format("expected a name from {}, found \"{}\"", to_string(name), filled),
@@ -125,7 +127,7 @@ Number Evaluator::call(const Expr& expr) const {
     if (own && !expr.keys[i].empty())
       throw_bad_input("expected no keys in {}, found \"{}\"", expr.symbol, expr.keys[i]);
   if (extremes) return extreme(expr);
-  if (!own) return asked(expr);
+  if (!own) return scope_function(expr);
   if (expr.args.size() != 1)
     throw_bad_input("expected one number in ceil, found {}", expr.args.size());
   return detail::ceiling(number(expr.args[0]));
@@ -143,7 +145,7 @@ Number Evaluator::extreme(const Expr& expr) const {
   return best;
 }
 
-Number Evaluator::asked(const Expr& expr) const {
+Number Evaluator::scope_function(const Expr& expr) const {
   std::string argument;
   for (size_t i = 0; i < expr.args.size(); ++i) {
     const Expr& arg = expr.args[i];
@@ -155,7 +157,8 @@ Number Evaluator::asked(const Expr& expr) const {
   if (scope_.function)
     if (std::optional<Number> found = scope_.function(expr.symbol, argument))
       return std::move(*found);
-  throw_bad_input("expected a number, found {}({}), which gives none here", expr.symbol, argument);
+  throw_bad_input("expected a number, found {}({}), which is not a number here", expr.symbol,
+                  argument);
 }
 
 Number Evaluator::indexed(const Expr& expr) const {

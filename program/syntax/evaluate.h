@@ -1,5 +1,5 @@
-// Evaluates expressions over numbers. What a name or a function means is handed in, so that the
-// loader, rank programs (rank, index(axis)) and expectations share one evaluator.
+// Evaluates expressions over numbers. The caller defines names and functions (NumberScope), so that
+// the loader, rank programs (rank, index(axis)) and expectations share one evaluator.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 namespace shardproof {
 
 struct NumberScope {
-  // nullopt: not a number in this scope (the evaluator then says "unknown name", or lets the caller
-  // decide).
+  // Returns the value of a name; nullopt if the scope does not have it.
   std::function<std::optional<Number>(const std::string& name)> name;
-  // size(axis), index(axis) and such: the verb and its argument written as a name. nullopt:
-  // unknown.
+  // Returns the value of a function such as size(axis) or index(axis); nullopt if the scope does
+  // not have it. `argument` is the text of the arguments.
   std::function<std::optional<Number>(const std::string& verb, const std::string& argument)>
       function;
 };
 
-// Throws Error(bad_input) with the place inside the expression: unknown name, overflow, division by
-// zero, a tensor where a number is due. min, max, ceil, comparisons, and/or/not, lists, list[i],
-// list.T are built in.
+// Returns the value of an expression. Built in: operators, min, max, ceil, lists, list[i], list.T.
+// Throws Error(bad_input) for an unknown name or function, overflow, division by zero, or an
+// operand of a wrong kind. The error has the place of the innermost expression.
 Number evaluate(const Expr& expr, const NumberScope& scope);
-// The name with its holes filled: "h2". Error when that is no name: h{i - 1} with i = 0.
+// Returns the name with values in place of its braces: "h2". Throws Error(bad_input) if the result
+// is not a name: h{i - 1} with i = 0.
 std::string fill_name(const NameTemplate& name, const NumberScope& scope);
-// Calls `visit` for every name the expression mentions (does it depend on rank?), after those in
-// its holes; of a text for those in its holes.
+// Calls `visit` for every name in the expression, also for names in the braces of names and texts.
+// For questions such as: does it depend on `rank`?
 void visit_names(const Expr& expr, const std::function<void(const NameTemplate&)>& visit);
 
 }  // namespace shardproof

@@ -1,3 +1,17 @@
+// Implements expression_parser.h and parse_expression of ast.h.
+//
+//   binary   := prefix { operator binary }
+//   prefix   := "not" binary | ("-" | "+") prefix | power
+//   power    := postfix [ "**" prefix ]
+//   postfix  := primary { "[" items "]" | ".T" }
+//   primary  := number | 'text' | word | "(" list ")" | "[" [ list ] "]",  list := binary { "," ..
+//            }
+//   word     := true | false | call | name { "{" binary "}" }
+//   call     := name "(" [ argument { "," argument } ] ")"
+//   argument := [ key "=" ] ( placements | binary )
+//
+// Operators combine by their strength (precedence.h); comparisons do not chain.
+// An argument is placements if it begins with R, S, P, "on" or "axis:"; parse_placements reads it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,13 +35,13 @@ bool is_placement_letter(std::string_view name) {
   return name == "R" || name == "S" || name == "P";
 }
 
-// Words that shape statements: neither values nor verbs.
+// True for the words of statements and operators, which are neither values nor verbs.
 bool is_structure(std::string_view name) {
   return name == "if" || name == "else" || name == "for" || name == "in" || name == "on" ||
          name == "group" || name == "as" || name == "and" || name == "or" || name == "not";
 }
 
-// Before a dot stands no tensor but what the op is part of, in Python.
+// True if the expression before a dot is a Python module, as in torch.relu(x).
 bool is_library(const Expr& expr) {
   if (expr.kind != ExprKind::name || !expr.name.plain()) return false;
   const std::string& word = expr.name.texts.front();
@@ -35,14 +49,15 @@ bool is_library(const Expr& expr) {
          word == "dist";
 }
 
-std::string without_dot(const Expr& before, std::string_view word) {
-  if (is_library(before))
-    return fmt::format("an op stands alone, without {}.", before.name.texts.front());
+// Returns what to write in place of a word of Python behind a dot.
+std::string advice_without_dot(const Expr& before, std::string_view word) {
+  if (is_library(before)) return fmt::format("ops have no prefix: write {}(..)", word);
   if (word == "shape" || word == "size")
-    return fmt::format("there are no attributes: dim({}, 0) is a size", to_string(before));
+    return fmt::format("tensors have no attributes: write dim({}, 0) for a size",
+                       to_string(before));
   if (word == "dtype" || word == "ndim" || word == "device" || word == "data" || word == "grad")
-    return "there are no attributes";
-  return fmt::format("there are no methods: write {}({})", word, to_string(before));
+    return "tensors have no attributes";
+  return fmt::format("tensors have no methods: write {}({})", word, to_string(before));
 }
 
 int strength_of(const Token& token) {
@@ -174,8 +189,8 @@ ExpressionParser::Tree ExpressionParser::postfix() {
     } else {
       const Token& after = lexer_.peek();
       if (after.kind == TokenKind::name && !after.is("T"))
-        fail_expected(fmt::format("\"T\" after \".\" ({})", without_dot(tree.expr, after.text)),
-                      after);
+        fail(after.place, fmt::format("expected \"T\" after \".\", found {}; {}", describe(after),
+                                      advice_without_dot(tree.expr, after.text)));
       lexer_.expect("T", "\"T\" after \".\"");
     }
     raise_height(node.height, tree.height, place);
@@ -237,19 +252,19 @@ NameTemplate ExpressionParser::name_template(int& height) {
   name.place = first.place;
   name.texts.emplace_back(first.text);
   while (lexer_.at('{')) {
-    hole(name, height);
+    braces(name, height);
     name.texts.emplace_back(lexer_.take_name_characters());
   }
   return name;
 }
 
-void ExpressionParser::hole(NameTemplate& name, int& height) {
+void ExpressionParser::braces(NameTemplate& name, int& height) {
   const Token brace = lexer_.take();
   const Nest nest(*this, brace.place);
-  const bool outer = in_hole_;
-  in_hole_ = true;
+  const bool outer = in_braces_;
+  in_braces_ = true;
   Tree inside = binary(kWeakest);
-  in_hole_ = outer;
+  in_braces_ = outer;
   lexer_.expect("}", "\"}\" or an operator");
   raise_height(height, inside.height, brace.place);
   name.holes.push_back(std::move(inside.expr));
@@ -257,12 +272,12 @@ void ExpressionParser::hole(NameTemplate& name, int& height) {
 
 ExpressionParser::Tree ExpressionParser::quoted() {
   const Token quote = lexer_.take();
-  if (in_hole_) fail(quote.place, "expected a number or a name inside braces, found a text");
+  if (in_braces_) fail(quote.place, "expected a number or a name inside braces, found a text");
   Tree tree{make(ExprKind::text, quote.place)};
   tree.expr.name.place = quote.place;
   tree.expr.name.texts.emplace_back(lexer_.take_quoted());
   while (lexer_.at('{')) {
-    hole(tree.expr.name, tree.height);
+    braces(tree.expr.name, tree.height);
     tree.expr.name.texts.emplace_back(lexer_.take_quoted());
   }
   const Token& next = lexer_.peek();
@@ -367,7 +382,7 @@ std::vector<PlacementText> ExpressionParser::placements() {
 }
 
 std::vector<PlacementText> ExpressionParser::parsed_placements(const RawText& raw) {
-  // Their columns count in their own text.
+  // parse_placements counts columns in its own text.
   const int before = raw.place.column - 1;
   try {
     std::vector<PlacementText> parsed = parse_placements(raw.text);

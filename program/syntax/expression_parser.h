@@ -1,6 +1,7 @@
-// ExpressionParser: reads one expression from a Lexer by precedence. It recurses over nesting
-// alone, which is capped, and refuses trees higher than kMaxHeight, which a chain `a + a + a ..`
-// makes without nesting, so that everybody may walk a tree by recursion.
+// ExpressionParser: reads one expression from a Lexer, by precedence climbing (precedence.h).
+// Throws Error(limit) for nesting deeper than kMaxNesting and trees higher than kMaxHeight. A chain
+// a + a + a makes a high tree without nesting; the limit lets every function walk a tree by
+// recursion.
 #pragma once
 
 #include <vector>
@@ -17,12 +18,12 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(Lexer& lexer) : lexer_(lexer) {}
 
-  Expr expression();
-  // The next token must be a name; `h{i}` takes its holes with it.
+  Expr expression();  // reads an expression up to the first token that does not continue it
+  // Reads a name with its braces, `h{i}`. Requires that the next token is a name.
   NameTemplate name_template();
-  // The next two tokens must be a name and `(`.
+  // Reads a call. Requires that the next two tokens are a name and `(`.
   Expr call();
-  // From behind `[` to behind `]`.
+  // Reads the items of an index, from behind `[` to behind `]`.
   std::vector<IndexItem> index_items();
   std::vector<PlacementText> placements();
 
@@ -50,13 +51,13 @@ class ExpressionParser {
   IndexItem index_item(int& height);
   std::vector<IndexItem> items(int& height);
   NameTemplate name_template(int& height);
-  void hole(NameTemplate& name, int& height);
+  void braces(NameTemplate& name, int& height);
   bool placements_follow();
   static std::vector<PlacementText> parsed_placements(const RawText& raw);
 
   Lexer& lexer_;
   int nesting_ = 0;
-  bool in_hole_ = false;
+  bool in_braces_ = false;
 };
 
 }  // namespace shardproof::detail

@@ -1,3 +1,4 @@
+// Implements lexer.h.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +15,7 @@ constexpr size_t kShownBytes = 40;
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// Never cuts a character in two.
+// Returns at most kShownBytes bytes; a UTF-8 character is never cut in two.
 std::string shortened(std::string_view text) {
   if (text.size() <= kShownBytes) return std::string(text);
   size_t end = kShownBytes;

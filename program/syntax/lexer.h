@@ -1,6 +1,12 @@
-// Lexer: cuts one line into tokens when asked for the next one. Names with holes and quoted text
-// are not tokens: the parser reads their pieces with the raw calls, since an expression may stand
-// between two of them. Works on a view: the line must outlive it.
+// Lexer: cuts one line into tokens, one at a time. Names with braces and quoted text are not
+// tokens: an expression may stand inside them, so the parser reads their pieces with the raw calls.
+// Holds a view: the line must outlive the lexer.
+//
+//   name     a letter or "_", then letters, digits and "_"
+//   integer  digits                              real  digits with a fraction or an exponent
+//   quote    '                                   end   the end of the line, or a comment from "#"
+//            on
+//   symbol   ** // <= >= == != ...   or any other single character
 #pragma once
 
 #include <string>
@@ -22,13 +28,14 @@ struct Token {
   }
 };
 
-// `"gelu"`, `the end of the line`: for "expected .., found ..".
+// Returns `"gelu"` or `the end of the line`, for "expected .., found ..".
 std::string describe(const Token& token);
 
+// Throw Error(bad_input) at a place: with a message, or with "expected .., found ..".
 [[noreturn]] void fail(SourceLocation place, std::string message);
 [[noreturn]] void fail_expected(std::string_view expected, const Token& found);
 
-// A stretch of the line that somebody else parses; `place` is that of its first character.
+// A part of the line that another parser reads; `place` is that of its first character.
 struct RawText {
   std::string_view text;
   SourceLocation place;
@@ -37,25 +44,28 @@ struct RawText {
 class Lexer {
  public:
   enum class Comments { allowed, refused };
-  // Refuses control characters at once. `line` is the number that places carry, 0 outside of
-  // listings.
+  // Throws Error(bad_input) for control characters. `line` is the line number of all places; 0
+  // outside of listings.
   Lexer(std::string_view text, int line, Comments comments);
 
-  const Token& peek();
-  Token take();
-  // Takes the next token when it is this one.
+  const Token& peek();  // the next token
+  Token take();         // consumes the next token
+  // Consumes the next token if it is this one; returns true if so.
   bool accept(std::string_view symbol_or_word);
+  // Consumes the next token. Throws Error(bad_input) "expected `expected`, found .." if it is
+  // another.
   Token expect(std::string_view symbol, std::string_view expected);
-  // Whether the token after the next one is this character and no longer symbol begins with it.
+  // True if the token after the next one is this character, not a longer symbol that begins with
+  // it.
   bool second_is(char symbol);
 
-  // Raw: they read on directly behind the last token taken.
-  bool at(char c);
+  // Raw calls: they read directly behind the last consumed token.
+  bool at(char c);  // true if this is the next character
   std::string_view take_name_characters();
-  // Up to a quote or a brace, which is left.
+  // Consumes text up to a quote or a brace.
   std::string_view take_quoted();
-  // From the next token up to the `,` `)` `]` that ends an argument, a comment or the end of the
-  // line.
+  // Consumes one argument: the text from the next token up to a `,` `)` `]`, a comment or the end
+  // of the line.
   RawText take_argument();
 
  private:
@@ -70,8 +80,8 @@ class Lexer {
   std::string_view text_;
   int line_;
   Comments comments_;
-  size_t next_ = 0;    // behind the last token taken
-  size_t hidden_ = 0;  // bytes before next_ that continue a character: columns count characters
+  size_t next_ = 0;    // offset behind the last consumed token
+  size_t hidden_ = 0;  // UTF-8 continuation bytes before next_; columns count characters
   Token peeked_;
   bool has_peeked_ = false;
 };

@@ -1,3 +1,4 @@
+// Implements listing_builder.h.
 #include "shardproof/program/syntax/listing_builder.h"
 
 #include <cmath>
@@ -50,7 +51,7 @@ std::vector<IndexItem> items_of(const std::vector<Item>& items) {
   return found;
 }
 
-Statement begin(StatementKind kind) {
+Statement statement_of(StatementKind kind) {
   Statement statement;
   statement.kind = kind;
   return statement;
@@ -58,8 +59,8 @@ Statement begin(StatementKind kind) {
 
 }  // namespace
 
-// The language has no negative literals: -5 is a minus before a 5, and the least integer a
-// difference.
+// The language has no negative literals: -5 is a unary minus and 5; INT64_MIN is (INT64_MIN + 1) -
+// 1.
 Term::Term(int64_t value) {
   if (value == INT64_MIN) {
     expr_ = (Term(value + 1) - Term(1)).expr();
@@ -129,7 +130,6 @@ Term binary(const Term& left, const std::string& symbol, const Term& right) {
 
 Item slice(const Term& low, const Term& high) { return sliced(low, high); }
 Item slice_from(const Term& low) { return sliced(low, std::nullopt); }
-Item slice_to(const Term& high) { return sliced(std::nullopt, high); }
 Item slice_all() { return sliced(std::nullopt, std::nullopt); }
 
 Term at(const Term& list, const std::vector<Item>& items) {
@@ -155,7 +155,7 @@ void ListingBuilder::assign(const std::string& target, const Term& value) {
 }
 
 void ListingBuilder::assign_several(const std::vector<std::string>& targets, const Term& value) {
-  Statement statement = begin(StatementKind::assign);
+  Statement statement = statement_of(StatementKind::assign);
   for (const std::string& target : targets) statement.targets.push_back(target_of(target));
   statement.value = value.expr();
   statements_.push_back(std::move(statement));
@@ -176,7 +176,7 @@ void ListingBuilder::assign_at(const std::string& target, const std::vector<Item
 }
 
 void ListingBuilder::run(const Term& call) {
-  Statement statement = begin(StatementKind::call);
+  Statement statement = statement_of(StatementKind::call);
   statement.value = call.expr();
   statements_.push_back(std::move(statement));
 }
@@ -189,7 +189,7 @@ std::vector<Statement> ListingBuilder::block(const Body& body) {
 
 void ListingBuilder::for_range(const std::string& name, const Term& from, const Term& to,
                                const Body& body) {
-  Statement statement = begin(StatementKind::for_range);
+  Statement statement = statement_of(StatementKind::for_range);
   statement.targets.push_back(target_of(name));
   statement.range = {from.expr(), to.expr()};
   statement.body = block(body);
@@ -202,7 +202,7 @@ void ListingBuilder::for_range(const std::string& name, const Term& to, const Bo
 }
 
 void ListingBuilder::if_else(const Term& condition, const Body& body, const Body& otherwise) {
-  Statement statement = begin(StatementKind::if_else);
+  Statement statement = statement_of(StatementKind::if_else);
   statement.value = condition.expr();
   statement.body = block(body);
   if (otherwise) statement.otherwise = block(otherwise);
@@ -210,19 +210,19 @@ void ListingBuilder::if_else(const Term& condition, const Body& body, const Body
 }
 
 void ListingBuilder::on(const std::string& stream, const Body& body) {
-  Statement statement = begin(StatementKind::on_stream);
+  Statement statement = statement_of(StatementKind::on_stream);
   statement.targets.push_back(target_of(stream));
   statement.body = block(body);
   statements_.push_back(std::move(statement));
 }
 
 void ListingBuilder::group(const Body& body) {
-  Statement statement = begin(StatementKind::group);
+  Statement statement = statement_of(StatementKind::group);
   statement.body = block(body);
   statements_.push_back(std::move(statement));
 }
 
-// Through the text, so that places and lines are those that a reader of the text sees.
+// Prints and parses the tree, so that positions and lines are those of the printed text.
 Listing ListingBuilder::build() const {
   Listing tree;
   tree.statements = statements_;

@@ -1,4 +1,4 @@
-// PlacedText: an argument such as "dp:S(0) on pp=0", cut at its word "on". Views into the text.
+// PlacedText: an argument such as "dp:S(0) on pp=0", split at its word "on".
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,13 @@
 namespace shardproof::detail {
 
 struct PlacedText {
-  std::string_view placements;  // without the spaces around it
+  std::string_view placements;  // a view into the text, without surrounding spaces
   bool has_on = false;
-  std::string on;  // its words with one space between two
-  int on_at = 0;   // characters before its first word, or before the end when it has none
+  std::string on;  // the words after "on", separated by single spaces
+  int on_at = 0;   // number of characters before the first of these words, or before the end
 };
 
+// Returns the number of UTF-8 characters.
 inline int characters_of(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

@@ -1,4 +1,4 @@
-// How strongly operators bind: Python's order. One table for the parser and the printer.
+// The strength of operators, in Python's order: one table for the parser and the printer.
 #pragma once
 
 #include <string_view>
@@ -11,10 +11,10 @@ inline constexpr int kComparison = 4;
 inline constexpr int kSum = 5;
 inline constexpr int kProduct = 6;
 inline constexpr int kUnary = 7;
-inline constexpr int kPower = 8;  // binds its right side like a unary, and is no `binary_strength`
+inline constexpr int kPower = 8;  // its right side binds like kUnary; not part of binary_strength
 inline constexpr int kPostfix = 9;
 
-// 0: not an operator between two operands, or `**`.
+// Returns the strength of an operator between two operands; 0 for `**` and all other text.
 constexpr int binary_strength(std::string_view symbol) {
   if (symbol == "or") return kWeakest;
   if (symbol == "and") return kWeakest + 1;

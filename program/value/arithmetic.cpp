@@ -1,3 +1,4 @@
+// Implements arithmetic.h.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,7 +23,8 @@ double floored_remainder(double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-// By squaring; a base of 0, 1 or -1 never overflows, so any exponent ends.
+// Multiplies by squaring. The loop is short for any exponent: bases other than 0, 1 and -1 overflow
+// within 64 squarings.
 int64_t integer_power(int64_t base, int64_t exponent) {
   int64_t result = 1, square = base;
   for (int64_t left = exponent; left > 0;) {
@@ -37,7 +39,7 @@ int64_t integer_power(int64_t base, int64_t exponent) {
 
 Number divide(std::string_view symbol, int64_t a, int64_t b) {
   if (b == 0) throw_bad_input("division by zero: {} {} {}", a, symbol, b);
-  // The one quotient that does not fit; its remainder is 0.
+  // INT64_MIN / -1 is the only quotient that does not fit; every remainder by -1 is 0.
   if (b == -1 && symbol == "%") return int64_t{0};
   if (b == -1 && a == INT64_MIN) refuse_overflow(symbol, a, b);
   if (symbol == "//") return floored_quotient(a, b);

@@ -1,3 +1,4 @@
+// Implements attrs.h.
 #include "shardproof/program/value/attrs.h"
 
 #include <fmt/format.h>
@@ -82,7 +83,7 @@ std::string to_string(const AttrValue& value) {
 std::string to_string(const Attrs& attrs) {
   std::string text;
   for (const auto& [name, value] : attrs.values()) {
-    // None is the same as not given.
+    // An attribute that is none equals one that is not given.
     if (std::holds_alternative<std::monostate>(value)) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, to_string(value));
   }

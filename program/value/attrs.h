@@ -1,5 +1,5 @@
-// Attributes of an op: names to values, ordered by name. Plain data; prints as "dim=-1,
-// keepdim=true".
+// Attrs: the attributes of an op, from names to values, ordered by name. Plain data; prints as
+// "dim=-1, keepdim=true".
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ class Attrs {
   Attrs() = default;
   Attrs(std::initializer_list<std::pair<const std::string, AttrValue>> values) : values_(values) {}
   void set(const std::string& name, AttrValue value) { values_[name] = std::move(value); }
-  bool has(std::string_view name) const;  // present and not none (monostate)
-  // Typed access; SP_CHECK on absence or another type (the binder has checked user input).
-  // integer() takes a bool; number() takes an integer.
+  bool has(std::string_view name) const;  // true if present and not none (monostate)
+  // Typed access. Requires that the attribute is present and has the type (SP_CHECK); user input
+  // has been checked before. integer() also accepts a bool, number() also an integer.
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
@@ -36,7 +36,8 @@ class Attrs {
  private:
   std::map<std::string, AttrValue, std::less<>> values_;
 };
-std::string to_string(const AttrValue& value);
-std::string to_string(const Attrs& attrs);
+std::string to_string(
+    const AttrValue& value);                // as the language writes it: "-1", "'mean'", "[1, 2]"
+std::string to_string(const Attrs& attrs);  // "dim=-1, keepdim=true"; empty if there are none
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements names.h.
 #include <algorithm>
 #include <array>
 
@@ -6,7 +7,7 @@
 
 namespace shardproof {
 
-// Spelled out because <cctype> asks the locale.
+// Ranges of characters, because the functions of <cctype> depend on the locale.
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }

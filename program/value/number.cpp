@@ -1,3 +1,4 @@
+// Implements number.h.
 #include "shardproof/program/value/number.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ std::string_view kind_of(const Number& number) {
   throw_bad_input("expected {}, found {} {}", expected, kind_of(number), to_string(number));
 }
 
-// Doubles from -2^63 up to, not with, 2^63 have an integer of 64 bits.
+// True if a double equals a 64-bit integer; 2^63 itself does not fit.
 bool is_whole(double value) {
   return std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63;
 }
@@ -57,7 +58,7 @@ const Number::List& Number::list() const {
 }
 
 std::string to_string(const Number& number) {
-  // The language has no literal for the least integer: its digits alone are one too many.
+  // The language has no negative literals, and 9223372036854775808 does not fit in 64 bits.
   if (number.is_integer() && number.integer() == INT64_MIN) return "(-9223372036854775807 - 1)";
   if (number.is_integer()) return fmt::format("{}", number.integer());
   if (number.is_bool()) return number.truth() ? "true" : "false";
@@ -65,7 +66,7 @@ std::string to_string(const Number& number) {
   if (number.is_double()) {
     const double value = number.real();
     if (std::isnan(value)) return "nan";
-    // Without a point or an exponent it would come back as an integer.
+    // Text without a point or an exponent would parse back as an integer.
     std::string text = fmt::format("{}", value);
     return text.find_first_of(".enf") == std::string::npos ? text + ".0" : text;
   }

@@ -1,5 +1,6 @@
-// Number: what an expression of the scenario language gives outside tensors: in shapes, `let`, line
-// arguments, conditions and `expect`. Integers are 64 bit and checked; `//` and `%` are floored.
+// Number: the value of an expression outside tensors: in shapes, `let`, arguments of calls,
+// conditions and `expect`. A 64-bit integer, a double, a truth value, a text, or a list. Integer
+// arithmetic is checked for overflow; `//` and `%` are floored, as in Python.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,10 @@ class Number {
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
   bool is_text() const { return std::holds_alternative<std::string>(value_); }
   bool is_list() const { return std::holds_alternative<List>(value_); }
-  // Checked access: Error(bad_input) "expected an integer, found ..." ; a double that is whole
-  // counts as one.
-  int64_t integer() const;
-  double real() const;
-  bool truth() const;
+  // Checked access; each throws Error(bad_input) "expected an integer, found ..." for another kind.
+  int64_t integer() const;  // also from a double without a fraction
+  double real() const;      // also from an integer
+  bool truth() const;       // also from an integer: true if it is not 0
   const std::string& text() const;
   const List& list() const;
   bool operator==(const Number&) const = default;
@@ -37,6 +37,7 @@ class Number {
  private:
   std::variant<int64_t, double, bool, std::string, List> value_;
 };
-std::string to_string(const Number& number);  // parses back; doubles in shortest form
+// Returns text that parses back to an equal number; doubles have their shortest form.
+std::string to_string(const Number& number);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements quantity.h.
 #include "shardproof/program/value/quantity.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ struct ByteUnit {
   std::string_view name;
   int64_t bytes;
 };
-// Of two that print equally short, the first is taken.
+// If two units give equally short text, bytes_text uses the first.
 constexpr std::array<ByteUnit, 11> kByteUnits = {{{"PB", 1'000'000'000'000'000},
                                                   {"TB", 1'000'000'000'000},
                                                   {"GB", 1'000'000'000},
@@ -34,9 +35,8 @@ constexpr std::array<std::string_view, 5> kTimeUnits = {"s", "ms", "us", "ns", "
 
 struct RateUnit {
   std::string_view name;
-  std::string_view
-      exponent;  // the decimal power is left to the conversion of the digits, which rounds once
-  double factor;
+  std::string_view exponent;  // appended to the digits, so that their conversion rounds only once
+  double factor;              // a power of two: exact
 };
 constexpr std::array<RateUnit, 14> kRateUnits = {{{"TB/s", "e12", 1},
                                                   {"GB/s", "e9", 1},
@@ -54,7 +54,7 @@ constexpr std::array<RateUnit, 14> kRateUnits = {{{"TB/s", "e12", 1},
                                                   {"b/s", "", 0.125}}};
 constexpr size_t kDecimalRates = 5;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(' '), text.size());
@@ -62,18 +62,18 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-// "1.5 GB" in its two parts; no digits when it is something else.
+// "1.5 GB" in its two parts; `digits` is empty for any other text.
 struct Parts {
   std::string_view digits, unit;
 };
 
 Parts cut(std::string_view text) {
   size_t end = 0;
-  while (end < text.size() && is_digit(text[end])) ++end;
+  while (end < text.size() && is_decimal_digit(text[end])) ++end;
   if (end == 0) return {};
-  if (end + 1 < text.size() && text[end] == '.' && is_digit(text[end + 1])) {
+  if (end + 1 < text.size() && text[end] == '.' && is_decimal_digit(text[end + 1])) {
     ++end;
-    while (end < text.size() && is_digit(text[end])) ++end;
+    while (end < text.size() && is_decimal_digit(text[end])) ++end;
   }
   return {text.substr(0, end), trimmed(text.substr(end))};
 }
@@ -98,7 +98,7 @@ int64_t exact_bytes(const Parts& parts, const ByteUnit& unit) {
     if (mantissa > INT64_MAX || scale > INT64_MAX) refuse("has too many digits");
   }
   const Int128 scaled = mantissa * unit.bytes;
-  if (scaled % scale != 0) refuse("is none");
+  if (scaled % scale != 0) refuse("is not whole");
   if (scaled / scale > INT64_MAX) refuse("is too large");
   return static_cast<int64_t>(scaled / scale);
 }
@@ -132,7 +132,7 @@ std::string rate_text(double rate) {
     const std::optional<Quantity> back = find_quantity(text);
     if (rate >= power && back && back->rate == rate) return text;
   }
-  // Every digit that a double can have, since the language has no exponents before a unit.
+  // Prints every digit of the double, because the language has no exponents before a unit.
   std::string digits = fmt::format("{:.1074f}", rate);
   digits.erase(digits.find_last_not_of('0') + 1);
   if (digits.back() == '.') digits.pop_back();

@@ -1,5 +1,5 @@
-// Quantity: a number with a unit, as the scenario language writes sizes, times and rates: "80 GB",
-// "16 MiB", "25 us", "50 GB/s", "400 Gb/s". KB is 1000, KiB 1024. Bytes and times are whole and
+// Quantity: a number with a unit, for sizes, times and rates in scenario files: "80 GB", "16 MiB",
+// "25 us", "50 GB/s", "400 Gb/s". KB is 1000 bytes, KiB 1024. Bytes and picoseconds are whole and
 // exact: 0.5 B is refused.
 #pragma once
 
@@ -15,18 +15,18 @@ std::string_view name(Unit unit);  // "bytes", "a time", for messages
 
 struct Quantity {
   Unit unit = Unit::bytes;
-  int64_t whole = 0;  // bytes, or picoseconds
-  double rate = 0;    // of a bandwidth: bytes per second
+  int64_t whole = 0;  // bytes or picoseconds, by `unit`
+  double rate = 0;    // bytes per second, for a bandwidth
   bool operator==(const Quantity&) const = default;
 };
 
-// Nothing when the text is not a number followed by a known unit; Error when it is one that does
-// not fit.
+// Returns nullopt if the text is not a number and a known unit. Throws Error(bad_input) if it is
+// one that is not whole or does not fit in 64 bits.
 std::optional<Quantity> find_quantity(std::string_view text);
-// Error(bad_input) with Where::column for anything but a quantity of this unit.
+// Returns a quantity of `unit`. Throws Error(bad_input) with Where::column for any other text.
 Quantity parse_quantity(std::string_view text, Unit unit);
 
-std::string to_string(
-    const Quantity& quantity);  // the shortest that parses back: "80 GB", "16 MiB"
+// Returns the shortest text that parses back: "80 GB", "16 MiB".
+std::string to_string(const Quantity& quantity);
 
 }  // namespace shardproof

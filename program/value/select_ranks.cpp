@@ -1,3 +1,4 @@
+// Implements select_ranks.h.
 #include "shardproof/program/value/select_ranks.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,8 @@
 namespace shardproof {
 namespace {
 
-// With control characters as JSON writes them, so that a message is one line.
+// Returns the text in quotes, with control characters escaped as in JSON, so that a message is one
+// line.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -49,7 +51,7 @@ void check_axes_known(const std::vector<AxisRange>& ranges, const NamedMeshes& m
       known = true;
       const int64_t size = mesh.axes()[static_cast<size_t>(*found)].size;
       if (meshes.size() == 1 && range.indices[range.indices.size() - 1] >= size)
-        throw_bad_input("{}={} is past the axis, which has size {}", range.axis,
+        throw_bad_input("{0}={1} is out of range: axis {0} has size {2}", range.axis,
                         to_string(range.indices), size);
     }
     if (!known) throw_bad_input("unknown axis {}{}", range.axis, nearest.hint());
@@ -95,12 +97,13 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     lanes = *parsed;
     int64_t named = 0;
     for (const std::string& word : words) named += parse_lanes(word)->size();
-    if (named > lanes.size()) throw_bad_input("a rank stands twice in {}", quoted(text));
+    if (named > lanes.size())
+      throw_bad_input("{} lists a rank twice; list each rank once", quoted(text));
   } else {
     throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}",
                     quoted(text));
   }
-  if (lanes.empty()) throw_bad_input("{} takes no rank", quoted(text));
+  if (lanes.empty()) throw_bad_input("{} selects no rank", quoted(text));
   if (lanes[lanes.size() - 1] >= world)
     throw_bad_input("rank {} does not exist: the world has {} rank{}", lanes[lanes.size() - 1],
                     world, world == 1 ? "" : "s");

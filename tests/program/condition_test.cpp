@@ -1,3 +1,4 @@
+// Tests condition.h and quantity.h.
 #include "shardproof/program/syntax/condition.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TEST(Quantity, Refusals) {
   EXPECT_EQ(message("80 Gb", Unit::bandwidth),
             "column 1: expected a bandwidth such as \"50 GB/s\", found \"80 Gb\"");
   EXPECT_EQ(message("0.5 B", Unit::bytes),
-            "expected a whole number of bytes below 2^63, found 0.5 B, which is none");
+            "expected a whole number of bytes below 2^63, found 0.5 B, which is not whole");
   EXPECT_EQ(message("10000 PB", Unit::bytes),
             "expected a whole number of bytes below 2^63, found 10000 PB, which is too large");
   EXPECT_EQ(message("0.1 ps", Unit::time),
@@ -62,7 +63,7 @@ TEST(Quantity, Refusals) {
   EXPECT_EQ(find_quantity(""), std::nullopt);
 }
 
-TEST(QuantityLaw, PrintsWhatParsesBack) {
+TEST(QuantityLaw, PrintedQuantities_ParseBack) {
   const Rng rng(21, 0);
   for (uint64_t draw = 0; draw < 3000; ++draw) {
     const auto whole = static_cast<int64_t>(rng.bits(draw) >> (1 + draw % 63));
@@ -113,7 +114,7 @@ TEST(Condition, FractionsAreComparedExactly) {
   EXPECT_TRUE(Condition::parse("0.1").holds(Fraction(1, 10)));
 }
 
-TEST(Condition, PrintsWhatParsesBack) {
+TEST(Condition, PrintedConditions_ParseBack) {
   for (const char* text : {"4", "-4", "1.5", "<= 4", "< 80 GB", "> 0", ">= 25 us", "1.0 .. 1.5",
                            "17 GB .. 80 GB", "-2 .. -1", "> 50 GB/s"}) {
     const Condition condition = Condition::parse(text);

@@ -1,3 +1,4 @@
+// Tests evaluate.h.
 #include "shardproof/program/syntax/evaluate.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +123,7 @@ TEST(Evaluate, Refusals) {
       {"ceil(1, 2)", "column 1: expected one number in ceil, found 2"},
       {"min(a=1)", "column 1: expected no keys in min, found \"a\""},
       {"ceil(1e300)", "column 1: expected an integer, found the number 1e+300"},
-      {"1 + relu(tp)", "column 5: expected a number, found relu(tp), which gives none here"},
+      {"1 + relu(tp)", "column 5: expected a number, found relu(tp), which is not a number here"},
       {"f(tp:R)", "column 3: expected a number, found the placements tp:R"},
       {"h{i - 3}", "column 1: expected a name from h{i - 3}, found \"h-1\""},
       {"h{counts}",
@@ -132,7 +133,8 @@ TEST(Evaluate, Refusals) {
   for (const Case& one : cases) EXPECT_EQ(value_of(one.text), one.value) << one.text;
 }
 
-// q = a // b is the one integer with q * b <= a < (q + 1) * b for b > 0, and a = q * b + a % b.
+// For b > 0, q = a // b is the only integer with q * b <= a < (q + 1) * b. The remainder is a % b =
+// a - q * b.
 TEST(EvaluateLaw, FlooredDivision) {
   const Rng rng(17, 0);
   const NumberScope scope = test_scope();
@@ -149,7 +151,7 @@ TEST(EvaluateLaw, FlooredDivision) {
   }
 }
 
-TEST(EvaluateLaw, NumbersPrintWhatParsesBack) {
+TEST(EvaluateLaw, PrintedNumbers_ParseBack) {
   const Rng rng(18, 0);
   for (uint64_t draw = 0; draw < 2000; ++draw) {
     const auto integer = static_cast<int64_t>(rng.bits(draw));
@@ -181,7 +183,7 @@ TEST(Evaluate, NamesAreVisited) {
   EXPECT_EQ(seen, (std::vector<std::string>{"a", "b", "c", "d", "e", "g", "j", "h{j}", "l", "m"}));
 }
 
-TEST(Evaluate, TextsMayFillToWhatNoNameIs) {
+TEST(Evaluate, TextsWithBraces_NeedNotBeNames) {
   const NumberScope scope = test_scope();
   EXPECT_EQ(fill_name(parse_expression("'ckpt/{rank - 4}'").name, scope), "ckpt/-1");
   EXPECT_EQ(fill_name(parse_expression("h{rank}_{i}").name, scope), "h3_2");

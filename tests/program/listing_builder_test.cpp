@@ -1,5 +1,5 @@
-// The law of the builder: what it builds is what the parser makes of the same text, to the last
-// place.
+// Tests listing_builder.h: the result equals that of the parser for the same text, positions
+// included.
 #include "shardproof/program/syntax/listing_builder.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-TEST(BuilderLaw, AGlobalProgramIsThatOfItsText) {
+TEST(BuilderLaw, GlobalProgram_EqualsItsParsedText) {
   ListingBuilder b;
   const Term x = name("x");
   b.assign("xg", call("redistribute", x, placed("tp:R")));
@@ -33,7 +33,7 @@ TEST(BuilderLaw, AGlobalProgramIsThatOfItsText) {
   EXPECT_TRUE(b.build() == text);
 }
 
-TEST(BuilderLaw, ARankProgramIsThatOfItsText) {
+TEST(BuilderLaw, RankProgram_EqualsItsParsedText) {
   ListingBuilder b;
   const Term i = name("i");
   b.for_range("i", name("m"), [&](ListingBuilder& body) {

@@ -1,4 +1,4 @@
-// Everything the parser refuses: where it points and what it says.
+// Tests the errors of the parser: their places and their words.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -45,14 +45,14 @@ TEST(ParseError, Expressions) {
       {{"y = x[1...]"}, "line 1, column 8: expected \",\" or \"]\", found \"...\""},
       {{"None = x"}, "line 1, column 1: expected a name that is not reserved, found \"None\""},
       {{"y = x.t"},
-       "line 1, column 7: expected \"T\" after \".\" (there are no methods: write t(x)), found "
-       "\"t\""},
+       "line 1, column 7: expected \"T\" after \".\", found \"t\"; tensors have no methods: write "
+       "t(x)"},
       {{"y = x.shape[0]"},
-       "line 1, column 7: expected \"T\" after \".\" (there are no attributes: dim(x, 0) is a "
-       "size), found \"shape\""},
+       "line 1, column 7: expected \"T\" after \".\", found \"shape\"; tensors have no attributes: "
+       "write dim(x, 0) for a size"},
       {{"y = F.relu(x)"},
-       "line 1, column 7: expected \"T\" after \".\" (an op stands alone, without F.), found "
-       "\"relu\""},
+       "line 1, column 7: expected \"T\" after \".\", found \"relu\"; ops have no prefix: write "
+       "relu(..)"},
       {{"y = 2x"},
        "line 1, column 6: expected an operator, \"as\" or the end of the line, found \"x\""},
       {{"y = 9223372036854775808"},
@@ -92,7 +92,7 @@ TEST(ParseError, CallsAndPlacements) {
       {{"check(x, 'h', on )"},
        "line 1, column 17: expected ranks such as pp=0 after \"on\", found none"},
   });
-  // The words of these are those of parse_placements; the columns count in the line.
+  // The words come from parse_placements; columns count in the line.
   for (const auto& [line, column] : std::vector<std::pair<std::string, int>>{
            {"y = redistribute(x, tp:Q(0))", 24}, {"y = x as dp:R tp:P", 19}, {"f(x, P)", 7}}) {
     try {
@@ -160,22 +160,24 @@ TEST(ParseError, Blocks) {
       {{"for i in range(1, 2, 3): f(x)"}, "line 1, column 20: expected \")\", found \",\""},
       {{"for i in range(): f(x)"}, "line 1, column 16: expected a value, found \")\""},
       {{"for h{i} in range(3): f(x)"},
-       "line 1, column 5: expected a name without holes, found one with holes"},
+       "line 1, column 5: expected a name without braces, found one with braces"},
   });
 }
 
-TEST(ParseError, WordsOfPythonAreAnsweredWithTheOnesHere) {
+TEST(ParseError, PythonStatements_AreAnsweredWithThoseOfTheLanguage) {
   expect_refusals({
       {{"if a: f(x)", "elif b: f(x)"},
-       "line 2, column 1: elif is not of this language: write \"else:\" with an \"if\" below it"},
+       "line 2, column 1: elif is not a statement of this language; write \"else:\" with an \"if\" "
+       "below it"},
       {{"while a > 1:", "  f(x)"},
-       "line 1, column 1: while is not of this language: write \"for i in range(n):\""},
+       "line 1, column 1: while is not a statement of this language; write \"for i in range(n):\""},
       {{"with comm:", "  f(x)"},
-       "line 1, column 1: with is not of this language: write \"on STREAM:\" or \"group:\""},
+       "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
+       "\"group:\""},
       {{"x += 1"}, "line 1, column 3: expected \"=\", found \"+=\""},
       {{"x *= 2"}, "line 1, column 3: expected \"=\", found \"*=\""},
       {{"with + 1"},
-       "line 1, column 1: with is not of this language: write \"on STREAM:\" or "
+       "line 1, column 1: with is not a statement of this language; write \"on STREAM:\" or "
        "\"group:\""},
       {{"x + 1"}, "line 1, column 3: expected \"=\", \",\" or \"(\", found \"+\""},
   });
@@ -189,7 +191,7 @@ TEST(ParseError, ControlCharacters) {
   });
 }
 
-TEST(ParseError, ExpressionsAloneCountColumnsInTheirText) {
+TEST(ParseError, ExpressionAlone_CountsColumnsInItsText) {
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"", "column 1: expected a value, found the end of the line"},
            {"2 * ", "column 5: expected a value, found the end of the line"},
@@ -216,7 +218,7 @@ std::string nested(std::string_view open, std::string_view inside, std::string_v
   return repeated(open, times) + std::string(inside) + repeated(close, times);
 }
 
-TEST(ParseLimits, NestingOf64IsParsedAndMoreIsRefused) {
+TEST(ParseLimits, NestingAbove64_Throws) {
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"(", ")"},  {"[", "]"}, {"f(", ")"},  {"x[", "]"},
       {"x{", "}"}, {"- ", ""}, {"not ", ""}, {"2 ** ", ""}};
@@ -232,7 +234,7 @@ TEST(ParseLimits, NestingOf64IsParsedAndMoreIsRefused) {
   }
 }
 
-TEST(ParseLimits, BlocksNestTo64) {
+TEST(ParseLimits, BlocksNestedAbove64_Throw) {
   for (const size_t depth : {size_t{63}, size_t{64}}) {
     Lines lines;
     for (size_t i = 0; i < depth; ++i) lines.push_back(std::string(2 * i, ' ') + "group:");
@@ -248,7 +250,7 @@ TEST(ParseLimits, BlocksNestTo64) {
   }
 }
 
-TEST(ParseLimits, HostileLinesEndQuickly) {
+TEST(ParseLimits, HostileLinesOfAMillionTokens_EndInTime) {
   const size_t million = 1'000'000;
   const std::vector<std::string> lines = {
       "y = " + repeated("(", million),

@@ -1,5 +1,5 @@
-// Laws of the text form: what is printed parses back to the same tree, and printing is a fixed
-// point.
+// Tests the text form of ast.h: printed text parses back to the same tree, and printing that tree
+// gives the same text.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
@@ -69,11 +69,11 @@ bool ascii(const std::vector<std::string>& lines) {
   return true;
 }
 
-TEST(ParseLaw, ANodeStandsWhereItSays) {
+TEST(ParseLaw, PlaceOfANode_IsWhereItsTextBegins) {
   int judged = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const std::vector<std::string> lines = RandomListing(seed).lines();
-    if (!ascii(lines)) continue;  // columns count characters, this test bytes
+    if (!ascii(lines)) continue;  // columns count characters, this test counts bytes
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_places_hold(parse_listing(lines).statements, lines);
     ++judged;

@@ -1,4 +1,4 @@
-// Both programs as text, approved by eye; and what instructions touch.
+// Tests the text of global and SPMD programs against approved files, and effects_of.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
@@ -74,7 +74,7 @@ TEST(PrintGlobal, Approved) {
   const std::vector<std::string> lines = to_lines(sample_global_program());
   expect_approved("program/global_program", joined(lines));
   const Listing parsed = parse_listing(lines);
-  // What is computed on local shards stands in the line of its claim.
+  // An op on local shards is printed in the line of its claim.
   EXPECT_EQ(parsed.statements.size() + 1, lines.size());
   EXPECT_EQ(lines[0], "");
   EXPECT_TRUE(without_positions(parse_listing(to_lines(parsed))) == without_positions(parsed));
@@ -199,7 +199,7 @@ TEST(PrintSpmd, Approved) {
   expect_approved("program/spmd_program", text);
 }
 
-TEST(PrintSpmd, AxesOfAGroupAreAList) {
+TEST(PrintSpmd, GroupOfSeveralAxes_IsAList) {
   SpmdSample sample;
   CallItem item = sample.item(CollectiveKind::barrier, kNoValue, kNoValue);
   item.collective.group = Group::of_axes(sample.mesh, {0, 1});
@@ -217,7 +217,7 @@ TEST(PrintSpmd, Checks_ParseBack) {
   }
 }
 
-TEST(PrintSpmd, NeighboursAreNamedInEveryRing) {
+TEST(PrintSpmd, PeersInARing_AreNextAndPrev) {
   for (const int64_t size : {3, 4, 7}) {
     SpmdSample sample;
     sample.program.world = size;
@@ -239,7 +239,7 @@ Instr with(Action action) {
   return instr;
 }
 
-TEST(Effects, WhatInstructionsTouch) {
+TEST(Effects, EachAction_ListsItsReadsAndWrites) {
   const Effects compute =
       effects_of(with(Compute{"add_", {}, {1, kNoValue, 2, 1}, {3}, {}, {}, 4}));
   EXPECT_EQ(compute.reads, (std::vector<ValueId>{1, 2}));

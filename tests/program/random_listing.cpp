@@ -1,3 +1,4 @@
+// Implements random_listing.h.
 #include "shardproof/tests/program/random_listing.h"
 
 #include <fmt/format.h>
@@ -17,11 +18,11 @@ std::string RandomListing::number() {
 std::string RandomListing::name(int depth) {
   std::string name =
       one_of({"x", "w1", "_h", "kept", "rank", "world", "next", "bf16", "fort", "sum"});
-  const bool outer = in_hole_;
-  in_hole_ = true;  // where no text may stand
+  const bool outer = in_braces_;
+  in_braces_ = true;  // no text is allowed inside braces
   while (depth > 0 && pick(5) == 0)
     name += "{" + gap() + binary(depth - 1) + gap() + "}" + one_of({"", "_y", "3", "T"});
-  in_hole_ = outer;
+  in_braces_ = outer;
   return name;
 }
 
@@ -90,7 +91,7 @@ std::string RandomListing::primary(int depth) {
   std::string all;
   switch (pick(7)) {
     case 0: all = number(); break;
-    case 1: all = in_hole_ ? number() : text(depth); break;
+    case 1: all = in_braces_ ? number() : text(depth); break;
     case 2: all = "(" + gap() + binary(depth - 1) + gap() + ")"; break;
     case 3:
       all = pick(3) == 0 ? "(" + joined(static_cast<int>(2 + pick(2)), depth - 1) + ")"

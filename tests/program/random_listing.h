@@ -1,5 +1,5 @@
-// Random programs, written with random spaces, parentheses, comments and blank lines: what a law
-// about the language is tried on. A program is a function of its seed.
+// Random programs with random spaces, parentheses, comments and blank lines, for laws about the
+// language. A program is a function of its seed.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ class RandomListing {
 
   Rng rng_;
   uint64_t draws_ = 0;
-  bool in_hole_ = false;
+  bool in_braces_ = false;
 };
 
 }  // namespace shardproof

@@ -1,5 +1,4 @@
-// Every line of every example scenario parses: the language of the examples is the language of the
-// parser.
+// Tests that the parser accepts every line of every example scenario.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ std::vector<std::filesystem::path> scenario_files() {
   return files;
 }
 
-// `$name` is pasted before a line is parsed; the first case of a sweep gives the text here.
+// `$name` is replaced before a line is parsed; here by the text of the first case of a sweep.
 std::map<std::string, std::string> pasted_names(const json& scenario) {
   std::map<std::string, std::string> names;
   const auto add = [&](const json& object) {
