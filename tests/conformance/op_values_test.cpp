@@ -154,7 +154,7 @@ struct Totals {
 
 // Partials of two reductions on one tensor are refused by the language.
 bool mixes_partials(const Error& error) {
-  return error.message().find("one tensor cannot be P(") != std::string::npos;
+  return error.message().find("expected one reduction for all P of a tensor") != std::string::npos;
 }
 
 void run_placed(const Row& row, const Placing& placing, Totals& totals) {

@@ -251,7 +251,7 @@ TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
        "x has shape [4, 4] on rank 0; h_0 placed as tp:S(0) would be [2, 4] there"},
       {"check(x, 'h_0', tp:S(2))", 17, "dim 2 is out of range for a tensor of 2 dims"},
       {"check(x, 'h_0', tq:R)", 17, "no mesh axis 'tq' in \"pp=2, tp=2\"; did you mean \"tp\"?"},
-      {"check(x, 'h_0', tp:R on pp=7)", 25, "pp=7 is past the axis, which has size 2"},
+      {"check(x, 'h_0', tp:R on pp=7)", 25, "pp=7 is out of range: axis pp has size 2"},
       {"check(x, 'h_0', on pp=0, tp:R)", 20, "expected \"on pp=0\" behind the last placements"},
       {"check(x, 'h_0', tp:P(sum) on 0)", 17,
        "h_0 placed as tp:P(sum) cannot be reduced without the part of rank 1"},

@@ -157,9 +157,9 @@ TEST(Load, RanksAreTakenOnceEach) {
       {ranks("\"dp=0\": [], \"1\": [], \"rest\": []"),
        "/ranks/1: rank 1 is taken by two selectors"},
       {ranks("\"all\": [], \"rest\": []"), "rest takes no rank"},
-      {ranks("\"0-2 1\": [], \"rest\": []"), "/ranks/0-2 1: a rank stands twice in \"0-2 1\""},
+      {ranks("\"0-2 1\": [], \"rest\": []"), "/ranks/0-2 1: \"0-2 1\" lists a rank twice"},
       {ranks("\"0-4\": []"), "rank 4 does not exist: the world has 4 ranks"},
-      {ranks("\"dp=2\": []"), "dp=2 is past the axis"},
+      {ranks("\"dp=2\": []"), "dp=2 is out of range: axis dp has size 2"},
       {ranks("\"dq=0\": []"), "unknown axis dq; did you mean \"dp\"?"},
       {ranks("\"first\": []"), "expected ranks such as"},
   });
