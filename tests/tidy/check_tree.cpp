@@ -25,8 +25,9 @@ struct TreeRule {
   const char* name;
   Violations (*check)(const std::vector<Source>&);
 };
-constexpr std::array<TreeRule, 5> kTreeRules = {{
+constexpr std::array<TreeRule, 6> kTreeRules = {{
     {"build-list", check_build_lists},
+    {"public-header", check_public_headers},
     {"type-name", check_type_names},
     {"room-type-name", check_room_type_names},
     {"source-name", check_source_names},

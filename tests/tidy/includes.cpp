@@ -35,7 +35,7 @@ constexpr std::array<Library, 9> kLibraries = {{
     {"files", "^(fstream|filesystem)$", "^(sim|backends|engine|scenarios|cli)/"},
 }};
 
-// The first six are kept out of public headers as well.
+// Public headers must not include the first six.
 constexpr std::size_t kHiddenLibraries = 6;
 
 bool matches(std::string_view text, std::string_view pattern) {
@@ -48,16 +48,11 @@ bool is_unseen(std::string_view room, std::string_view other) {
 }
 
 std::string library_error(const Source& source, const std::string& header) {
-  for (std::size_t i = 0; i < kLibraries.size(); ++i) {
-    const Library& library = kLibraries[i];
+  for (const Library& library : kLibraries) {
     if (!matches(header, library.pattern)) continue;
     if (!matches(source.path, library.where)) {
       return "<" + header + ">: " + source.room() + " must not include " +
              std::string(library.name);
-    }
-    if (i < kHiddenLibraries && source.is_header() && !source.is_private()) {
-      return "<" + header + ">: a public header must not show " + std::string(library.name) +
-             " (a private one lives in " + source.room() + "/detail/)";
     }
   }
   return "";
@@ -73,9 +68,6 @@ std::string room_error(const Source& source, const std::string& header) {
            "; move what both need into a room to the left";
   }
   if (is_unseen(own, other)) return "\"" + header + "\": " + own + " must not include " + other;
-  if (own != other && rest.find("/detail/") != std::string::npos) {
-    return "\"" + header + "\": detail/ belongs to " + other + " alone";
-  }
   bool matches_calls = matches(rest, "^sim/((gate/)?(gate|call_matcher)|(call/)?clock)\\.h");
   if (own == "backends" && matches_calls && !matches(source.path, "^backends/(local|remote)")) {
     return "\"" + header +
@@ -85,6 +77,13 @@ std::string room_error(const Source& source, const std::string& header) {
 }
 
 }  // namespace
+
+std::string hidden_library(const std::string& header) {
+  for (std::size_t i = 0; i < kHiddenLibraries; ++i) {
+    if (matches(header, kLibraries[i].pattern)) return std::string(kLibraries[i].name);
+  }
+  return "";
+}
 
 Violations check_includes(const Source& source) {
   Violations found;

@@ -25,8 +25,6 @@ const std::vector<Exemption> kRows = {
     {"comment-opening", "tests/scenarios/"},
     {"comment-opening", "tests/sim/"},
     {"comment-opening", "bench/"},
-    {"comment-opening", "cmake/"},
-    {"comment-opening", "dev"},
 
     {"file-opening", "localtensor/"},
     {"file-opening", "sim/"},

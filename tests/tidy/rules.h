@@ -13,8 +13,11 @@
 
 namespace shardproof::tidy {
 
-// Checks room order, rooms that a room must not include, and libraries that no public header shows.
+// Checks room order, rooms that a room must not include, and the rooms that may include a library.
 Violations check_includes(const Source& source);
+
+// Returns the name of the library that no public header may include, or "" for any other header.
+std::string hidden_library(const std::string& header);
 
 // Checks the lengths of headers (250), sources (700) and functions (70).
 Violations check_sizes(const Source& source);
@@ -44,6 +47,10 @@ Violations check_folder_sizes(const std::vector<Source>& tree);
 
 // Requires for each source x.cpp or x_aspect.cpp of a room a header x.h beside it.
 Violations check_source_names(const std::vector<Source>& tree);
+
+// Allows a room to include only the public headers of other rooms. Requires that a public header
+// includes only public headers and shows no library that users of the package may lack.
+Violations check_public_headers(const std::vector<Source>& tree);
 
 // Requires that a CMakeLists.txt names each source and that some file includes each header.
 Violations check_build_lists(const std::vector<Source>& tree);

@@ -20,9 +20,8 @@ struct Source {
   std::vector<std::string> lines;
 
   bool is_header() const;
-  bool is_code() const;   // C++ or CUDA
-  bool is_cmake() const;  // CMakeLists.txt or *.cmake
-  bool is_private() const { return path.find("/detail/") != std::string::npos; }
+  bool is_code() const;        // C++ or CUDA
+  bool is_cmake() const;       // CMakeLists.txt or *.cmake
   std::string room() const;    // the top-level folder, "" for a file at the root
   std::string folder() const;  // the folder that holds the file, "" for a file at the root
 };
