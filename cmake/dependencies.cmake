@@ -1,7 +1,7 @@
-# Every outside library, in one place. Which room may link which is the house's rule:
-# fmt in localtensor, Boost.Fiber in sim, Eigen in ops, nlohmann-json in scenarios, Boost.Program_options in cli.
+# Finds every outside library. Each library belongs to one room: fmt to localtensor, Boost.Fiber to
+# sim, Eigen to ops, nlohmann-json to scenarios, Boost.Program_options to cli (tests/tidy checks it).
 
-option(SHARDPROOF_CARRIED "Programs that run on machines without Boost, fmt and this compiler" OFF)
+option(SHARDPROOF_CARRIED "Link programs for machines without Boost, fmt and this compiler" OFF)
 set(SHARDPROOF_FMT fmt::fmt)
 if(SHARDPROOF_CARRIED)
   set(Boost_USE_STATIC_LIBS ON)
@@ -18,14 +18,14 @@ if(SHARDPROOF_TESTS)
   find_package(GTest REQUIRED)
 endif()
 if(SHARDPROOF_BENCH)
-  # Without them the benchmarks that need them are left out, with a line that says so.
+  # Benchmarks whose library is absent are left out, with a line that says so.
   find_package(benchmark QUIET)
   find_package(SimGrid QUIET)
 endif()
 
-# Backends that may be absent. The answers are SHARDPROOF_HAVE_MPI, SHARDPROOF_HAVE_CUDA and
-# SHARDPROOF_HAVE_NCCL, ON or OFF; the rooms backends and ops list one file or another by them, and
-# no source asks.
+# Backends that may be absent. The results are SHARDPROOF_HAVE_MPI, SHARDPROOF_HAVE_CUDA and
+# SHARDPROOF_HAVE_NCCL, ON or OFF. The rooms backends and ops list one source or another by them; no
+# source has a conditional on a backend.
 set(SHARDPROOF_MPI AUTO CACHE STRING "The mpi backend: AUTO (when found), ON or OFF")
 set(SHARDPROOF_CUDA AUTO CACHE STRING "CUDA kernels and the nccl backend: AUTO (when found), ON or OFF")
 
@@ -40,6 +40,25 @@ if(SHARDPROOF_MPI)
   endif()
 endif()
 
+# Returns the compute capability of this machine's first GPU (90 for 9.0), or `otherwise` if the
+# machine has none or nvcc does not know it.
+function(shardproof_capability_of_gpu out otherwise)
+  set(${out} ${otherwise} PARENT_SCOPE)
+  find_program(SHARDPROOF_NVIDIA_SMI nvidia-smi)
+  if(SHARDPROOF_NVIDIA_SMI)
+    execute_process(COMMAND "${SHARDPROOF_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE answer ERROR_QUIET)
+    if(answer MATCHES "^([0-9]+)\\.([0-9])")
+      set(capability "${CMAKE_MATCH_1}${CMAKE_MATCH_2}")
+      execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE known
+                      ERROR_QUIET)
+      if(known MATCHES "sm_${capability}\n")
+        set(${out} ${capability} PARENT_SCOPE)
+      endif()
+    endif()
+  endif()
+endfunction()
+
 set(SHARDPROOF_HAVE_CUDA OFF)
 set(SHARDPROOF_HAVE_NCCL OFF)
 set(SHARDPROOF_HAVE_CUBLAS OFF)
@@ -50,41 +69,49 @@ if(SHARDPROOF_CUDA)
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
     set(SHARDPROOF_HAVE_CUDA ON)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 90)
+      shardproof_capability_of_gpu(CMAKE_CUDA_ARCHITECTURES 90)
+      message(STATUS "CUDA code for compute capability ${CMAKE_CUDA_ARCHITECTURES}")
     endif()
-    # The oldest stands first.
-    list(GET CMAKE_CUDA_ARCHITECTURES 0 SHARDPROOF_OLDEST_CAPABILITY)
-    string(REGEX MATCH "^[0-9]+" SHARDPROOF_OLDEST_CAPABILITY "${SHARDPROOF_OLDEST_CAPABILITY}")
+    # PTX for the oldest: the driver compiles it for a GPU whose code the program does not hold.
+    set(SHARDPROOF_OLDEST_CAPABILITY 80)
+    foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+      string(REGEX MATCH "^[0-9]+" capability "${architecture}")
+      if(capability AND capability LESS SHARDPROOF_OLDEST_CAPABILITY)
+        set(SHARDPROOF_OLDEST_CAPABILITY ${capability})
+      endif()
+    endforeach()
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-      # nvcc speaks C++20 since 12; CMake 3.25 has not heard of it.
+      # nvcc compiles C++20 since version 12; CMake 3.25 does not list it.
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()
-    # Functors are constexpr templates on std, without device marks.
+    # Functors are constexpr templates that call std, without __device__.
     string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr")
-    # Code of kernels is optimized in any case; this is of what launches them.
+    # The level of host code. nvcc optimizes kernels in any case.
     set(CMAKE_CUDA_FLAGS_RELEASE "-O1")
-    # Kernels ask for nothing that only newer GPUs have: compiled once, for the oldest, and assembled
-    # for each. (Names such as 90a are left to CMake.)
+    # Kernels use no instruction that only newer GPUs have: nvcc compiles them once, for the oldest,
+    # and assembles them for each. (CMake handles names such as 90a.)
     set(architectures ${CMAKE_CUDA_ARCHITECTURES})
     if("${architectures}" MATCHES "^[0-9]+(;[0-9]+)*$")
+      list(LENGTH architectures count)
       list(TRANSFORM architectures PREPEND "sm_")
       list(JOIN architectures "," architectures)
       set(oldest compute_${SHARDPROOF_OLDEST_CAPABILITY})
       string(APPEND CMAKE_CUDA_FLAGS
-             " --generate-code=arch=${oldest},code=[${oldest},${architectures}]")
+             " --generate-code=arch=${oldest},code=[${oldest},${architectures}]"
+             " --threads=${count}")
       set(CMAKE_CUDA_ARCHITECTURES OFF)
     endif()
-    # cuBLASLt is opened when the program runs; its header gives types only.
+    # The program opens cuBLASLt when it runs; the header gives types only.
     find_path(SHARDPROOF_CUBLAS_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     if(SHARDPROOF_CUBLAS_INCLUDE)
       set(SHARDPROOF_HAVE_CUBLAS ON)
     endif()
-    # Code for GPUs lies in a program packed by zstd; tests unpack it.
+    # nvcc packs device code in a program by zstd; tests unpack it.
     find_library(SHARDPROOF_ZSTD zstd)
-    # NCCL is opened when the program runs. Its header, where there is one, proves that our table of
-    # its functions is right; its library is for the tests. NCCL_ROOT names where both lie.
+    # The program opens NCCL when it runs. If its header is found, the build checks our table of its
+    # functions against it; tests use its library. NCCL_ROOT names the folder of both.
     find_path(SHARDPROOF_NCCL_INCLUDE nccl.h
               HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
     find_file(SHARDPROOF_NCCL_LIBRARY libnccl.so.2

@@ -1,4 +1,4 @@
-# Compiler flags of the whole tree, and the include root.
+# Sets the compiler flags of the whole tree, and the include root.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -16,22 +16,22 @@ foreach(language IN ITEMS CXX CUDA)
   endif()
 endforeach()
 
-# What nearly every source includes is read once, except where a compiler cache spares all of it: a
-# precompiled header is different in each build folder, so nothing would be found in the cache.
+# Headers that nearly every source includes are precompiled, except if a compiler cache is found: a
+# precompiled header differs in each build folder, so that the cache would find nothing.
 set(precompile ON)
 if(SHARDPROOF_CCACHE)
   set(precompile OFF)
 endif()
 option(SHARDPROOF_PRECOMPILE "Precompile the standard library's headers" ${precompile})
 
-# "shardproof/<room>/x.h" has to mean the same in the tree and installed, so the build folder holds
-# a link of that name to the source root.
+# The path "shardproof/<room>/x.h" names the same header in the tree and installed: the build folder
+# holds a link named shardproof to the source root.
 set(SHARDPROOF_INCLUDE_ROOT "${PROJECT_BINARY_DIR}/include")
 file(MAKE_DIRECTORY "${SHARDPROOF_INCLUDE_ROOT}")
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}" "${SHARDPROOF_INCLUDE_ROOT}/shardproof" SYMBOLIC)
 
-# A result must be the same bits whichever compiler built it, hence no contraction into fma. File
-# names in messages are relative to the tree, so that they are the same on every machine.
+# Results have equal bits whichever compiler built the program, hence no contraction into fma. File
+# names in messages are relative to the tree, so that they are equal on every machine.
 set(SHARDPROOF_CXX_FLAGS
   -Wall -Wextra -Wpedantic
   -ffp-contract=off
@@ -41,14 +41,14 @@ if(SHARDPROOF_WERROR)
   list(APPEND SHARDPROOF_CXX_FLAGS -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # gcc 12 sees an overlap in every `"literal" + std::string` it inlines (its bug 105651).
+  # gcc 12 warns of an overlap in every `"literal" + std::string` that it inlines (its bug 105651).
   list(APPEND SHARDPROOF_CXX_FLAGS -Wno-restrict)
 endif()
 if(SHARDPROOF_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Instrumented code hides from gcc what was initialized; the plain builds keep this warning.
+  # gcc cannot prove initialization in instrumented code; builds without sanitizers have the warning.
   list(APPEND SHARDPROOF_CXX_FLAGS -Wno-maybe-uninitialized)
 endif()
-# nvcc takes its flags from the room that holds CUDA.
+# The room that holds CUDA sources sets the flags of nvcc.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${SHARDPROOF_CXX_FLAGS}>")
 
 if(SHARDPROOF_SANITIZE)

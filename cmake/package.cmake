@@ -1,10 +1,16 @@
-# The files of `cmake --install`: libraries, the program, and the config that find_package(shardproof)
-# reads. Each room lists its installed headers by shardproof_public_headers (rooms.cmake).
+# Installs the libraries, the public headers of each room, the program, and the files that
+# find_package(shardproof) reads. `cpack -G DEB` packs the same as a Debian package.
 
 include(CMakePackageConfigHelpers)
 
 get_property(room_targets GLOBAL PROPERTY SHARDPROOF_ROOM_TARGETS)
 install(TARGETS ${room_targets} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+get_property(public_headers GLOBAL PROPERTY SHARDPROOF_PUBLIC_HEADERS)
+foreach(header IN LISTS public_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES "${PROJECT_SOURCE_DIR}/${header}"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/${folder}")
+endforeach()
 if(TARGET shardproof)
   install(TARGETS shardproof RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
@@ -21,3 +27,21 @@ write_basic_package_version_file(
 install(FILES "${PROJECT_BINARY_DIR}/shardproofConfig.cmake"
               "${PROJECT_BINARY_DIR}/shardproofConfigVersion.cmake"
         DESTINATION "${config_dir}")
+
+# The Debian package. dpkg-shlibdeps finds the libraries that the program needs; the suggested
+# packages are those that find_package(shardproof) needs to link the libraries.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME shardproof)
+set(CPACK_PACKAGE_VENDOR shardproof)
+set(CPACK_PACKAGE_CONTACT "shardproof maintainers <maintainers@shardproof.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS
+    "libfmt-dev, libboost-fiber-dev, libboost-context-dev, libboost-program-options-dev")
+if(PROJECT_IS_TOP_LEVEL)
+  include(CPack)
+endif()

@@ -1,8 +1,8 @@
-// What nearly every source of the tree includes. No source names this file: the build reads it
-// once, where it precompiles (cmake/rooms.cmake).
+// Headers that nearly every source includes. No source includes this file: the build precompiles it
+// (cmake/rooms.cmake).
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

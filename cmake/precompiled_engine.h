@@ -1,4 +1,5 @@
-// What nearly every source of engine and above includes; read once (cmake/rooms.cmake).
+// Headers that nearly every source of engine and scenarios includes; precompiled once
+// (cmake/rooms.cmake).
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"

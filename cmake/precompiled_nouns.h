@@ -1,4 +1,5 @@
-// What nearly every source above localtensor includes; read once (cmake/rooms.cmake).
+// Headers that nearly every source above localtensor includes; precompiled once
+// (cmake/rooms.cmake).
 #pragma once
 
 #include "shardproof/cmake/precompiled.h"

@@ -1,4 +1,4 @@
-// What nearly every source of ops includes; read once (cmake/rooms.cmake).
+// Headers that nearly every source of ops includes; precompiled once (cmake/rooms.cmake).
 #pragma once
 
 #include <any>

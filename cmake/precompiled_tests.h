@@ -1,4 +1,5 @@
-// What nearly every test includes, beside what all sources do; read once (cmake/rooms.cmake).
+// Headers that nearly every test includes, besides those of all sources; precompiled once
+// (cmake/rooms.cmake).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,24 +1,25 @@
-# The few functions a CMakeLists.txt of this tree needs. Sources are always listed, never globbed.
+# Functions that a CMakeLists.txt of this tree calls. Sources are listed, never globbed.
 #
-#   shardproof_room(sim SOURCES clock.cpp gate.cpp LINK localtensor PRIVATE_LINK Boost::fiber)
-#   shardproof_test(sim_clock_test SOURCES clock_test.cpp LINK sim)
+#   shardproof_room(sim SOURCES clock.cpp gate.cpp PUBLIC_HEADERS gate.h LINK localtensor
+#                   PRIVATE_LINK Boost::fiber)
+#   shardproof_test(sim_test SOURCES clock_test.cpp gate_test.cpp LINK sim)
 #   shardproof_test_part(run_op SOURCES run_op.cpp LINK ops)
 #   shardproof_fuzzer(fuzz_loader SOURCES fuzz_loader.cpp LINK scenarios)
 #   shardproof_bench(bench_planner SOURCES planner.cpp LINK localtensor)
 #
-# In LINK and PRIVATE_LINK a bare room name stands for shardproof::<room>.
+# In LINK and PRIVATE_LINK a room name means shardproof::<room>.
 
-# Turns room names into targets; refuses, for a room, what does not stand to its left in the tower.
+# Returns the targets of room names. Fails if a room links one that does not stand to its left.
 function(shardproof_resolve_links out room)
   set(links "")
-  list(FIND SHARDPROOF_TOWER "${room}" own)
+  list(FIND SHARDPROOF_ROOMS "${room}" own)
   foreach(item IN LISTS ARGN)
     string(REGEX REPLACE "^shardproof(::|_)" "" name "${item}")
-    list(FIND SHARDPROOF_TOWER "${name}" place)
+    list(FIND SHARDPROOF_ROOMS "${name}" place)
     if(place EQUAL -1)
       list(APPEND links "${item}")
     elseif(own GREATER -1 AND place GREATER_EQUAL own)
-      message(FATAL_ERROR "room ${room} may not link ${name}: the tower is ${SHARDPROOF_TOWER}")
+      message(FATAL_ERROR "room ${room} may not link ${name}, which stands to its right: the order is ${SHARDPROOF_ROOMS}")
     else()
       list(APPEND links "shardproof::${name}")
     endif()
@@ -26,12 +27,13 @@ function(shardproof_resolve_links out room)
   set(${out} "${links}" PARENT_SCOPE)
 endfunction()
 
-# Gives a target a header of cmake/ that is precompiled once for all targets of an optimization, in
-# a target of its own, which links what else is named: a reader has to have the macros of the target
-# that precompiles, and no other that the header asks for. No header holds a room to the right of
-# those that read it. gcc 12 no longer knows the strings of a precompiled header for the system's,
-# and warns of what it inlines (its bug 105651): these warnings are off here and on where a compiler
-# cache is found, as nothing is precompiled there.
+# Lets a target use a header of cmake/ that is precompiled once for each optimization level.
+#
+# A target of its own precompiles it and links the further arguments. A target that uses it must have
+# the macros of that one, and no header of a room to the right may stand in it.
+# gcc 12 does not recognize the strings of a precompiled header as a system header's and warns about
+# what it inlines (its bug 105651). These warnings are off here; they are on in builds with a
+# compiler cache, which precompile nothing.
 function(shardproof_precompile target header optimization)
   if(NOT SHARDPROOF_PRECOMPILE)
     return()
@@ -53,9 +55,9 @@ function(shardproof_precompile target header optimization)
   target_precompile_headers(${target} REUSE_FROM ${maker})
 endfunction()
 
-# How much a room is optimized, and what it precompiles. The hot loops are in localtensor and ops:
-# elsewhere -O3 buys compile time and gcc 12's false alarms, and where files and words are read and
-# written even -O2 does.
+# Sets a room's optimization level and precompiled header. The hot loops are in localtensor and ops.
+# Elsewhere -O3 costs compile time and raises false warnings of gcc 12; -O1 is enough where files and
+# arguments are read and written.
 function(shardproof_compile_room target room)
   if(room STREQUAL "localtensor")
     shardproof_precompile(${target} precompiled.h -O3)
@@ -69,19 +71,63 @@ function(shardproof_compile_room target room)
   if(room MATCHES "^(scenarios|cli)$")
     set(optimization -O1)
   endif()
-  if(room MATCHES "^(engine|scenarios|cli)$")
+  if(room MATCHES "^(engine|scenarios)$")
     set(header precompiled_engine.h)
+  elseif(room STREQUAL "cli")
+    set(header precompiled_cli.h)
   endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${optimization}>)
-  shardproof_precompile(${target} ${header} ${optimization})
+  set(libraries "")
+  if(room STREQUAL "cli")
+    set(libraries Boost::program_options)
+  endif()
+  shardproof_precompile(${target} ${header} ${optimization} ${libraries})
 endfunction()
 
-# A room's static library shardproof_<room>, alias shardproof::<room>. A room without sources is an
-# interface library, so that the tower configures from its first day.
-# PRIVATE_LINK is for what no public header shows. UNFUZZED are sources like SOURCES, that no fuzzer
-# reaches and its build leaves out; when one comes to be reached, the linker says what is missing.
+# Compiles sources of a room at -O1: they run once a program, and a higher level costs compile time.
+# In a unity build they join the other sources of their room at its level, because CMake compiles a
+# source with options of its own alone.
+function(shardproof_run_once)
+  if(NOT SHARDPROOF_UNITY)
+    set_source_files_properties(${ARGN} PROPERTIES
+      COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
+  endif()
+endfunction()
+
+# Compiles up to 8 sources of a target as one if SHARDPROOF_UNITY is on. NO_UNITY lists sources that
+# compile alone, because names in them clash; ALL means all. If UNITY lists sources, only these join.
+function(shardproof_join_sources target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;UNITY;NO_UNITY")
+  if(NOT SHARDPROOF_UNITY OR arg_NO_UNITY STREQUAL "ALL")
+    return()
+  endif()
+  set(alone ${arg_NO_UNITY})
+  if(arg_UNITY)
+    set(alone ${arg_SOURCES})
+    list(REMOVE_ITEM alone ${arg_UNITY})
+  endif()
+  # gcc takes a joined source for a header, whose types must not use an anonymous namespace.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8
+    UNITY_BUILD_CODE_BEFORE_INCLUDE
+      "#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored \"-Wsubobject-linkage\"
+#endif")
+  if(alone)
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# Adds a room's static library shardproof_<room>, alias shardproof::<room>.
+#
+#   SOURCES         sources of the library
+#   UNFUZZED        sources that no fuzzer reaches; the fuzz preset leaves them out
+#   PUBLIC_HEADERS  headers that are installed; other rooms include only these (tests/tidy checks it)
+#   LINK            rooms and libraries that public headers show
+#   PRIVATE_LINK    libraries that no public header shows
+#   UNITY, NO_UNITY sources for a unity build: see shardproof_join_sources
 function(shardproof_room room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;UNFUZZED;LINK;PRIVATE_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
+                        "SOURCES;UNFUZZED;PUBLIC_HEADERS;LINK;PRIVATE_LINK;UNITY;NO_UNITY")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardproof_room(${room}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -105,7 +151,11 @@ function(shardproof_room room)
   target_compile_features(${target} ${scope} cxx_std_20)
   if(arg_SOURCES)
     shardproof_compile_room(${target} ${room})
+    shardproof_join_sources(${target} SOURCES ${arg_SOURCES} UNITY ${arg_UNITY}
+                            NO_UNITY ${arg_NO_UNITY})
   endif()
+  list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${room}/")
+  set_property(GLOBAL APPEND PROPERTY SHARDPROOF_PUBLIC_HEADERS ${arg_PUBLIC_HEADERS})
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${SHARDPROOF_INCLUDE_ROOT}>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
@@ -113,32 +163,28 @@ function(shardproof_room room)
   set_property(GLOBAL APPEND PROPERTY SHARDPROOF_ROOM_TARGETS ${target})
 endfunction()
 
-# The headers of a room that `cmake --install` installs, relative to the room's folder. A listed header
-# may include listed headers only; the package test compiles each of them on its own.
-function(shardproof_public_headers room)
-  foreach(header IN LISTS ARGN)
-    get_filename_component(folder "${room}/${header}" DIRECTORY)
-    install(FILES "${header}"
-            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/${folder}")
-  endforeach()
-endfunction()
-
-# What every test and every part of one is compiled with.
+# Sets the compile options, definitions and precompiled header of a test or a part of one.
 function(shardproof_compile_test target)
   target_include_directories(${target} PRIVATE "${SHARDPROOF_INCLUDE_ROOT}")
-  # Tests are compiled once and run once: -O1 keeps the sum of both small.
+  # A test is compiled once and run once: -O1 keeps the sum of both times small.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  # Programs and parts alike, so that one precompiled header serves both.
+  # Programs and parts have equal options, so that both use one precompiled header.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE ${SHARDPROOF_FMT})
-  shardproof_precompile(${target} precompiled_tests.h -O1 GTest::gtest)
+  get_target_property(links ${target} LINK_LIBRARIES)
+  if("nlohmann_json::nlohmann_json" IN_LIST links)
+    shardproof_precompile(${target} precompiled_json_tests.h -O1
+                          GTest::gtest nlohmann_json::nlohmann_json)
+  else()
+    shardproof_precompile(${target} precompiled_tests.h -O1 GTest::gtest)
+  endif()
   target_compile_definitions(${target} PRIVATE
     SHARDPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     SHARDPROOF_APPROVALS_DIR="${PROJECT_SOURCE_DIR}/tests/approvals"
     SHARDPROOF_RECEIVED_DIR="${PROJECT_BINARY_DIR}/approvals")
 endfunction()
 
-# Sources that several tests are made of, compiled once. A test names it in LINK.
+# Adds sources that several tests share, compiled once. A test names the part in LINK.
 function(shardproof_test_part name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   shardproof_resolve_links(links "" ${arg_LINK})
@@ -147,11 +193,18 @@ function(shardproof_test_part name)
   shardproof_compile_test(${name})
 endfunction()
 
-# A GoogleTest executable at build/<preset>/bin/<name>, and the one ctest entry that runs all its
-# cases, or SHARDS entries that share them. ARGS are passed to it. A test that takes long says its
-# TIMEOUT, and starts before others; before all of them one that mostly WAITS, for processes to end.
+# Adds a GoogleTest program at build/<preset>/bin/<name> and the ctest entry <name> that runs all its
+# cases. One program holds the tests of a folder: bin/<name> --gtest_filter='Suite.*' runs some.
+#
+#   SOURCES   its sources
+#   LINK      rooms, parts and libraries
+#   ARGS      arguments of the program
+#   SHARDS n  n entries <name>_1 ... <name>_n, which share the cases
+#   TIMEOUT s seconds an entry may take (900 if absent); ctest starts long entries first
+#   WAITS     the entry mostly waits for processes: ctest starts it before all others
+#   NO_UNITY  sources that compile alone in a unity build; ALL means each of them
 function(shardproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "WAITS" "TIMEOUT;SHARDS" "SOURCES;LINK;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WAITS" "TIMEOUT;SHARDS" "SOURCES;LINK;ARGS;NO_UNITY")
   set(cost ${arg_TIMEOUT})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 900)
@@ -165,6 +218,7 @@ function(shardproof_test name)
   target_link_libraries(${name} PRIVATE ${links} GTest::gtest GTest::gtest_main)
   shardproof_compile_test(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  shardproof_join_sources(${name} SOURCES ${arg_SOURCES} NO_UNITY ${arg_NO_UNITY})
   set(entries ${name})
   if(arg_SHARDS)
     set(entries "")
@@ -184,7 +238,8 @@ function(shardproof_test name)
   endforeach()
 endfunction()
 
-# A libFuzzer target at build/fuzz/fuzzers/<name>; its seeds are the files of tests/fuzz/corpus/<name>/.
+# Adds a libFuzzer target at build/fuzz/fuzzers/<name>. Its seeds are the files of
+# tests/fuzz/corpus/<name>/.
 function(shardproof_fuzzer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   if(NOT SHARDPROOF_FUZZ)
@@ -200,7 +255,8 @@ function(shardproof_fuzzer name)
   add_dependencies(fuzzers ${name})
 endfunction()
 
-# A benchmark at build/<preset>/bench/<name>, built by the target benches and not by a plain build.
+# Adds a benchmark at build/<preset>/bench/<name>. The target benches builds it, a plain build does
+# not.
 function(shardproof_bench name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   shardproof_resolve_links(links "" ${arg_LINK})

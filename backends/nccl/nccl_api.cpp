@@ -1,5 +1,7 @@
 #include <dlfcn.h>
 
+#include <fmt/format.h>
+
 #include "shardproof/backends/nccl/nccl_api.h"
 #include "shardproof/localtensor/base/error.h"
 

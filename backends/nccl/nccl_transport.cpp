@@ -1,5 +1,7 @@
 #include <sched.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>

@@ -1,6 +1,8 @@
 // Implements list_findings.h.
 #include "shardproof/engine/check/list_findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,8 @@
 // Implements line_writer.h.
 #include "shardproof/engine/generate/line_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "shardproof/engine/lower/rank_lowerer.h"

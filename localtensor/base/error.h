@@ -6,7 +6,7 @@
 // The third way is a Finding (finding.h): a statement about the user's program, never an exception.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -3,6 +3,8 @@
 // Errors that no candidate is about (a number that is added) have no cause at all.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "shardproof/engine/check/check.h"

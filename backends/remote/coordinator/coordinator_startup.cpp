@@ -1,5 +1,7 @@
 #include <poll.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// Speaks the first nouns of an installed shardproof: a mesh, and what it prints.
+// Uses an installed shardproof: parses a mesh and prints it.
 #include <cstdio>
 
 #include "shardproof/localtensor/mesh/mesh.h"
