@@ -31,16 +31,14 @@ endfunction()
 #
 # A target of its own precompiles it and links the further arguments. A target that uses it must have
 # the macros of that one, and no header of a room to the right may stand in it.
-# gcc 12 does not recognize the strings of a precompiled header as a system header's and warns about
-# what it inlines (its bug 105651). These warnings are off here; they are on in builds with a
-# compiler cache, which precompile nothing.
+# gcc 12 warns about writes in strings that it inlines (its bug 105651): these warnings are off here.
 function(shardproof_precompile target header optimization)
-  if(NOT SHARDPROOF_PRECOMPILE)
-    return()
-  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
                            -Wno-stringop-overread)
+  endif()
+  if(NOT SHARDPROOF_PRECOMPILE)
+    return()
   endif()
   set(maker "${header}${optimization}")
   if(NOT TARGET ${maker})
