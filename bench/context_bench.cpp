@@ -1,5 +1,5 @@
-// The local door, bare: what a launch, a call of whole groups and a call of cohorts of one cost
-// beyond the work itself, with and without virtual time.
+// Measures the local backend alone, with and without virtual time: the cost of a launch, of a call
+// of whole groups, and of a call of cohorts of one, beyond the work itself.
 #include <deque>
 
 #include "shardproof/backends/local/local_backend.h"
@@ -35,7 +35,7 @@ Collective all_reduce(const Group& group) {
 
 enum class Clock { off, on };
 
-// Seconds a launch of work that does next to nothing, on an idle stream.
+// Returns the seconds per launch of trivial work on an idle stream.
 double launch_seconds(Clock clock) {
   constexpr int64_t kWorks = 200'000;
   const std::unique_ptr<World> world = local_world(options_of(1, clock == Clock::on));
@@ -53,7 +53,7 @@ double launch_seconds(Clock clock) {
   return seconds / kWorks;
 }
 
-// Seconds a call and rank, of one cohort of all ranks with a clock.
+// Returns the seconds per call and rank of one cohort of all ranks, with a clock.
 double whole_group_seconds(int64_t ranks) {
   constexpr int kCalls = 16;
   const std::unique_ptr<World> world = local_world(options_of(ranks, true));
@@ -75,7 +75,7 @@ double whole_group_seconds(int64_t ranks) {
   return seconds / static_cast<double>(kCalls * ranks);
 }
 
-// Seconds a call, of ranks each in a cohort of its own.
+// Returns the seconds per call and rank of cohorts of one rank.
 double single_seconds(int64_t ranks, Clock clock) {
   const int64_t calls = std::max<int64_t>(8, 65'536 / ranks);
   const std::unique_ptr<World> world = local_world(options_of(ranks, clock == Clock::on));

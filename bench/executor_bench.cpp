@@ -1,6 +1,8 @@
-// The executor, one core, no probes: a tensor-parallel MLP beside the same MLP unsharded, what an
-// op costs beyond its kernel, and all-reduces of much data beside the core's read bandwidth.
-// Each repetition is a whole run of one program: a fresh world, its executor, and its close.
+// Measures the executor on one core without probes:
+// - a tensor-parallel MLP beside the same MLP unsharded;
+// - the cost of an op beyond its kernel;
+// - all-reduces of much data beside the read bandwidth of the core.
+// Each repetition is a whole run of one program: a new world, its executor, and its close.
 #include <cstring>
 #include <numeric>
 #include <string_view>
@@ -29,7 +31,7 @@ struct Input {
   std::string placements;
 };
 
-// A program made ready once: text to instructions, inputs split.
+// A lowered program with split inputs, prepared once for all repetitions.
 struct Program {
   Registries registries{builtin_ops(), builtin_backends()};
   int64_t ranks;
@@ -95,8 +97,8 @@ void print_mlp() {
          "", "under 100 MB"});
 }
 
-// Tiny tensors that differ by rank: what is left is the executor. The kernel's own share is the
-// same number of elements in one tensor of one rank.
+// Measures ops on tiny tensors that differ by rank, so that the executor dominates. The share of
+// the kernel is measured with the same number of elements in one tensor of one rank.
 void print_overhead(int64_t ranks, const char* grouping, int64_t ops, double target) {
   std::vector<std::string> lines;
   for (int64_t i = 0; i < ops; ++i) lines.push_back("x = x + w");

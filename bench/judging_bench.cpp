@@ -1,7 +1,7 @@
-// Measures what judging costs: every compared value of a program beside the same program unjudged,
-// in one process (docs/judging.md). Of the MLP two times are told: of its runs alone, lowered and
-// its inputs split beforehand as for the unjudged run, and of a whole call of `check`, which does
-// all of that. Of the Adam steps it is the whole call.
+// Measures the cost of judging: a program with every value compared beside the same program
+// unjudged, in one process (docs/judging.md). The MLP has two rows. One measures its runs alone,
+// with lowering and splitting done before, as for the unjudged run. The other measures a whole call
+// of `check`, which includes both. The Adam steps have a row for the whole call.
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/bench/measure.h"
 #include "shardproof/engine/check/check.h"
@@ -41,7 +41,7 @@ Job job_on(const char* axis, int64_t ranks) {
   return job;
 }
 
-// The MLP of executor_bench as a global program, whose every line is compared.
+// Returns the MLP of executor_bench as a global program, all lines of which are compared.
 Job mlp(int64_t ranks, Fill fill) {
   Job job = job_on("tp", ranks);
   add_input(job, "x", {16, 256}, "R", fill);
@@ -53,7 +53,7 @@ Job mlp(int64_t ranks, Fill fill) {
   return job;
 }
 
-// Ten steps of Adam on a two-layer MLP, by hand, data parallel: 5 outputs a step.
+// Returns ten data-parallel steps of Adam on a two-layer MLP, written by hand, with 5 outputs each.
 Job adam(int64_t ranks) {
   constexpr int kSteps = 10;
   Job job = job_on("dp", ranks);
@@ -100,7 +100,7 @@ Job adam(int64_t ranks) {
   return job;
 }
 
-// A job, and its ranks alone made ready to run.
+// A job with its ranks prepared to run alone.
 class Case {
  public:
   explicit Case(Job made) : job_(std::move(made)), lowered_(lower_job(job_, registries_)) {
@@ -115,7 +115,7 @@ class Case {
     SP_CHECK(executor.run(), "the program blocks");
     world->close();
   }
-  // Ranks and one device in the program's own dtypes; and in f64, where that is needed.
+  // Runs ranks and one device in the program's own dtypes, and in f64 if the judge needs it.
   void run_prepared() const {
     OwnDtypeJudge::Options options;
     options.lifted = [this]() -> const EvaluationPlan& { return *lifted_->reference(); };

@@ -1,5 +1,5 @@
-// Four all-reduces of one f32 in a rank listing, data and virtual time on a flat machine: the whole
-// process `shardproof run file.json`, from its start to its end.
+// Measures whole processes `shardproof run file.json`: a rank listing of four all-reduces of one
+// f32, with data and virtual time on a flat machine.
 #include <fstream>
 
 #include "shardproof/bench/measure.h"
@@ -32,7 +32,8 @@ void print_listing(int64_t ranks, double target) {
          milliseconds(target)});
 }
 
-// 5 all-reduces of 1 MiB that differ by rank: what the process holds beside its inputs.
+// Measures the peak memory of 5 all-reduces of 1 MiB that differ by rank beside that of their
+// inputs.
 void print_memory() {
   constexpr int64_t kRanks = 256, kElements = 1 << 18;
   const std::string path = fmt::format("{}/listing_mib.json", SHARDPROOF_BENCH_FOLDER);

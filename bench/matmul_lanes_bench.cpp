@@ -1,6 +1,6 @@
-// The two products of a tensor-parallel MLP forward, cut over many lanes of one cohort, against the
-// same products uncut: y = (x w1) w2 with x [16, 256], w1 [256, 1024], w2 [1024, 256]; w1 cut by
-// columns, w2 by rows.
+// Measures the two products of a tensor-parallel MLP forward, cut over many lanes of one cohort,
+// beside the same products uncut. y = (x w1) w2 with x [16, 256], w1 [256, 1024] cut by columns,
+// and w2 [1024, 256] cut by rows.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -35,7 +35,7 @@ Operand operand(DType dtype, const Dims& shape, int64_t copies) {
 double best_seconds(const Kernel& kernel, const KernelCall& call) {
   double best = 1e9;
   for (int i = 0; i < 7; ++i) {
-    const std::clock_t start = std::clock();  // of this process only: the machine may be shared
+    const std::clock_t start = std::clock();  // of this process; other processes may share the CPU
     int runs = 0;
     while (std::clock() - start < CLOCKS_PER_SEC / 50 || runs == 0) {
       kernel.run(call);

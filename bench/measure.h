@@ -1,5 +1,5 @@
-// What the benchmarks share: processor time, medians of interleaved repetitions, and the table
-// that holds a claim as a ratio to a named baseline of the same run.
+// Functions that the benchmarks share: processor time, medians of interleaved repetitions, and a
+// table of results, each with its ratio to a baseline of the same run.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ extern char** environ;
 
 namespace shardproof::bench {
 
-// Processor time, user and system: the machine may be shared. RUSAGE_CHILDREN counts what ended.
+// Returns the processor time, user and system, because other processes may share the machine.
+// RUSAGE_CHILDREN counts children that have ended.
 inline double processor_seconds(int who = RUSAGE_SELF) {
   rusage usage{};
   getrusage(who, &usage);
@@ -40,8 +41,8 @@ inline int64_t peak_bytes(int who = RUSAGE_SELF) {
   return int64_t{1024} * usage.ru_maxrss;
 }
 
-// Runs a program to its end, its output dropped. Its peak memory in bytes; its time goes to
-// RUSAGE_CHILDREN.
+// Runs a program to its end without its output, and returns its peak memory in bytes. Its time
+// counts for RUSAGE_CHILDREN.
 inline int64_t run_child(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -68,11 +69,12 @@ inline double median(std::vector<double> values) {
 
 struct Contender {
   std::function<void()> work;
-  int times = 1;  // of the work in one measurement
+  int times = 1;  // repetitions in one measurement
   int who = RUSAGE_SELF;
 };
 
-// Median seconds of each, measured in turn, so that a slow spell of the machine meets all of them.
+// Returns the median seconds of each contender. They are measured in turn, so that a slow phase of
+// the machine affects all of them.
 inline std::vector<double> race(const std::vector<Contender>& contenders, int rounds = 11) {
   std::vector<std::vector<double>> seconds(contenders.size());
   for (const Contender& c : contenders) c.work();

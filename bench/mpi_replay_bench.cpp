@@ -1,6 +1,6 @@
-// An all-reduce of two processes as the mpi backend makes it (from the call at its door, through
-// the coordinating process, to the answer in its buffer), beside the same call made of MPI itself
-// in the same processes, in turn. And whole commands: a program in simulation and over MPI.
+// Measures an all-reduce of two processes over the mpi backend beside the same call of MPI itself,
+// in turn in the same processes. The backend's call goes from submit() through the coordinator to
+// the result in its buffer. Also measures whole commands: a program in simulation and over MPI.
 #include <mpi.h>
 
 #include <chrono>
@@ -33,9 +33,7 @@ WorldOptions world_options() {
   return options;
 }
 
-// --- in a worker
-// ----------------------------------------------------------------------------------
-
+// Runs in a worker: makes the calls and measures them.
 class Measuring {
  public:
   Measuring(World& world, ExecutionContext& context, int64_t rank, int64_t count)
@@ -77,7 +75,7 @@ class Measuring {
                     MPI_COMM_WORLD);
     });
   }
-  // What both computed.
+  // Checks that both computed the same sums.
   void check() const {
     const auto* ours = reinterpret_cast<const float*>(output_.blocks()[0].tensor.data());
     SP_CHECK(std::equal(bare_out_.begin(), bare_out_.end(), ours), "the sums differ");
@@ -88,7 +86,7 @@ class Measuring {
     auto* values = reinterpret_cast<float*>(data);
     for (int64_t i = 0; i < count_; ++i) values[i] = static_cast<float>(i * (lanes_[0] + 1) % 1009);
   }
-  // Seconds, of the slower process.
+  // Returns the seconds of the slower process.
   template <typename F>
   static double slowest(F&& work) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -149,9 +147,7 @@ int work(const std::string& address) {
   return 0;
 }
 
-// --- in the process that coordinates
-// --------------------------------------------------------------
-
+// Runs in the coordinator: starts the workers and prints the table that they write.
 int lead() {
   WorkerPoolOptions options;
   options.processes = kProcesses;
@@ -162,16 +158,13 @@ int lead() {
   while (world->progress()) {
   }
   const bool broken = world->close().broken;
-  // mpirun hands on what workers print when it gets to it.
+  // mpirun forwards the output of workers with a delay.
   std::string table;
   while (!broken && !table.ends_with(kEnd)) table = pool.output();
   if (!broken) fmt::print("{}", table.substr(0, table.size() - std::strlen(kEnd)));
   pool.end();
   return broken ? 1 : 0;
 }
-
-// --- whole commands
-// -------------------------------------------------------------------------------
 
 double wall_seconds(const std::string& file, const char* backend) {
   std::vector<std::string> words{SHARDPROOF_TOOL, "run", file, "--backend", backend};

@@ -1,5 +1,5 @@
-// rank_functions.cpp as an MPI program, for SimGrid's SMPI, which keeps the data too:
-// `smpi CALLS ELEMENTS`. Built with smpicxx, run by peers.py.
+// rank_functions.cpp as an MPI program for SimGrid's SMPI, which also computes the data. Usage:
+// `smpi CALLS ELEMENTS`. peers.py builds it with smpicxx and runs it.
 #include <mpi.h>
 
 #include <cstdlib>

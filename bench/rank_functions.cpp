@@ -1,6 +1,6 @@
-// A rank's program as a C++ function on a fiber, the whole process that fiber_bench and the peers
-// measure: `rank_functions RANKS CALLS ELEMENTS` makes CALLS all-reduces of ELEMENTS f32 that
-// differ by rank, over all ranks, on a machine with a clock. peers_smpi.cpp is the same under MPI.
+// The process that fiber_bench and peers.py measure: ranks as C++ functions on fibers.
+// `rank_functions RANKS CALLS ELEMENTS` makes CALLS all-reduces of ELEMENTS f32 over all ranks, on
+// a machine with a clock. peers_smpi.cpp is the same program under MPI.
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace shardproof;
 
-// Rank r brings r % 3 everywhere, so that each element of the answer is known.
+// The input of rank r holds r % 3 in every element, so that each element of the result is known.
 Tensor own_data(int64_t rank, int64_t elements) {
   Tensor x = Tensor::empty(DType::f32, {elements});
   auto* data = reinterpret_cast<float*>(x.mutate());

@@ -1,5 +1,6 @@
-// What the flight recorder adds to a decoder block's step, in instructions: this program runs
-// itself under callgrind, with and without the recorder. Without valgrind it says so.
+// Measures the instructions that the flight recorder adds to a step of a decoder block. The program
+// runs itself under callgrind, with and without the recorder. Without valgrind it prints that
+// nothing was measured.
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,7 +20,7 @@ namespace shardproof::bench {
 constexpr const char* kBlock = SHARDPROOF_SOURCE_DIR "/scenarios/demo/llama3_8b_block.json";
 constexpr const char* kValgrind = "/usr/bin/valgrind";
 
-// A forward step of the block, ready to run in fresh worlds.
+// A forward step of the block, prepared to run in new worlds.
 struct Step {
   Registries registries{builtin_ops(), {}};
   Job job;
@@ -50,7 +51,7 @@ struct Step {
   }
 };
 
-// callgrind counts what this calls, by its name.
+// callgrind finds this function by its name and counts its instructions.
 [[gnu::noinline]] void counted_step(const Step& step) { step.run(); }
 
 double instructions(const std::string& recorder, const std::string& grouping) {

@@ -1,4 +1,4 @@
-// Implements causes.h: tries candidates from the most to the least specific and stops at the first
+// Implements causes.h: tries candidates from the most to the least specific, and stops at the first
 // kind that explains the value.
 #include "shardproof/engine/check/causes.h"
 
@@ -67,7 +67,7 @@ class Explaining {
     return size;
   }
   bool is_same_over_target(int axis) const { return value_.spec.placement(axis).is_replicate(); }
-  // The author's name, or the values with names that it is made of.
+  // Returns the author's name, or the names of the values that it is computed from.
   std::string shown(ValueId id, int line) const;
   std::string origin_text(const AxisState& state, int axis) const;
   void settle(const Cause& cause) {
@@ -125,7 +125,7 @@ std::string Explaining::shown(ValueId id, int line) const {
   return fmt::format("the value that line {} computes from {}", line, joined(names, "and"));
 }
 
-// "x, which is cut over dp"
+// Returns "x, which is cut over dp".
 std::string Explaining::origin_text(const AxisState& state, int axis) const {
   std::vector<std::string> cut, parts, others;
   for (const ValueId id : state.sources) {
@@ -148,7 +148,7 @@ std::string Explaining::origin_text(const AxisState& state, int axis) const {
   return joined(texts, "and");
 }
 
-// --- a value that varies where the output should be the same
+// --- values that vary where the output should be replicated
 
 bool Explaining::never_reduced() {
   std::vector<int> loose;
@@ -166,7 +166,7 @@ bool Explaining::never_reduced() {
   return false;
 }
 
-// Partial sums first, then what has a name, in program order.
+// Returns partial sums first, then named values, in program order.
 std::vector<std::pair<const Step*, size_t>> Explaining::places_to_reduce(
     const std::vector<int>& axes) const {
   struct Place {
@@ -231,7 +231,7 @@ bool Explaining::never_reduced_over(const std::vector<int>& axes) {
   return false;
 }
 
-// --- a call over other axes than those over which its input varies
+// --- calls over other axes than those over which their input varies
 
 bool Explaining::wrong_group() {
   for (const Step& step : way_.steps) {
@@ -267,7 +267,7 @@ bool Explaining::wrong_group() {
   return false;
 }
 
-// --- something counts too often, or not often enough
+// --- values that count too often, or not often enough
 
 void Explaining::copies_added_up(std::vector<Cause>& found) {
   for (const Step& step : way_.steps) {
@@ -385,8 +385,8 @@ void Explaining::terms_of_each_rank(std::vector<Cause>& found) {
   }
 }
 
-// A number that is applied once too often, by two factors or by a factor and an average: which of
-// them is too many is the author's choice.
+// Returns the cause for a number that is applied once too often, by two factors or by a factor and
+// an average. The author must choose which one to remove.
 std::optional<Cause> Explaining::applied_twice(const std::vector<Cause>& found) const {
   if (found.size() != 2) return std::nullopt;
   const auto share_of = [&](const Edit& edit) -> double {
@@ -436,9 +436,9 @@ bool Explaining::counted_too_often() {
   return true;
 }
 
-// --- a factor that is the size of something
+// --- factors that are the size of an axis or a `let`
 
-// Of `let`s, then of axes.
+// Returns the sizes of `let`s, then of axes, with their names.
 std::vector<std::pair<std::string, int64_t>> Explaining::sizes() const {
   std::vector<std::pair<std::string, int64_t>> result;
   for (const auto& [name, number] : about_.job.numbers)
@@ -448,7 +448,7 @@ std::vector<std::pair<std::string, int64_t>> Explaining::sizes() const {
   return result;
 }
 
-// The `let`s that a factor goes with when they are other numbers: "m, and with m = 4 it is 4".
+// Returns the `let`s that a factor follows when they change: "m, and with m = 4 it is 4".
 std::vector<std::pair<std::string, std::string>> Explaining::lets_followed(Edit edit, int64_t size,
                                                                            bool times) {
   std::vector<std::pair<std::string, std::string>> follows;
@@ -513,7 +513,7 @@ void causes_to_hints(Finding& finding) {
 
 void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding) {
   try {
-    // Of a long program only what comes before the value is run again.
+    // For long programs, only the instructions before the value run again.
     constexpr int kRunsWanted = 24;
     const bool is_long = kRunsWanted * work_of(about.ranks) > kMostWork;
     const RankProgram part =
@@ -531,7 +531,7 @@ void explain_by_provenance(const RankCase& about, const ComparedValue& value, Fi
       return;
     }
   } catch (const Error&) {
-    // The program does not run a second time as it did the first: nothing is confirmed.
+    // The program does not run a second time as it did the first, so no cause is confirmed.
   }
   causes_to_hints(finding);
 }

@@ -1,6 +1,6 @@
-// Causes of wrong outputs of rank programs. Candidates follow from provenance (provenance.h), from
-// the calls and numbers on the way to the output, and from its declared placements; each is tried
-// by an edit of the program (confirm_cause.h).
+// Finds causes of wrong outputs of rank programs. Candidates follow from provenance (provenance.h),
+// from the calls and numbers on the way to the output, and from its declared placements. An edit of
+// the program tries each candidate (confirm_cause.h).
 //
 // | candidate                         | edit                                   |
 // |---|---|
@@ -12,8 +12,8 @@
 // | a term that each rank adds        | the term is divided by the ranks       |
 // | a factor is missing               | a value is divided by it               |
 //
-// A candidate is the cause only if its edit, and no other, makes the program right. If several do,
-// or the edit explains a number by nothing but its size, it is a hint.
+// A candidate is the cause only if its edit, and no other, makes the program right. If several
+// edits do, or the edit explains a number by its size alone, it is a hint.
 #pragma once
 
 #include "shardproof/engine/check/confirm_cause.h"
@@ -21,9 +21,8 @@
 
 namespace shardproof {
 
-// Replaces the causes of a finding about `value` by what was confirmed: "cause   ..." and a fix, or
-// "hint    ...". What the finding called a cause and no run confirms becomes a hint, and its fix
-// goes.
+// Replaces the causes of a finding about `value` by confirmed ones: "cause   ..." and a fix, or
+// "hint    ...". A cause that no run confirms becomes a hint without a fix.
 void explain_by_provenance(const RankCase& about, const ComparedValue& value, Finding& finding);
 
 // Turns the causes of a finding into hints.

@@ -1,13 +1,15 @@
-// The engine's service `check` (job.h): a ladder of runs, each dearer than the one before and made
-// only when it is needed.
+// Implements check.h as a ladder of runs. Each run is more expensive than the one before
+// and is made only if it is needed.
 //
-//   1. ranks and one device in the program's own dtypes (OwnDtypeJudge). All numbers equal, none
-//      that may have been rounded to f32 and no dtype narrower than f32: clean.
-//   2. both with all floats lifted to f64, on simulated ranks (F64Judge).
-//   3. of rank programs with values still open: the same in three other rounding directions
+//   1. Ranks and one device run in the program's own dtypes (OwnDtypeJudge). The program is
+//      clean if all numbers are equal, none may have been rounded to f32, and no dtype is
+//      narrower than f32.
+//   2. Both run with all floats lifted to f64, on simulated ranks (F64Judge).
+//   3. If values of a rank program are still open, both run in three other rounding directions
 //      (MovementJudge).
-//   4. with something wrong: both once more, to explain it (ExplainingJudge).
-// docs/judging.md says why.
+//   4. If something is wrong, both run once more to explain it (ExplainingJudge).
+//
+// docs/judging.md gives the reasons.
 #include "shardproof/engine/check/check.h"
 
 #include "shardproof/engine/check/explaining_judge.h"
@@ -22,7 +24,7 @@
 namespace shardproof {
 namespace {
 
-// Lets the reference compute each compared value; decides nothing.
+// Makes the reference compute each compared value; decides nothing.
 class ReferenceJudge : public Judge {
  public:
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override {
@@ -78,8 +80,8 @@ class Check {
     return own_.integers().empty() ? nullptr : &own_.integers();
   }
 
-  // True if equal numbers may hide a small error. Inputs count too: what is lost beside a whole
-  // number leaves no trace in it.
+  // True if equal numbers may hide a small error. Inputs count too: a small term that is added to a
+  // whole number may vanish in it.
   bool may_be_rounded() const {
     return own_.may_be_rounded() || program_->has_narrow_floats() ||
            std::any_of(job_.inputs.begin(), job_.inputs.end(),
@@ -107,14 +109,14 @@ class Check {
   OwnDtypeJudge own_;
   Outcome outcome_;
   std::optional<RecordedIntegers> recorded_;  // where the run in f64 takes them
-  // Wrong values, found in f64 and, where that run did not come, in the program's own dtypes.
+  // Wrong values, found in f64 or, if that run failed, in the program's own dtypes.
   std::vector<JudgedValue> wrong_, wrong_in_own_;
   std::vector<const UnequalValue*> wrong_on_backend_;
   std::set<std::string> undecided_;  // keys
 };
 
-// Values of a real backend that are far off while those of simulated ranks are not: a library, a
-// driver or a device is at fault, not the program.
+// Reports values of a real backend that are far off while those of simulated ranks are not. Then a
+// library, a driver or a device is at fault, not the program.
 void Check::judge_backend() {
   const auto is_suspect = [](const UnequalValue& value) { return value.finding.has_value(); };
   if (std::none_of(own_.unequal().begin(), own_.unequal().end(), is_suspect)) return;
@@ -125,7 +127,7 @@ void Check::judge_backend() {
   try {
     simulated->run(judge, {});
   } catch (const Error&) {
-    return;  // nothing to lay beside the backend's values
+    return;  // there is no value to compare with those of the backend
   }
   std::set<std::string> far;
   for (const UnequalValue& value : judge.unequal())
@@ -177,8 +179,8 @@ void Check::judge_in_f64() {
         "values that were not computed in f64 are judged in their own dtypes: {}", reason));
 }
 
-// An index that is another number in f64 may end the run: rank programs are run once more with the
-// whole numbers of the program's own run, as global programs always are.
+// An index that is another number in f64 may end the run. Then a rank program runs once more with
+// the whole numbers of the program's own run. Global programs always use them.
 std::string Check::run_in_f64(F64Judge& judge, const F64Judge::Options& options) {
   try {
     lifted().run(judge, {.integers = options.integers});
@@ -209,8 +211,8 @@ void Check::run_in_other_directions(F64Judge& judge) {
       const ScopedRoundingMode rounding(direction);
       lifted().run(moving, {.replaces = replacing()});
     } catch (const Error&) {
-      // An index that is another number in this direction: the program hangs on a rounding, and
-      // the other directions show by how much.
+      // An index is another number in this direction. The program depends on a rounding, and the
+      // other directions show by how much.
     }
   }
   judge.settle();
@@ -223,14 +225,14 @@ std::vector<ExplainedValue> Check::explain(const std::vector<JudgedValue>& wrong
   try {
     simulated->run(own, {});
   } catch (const Error&) {
-    // The numbers of the f64 run are shown then.
+    // The finding then shows the numbers of the f64 run.
   }
   ExplainingJudge explaining(wrong, lifted(),
                              {.integers = integers(), .own = &own, .consequences = consequences()});
   try {
     lifted().run(explaining, {.keeps_all = true, .integers = integers(), .replaces = replacing()});
   } catch (const Error&) {
-    // This run ends where the one that found them ended: behind the values that it found.
+    // This run ends at the same place as the one that found them, behind the values that it found.
   }
   return std::move(explaining.explained());
 }
@@ -247,7 +249,7 @@ void Check::add_findings() {
   std::set<std::string> settled = undecided_;
   for (const std::vector<JudgedValue>* values : {&wrong_, &wrong_in_own_})
     for (const JudgedValue& value : *values) settled.insert(value.key);
-  // Behind what stands still, before what is not written.
+  // Goes behind findings about blocked ranks and before unwritten redistributions.
   const auto unwritten = [](const Finding& finding) {
     return finding.verdict == Verdict::unwritten_redistribution;
   };
@@ -261,8 +263,8 @@ void Check::add_findings() {
         fmt::format("simulated ranks hold the right value: it is wrong on {} alone", job_.backend));
   }
   if (findings.empty() && own_.replicas()) findings.push_back(*own_.replicas());
-  // A flag of an overflow that one rank alone sees: in f64 nothing overflows. What else parts in
-  // the own dtypes alone hangs on roundings.
+  // Replicas may differ because one rank alone has an overflow, which f64 does not show. Other
+  // differences in the own dtypes alone depend on roundings.
   for (const auto& [key, torn] : own_.torn()) {
     if (!findings.empty() || settled.contains(key)) continue;
     const std::string cause = program_->range_cause_of(key);

@@ -17,9 +17,9 @@ namespace {
 
 constexpr double kRight = 0x1p-20;       // of the largest element
 constexpr double kCloser = 64;           // times, than before the edit
-constexpr int64_t kMostMoved = 1 << 18;  // input elements that are worth drawing again
+constexpr int64_t kMostMoved = 1 << 18;  // largest number of input elements that are drawn again
 
-// How far each value is from one device.
+// Measures the distance of each value from one device.
 class DistanceJudge : public Judge {
  public:
   void restart() override { found_.clear(); }
@@ -41,7 +41,7 @@ class DistanceJudge : public Judge {
   std::map<std::string, double> found_;
 };
 
-// A number in (0.5, 1.5) for each element, the same on every platform.
+// Returns a number in (0.5, 1.5) for each element, the same on every platform.
 double factor_of(uint64_t element) {
   uint64_t bits = (element + 1) * 0x9e3779b97f4a7c15ULL;
   bits ^= bits >> 29;
@@ -50,7 +50,7 @@ double factor_of(uint64_t element) {
   return 0.5 + static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-// The same job with other numbers in its floats; nothing where there are none, or too many.
+// Returns the same job with other numbers in its floats; nullopt if there are none, or too many.
 std::optional<Job> with_other_inputs(const Job& job) {
   int64_t all = 0;
   bool any = false;
@@ -121,7 +121,7 @@ Confirmation::Confirmation(const RankCase& about, const ComparedValue& value)
   } catch (const Error&) {
     moved_.reset();
   }
-  // Where other numbers hide the error nothing is to be learned from them.
+  // If the error does not show with other numbers, they are not used.
   if (moved_ && !(before_moved_[key_] > kRight)) moved_.reset();
 }
 

@@ -1,4 +1,5 @@
-// Implements explaining_judge.h.
+// Implements explaining_judge.h: each wrong value becomes a finding, and a value that is computed
+// from an earlier wrong one becomes a consequence of it.
 #include "shardproof/engine/check/explaining_judge.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ std::map<std::string, const JudgedValue*> by_key(const std::vector<JudgedValue>&
   return result;
 }
 
-// The largest error as a share of the largest element.
+// Returns the largest error as a share of the largest element.
 double share_of_difference(const Difference& difference) {
   const double largest = largest_element(difference.truth);
   double error = 0;
@@ -55,7 +56,7 @@ int ExplainingJudge::source(ValueId id) const {
   return found == source_.end() ? kNone : found->second;
 }
 
-// The results of the line come from what its inputs come from; of several, from the earliest.
+// Records that the results of the line come from the earliest wrong value that an input comes from.
 void ExplainingJudge::follow(const ReferenceRun& reference) {
   for (const int index : reference.line()) {
     const GlobalInstr& instr = reference.plan().program().instrs[static_cast<size_t>(index)];
@@ -68,7 +69,7 @@ void ExplainingJudge::follow(const ReferenceRun& reference) {
   }
 }
 
-// Nothing where the program's own dtypes deny that the value is wrong.
+// Returns nullopt if the run in the program's own dtypes contradicts that the value is wrong.
 std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& value,
                                                        const JudgedValue& judged,
                                                        const Tensor& truth,
@@ -83,7 +84,7 @@ std::optional<ExplainedValue> ExplainingJudge::explain(const ComparedValue& valu
   ExplainedValue explained;
   explained.finding =
       explain_difference({label, value.spec, value.global}, difference, own, reference);
-  // A consequence is listed under its cause, and needs none of its own.
+  // A consequence is listed under its cause and needs no cause of its own.
   if (source(value.global) == kNone) program_.explain(value, explained.finding);
   return explained;
 }

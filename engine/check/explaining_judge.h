@@ -1,4 +1,4 @@
-// ExplainingJudge: watches one more run in which nothing is freed, and turns values that other
+// ExplainingJudge: observes one more run in which nothing is freed, and turns values that other
 // judges found wrong into findings. Internal to the engine.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace shardproof {
 
-// Which wrong values count as consequences of an earlier one that they are computed from.
+// The wrong values that count as consequences of an earlier one that they are computed from.
 enum class Consequences : uint8_t {
-  // In a global program, whose every line is judged on its own inputs: those of torn values, whose
-  // replicas do not hold the same, so that no single value can be the reference of what follows.
+  // For global programs, whose lines are each judged on their own inputs: consequences of torn
+  // values.
+  // The replicas of a torn value differ, so no single value can be the reference of later lines.
   of_torn_values,
-  // In rank programs, whose outputs lie many lines apart: all.
+  // For rank programs, whose outputs are many lines apart: all.
   of_all_values,
 };
 
@@ -25,8 +26,8 @@ struct ExplainedValue {
   int consequence_of = -1;  // index of the value that it is a consequence of; -1: of none
 };
 
-// Collects the differences of some values, by key: of the run in the program's own dtypes, whose
-// numbers findings show.
+// Collects the differences of some values by key, in a run in the program's own dtypes. Findings
+// show these numbers.
 class DifferenceJudge : public Judge {
  public:
   explicit DifferenceJudge(const std::vector<JudgedValue>& wrong);
@@ -44,7 +45,7 @@ class ExplainingJudge : public Judge {
   struct Options {
     const std::map<ValueId, Tensor>* integers = nullptr;  // as F64Judge::Options
     const DifferenceJudge* own = nullptr;                 // null: this run is in the own dtypes
-    double alike = 0x1p-20;  // of the largest element: how far two right values lie apart
+    double alike = 0x1p-20;  // largest difference of two right values, by the largest element
     Consequences consequences = Consequences::of_all_values;
   };
   ExplainingJudge(const std::vector<JudgedValue>& wrong, const JudgedProgram& program,
@@ -53,7 +54,8 @@ class ExplainingJudge : public Judge {
   Judgement judge(const ComparedValue& value, ReferenceRun& reference) override;
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
   void was_held(const std::vector<ValueId>& ids) override;
-  // In the order of the reference program; without values that the own dtypes deny (compare.h).
+  // Returns the findings in the order of the reference program, without values that the run in the
+  // own dtypes contradicts (compare.h).
   std::vector<ExplainedValue>& explained() { return explained_; }
 
  private:
@@ -61,7 +63,7 @@ class ExplainingJudge : public Judge {
   const JudgedProgram& program_;
   Options options_;
   std::vector<ExplainedValue> explained_;
-  // The wrong value that each value of the reference is computed from; kNone: none.
+  // By value of the reference: the wrong value that it is computed from; kNone: none.
   static constexpr int kNone = -1;
   std::map<ValueId, int> source_;
   int source(ValueId id) const;

@@ -1,4 +1,4 @@
-// Implements judged_program.h: what both kinds of program have in common.
+// Implements the functions of judged_program.h that both kinds of program share.
 #include "shardproof/engine/check/judged_program.h"
 
 #include <algorithm>

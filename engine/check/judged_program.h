@@ -1,5 +1,5 @@
-// JudgedProgram: a job lowered once, in the program's own dtypes or with all floats lifted to f64.
-// Its ranks can be run beside one device as often as judges need. Internal to the engine.
+// JudgedProgram: a job that is lowered once, in the program's own dtypes or with all floats lifted
+// to f64. Judges can run its ranks beside one device as often as they need. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -18,58 +18,61 @@ namespace shardproof {
 
 // The purpose of one run.
 struct JudgedRun {
-  // The outcome holds what the job asks for: values, records of what was compared, the program.
+  // The outcome stores what the job requests: values, records of compared values, the program.
   bool reports = false;
   bool keeps_all = false;  // the reference frees nothing, for explanations
-  // Integers and bools that replace those of ranks and reference; see ValueComparer::Options.
+  // Integers and bools that replace those of ranks and reference, as in ValueComparer::Options.
   const std::map<ValueId, Tensor>* integers = nullptr;
-  // Of rank programs: filled with what the run computes, and what replaces that.
+  // For rank programs: stores the whole numbers that the run computes, or supplies those that
+  // replace them.
   RecordedIntegers* records = nullptr;
   const RecordedIntegers* replaces = nullptr;
 };
 
 class JudgedProgram {
  public:
-  // The job as it is. Throws Error for bad input, with path, line and column.
+  // Returns the job in its own dtypes and on its own backend. Throws Error(bad_input) with path,
+  // line and column.
   static std::unique_ptr<JudgedProgram> make(const Job& job, const Registries& registries);
   virtual ~JudgedProgram() = default;
-  // The same program on simulated ranks of this process, without times and with nothing kept, in
+  // Return the same program on simulated ranks of this process, without times and stored values, in
   // the program's own dtypes or with all floats lifted to f64.
   virtual std::unique_ptr<JudgedProgram> simulated() const = 0;
   virtual std::unique_ptr<JudgedProgram> lifted() const = 0;
 
-  // Runs ranks and reference; hands each compared value to the judge. Throws Error for bad input
-  // that is found while running (an index out of range).
+  // Runs ranks and reference and passes each compared value to the judge. Throws Error(bad_input)
+  // for errors that the run finds (an index out of range).
   virtual Outcome run(Judge& judge, const JudgedRun& options) const = 0;
-  // Null when there is nothing to compare with.
+  // Returns the reference program; null if there is none.
   virtual const EvaluationPlan* reference() const = 0;
   // True if some value of the ranks or of the reference is narrower than f32.
   virtual bool has_narrow_floats() const = 0;
   virtual bool has_floats() const = 0;
-  // The ranks run in other rounding directions too, because they run other ops than one device.
+  // True if the ranks must run in other rounding directions too, because they run other ops than
+  // one device.
   virtual bool ranks_move() const = 0;
-  // Adds what is known of the cause from the program. In rank programs a second run has to confirm
-  // a cause; else it becomes a hint.
+  // Adds the cause that the program shows. In rank programs a second run must confirm a cause;
+  // otherwise it becomes a hint.
   virtual void explain(const ComparedValue& value, Finding& finding) const = 0;
-  // The cause of an imprecise value, or "".
+  // Returns the cause of an imprecise value, or "".
   virtual std::string cause_of(const MeasuredPrecision& measured) const = 0;
-  // Of rank programs: the step on the way to a value at which ranks leave the range of a dtype
-  // (explain/range_cause.h), or "".
+  // Returns, for rank programs, the step at which ranks leave the range of a dtype on the way to a
+  // value (explain/range_cause.h), or "".
   virtual std::string range_cause_of(const std::string&) const { return ""; }
   const Job& job() const { return job_; }
 
  protected:
-  // `inputs`: what the ranks hold of the job's inputs.
+  // `inputs` are the ranks' parts of the job's inputs.
   JudgedProgram(Job job, std::vector<LocalTensor> inputs, const Registries& registries)
       : job_(std::move(job)), inputs_(std::move(inputs)), registries_(registries) {}
-  // The parts that the ranks hold of the inputs of `lifted`, the same job with all floats lifted.
+  // Returns the ranks' parts of the inputs of `lifted`, the same job with all floats lifted.
   std::vector<LocalTensor> lifted_inputs(const Job& lifted) const;
   Job job_;
   std::vector<LocalTensor> inputs_;
   const Registries& registries_;
 };
 
-// Makers of the two kinds; the program has been lowered already.
+// Make the two kinds of judged programs from lowered programs.
 std::unique_ptr<JudgedProgram> make_judged_global(Job job, std::vector<LocalTensor> inputs,
                                                   GlobalProgram program,
                                                   const Registries& registries);
@@ -78,21 +81,21 @@ std::unique_ptr<JudgedProgram> make_judged_ranks(Job job, std::vector<LocalTenso
                                                  std::optional<GlobalProgram> truth,
                                                  const Registries& registries);
 
-// --- what both kinds have in common
+// The functions below are shared by both kinds.
 
 PartitionOptions partition_options(const Job& job);
 std::vector<Tensor> global_inputs(const Job& job);
 void reduce_in_order(SpmdProgram& program, const ReductionSchedule& order);
-// True if the caller wants the value of this name.
+// True if Job::keep names this value.
 bool keeps(const Job& job, const std::string& name);
 std::string line_text(const std::vector<std::string>& lines, int line);
-// Errors of kernels and of the reference are bad input found while running.
+// Throws an error of a kernel or of the reference as bad input of the listing at `path`.
 [[noreturn]] void rethrow(const Error& error, const std::string& path);
-// "it is f32, but line 2 reduces over dp in bf16"; "" where there is no such step.
+// Returns "it is f32, but line 2 reduces over dp in bf16"; "" if there is no such step.
 std::string precision_cause(const MeasuredPrecision& measured, const std::string& step);
 bool is_narrow_float(DType dtype);
-// For each element of an input that lies as partial sums, the sum of the sizes of its parts in f64;
-// empty for all other values.
+// Returns, for each element of an input that is a partial sum, the sum of the sizes of its parts in
+// f64; empty for all other values.
 std::vector<double> input_part_sizes(const Job& job, const GlobalProgram& program, ValueId id);
 
 }  // namespace shardproof

@@ -1,13 +1,14 @@
-// The judged form of a global program (judged_program.h): it is partitioned once, and every line's
-// value is compared when it is made.
+// Implements judged_program.h for global programs. The program is partitioned once, and the value
+// of every line is compared when all its ranks have made it.
 #include <algorithm>
 
 #include "shardproof/engine/check/check.h"
 #include "shardproof/engine/check/judged_program.h"
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/compare/value_comparer.h"
 #include "shardproof/engine/execute/run_program.h"
-#include "shardproof/engine/explain/explain.h"
+#include "shardproof/engine/explain/explain_claim.h"
 #include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/engine/job/recorded_value.h"
 #include "shardproof/engine/partition/partition.h"
@@ -99,7 +100,7 @@ class JudgedGlobal : public JudgedProgram {
   Partitioned parts_;
 };
 
-// The values that the names mean at the end, where they are placed at all.
+// Returns the values that names have at the end, if they are placed.
 std::set<ValueId> JudgedGlobal::named_values() const {
   std::set<ValueId> ids;
   for (const auto& [name, id] : global_.names)
@@ -145,7 +146,7 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     ValueInfo info{value.dtype, value.shapes, value.spec, {}};
     const LocalTensor kept = comparer.kept(id);
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
-    // A value that nothing has made is as the scenario gives it.
+    // A value that no instruction has made is an input of the scenario.
     const std::vector<ValueId>& inputs = parts_.program.inputs;
     const auto input = std::find(inputs.begin(), inputs.end(), id);
     if (input != inputs.end() && keeps(job_, name))

@@ -1,5 +1,5 @@
-// The judged form of rank programs (judged_program.h): what lines check(..) have seen, and outputs,
-// are compared when the listings have ended, in the order in which the truth makes them.
+// Implements judged_program.h for rank programs. Outputs and the values of lines check(..) are
+// compared when the listings have ended, in the order in which the truth makes them.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -22,7 +22,7 @@
 namespace shardproof {
 namespace {
 
-// How a name is known to be placed: not where parts of a sum may have been reduced in place.
+// Returns the spec of a name if it is certain. It is not if a sum may have been reduced in place.
 std::optional<Spec> known_spec(const SpmdProgram& program, const std::vector<NamedPart>& parts,
                                const std::vector<bool>& written) {
   if (parts.size() != 1) return std::nullopt;
@@ -101,7 +101,7 @@ class JudgedRanks : public JudgedProgram {
   RankOutputs outputs_;
 };
 
-// Empty when a rank never got there.
+// Returns the value of an output; empty if a rank did not reach it.
 LocalTensor JudgedRanks::value_of(const JobOutput& output, const ProgramRun& run) const {
   const Lanes on = outputs_.owners(output);
   LocalTensor value =
@@ -148,8 +148,8 @@ ComparedValue JudgedRanks::checked(const CheckedValue& value) const {
           }};
 }
 
-// Values that the truth makes earlier come first, so that each value is judged on what the ranks
-// hold of those before it.
+// Judges values in the order of the truth, so that each value is judged on what the ranks hold of
+// those before it.
 void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
                             const JudgedRun& options) const {
   std::stable_sort(values.begin(), values.end(),
@@ -179,7 +179,8 @@ void JudgedRanks::judge_all(std::vector<ComparedValue> values, Judge& judge,
       options.records->of_truth[static_cast<ValueId>(id)] = *made;
 }
 
-// Records or replaces the whole numbers that ranks compute from floats; null where a run does not.
+// Returns a probe that records or replaces the whole numbers that ranks compute from floats; null
+// if the run does neither.
 ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
   if (options.records == nullptr && options.replaces == nullptr) return {};
   if (options.records != nullptr) options.records->of_ranks.clear();
@@ -191,7 +192,7 @@ ProbeFunction JudgedRanks::integer_probe(const JudgedRun& options) const {
   };
 }
 
-// Without a truth all that can be said of an output is that its replicas are the same.
+// Compares the replicas of outputs, which is the only test without a truth.
 void JudgedRanks::compare_replicas_of_outputs(const ProgramRun& run, Outcome& outcome) const {
   for (const JobOutput& output : job_.outputs) {
     const LocalTensor value = value_of(output, run);
@@ -224,7 +225,7 @@ void JudgedRanks::add_infos(const ProgramRun& run, Outcome& outcome) const {
   }
 }
 
-// Declared outputs are known to be placed as declared.
+// Stores the outputs; a declared output has its declared placements.
 void JudgedRanks::add_outputs(const ProgramRun& run, Outcome& outcome) const {
   for (const JobOutput& output : job_.outputs) {
     const LocalTensor value = value_of(output, run);
@@ -250,7 +251,8 @@ std::vector<ValueId> JudgedRanks::watched_at_end() const {
   return ids;
 }
 
-// In the program's own dtypes rounding hides whether an edit makes a value right.
+// Causes are confirmed in f64 only. In the program's own dtypes rounding hides if an edit makes a
+// value right.
 void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
   const bool own_dtypes = any_dtype([](DType dtype) {
     return (is_floating(dtype) || is_complex(dtype)) && dtype != DType::f64 && dtype != DType::c128;
@@ -259,7 +261,7 @@ void JudgedRanks::explain(const ComparedValue& value, Finding& finding) const {
   explain_by_provenance({job_, inputs_, ranks_, *truth_, registries_}, value, finding);
 }
 
-// Values that make up an output; none of a check.
+// Returns the values that are the parts of an output; none for a check.
 std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   std::vector<ValueId> parts;
   if (const auto found = ranks_.names.find(key); found != ranks_.names.end())
@@ -267,7 +269,7 @@ std::vector<ValueId> JudgedRanks::parts_of(const std::string& key) const {
   return parts;
 }
 
-// Empty where the program does not run in f64 as it does in its own dtypes.
+// Returns "" if the program does not run in f64 as it does in its own dtypes.
 std::string JudgedRanks::range_cause_of(const std::string& key) const try {
   const std::vector<ValueId> targets = parts_of(key);
   if (targets.empty() || !job_.functions.empty()) return "";
@@ -318,8 +320,8 @@ Outcome JudgedRanks::run(Judge& judge, const JudgedRun& options) const try {
   const bool ended = !stands_still(outcome.findings);
   if (options.reports) add_infos(run, outcome);
   if (ended) {
-    // Only now: a rank that makes another call than the others, or none, ends with another shape,
-    // and then the call is what is to be told.
+    // Shapes are checked after the run. A rank that makes another call than the others, or none,
+    // ends with another shape, and the finding should name the call.
     for (const JobOutput& output : job_.outputs)
       if (const std::optional<Error> error = outputs_.misfit(output)) rethrow(*error, output.path);
     if (options.reports) add_outputs(run, outcome);

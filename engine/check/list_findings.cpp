@@ -1,4 +1,5 @@
-// Implements list_findings.h.
+// Implements list_findings.h: consequences are listed under their cause, and other passes of a line
+// under its first.
 #include "shardproof/engine/check/list_findings.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ std::string shown_name(const Finding& finding) {
   return finding.name.empty() ? fmt::format("line {}", finding.line) : finding.name;
 }
 
-// "w_2", or "g (i=2)" where the name alone does not tell passes apart.
+// Returns "w_2", or "g (i=2)" if the name does not distinguish the passes.
 std::string also_text(const Finding& finding) {
   const std::string name = shown_name(finding);
   return finding.instance.empty() ? name : fmt::format("{} ({})", name, finding.instance);

@@ -1,7 +1,9 @@
-// Implements measure_rounding.h. Runs of the job are samples. Each sample is brought into the
-// layout of the given value (one tensor for each of its parts), because ranks may be grouped
-// otherwise and replicas that agree in one run may differ in another. Then elements are compared
-// one by one.
+// Implements measure_rounding.h.
+//
+// 1. Runs of the job are samples.
+// 2. Each sample is brought into the layout of the given value, one tensor for each of its parts.
+//    Ranks may be grouped otherwise, and replicas that agree in one run may differ in another.
+// 3. Elements are compared one by one.
 //
 // Example: y is 0.3 in f64; 0.30000001 as it is, rounding up and given, 0.29999998 rounding down
 // and to zero. Its rounding is 2e-8, but at least 0.3 * 2^-24 = 1.8e-8 and the median of its
@@ -28,8 +30,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kOtherDirections = 3;
 
-// Two honest runs may add in two orders. Narrow floats round in one direction only, so that the
-// order is all that moves their sums: each run in another direction takes another order as well.
+// Two honest runs may add in two orders. Narrow floats are always rounded to nearest, so only
+// another order changes their sums. Therefore each run in another direction has another order too.
 std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own) {
   std::vector<ReductionSchedule> orders;
   for (const FoldOrder order :
@@ -38,15 +40,12 @@ std::vector<ReductionSchedule> other_orders(const ReductionSchedule& own) {
   return orders;
 }
 
-// --- runs
-// ----------------------------------------------------------------------------------------------
-
 struct Samples {
   std::optional<ValuesById> reference;  // in f64
   std::vector<ValuesById> own;          // in the program's dtypes
 };
 
-// Nothing where the program cannot run so.
+// Returns nullopt if the program cannot run this way.
 std::optional<ValuesById> observed(const Observation& observation, const ReductionSchedule& order,
                                    const std::set<std::string>& ids) {
   try {
@@ -56,8 +55,8 @@ std::optional<ValuesById> observed(const Observation& observation, const Reducti
   }
 }
 
-// The run as it is stands first. It runs last, so that what C++ rank functions leave behind is what
-// they leave behind in the run that is measured.
+// Returns the unchanged run first. It is executed last, so that C++ rank functions leave the state
+// of the measured run behind.
 std::vector<ValuesById> own_samples(const Job& job, const Registries& registries,
                                     const std::set<std::string>& ids) {
   const Observation observation(job, registries, Floats::as_written);
@@ -80,15 +79,12 @@ Samples samples_of(const Job& job, const Registries& registries, const std::set<
     if (job.functions.empty())
       samples.reference = observed(Observation(job, registries, Floats::widest), job.order, ids);
   } catch (const Error&) {
-    // The program has no such form: what the other runs show remains.
+    // The program has no such form; the other runs are used.
   } catch (const std::bad_alloc&) {
-    // A run that has succeeded does not fail because there is too little memory to measure it.
+    // A run that has succeeded must not fail because there is too little memory to measure it.
   }
   return samples;
 }
-
-// --- layouts
-// -------------------------------------------------------------------------------------------
 
 bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
@@ -98,13 +94,13 @@ bool fits(const Tensor& sample, const Tensor& layout) {
          (sample.dtype == layout.dtype || !(is_exact(sample.dtype) || is_exact(layout.dtype)));
 }
 
-// A whole value, cut for its ranks; empty where only a sum over ranks is known.
+// Returns a whole value, cut for its ranks; empty if only a sum over ranks is stored.
 LocalTensor cut_of(const RecordedValue& value) {
   if (!value.whole || value.spec->has_partial()) return {};
   return split(value.parts.front().tensor, *value.spec);
 }
 
-// One copy of what a rank holds.
+// Returns one copy of the tensor that a rank holds.
 std::optional<Tensor> held_by(const RecordedValue& value, int32_t rank, const LocalTensor& cut) {
   if (value.whole)
     return cut.find(rank) == nullptr ? std::nullopt : std::optional(cut.of_rank(rank));
@@ -113,7 +109,7 @@ std::optional<Tensor> held_by(const RecordedValue& value, int32_t rank, const Lo
   return std::nullopt;
 }
 
-// The whole value that the ranks' copies make up, each element from the first rank that has it.
+// Returns the whole value of the ranks' copies, each element from the first rank that has it.
 std::optional<Tensor> joined(const RecordedValue& value, const Spec& layout) {
   if (layout.has_partial() || !value.lanes.contains(layout.mesh().ranks())) return std::nullopt;
   std::vector<Block> blocks;
@@ -125,7 +121,7 @@ std::optional<Tensor> joined(const RecordedValue& value, const Spec& layout) {
   return assemble(LocalTensor(std::move(blocks)), layout.with_dtype(value.dtype));
 }
 
-// One tensor for each part of `layout`; nothing where `value` does not tell them.
+// Returns one tensor for each part of `layout`; nullopt if `value` does not determine them.
 std::optional<std::vector<Tensor>> in_layout(const RecordedValue& value,
                                              const RecordedValue& layout) {
   const LocalTensor cut = layout.whole ? LocalTensor() : cut_of(value);
@@ -142,10 +138,7 @@ std::optional<std::vector<Tensor>> in_layout(const RecordedValue& value,
   return tensors;
 }
 
-// --- distances
-// -----------------------------------------------------------------------------------------
-
-// All numbers of a tensor: of a complex one both parts of each element.
+// Returns all numbers of a tensor, both parts of each complex element.
 std::vector<double> numbers_of(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous() ? tensor : contiguous_copy(tensor);
   const bool complex = is_complex(dense.dtype);
@@ -161,7 +154,7 @@ double distance(double a, double b) {
   return std::isnan(apart) ? kInfinity : apart;
 }
 
-// Integers are the same or have nothing to do with each other.
+// Integers that differ have no meaningful distance, so it becomes infinite.
 void widen_exact(const Tensor& reference, const Tensor& sample, std::vector<double>& distances) {
   const int64_t size = size_of(reference.dtype);
   for (size_t i = 0; i < distances.size(); ++i) {
@@ -191,7 +184,7 @@ struct MeasuredPart {
   }
 };
 
-// The median of the finite distances.
+// Returns the median of the finite distances.
 double median_of(const std::vector<MeasuredPart>& parts) {
   std::vector<double> all;
   for (const MeasuredPart& part : parts)
@@ -210,7 +203,7 @@ bool are_exact(const std::vector<MeasuredPart>& parts) {
   });
 }
 
-// One rounding of each element, which may be below the smallest normal number.
+// Returns one rounding of each element, which may be below the smallest normal number.
 std::vector<double> units_of(const Tensor& tensor) {
   const std::vector<double> numbers = numbers_of(tensor);
   const double least = std::ldexp(0.5, smallest_exponent(tensor.dtype));
@@ -223,15 +216,12 @@ std::vector<double> units_of(const Tensor& tensor) {
   return units;
 }
 
-// --- one value
-// -----------------------------------------------------------------------------------------
-
 const RecordedValue* find(const ValuesById& values, const std::string& id) {
   const auto found = values.find(id);
   return found == values.end() ? nullptr : &found->second;
 }
 
-// The reference first.
+// Returns the tensors of all samples, the reference first.
 std::vector<std::vector<Tensor>> layouts_of(const Samples& samples, const RecordedValue& value) {
   std::vector<std::vector<Tensor>> layouts;
   const auto add = [&](const ValuesById& values) {

@@ -1,5 +1,5 @@
-// Implements observe_values.h. A global program is partitioned as for the run that is measured, and
-// a probe collects each value until all its ranks have made it. A rank program is looked at when
+// Implements observe_values.h. A global program is partitioned as for the measured run, and a probe
+// collects each value until all its ranks have made it. The values of a rank program are read when
 // its listings have ended.
 #include "shardproof/engine/check/observe_values.h"
 
@@ -8,6 +8,7 @@
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/engine/check/judged_program.h"
 #include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/compare/reduction_provenance.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/partition/partition.h"
@@ -58,9 +59,6 @@ class ValueProbe {
   ValuesById values_;
 };
 
-// --- values of rank programs at their end
-// -------------------------------------------------------------------------------------
-
 class EndOfRun {
  public:
   EndOfRun(const RankOutputs& outputs, const ProgramRun& run, const OpRegistry& ops)
@@ -76,7 +74,7 @@ class EndOfRun {
     }
     for (const NamedPart& part : parts) {
       SpmdValue info = outputs_.ranks.program.values[static_cast<size_t>(part.value)];
-      // A value may have two names, and a name another value on other ranks.
+      // A value may have two names, and a name may have another value on other ranks.
       info.name = parts.size() == 1 ? name : fmt::format("{}@{}", name, to_string(part.lanes));
       info.bound = name;
       info.origin.line = part.line;
@@ -94,7 +92,7 @@ class EndOfRun {
       return added_[static_cast<size_t>(part.value)];
     });
   }
-  // Nothing for a name that is no output, does not fit, or was not made on all its ranks.
+  // Returns nullopt if the name is no output, does not fit, or was not made on all its ranks.
   std::optional<RecordedValue> output_value(const std::string& name,
                                             const std::vector<NamedPart>& parts) const {
     const JobOutput* output = outputs_.find(name);

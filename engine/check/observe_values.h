@@ -1,5 +1,5 @@
-// Observation: a job run on simulated ranks without judging it, for its values. It is what
-// measure_rounding.h measures by.
+// Observation: runs a job on simulated ranks without judging it and returns its values.
+// measure_rounding.h measures with it.
 #pragma once
 
 #include <map>
@@ -21,12 +21,11 @@ using ValuesById = std::map<std::string, RecordedValue>;
 
 class Observation {
  public:
-  // Lowers the job. Throws Error like lower_job. `registries` has to outlive this.
+  // Lowers the job. Throws Error like lower_job. `registries` must outlive this.
   Observation(const Job& job, const Registries& registries, Floats floats);
-  // Runs it once, on the host and without faults, in the rounding direction of this thread, with
-  // reductions over ranks adding in this order. Returns the values with these ids that the ranks
-  // made; fewer where ranks stand still. Throws Error for data-dependent trouble of a kernel (an
-  // index out of range).
+  // Runs the job once, on the host and without faults, in the rounding direction of this thread.
+  // Reductions over ranks add in this order. Returns the values with these ids that the ranks made;
+  // fewer if ranks block. Throws Error if a kernel refuses its data (an index out of range).
   ValuesById run(const std::set<std::string>& ids, const ReductionSchedule& order) const;
 
  private:
@@ -38,12 +37,12 @@ class Observation {
   RankProgram ranks_;  // of a global program: no names
 };
 
-// Values of a rank program after its run, in program order: declared outputs that fit their
-// placements as one value each, all other names as what each rank holds. Empty in a process that
-// runs hosts of ranks for a coordinator: it has a part of each value.
+// Returns the values of a rank program after its run, in program order. A declared output that fits
+// its placements is one value; any other name is the tensors of its ranks. Returns nothing in a
+// worker process, which has only a part of each value.
 std::vector<RecordedValue> values_at_end(const RankOutputs& outputs, const ProgramRun& run,
                                          const OpRegistry& ops);
-// The values that values_at_end reads.
+// Returns the values that values_at_end() reads.
 std::vector<ValueId> named_values(const RankProgram& ranks);
 
 }  // namespace shardproof

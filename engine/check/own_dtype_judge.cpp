@@ -1,16 +1,18 @@
 // Implements own_dtype_judge.h.
 //
-// Precision of a value: E is what the line gives in f64 from the inputs that the ranks hold, R what
-// one device gives in the program's own dtypes, N what the ranks hold.
+// Precision of a value: E is the result of the line in f64 from the inputs that the ranks hold, R
+// the result of one device in the program's own dtypes, N the value of the ranks.
 //
 //   ratio = max|N - E| / max(max|R - E|, u max|E|, u T)
 //
-// u is the unit roundoff of the dtype, T the size of the terms that the value is a sum of: of its
-// parts, where it lies as partial sums; of a line that reads partial sums, or of a value of fewer
-// than 16 elements, whose R may be exact by luck, 2^45 times how far E moves when the line's inputs
-// move by 2^-45 of their sizes. T is measured only where the ratio is large without it: fp32
-// gradients that are reduced in bf16 have a ratio of some 50,000, honest sums over 64 ranks one
-// below 10.
+// u is the unit roundoff of the dtype, and T the size of the terms that the value is a sum of. For
+// a partial sum T is the size of its parts. For a line that reads partial sums, and for a value of
+// fewer than 16 elements, whose R may be exact by chance, T is measured: it is 2^45 times the
+// change of E when the line's inputs change by 2^-45 of their sizes. T is measured only if the
+// ratio is large without it.
+//
+// Example: fp32 gradients that are reduced in bf16 have a ratio of some 50,000; honest sums over 64
+// ranks have one below 10.
 #include "shardproof/engine/check/own_dtype_judge.h"
 
 #include <algorithm>
@@ -39,8 +41,8 @@ bool has_precision(DType dtype) {
   return (is_floating(dtype) && dtype != DType::f64) || dtype == DType::c64;
 }
 
-// Partial axes reduced: sums of floats narrower than f32 in f64 and rounded once, others in their
-// own dtype.
+// Returns the value with reduced partial axes. Sums of floats narrower than f32 are added in f64
+// and rounded once, others in their own dtype.
 LocalTensor comparable(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
   const bool narrow = is_floating(dtype) && size_of(dtype) < 4;
@@ -53,8 +55,8 @@ LocalTensor comparable(const ComparedValue& value, DType dtype) {
   return LocalTensor(std::move(blocks));
 }
 
-// `expected` with the element of each deviation that is farthest from it, and the ranks that hold
-// an element half as far off as the farthest of all, or more.
+// `expected` with each element replaced by the copy that is farthest off, and the ranks that hold
+// an element at least half as far off as the farthest one.
 struct Worst {
   Tensor held;
   double distance = 0;
@@ -83,8 +85,8 @@ Worst worst_of(const std::vector<Deviation>& found, const std::vector<StoredCopy
   return worst;
 }
 
-// The largest error over elements that are numbers on one device and in f64; infinity where the
-// ranks hold no number there. Elements whose error is within twice their `reach` do not count.
+// Returns the largest error over elements that are finite on one device and in f64; infinity if the
+// ranks hold one that is not. Elements whose error is within twice their `reach` do not count.
 double largest_error(const Tensor& held, const Tensor& device, const Tensor& exact,
                      const std::vector<double>& reach = {}) {
   double largest = 0;
@@ -101,8 +103,8 @@ double largest_error(const Tensor& held, const Tensor& device, const Tensor& exa
 
 namespace {
 
-// Whether copies of one element are farther apart than `allowed`. A copy that is not among `found`
-// holds what is expected.
+// True if copies of one element differ by more than `allowed`. A copy that is not among `found`
+// holds the expected element.
 bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy>& copies,
                const Spec& spec, const Tensor& expected, double allowed) {
   std::map<Dims, size_t> copies_at;  // of the shard that begins there
@@ -128,8 +130,8 @@ bool are_apart(const std::vector<Deviation>& found, const std::vector<StoredCopy
 
 void OwnDtypeJudge::restart() { *this = OwnDtypeJudge(options_); }
 
-// One rounding of a value. Products in TF32 keep 10 bits behind the point of each factor, and what
-// follows may be cut off.
+// Returns one rounding of a value. Products in TF32 keep 10 bits of the fraction of each factor,
+// and may truncate the rest.
 double OwnDtypeJudge::unit_of(DType dtype) const {
   const bool tf32 = options_.matmul == MatmulPrecision::high && dtype == DType::f32;
   return tf32 ? 0x1p-10 : unit_roundoff(dtype);
@@ -216,8 +218,6 @@ Tensor OwnDtypeJudge::held(const ComparedValue& value, const ReferenceRun& refer
   return identical_ ? *known : assembled(ready_, value.spec, known);
 }
 
-// --- precision
-
 namespace {
 
 std::vector<double> magnitudes(const Tensor& tensor) {
@@ -234,7 +234,7 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   if (value.spec.has_partial())
     for (const double own : part_sizes(value.value, value.spec))
       if (std::isfinite(own)) size = std::max(size, own);
-  // The largest loss over many elements is not small by luck.
+  // The largest loss over many elements is not small by chance.
   bool moves = element_count(value.spec.shape()) < kFewElements;
   std::map<ValueId, std::vector<double>> sizes;
   for (const ValueId id : reference.line_inputs()) {
@@ -260,9 +260,9 @@ double OwnDtypeJudge::size_of_terms(const ComparedValue& value,
   return size;
 }
 
-// How far each element moves when the inputs of its line move by some roundings: a number that is
-// rounded to whole ones may step to the next, which is no loss of precision. They are roundings of
-// the value's dtype where the inputs are narrower, as bf16 gradients that are added up in f32.
+// Returns the change of each element when the inputs of its line change by some roundings. A number
+// that is rounded to a whole one may step to the next, which is no loss of precision. The roundings
+// are those of the value's dtype if the inputs are narrower, such as bf16 gradients added in f32.
 std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
                                             const ReferenceRun& reference) const {
   const EvaluationPlan& lifted = options_.lifted();
@@ -287,8 +287,9 @@ std::vector<double> OwnDtypeJudge::reach_of(const ComparedValue& value,
   return reach;
 }
 
-// The line in f64. An input that lies as partial sums is the sum of its parts, before any rounding
-// to its dtype: a cast to a wider dtype keeps what the reference has rounded away.
+// Returns the result of the line in f64. An input that is a partial sum is the sum of its parts
+// before any rounding to its dtype, because a cast to a wider dtype keeps what the reference has
+// rounded.
 Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& reference) const {
   return dense(
       reference.again(value.global, options_.lifted(), [&](ValueId id, const Tensor& tensor) {
@@ -300,7 +301,7 @@ Tensor OwnDtypeJudge::exact_of(const ComparedValue& value, const ReferenceRun& r
       }));
 }
 
-// The narrowest float dtype that one device rounds to on a line, its inputs included.
+// Returns the narrowest float dtype that one device rounds to on a line, inputs included.
 DType OwnDtypeJudge::narrowest_of(ValueId id, const ReferenceRun& reference) {
   DType narrowest = reference.plan().info(id).dtype;
   const auto look_at = [&](ValueId other) {

@@ -1,7 +1,6 @@
-// OwnDtypeJudge: the run of the ranks in the program's own dtypes. It answers which values have the
-// very numbers of one device, and, for all others, how precise the ranks are beside one device
-// (docs/judging.md, question 2). Whether they compute the same mathematics is asked in f64
-// (f64_judge.h).
+// OwnDtypeJudge: judges the run of the ranks in the program's own dtypes. It finds the values that
+// equal those of one device, and measures the precision of all others beside one device
+// (docs/judging.md, question 2). F64Judge decides if the ranks compute the same mathematics.
 #pragma once
 
 #include <functional>
@@ -23,32 +22,33 @@ struct MeasuredPrecision {
   ValuePrecision precision;
   DType dtype = DType::f32;
   Spec spec;
-  Lanes ranks;                   // that hold an element with the largest error
+  Lanes ranks;                   // ranks that hold an element with the largest error
   bool nothing_left = false;     // the ranks hold nothing but zeros
   DType narrowest = DType::f64;  // float dtype on the way of one device, results and inputs
 };
 
-// A value whose numbers are not those of one device. Where no run in f64 can be had it is judged by
-// its distance alone.
+// A value whose numbers are not those of one device. If there is no run in f64, it is judged by its
+// distance alone.
 struct UnequalValue {
   JudgedValue judged;              // with the elements that are farther off than kOwnSpread units
   std::optional<Finding> finding;  // of these elements, when asked for
   bool is_wrong() const { return !judged.elements.empty(); }
 };
-// Units of the largest element (or what one device loses) that two honest runs in narrow dtypes
-// may lie apart.
+// Largest difference of two honest runs in narrow dtypes, in units of the largest element or of the
+// loss of one device.
 inline constexpr double kOwnSpread = 64;
 
 class OwnDtypeJudge : public Judge {
  public:
   struct Options {
-    // The reference program with all floats lifted to f64; ids as in the own one. Asked for when a
-    // value differs by more than a few units.
+    // Returns the reference program with all floats lifted to f64; ids as in the own one. Called if
+    // a value differs by more than a few units.
     std::function<const EvaluationPlan&()> lifted;
-    // The ranks' parts of an input that lies as partial sums; see F64Judge::Options.
+    // Returns the sizes of the ranks' parts of an input that is a partial sum, as
+    // F64Judge::Options.
     std::function<std::vector<double>(ValueId)> input_part_sizes;
     bool measures_all = false;  // not only values that differ by more than a few units
-    // With which precision a device may multiply.
+    // The precision with which a device may multiply.
     MatmulPrecision matmul = MatmulPrecision::highest;
     bool explains = false;           // fills UnequalValue::finding
     bool keeps_integers = false;     // integers and bools, for the run in f64
@@ -64,8 +64,8 @@ class OwnDtypeJudge : public Judge {
   Tensor held(const ComparedValue& value, const ReferenceRun& reference) override;
 
   bool all_equal() const { return all_equal_; }
-  // Some value of f32 or c64 may have been rounded: of a small error equal bits tell nothing then.
-  // Numbers of fewer bits, as whole numbers are, have not been.
+  // True if some value of f32 or c64 may have been rounded. Then equal bits do not exclude a small
+  // error. Numbers of few bits, such as whole numbers, were not rounded.
   bool may_be_rounded() const { return may_be_rounded_; }
   int64_t compared() const { return compared_; }
   const std::set<std::string>& equal() const { return equal_; }
@@ -73,15 +73,15 @@ class OwnDtypeJudge : public Judge {
   const std::vector<UnequalValue>& unequal() const { return unequal_; }
   // The first value in program order whose replicas do not have the same bits.
   const std::optional<Finding>& replicas() const { return replicas_; }
-  // Of rank programs: values whose replicas are more than kOwnSpread units apart, by key. It may
-  // hang on a rounding.
+  // Returns the values of rank programs whose replicas are more than kOwnSpread units apart, by
+  // key. The difference may depend on a rounding.
   const std::vector<std::pair<std::string, Finding>>& torn() const { return torn_; }
   const std::vector<MeasuredPrecision>& precision() const { return precision_; }
-  // Why the precision of some values could not be measured; empty: of all it was.
+  // Returns the reason why the precision of some values could not be measured; "" if all were.
   const std::string& unmeasured() const { return unmeasured_; }
 
  private:
-  // `held`: of each element the ranks' copy that is farthest from `expected`.
+  // `held` has for each element the ranks' copy that is farthest from `expected`.
   void add_unequal(const ComparedValue& value, const std::vector<Deviation>& found,
                    const Tensor& expected, ReferenceRun& reference);
   void add_torn(const ComparedValue& value, const std::vector<Deviation>& found,
@@ -96,7 +96,7 @@ class OwnDtypeJudge : public Judge {
 
   Options options_;
   bool all_equal_ = true, may_be_rounded_ = false;
-  bool identical_ = false;  // the value judged last has the very bits
+  bool identical_ = false;  // the value judged last has equal bits
   LocalTensor ready_;       // the value judged last, partial axes reduced
   int64_t compared_ = 0;
   std::set<std::string> equal_;

@@ -1,7 +1,7 @@
-// RecordedIntegers: whole numbers that rank programs and their truth computed from floats in the
-// run in the program's own dtypes. Where the run with all floats in f64 fails, it is made again
-// with these in the place of its own: an index that is 256 in bf16 and 257 in f64 is 256 again.
-// Internal to the engine.
+// RecordedIntegers: whole numbers that rank programs and their truth compute from floats in the
+// program's own dtypes. If the run with all floats in f64 fails, it is made again with these
+// numbers. Example: an index that is 256 in bf16 and 257 in f64 is 256 in the second run. Internal
+// to the engine.
 #pragma once
 
 #include <map>
@@ -19,15 +19,15 @@ struct RecordedIntegers {
   std::map<ValueId, Tensor> of_truth;  // by value of the truth
 };
 
-// By value: whether an op computes this whole number (no bool) from floats. The same for a program
-// and its form with all floats in f64.
+// Returns, by value, if an op computes this whole number (no bool) from floats. The result is the
+// same for a program and its form with all floats in f64.
 std::vector<bool> integers_from_floats(const SpmdProgram& program);
 std::vector<bool> integers_from_floats(const GlobalProgram& program);
 
-// Adds a copy of what some ranks have made.
+// Adds a copy of a value that some ranks have made.
 void record_integers(ValueId id, const LocalTensor& made, RecordedIntegers& recorded);
-// Gives a value that some ranks have just made the recorded contents. Views and values that were
-// not recorded stay as they are.
+// Replaces the contents of a value that some ranks have just made by the recorded ones. Views and
+// values that were not recorded are not changed.
 void replace_integers(ValueId id, const LocalTensor& made, const RecordedIntegers& recorded);
 
 }  // namespace shardproof

@@ -1,3 +1,12 @@
+// Implements compare.h.
+//
+// difference_of: list the deviations of all stored copies, keep the farthest for each element, and
+// collect the ranks whose copy is off by at least a 64th of it.
+// find_matching_spec: try R on each partial axis, then P(sum) and P(avg) on each replicated axis,
+// then on all of them together; accept the only spec that makes the value right. Example: y is
+// declared dp:R on dp=2, ranks 0 and 1 hold 3 and 4, and the truth is 7. With dp:P(sum) the value
+// is 3 + 4 = 7, so find_matching_spec is dp:P(sum): the sum over dp is missing. constant_ratio:
+// take the ratio of the largest expected element and test it on all others.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +25,7 @@
 namespace shardproof {
 namespace {
 
-// The coordinate of what a rank holds: axes of copies count as 0.
+// Returns the coordinate of a rank's shard and part, with 0 on replicated axes.
 Dims place_of_part(const Spec& spec, int64_t rank) {
   Dims place = *spec.mesh().coordinate_of(rank);
   for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
@@ -68,13 +77,13 @@ Difference difference_of(const ComparedValue& value, const Tensor& truth,
 
 namespace {
 
-constexpr double kUnitsShown = 8;  // losses that an element may be off by anyway
+constexpr double kUnitsShown = 8;  // units of rounding below which a difference is not shown
 
 double apart(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || a == b ? 0 : std::fabs(a - b);
 }
 
-// The least number with all bits of its dtype: below it differences vanish.
+// Returns the least normal number of a dtype. Below it differences may vanish.
 double least_normal(DType dtype) {
   switch (dtype) {
     case DType::f16:
@@ -86,12 +95,13 @@ double least_normal(DType dtype) {
   }
 }
 
-// One element on both sides, in the program's own dtypes and in f64.
+// One element of one device (expected) and of the ranks (got), in the program's own dtypes and in
+// f64.
 struct Element {
   double own_expected, own_got, expected, got;
   double own_distance() const { return apart(own_got, own_expected); }
   double distance() const { return apart(got, expected); }
-  // The change by the own dtypes, on the side that they changed less.
+  // Returns how far the own dtypes changed the element, on the side that they changed less.
   double changed() const { return std::min(apart(own_expected, expected), apart(own_got, got)); }
 };
 
@@ -99,12 +109,12 @@ struct Element {
 
 bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged) {
   const DType dtype = own.truth.dtype;
-  // Distances of labels and other integers mean nothing.
+  // Integers may be labels, whose distances mean nothing.
   if (!is_floating(dtype) || own.got_all.size() != in_f64.got_all.size()) return false;
   const std::vector<double> own_truth = values_of(own.truth), truth = values_of(in_f64.truth);
   size_t shown = 0, not_shown = 0;
   double farthest = 0, farthest_shown = 0;
-  bool torn = false, agrees = true;  // no numbers in f64 alone
+  bool torn = false, agrees = true;  // not finite in f64 only; equal in the own dtypes
   for (size_t k = 0; k < judged.elements.size(); ++k) {
     const auto i = static_cast<size_t>(judged.elements[k]);
     const Element e{own_truth[i], own.got_all[i], truth[i], in_f64.got_all[i]};
@@ -137,7 +147,7 @@ std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& dec
     return std::all_of(found.begin(), found.end(),
                        [&](const Deviation& one) { return one.distance <= allowed; });
   };
-  // Two axes of one size may explain one number: then neither is named.
+  // Two axes of one size may explain one value; then no spec is returned.
   std::vector<Spec> found;
   for (int axis : declared.partial_axes()) {
     if (Spec one = declared.with_placement(axis, R()); holds(one)) found.push_back(std::move(one));
@@ -212,7 +222,7 @@ std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, cons
 
 namespace {
 
-// The fraction of small numbers that rounding has moved a ratio away from, if there is one.
+// Returns the fraction of small integers that lies within rounding of the ratio, else the ratio.
 double unrounded(double ratio, double share) {
   constexpr int kMostRanks = 64;
   for (int below = 1; below <= kMostRanks; ++below) {
@@ -233,7 +243,8 @@ std::optional<double> constant_ratio(const Difference& difference) {
     if (std::abs(expected[i]) > std::abs(expected[at])) at = i;
   if (expected.empty() || expected[at] == 0) return std::nullopt;
   const double ratio = difference.got_all[at] / expected[at], largest = std::abs(expected[at]);
-  // Rounding of either side, which small elements feel in full.
+  // Rounding of both sides. It is a share of the largest element, because small elements may be off
+  // by more than their own rounding.
   const double share = std::max(1e-6, 4 * unit_roundoff(truth.dtype));
   if (!std::isfinite(ratio) || std::abs(ratio - 1) <= share) return std::nullopt;
   const double allowed = share * largest * std::max(std::abs(ratio), 1e-300);
@@ -269,7 +280,7 @@ std::optional<double> multiple_of(const std::vector<double>& elements, const Dim
     if (std::fabs(units[i]) > std::fabs(units[at_largest])) at_largest = i;
   }
   if (elements.empty() || units[at_largest] == 0) return std::nullopt;
-  // Rounding of either side is far below this share of the largest.
+  // The rounding of both sides is far below this share of the largest element.
   constexpr double kShare = 1e-6;
   const double factor = elements[at_largest] / units[at_largest];
   const double allowed = kShare * std::fabs(elements[at_largest]);

@@ -1,5 +1,5 @@
-// Facts about a value that is wrong: its elements, the ranks that hold them, what would make it
-// right; and replicas beside each other.
+// Facts about a wrong value: its wrong elements, the ranks that hold them, and placements that
+// would make it right. Also compares replicas with each other, and assembles what ranks hold.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@
 
 namespace shardproof {
 
+// A value whose elements are wrong on some ranks.
 struct Difference {
   Tensor truth;       // one device, dense
   int64_t first = 0;  // row-major global index of the first wrong element
@@ -21,53 +22,55 @@ struct Difference {
   Lanes first_owners;           // ranks that hold a wrong element there
   Lanes ranks;                  // ranks that hold any wrong element
   int64_t elements = 0;         // wrong elements, each counted once
-  std::vector<double> got_all;  // as the ranks hold it, row-major: of copies the farthest off
-  std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`: each owner of a wrong one
-  std::optional<Spec> find_matching_spec;               // see find_matching_spec()
+  std::vector<double> got_all;  // the ranks' elements, row-major: of each the copy farthest off
+  std::vector<std::pair<int32_t, double>> got_by_rank;  // at `first`, for each of first_owners
+  std::optional<Spec> find_matching_spec;               // result of find_matching_spec()
 };
 
-// Describes a value whose elements `wrong` (ascending, not empty) are wrong on some ranks. A copy
-// counts as wrong where it is off by a 64th or more of the copy that is farthest off.
+// Returns the description of a value whose elements `wrong` are wrong on some ranks. A copy of an
+// element counts as wrong if it is off by a 64th or more of the copy that is farthest off. Requires
+// `wrong` ascending and not empty.
 Difference difference_of(const ComparedValue& value, const Tensor& truth,
                          const std::vector<int64_t>& wrong);
 
-// True if the program's own dtypes show that nothing is wrong with what f64 shows: they are fine
-// enough to show such a difference, and there is none (a number that is the largest of its dtype,
-// an overflow that is asked for, a sum that rounds on purpose: lifted to f64 these mean something
-// else). Where ranks and one device are both farther from their own values in f64 than that
-// difference (a running sum that stands still), their dtypes show nothing.
-// Only elements that were judged wrong are asked.
+// True if the run in the program's own dtypes contradicts a difference that the run in f64 shows:
+// these dtypes are fine enough to show it, and ranks and one device agree in them. A program may
+// mean something else in f64: it uses the largest number of a dtype, an intended overflow, or a sum
+// that rounds on purpose. The own dtypes show nothing if ranks and one device are both farther from
+// their values in f64 than the difference (a running sum that no longer grows). Reads only the
+// elements that were judged wrong.
 bool contradicts_f64(const Difference& own, const Difference& in_f64, const JudgedValue& judged);
 
-// A spec under which the ranks hold the truth after all, when the declared one is wrong: copies
-// that are parts of a sum or an average, or partials that are already reduced. Tells what was left
-// out; nothing where several axes explain it. `share`: of the largest element, that two right
-// values may lie apart.
+// Returns the only other spec under which the ranks' tensors are right: copies may be parts of a
+// sum or an average, or partials may be reduced already. Returns nullopt if there is none, or more
+// than one. Two right values may differ by `share` of the largest element.
 std::optional<Spec> find_matching_spec(const LocalTensor& value, const Spec& declared,
                                        const Tensor& truth, double share);
 
-// Ranks that should hold the same bits and do not: those that differ from the first of their
-// replicas. Empty: equal.
+// Replicas that hold different bits: the ranks that differ from the first of their replicas.
 struct ReplicaDifference {
   Lanes ranks;
-  int32_t first = 0, other = 0;             // two ranks to name
-  std::optional<DifferingElement> element;  // none where shapes are not those of the spec
+  int32_t first = 0, other = 0;             // two ranks that differ, for the text
+  std::optional<DifferingElement> element;  // none: a shape is not that of the spec
 };
+
+// Returns nullopt if all replicas hold the same bits.
 std::optional<ReplicaDifference> compare_replicas(const LocalTensor& value, const Spec& spec);
 
-// Whether there is one, with contents on every rank that has it.
+// True if the value has blocks, all with contents.
 bool is_made(const LocalTensor& value);
 
-// As assemble; nothing where a shard or a part is on no rank of `value`, or shapes do not fit.
+// Returns the assembled value; nullopt if a shard or a part is on no rank of `value`, or a shape is
+// not that of the spec.
 std::optional<Tensor> whole_of(const LocalTensor& value, const Spec& spec);
 
-// A constant got / expected over all elements, when there is one.
+// Returns got / expected if it is the same for all elements.
 std::optional<double> constant_ratio(const Difference& difference);
-// k when `elements` (row-major, of `shape`) are k * other (broadcast) everywhere, k != 0. One
-// element is a multiple of anything: two that are not 0 are needed.
+// Returns k if all `elements` (row-major, of `shape`) are k * other, with `other` broadcast and
+// k != 0. Needs two elements that are not 0, because one number is a multiple of any other.
 std::optional<double> multiple_of(const std::vector<double>& elements, const Dims& shape,
                                   const Tensor& other);
-// got - expected, element by element.
+// Returns got - expected for each element, row-major.
 std::vector<double> errors_of(const Difference& difference);
 
 }  // namespace shardproof

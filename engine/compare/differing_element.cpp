@@ -1,6 +1,8 @@
-// Visits the elements of each pair of copies once; then reads the first differing element of every
-// rank that replicates it. Replicas own the same global elements, so the element has one local
-// position in all of them.
+// Implements differing_element.h.
+//
+// 1. Visit the elements of each pair of copies once, and note the least global index that differs.
+// 2. Read that element on every rank that replicates it. Replicas own the same global elements, so
+//    it has one local position in all of them.
 #include "shardproof/engine/compare/differing_element.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ bool same_element(const std::byte* a, const std::byte* b, DType dtype) {
   return same_float(a, b, part) && same_float(a + size_of(part), b + size_of(part), part);
 }
 
-// The shortest text that no other value of the dtype has.
+// Returns the shortest text that determines the value in its dtype.
 std::string float_text(const std::byte* element, DType dtype) {
   const double value = load_f64(element, dtype);
   return dtype == DType::f64 ? fmt::format("{}", value)
@@ -63,14 +65,15 @@ class DenseBlocks {
   std::map<const Block*, Tensor> dense_;
 };
 
-struct Place {
+struct ElementPosition {
   int64_t global = 0, local = 0;
   int32_t rank = 0;
 };
 
-std::optional<Place> first_place(const std::vector<ReplicaPair>& pairs, const Spec& spec,
-                                 DenseBlocks& dense, std::set<int64_t>& elements) {
-  std::optional<Place> first;
+std::optional<ElementPosition> first_difference(const std::vector<ReplicaPair>& pairs,
+                                                const Spec& spec, DenseBlocks& dense,
+                                                std::set<int64_t>& elements) {
+  std::optional<ElementPosition> first;
   std::set<std::tuple<const Block*, int64_t, const Block*, int64_t>> seen;
   for (const ReplicaPair& pair : pairs) {
     const Block &a = *pair.a, &b = *pair.b;
@@ -86,7 +89,7 @@ std::optional<Place> first_place(const std::vector<ReplicaPair>& pairs, const Sp
       const int64_t at = local * size_of(dtype);
       if (same_element(data_a + at, data_b + at, dtype)) return;
       elements.insert(global);
-      if (!first || global < first->global) first = Place{global, local, rank};
+      if (!first || global < first->global) first = ElementPosition{global, local, rank};
     };
     for_each_element(local_indices(spec, rank), contiguous_strides(spec.shape()), visit);
   }
@@ -101,8 +104,9 @@ Lanes replicas_of(int32_t rank, const Spec& spec) {
   return Lanes::of(group.members(group.sibling_of(rank)));
 }
 
-std::vector<std::pair<std::string, Lanes>> held_at(const Place& place, const LocalTensor& value,
-                                                   const Spec& spec, DenseBlocks& dense) {
+std::vector<std::pair<std::string, Lanes>> held_at(const ElementPosition& place,
+                                                   const LocalTensor& value, const Spec& spec,
+                                                   DenseBlocks& dense) {
   const Lanes replicas = replicas_of(place.rank, spec);
   std::map<std::string, std::vector<int32_t>> ranks_by_text;
   for (const Block& block : value.blocks())
@@ -123,7 +127,7 @@ std::optional<DifferingElement> find_differing_element(const std::vector<Replica
                                                        const LocalTensor& value, const Spec& spec) {
   DenseBlocks dense;
   std::set<int64_t> elements;
-  const std::optional<Place> first = first_place(pairs, spec, dense, elements);
+  const std::optional<ElementPosition> first = first_difference(pairs, spec, dense, elements);
   if (!first) return std::nullopt;
   return DifferingElement{first->global, static_cast<int64_t>(elements.size()),
                           held_at(*first, value, spec, dense)};

@@ -1,4 +1,5 @@
-// The first element in which replicas of a value differ, for the finding `replicas differ`.
+// DifferingElement: the first element in which replicas of a value differ, for the finding
+// `replicas differ`.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@ struct ReplicaPair {
 struct DifferingElement {
   int64_t first = 0;  // row-major global index
   int64_t count = 0;  // differing elements, each counted once
-  // The values that replicas hold at `first`, in order of their first ranks, with all digits of the
-  // dtype.
+  // The values of the replicas at `first`, with all digits of the dtype, in order of their first
+  // ranks.
   std::vector<std::pair<std::string, Lanes>> held;
 };
 
-// Equal are equal bits and two NaNs, as in bit_equal. nullopt: no pair differs, or a shape is not
-// the one that `spec` gives to its rank. Linear in the elements of the pairs that are not the same
-// two copies.
+// Returns nullopt if no pair differs, or a shape is not the one that `spec` gives to its rank.
+// Elements are equal if their bits are, or if both are NaN, as in bit_equal. Linear in the elements
+// of the pairs of different copies.
 std::optional<DifferingElement> find_differing_element(const std::vector<ReplicaPair>& pairs,
                                                        const LocalTensor& value, const Spec& spec);
 

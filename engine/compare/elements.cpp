@@ -1,7 +1,7 @@
 // Implements elements.h.
 //
-// A value cut by rows, or not at all, is one run (ShardRuns) and is compared in one piece by
-// memcmp; only runs whose bytes differ are looked at element by element.
+// A shard of a value that is cut by rows, or not cut, is one run (ShardRuns). Runs are compared by
+// memcmp, and only runs whose bytes differ are compared element by element.
 #include "shardproof/engine/compare/elements.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void add_deviations(const std::byte* a, const std::byte* b, DType dtype, int64_t
   }
 }
 
-// The same for f64, which nearly all elements of a lifted run are.
+// The same for f64, the dtype of nearly all values of a run in f64.
 void add_f64_deviations(const double* a, const double* b, int64_t length, double share,
                         const Deviation& at, std::vector<Deviation>& found) {
   for (int64_t i = 0; i < length; ++i) {
@@ -98,7 +98,7 @@ std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec
         copies.push_back({&block, block.slot(i), {block.lanes[i]}});
       continue;
     }
-    // Ranks that read one copy may hold different shards of equal contents.
+    // Ranks may share one copy because their different shards have equal contents.
     std::map<std::pair<int64_t, Dims>, size_t> known;
     for (int64_t i = 0; i < block.lanes.size(); ++i) {
       const int64_t slot = block.slot(i);
@@ -283,7 +283,7 @@ LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DT
 
 namespace {
 
-// `base` with the elements that ranks hold, each from the first rank that has it.
+// Returns `base` with the elements that ranks hold, each from the first rank that has it.
 Tensor overlaid(const Tensor& base, const LocalTensor& reduced, const Spec& spec) {
   Tensor whole = contiguous_copy(base);
   const int64_t size = size_of(whole.dtype);
@@ -326,7 +326,7 @@ Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* bas
 
 namespace {
 
-// How much each part of a value counts in it; nothing where its partial axes do not add.
+// Returns the weight of each part in the reduced value; nullopt if partial axes do not add.
 std::optional<double> weight_of_parts(const Spec& spec) {
   double weight = 1;
   for (const int axis : spec.partial_axes()) {
@@ -337,7 +337,7 @@ std::optional<double> weight_of_parts(const Spec& spec) {
   return weight;
 }
 
-// True of one rank among those that hold the same part of the same shard.
+// True for exactly one of the ranks that hold the same part of the same shard.
 bool is_first_replica(const Spec& spec, int32_t rank) {
   const Dims place = *spec.mesh().coordinate_of(rank);
   for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)

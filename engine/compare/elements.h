@@ -1,6 +1,6 @@
-// Elements of a value as the ranks hold it beside the whole value of one device.
+// Comparison of the elements that the ranks hold with the whole value of one device.
 //
-// Every stored copy is looked at once: equal data on many ranks is one copy (LocalTensor), so a
+// Every stored copy is compared once. Equal data on many ranks is one copy (LocalTensor), so a
 // value that is replicated on 256 ranks costs as much as on one.
 #pragma once
 
@@ -21,8 +21,8 @@ struct StoredCopy {
 };
 std::vector<StoredCopy> stored_copies(const LocalTensor& value, const Spec& spec);
 
-// The places of a rank's shard in the whole value, as runs of elements that are
-// contiguous in both, row-major. Dims that the rank holds whole are joined with the dim before.
+// The positions of a rank's shard in the whole value, as runs of elements that are contiguous in
+// both, row-major. Dims that the rank holds whole are joined with the dim before.
 class ShardRuns {
  public:
   ShardRuns(const Spec& spec, int64_t rank);
@@ -67,25 +67,25 @@ class ShardRuns {
   int64_t inner_ = 1;      // elements of the dims behind them
 };
 
-// How far two elements are apart: 0 for equal numbers, -0 and +0, and two NaN; infinity where only
-// one is finite, or a NaN meets a number; of complex numbers the larger distance of a part; of
-// integers and bool at least 1.
+// Returns the distance of two elements. It is 0 for equal numbers, for -0 and +0, and for two NaN.
+// It is infinite if only one is finite, or only one is NaN. For complex numbers it is the larger
+// distance of a part. Different integers and bools have a distance of at least 1.
 double distance(double a, double b);
 double distance(const std::byte* a, const std::byte* b, DType dtype);
-// |element|; of a complex number the larger of its parts.
+// Returns |element|; for a complex number the larger one of its parts.
 double magnitude(const std::byte* element, DType dtype);
-// The tensor itself when it is dense, else a dense copy.
+// Returns the tensor if it is dense, else a dense copy.
 Tensor dense(const Tensor& tensor);
-// The same of element `i` of two dense one-lane tensors of one dtype.
+// Returns the distance of element `i` of two dense one-lane tensors of one dtype.
 double distance_at(const Tensor& a, const Tensor& b, int64_t i);
 double magnitude_at(const Tensor& tensor, int64_t i);
-// Element by element; both dense, of one shape and dtype.
+// Returns the distances of all elements. Requires dense tensors of one shape and dtype.
 std::vector<double> distances(const Tensor& a, const Tensor& b);
-// The largest magnitude of the finite elements; 0 without any.
+// Returns the largest magnitude of the finite elements; 0 if there are none.
 double largest_element(const Tensor& tensor);
 
-// True if some number of f32 or c64 has one of its last four bits set, as 15 of 16 rounded numbers
-// have. Numbers of fewer bits, as whole numbers below 2^20 are, have not.
+// True if some number of f32 or c64 has one of its last four bits set. 15 of 16 rounded numbers
+// have; numbers of fewer bits, such as whole numbers below 2^20, have not.
 bool uses_last_bits(const Tensor& tensor);
 
 // An element of a copy that is not the one-device value.
@@ -100,23 +100,24 @@ struct Deviation {
 const std::byte* element_at(const StoredCopy& copy, int64_t local);
 // True if all copies have the bits of `expected`.
 bool are_identical(const std::vector<StoredCopy>& copies, const Spec& spec, const Tensor& expected);
-// All elements farther from `expected` than `share` of the expected element (0: all that are not
-// equal); where the expected element is not finite, all that are not the same. `expected` is dense;
-// the copies have its dtype and their partial axes are reduced.
+// Returns all elements that are farther from `expected` than `share` of the expected element. With
+// a share of 0, and for expected elements that are not finite, these are all that differ. Requires
+// a dense `expected` and copies of its dtype with reduced partial axes.
 std::vector<Deviation> deviations(const std::vector<StoredCopy>& copies, const Spec& spec,
                                   const Tensor& expected, double share);
 
-// The value with its partial axes reduced over the ranks in `dtype`, all other axes as they are.
-// Buffers that were never written are filled with NaN (floats) first.
+// Returns the value with its partial axes reduced over the ranks in `dtype`. Buffers that were
+// never written are filled first, with NaN for floats.
 LocalTensor reduced_over_partials(const LocalTensor& value, const Spec& spec, DType dtype);
-// The whole value of the ranks in the dtype of the spec, parts of floats added in f64. Elements
-// that no rank of `value` holds (an output "on pp=0") are those of `base`, or 0 without one.
+// Returns the whole value of the ranks in the dtype of the spec, with parts of floats added in f64.
+// Elements that no rank of `value` holds (an output "on pp=0") are those of `base`, or 0 without
+// one.
 Tensor whole_value(const LocalTensor& value, const Spec& spec, const Tensor* base = nullptr);
-// The same of a value whose partial axes are reduced already.
+// Returns the same for a value whose partial axes are reduced already.
 Tensor assembled(const LocalTensor& reduced, const Spec& spec, const Tensor* base = nullptr);
-// For some elements of the whole value (ascending), or for all, the sum of the absolute values of
-// its parts, weighted as the reduction weighs them; partial axes of sum and avg only, else the
-// absolute values of the reduced elements.
+// Returns, for some elements of the whole value (ascending) or for all, the sum of the absolute
+// values of their parts, weighted as in the reduction. If a partial axis has another reduction than
+// sum or avg, returns the absolute values of the reduced elements.
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec,
                                const std::vector<int64_t>& elements);
 std::vector<double> part_sizes(const LocalTensor& value, const Spec& spec);

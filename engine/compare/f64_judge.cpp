@@ -1,10 +1,10 @@
 // Implements f64_judge.h.
 //
-// Example, a line y = x @ w of f32 whose element y[3] is 1.5, while the ranks hold 1.5 + 1e-9:
+// Example: a line y = x @ w of f32 with y[3] = 1.5. If the ranks hold 1.5 + 1e-9:
 //   step 1   2^-40 * 1.5 is 1.4e-12: not enough
 //   step 2   one device in f32 is off by 4e-8 there, an eighth is 5e-9: the element agrees
-// and if the ranks hold 1.5 + 1e-6 instead:
-//   step 3   other roundings in f64 move y[3] by 3e-16; 1e-6 is more than 64 times that: wrong
+// If the ranks hold 1.5 + 1e-6:
+//   step 3   other roundings in f64 change y[3] by 3e-16; 1e-6 is more than 64 times that: wrong
 #include "shardproof/engine/compare/f64_judge.h"
 
 #include <algorithm>
@@ -29,13 +29,13 @@ Offset offset_of(const std::byte* got, const std::byte* expected, DType dtype) {
           load_f64(got + half, part) - load_f64(expected + half, part)};
 }
 
-// The ranks' value in the dtype of the reference, partial axes reduced.
+// Returns the ranks' value in the dtype of the reference with reduced partial axes.
 LocalTensor comparable(const ComparedValue& value, DType dtype) {
   if (!value.spec.has_partial() && value.value.dtype() == dtype) return value.value;
   return reduced_over_partials(value.value, value.spec, dtype);
 }
 
-// Offsets of one rank's shard at some elements, by global index.
+// Returns the offsets of one rank's shard at some elements, by global index.
 std::map<int64_t, Offset> offsets_of(const LocalTensor& value, const Spec& spec, int32_t rank,
                                      const std::vector<int64_t>& wanted, const Tensor& expected) {
   std::map<int64_t, Offset> offsets;
@@ -82,8 +82,6 @@ Tensor Judge::held(const ComparedValue& value, const ReferenceRun& reference) {
   return whole_value(value.value, value.spec, reference.find(value.global));
 }
 
-// --- steps 1 and 2
-
 std::vector<OpenElement> F64Judge::opened(const ComparedValue& value, const LocalTensor& ready,
                                           const Tensor& expected) const {
   const std::vector<StoredCopy> copies = stored_copies(ready, value.spec);
@@ -116,8 +114,8 @@ void F64Judge::drop_within_parts(const ComparedValue& value, std::vector<OpenEle
   });
 }
 
-// The same line on the same inputs, which are values of the program's own dtypes, in these dtypes
-// and in f64. Elements that are no numbers in either tell nothing.
+// Computes the line on the same inputs in the program's own dtypes and in f64, and returns the
+// difference. Elements that are not finite in one of them do not count.
 RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& reference) const {
   RoundingLoss loss;
   const EvaluationPlan& own = *options_.own;
@@ -140,8 +138,8 @@ RoundingLoss F64Judge::loss_of(const ComparedValue& value, const ReferenceRun& r
   return loss;
 }
 
-// An element may lose nothing by luck, as one of 50 does that is the small difference of large
-// terms. So its loss is at least how far it moves when the line's inputs move by one rounding of
+// An element may have no loss by chance; one in 50 small differences of large terms has none. So
+// the loss of an element is at least its change when the line's inputs change by one rounding of
 // their own dtypes.
 void F64Judge::add_sensitivity(const ComparedValue& value, const ReferenceRun& reference,
                                RoundingLoss& loss) const {
@@ -172,8 +170,6 @@ void F64Judge::drop_within_loss(const RoundingLoss& loss, const Tensor& expected
            kLossShare * loss.at(static_cast<size_t>(one.deviation.global), size);
   });
 }
-
-// --- step 3
 
 std::vector<double> F64Judge::sizes_of_parts(ValueId id) const {
   if (const auto found = in_parts_.find(id); found != in_parts_.end())
@@ -295,8 +291,6 @@ Tensor F64Judge::held(const ComparedValue& value, const ReferenceRun& reference)
       return own->second;
   return assembled(ready_, value.spec, reference.find(value.global));
 }
-
-// --- other rounding directions of the ranks
 
 Judgement MovementJudge::judge(const ComparedValue& value, ReferenceRun& reference) {
   const auto found = open_.find(value.key);

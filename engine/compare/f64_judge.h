@@ -1,15 +1,16 @@
-// F64Judge: whether the ranks compute the same mathematics as one device, in a run with all floats
-// lifted to f64 (docs/judging.md). There rounding is 1e-16, and a wrong program is off by far more.
+// F64Judge: decides, in a run with all floats lifted to f64, if the ranks compute the same
+// mathematics as one device (docs/judging.md). In f64 rounding is 1e-16, and a wrong program is off
+// by far more.
 //
-// Element by element, from the cheapest question to the dearest:
+// Steps for each element, from the cheapest to the most expensive:
 //   1. It agrees when it is within 2^-40 of the element (of the sizes of its parts, where the value
 //      lies as partial sums).
-//   2. It agrees within an eighth of what one device loses to rounding on this line in the
-//      program's own dtypes: the program cannot resolve a finer difference.
-//   3. The line is computed again in three other rounding directions. What no rounding moves is
-//      exact, so any difference is wrong. More than 64 movements away is wrong. Within, it is right
-//      where 64 movements are below 2^-20 of the line's values or below its own rounding loss;
-//      else it is not decided.
+//   2. It agrees within an eighth of the rounding loss of one device on this line in the program's
+//      own dtypes: the program cannot resolve a finer difference.
+//   3. The line is computed again in three other rounding directions. The movement is the largest
+//      change of the element. If it is 0, the element is exact and any difference is wrong. A
+//      difference of more than 64 movements is wrong. A smaller one is right if 64 movements are
+//      below 2^-20 of the line's values or below its own rounding loss; else it is not decided.
 // In rank programs other ops run than on one device, so step 3 waits for runs of the ranks in the
 // other rounding directions too (MovementJudge, settle).
 #pragma once
@@ -26,8 +27,8 @@ namespace shardproof {
 
 inline constexpr double kAgreement = 0x1p-40;  // of an element
 inline constexpr double kLossShare = 0.125;    // of one device's rounding loss
-// Units of the largest element: a line that loses more (a running sum that stands still) resolves
-// a difference no worse for that.
+// Largest loss in units of the largest element. A line that loses more (a running sum that no
+// longer grows) still resolves such a difference.
 inline constexpr double kMostUnits = 2;
 inline constexpr double kSpreadFactor = 64;     // movements that two honest runs may lie apart
 inline constexpr double kNegligible = 0x1p-20;  // of the line's largest value
@@ -39,7 +40,7 @@ struct RoundingLoss {
   double share = 0;            // largest error, or one unit, as a share of the largest element
   double most = 0;             // kMostUnits of the largest element
 
-  // The loss that an element of this size may have, whichever way its own rounding happened to go.
+  // Returns the loss that an element of this size may have, in whatever direction it was rounded.
   double at(size_t element, double size) const;
 };
 
@@ -50,7 +51,7 @@ struct Offset {
 };
 double distance(const Offset& a, const Offset& b);
 
-// An element of one copy about which steps 1 and 2 say nothing.
+// An element of one copy that steps 1 and 2 do not decide.
 struct OpenElement {
   int32_t rank = 0;  // the first that reads the copy
   Deviation deviation;
@@ -85,13 +86,13 @@ class F64Judge : public Judge {
   struct Options {
     // The reference program in the program's own dtypes; ids as in the lifted one.
     const EvaluationPlan* own = nullptr;
-    // Whole numbers and bools of the run in the program's own dtypes: they replace the lifted ones.
+    // Whole numbers and bools of the run in the program's own dtypes, which replace those in f64.
     const std::map<ValueId, Tensor>* integers = nullptr;
-    // Values that the run in the program's own dtypes had right to the bit.
+    // Keys of values that were equal to one device in every bit in the program's own dtypes.
     const std::set<std::string>* equal_in_own = nullptr;
     // Step 3 waits for settle().
     bool ranks_move = false;
-    // Inputs of the scenario that lie as partial sums: the ranks' parts, in f64, by id.
+    // Returns the sizes of the ranks' parts, in f64, of an input that is a partial sum.
     std::function<std::vector<double>(ValueId)> input_part_sizes;
   };
   explicit F64Judge(Options options) : options_(std::move(options)) {}
@@ -130,8 +131,8 @@ class F64Judge : public Judge {
   std::set<std::string> judged_;
 };
 
-// Watches a run in another rounding direction: how far the difference between ranks and reference
-// is from the one that `open` holds.
+// Observes a run in another rounding direction and measures how far the difference between ranks
+// and reference moves from the one that `open` holds.
 class MovementJudge : public Judge {
  public:
   explicit MovementJudge(std::map<std::string, OpenValue>& open) : open_(open) {}

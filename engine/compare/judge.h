@@ -1,6 +1,6 @@
 // Judge: decides about one value of the ranks at a time. Every run of the ranks (in the program's
-// own dtypes, in f64, in other rounding directions) hands its values to a judge, in the order of
-// the reference program; afterwards the ranks' value becomes the reference of what follows.
+// own dtypes, in f64, in other rounding directions) passes its values to a judge in the order of
+// the reference program. Then the ranks' value becomes the reference of later lines.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ enum class Judgement : uint8_t {
   equal,      // the numbers of one device
   right,      // no farther from them than rounding explains
   imprecise,  // right, but with a far larger rounding error than one device
-  undecided,  // hangs on a rounding
+  undecided,  // depends on the direction of a rounding
   wrong,
 };
 
@@ -35,19 +35,19 @@ struct ComparedValue {
   Spec spec;
   LocalTensor value;
   ValueLabel label;
-  // The label where only these ranks hold something wrong; null: `label`.
+  // Returns the label if only these ranks hold wrong elements; null: `label`.
   std::function<ValueLabel(const Lanes&)> label_for = {};
 };
 
 class Judge {
  public:
   virtual ~Judge() = default;
-  // A run begins, or begins again with each rank by itself: forgets what it has seen.
+  // Called when a run begins, or begins again with cohorts of one. Discards all state.
   virtual void restart() {}
   virtual Judgement judge(const ComparedValue& value, ReferenceRun& reference) = 0;
-  // Returns what becomes the reference of the lines that follow.
+  // Returns the value that becomes the reference of later lines.
   virtual Tensor held(const ComparedValue& value, const ReferenceRun& reference);
-  // These values of the reference, the judged one first, are now what the ranks hold.
+  // Called after these values of the reference, the judged one first, were replaced by the ranks'.
   virtual void was_held(const std::vector<ValueId>&) {}
 };
 

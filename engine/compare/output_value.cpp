@@ -1,8 +1,13 @@
+// Implements held_value.h.
+//
+// Example of replicas that differ: y is R on ranks 0-2, with 1 on rank 0, 1 on rank 1, 2 on rank 2.
+// Rank 2 differs from the first replica. The copies are {ranks 0-1: 1} and {rank 2: 2}.
 #include "shardproof/engine/compare/output_value.h"
 
 #include <algorithm>
 
 #include "shardproof/engine/compare/compare.h"
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/engine/execute/buffer_contents.h"
 
 namespace shardproof {
@@ -15,8 +20,8 @@ LocalTensor made_part(const LocalTensor& value) {
   return LocalTensor(std::move(blocks));
 }
 
-// Ranks that hold the same shard and part as this one.
-Lanes replicas_of(int32_t rank, const Spec& spec) {
+// Returns the ranks that should hold the same shard and part as this one.
+Lanes ranks_of_same_part(int32_t rank, const Spec& spec) {
   std::vector<int> copies;
   for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)
     if (spec.placement(axis).is_replicate()) copies.push_back(axis);
@@ -35,7 +40,7 @@ void keep_wholes(const LocalTensor& value, const Spec& spec, ValueInfo& info) {
   info.copies.push_back({value.lanes().minus(difference->ranks), std::move(*whole)});
   for (int64_t i = 0; i < difference->ranks.size(); ++i) {
     const Lanes own = Lanes::one(difference->ranks[i]);
-    const Lanes others = replicas_of(own[0], spec).minus(own);
+    const Lanes others = ranks_of_same_part(own[0], spec).minus(own);
     if (std::optional<Tensor> with = whole_of(value.restrict_to(value.lanes().minus(others)), spec))
       info.copies.push_back({own, std::move(*with)});
   }

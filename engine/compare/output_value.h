@@ -1,13 +1,13 @@
-// What ranks hold under a name in the end, for who asks for its elements.
+// Stores the value that a name has at the end of a run, for callers that read its elements.
 #pragma once
 
 #include "shardproof/engine/job/outcome.h"
 
 namespace shardproof {
 
-// The whole value where a spec says how ranks make it up and replicas agree; else what each of them
-// holds, of replicas that differ as the whole value that each would make. Copies are added to those
-// that are known.
+// Stores ValueInfo::value if the spec is known and replicas agree. If replicas differ, appends the
+// whole value that each of them would make to ValueInfo::copies; without a spec, each stored copy.
+// Stores nothing if no part has contents.
 void store_output(const LocalTensor& value, const std::optional<Spec>& spec, ValueInfo& info);
 
 }  // namespace shardproof

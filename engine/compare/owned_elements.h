@@ -1,4 +1,4 @@
-// The elements of a rank's shard, each with its global index.
+// Iteration over the elements of a rank's shard with their global indices.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace shardproof {
 
-// Global indices of the local positions of each dim.
+// Returns, for each dim, the global index of each local position.
 inline std::vector<std::vector<int64_t>> local_indices(const Spec& spec, int64_t rank) {
   std::vector<std::vector<int64_t>> result;
   for (int d = 0; d < spec.shape().size(); ++d) {
@@ -18,7 +18,7 @@ inline std::vector<std::vector<int64_t>> local_indices(const Spec& spec, int64_t
   return result;
 }
 
-// Calls visit(local flat, global flat) for every element of a rank's shard.
+// Calls visit(local, global) with the row-major indices of every element of a rank's shard.
 template <typename Visit>
 void for_each_element(const std::vector<std::vector<int64_t>>& indices, const Dims& global_strides,
                       Visit visit) {
@@ -43,7 +43,7 @@ void for_each_element(const std::vector<std::vector<int64_t>>& indices, const Di
   }
 }
 
-// The coordinate of a rank's shard: axes that do not cut count as 0.
+// Returns the coordinate of a rank's shard, with 0 on axes that do not cut.
 inline Dims place_of_shard(const Spec& spec, int64_t rank) {
   Dims place = *spec.mesh().coordinate_of(rank);
   for (int axis = 0; axis < spec.mesh().axis_count(); ++axis)

@@ -1,5 +1,5 @@
-// Implements perturbation.h. Signs and sizes of moves come from a counter-based generator, so that
-// a run repeats to the bit.
+// Implements perturbation.h. Signs and sizes of changes come from a counter-based generator, so
+// that a run is reproducible in every bit.
 #include "shardproof/engine/compare/perturbation.h"
 
 #include <array>

@@ -1,7 +1,7 @@
-// Perturbation: how far a value moves when operations round in other directions, and when parts of
-// sums are moved in their last bits. The method is Monte Carlo arithmetic (D. S. Parker, UCLA
-// CSD-970002, 1997; Verificarlo; the thresholds of TTrace): what rounding can change, other
-// roundings change.
+// Perturbation: measures the change of a value if operations round in other directions, and if
+// parts of sums change in their last bits. Other roundings change every result that rounding can
+// change. Source: Monte Carlo arithmetic (D. S. Parker, UCLA CSD-970002, 1997; Verificarlo; the
+// thresholds of TTrace).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace shardproof {
 // Other rounding directions than to nearest: up, down, toward zero.
 inline constexpr int kOtherRoundings = 3;
 
-// While it lives, floating-point operations of this thread round in direction `direction` of
-// kOtherRoundings.
+// Sets the rounding direction of this thread's floating-point operations to `direction` of
+// kOtherRoundings, and restores it at destruction.
 class ScopedRoundingMode {
  public:
   explicit ScopedRoundingMode(int direction);
@@ -27,13 +27,13 @@ class ScopedRoundingMode {
   int before_;
 };
 
-// Inputs of a line that lie as partial sums are moved by this share of the sizes of their parts:
-// far above the roundoff of f64 (2^-53), far below every dtype that a program computes in.
+// Partial sums that are inputs of a line are changed by 2^-kMovedBits of the sizes of their parts.
+// This is far above the roundoff of f64 (2^-53) and far below that of every dtype of a program.
 inline constexpr int kMovedBits = 45;
 
-// `tensor` (f64 or c128) with each finite number moved by +-1/2 to 1 times 2^-kMovedBits of its
-// size. `direction` and `input` select other signs, so that inputs of equal size do not cancel.
-// Other dtypes are returned as they are.
+// Returns `tensor` (f64 or c128) with each finite number changed by +-1/2 to 1 times 2^-kMovedBits
+// of its size. `direction` and `input` select other signs, so that inputs of equal size do not
+// cancel. Returns tensors of other dtypes unchanged.
 Tensor moved(const Tensor& tensor, const std::vector<double>& sizes, int direction, int64_t input);
 
 }  // namespace shardproof

@@ -1,10 +1,10 @@
-// Implements rank_checks.h. The constructor walks the checks once: it counts how often each rank
-// reaches a series, so the count before a check is the number of the value that the rank's copy
-// belongs to. Ranks of one check may stand at different numbers; then its copy is cut.
+// Implements rank_checks.h. The constructor visits the checks once and counts how often each rank
+// reaches a series. The count before a check is the number of the value that the rank's copy
+// belongs to. If the ranks of one check are at different numbers, its copy is cut.
 //
-//   rank 0 reaches 'w' in passes 0 and 1 of its loop, rank 1 in passes 1 and 2:
-//   value 0 = pass 0 of rank 0 and pass 1 of rank 1, value 1 = pass 1 of rank 0 and pass 2 of rank
-//   1
+// Example: rank 0 reaches 'w' in passes 0 and 1 of its loop, rank 1 in passes 1 and 2.
+//   value 0   pass 0 of rank 0, pass 1 of rank 1
+//   value 1   pass 1 of rank 0, pass 2 of rank 1
 #include "shardproof/engine/compare/rank_checks.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Lanes owners_of(const Job& job, const RankCheck& check) {
   SP_UNREACHABLE("a check on the mesh {}, which is not there", check.mesh);
 }
 
-// Why a series has no values: the ranks that reach it least often, and those that do most often.
+// Returns the reason why a series has no values: the ranks that reach it least and most often.
 std::string unevenness(const Lanes& owners, const std::map<int32_t, int64_t>& times) {
   std::map<int64_t, std::vector<int32_t>> by_times;
   for (int64_t i = 0; i < owners.size(); ++i) {

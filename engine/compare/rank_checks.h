@@ -1,10 +1,10 @@
-// RankChecks: collects what ranks hold at their lines check(x, 'name', ...), and says when all
-// parts of one value are there. Internal to the engine.
+// RankChecks: collects the tensors of the ranks at their lines check(x, 'name', ...), and calls
+// back when all parts of one value exist. Internal to the engine.
 //
-// Entries of one name, placed in the same way on the same ranks, make up one series, whatever
-// listing, line or pass of a loop they come from. The k-th time that each rank reaches the series
-// makes up its k-th value. A series that its ranks do not reach equally often has no values: it is
-// undecided. This is known before the run.
+// Entries of one name with equal placements on the same ranks form one series. They may come from
+// different listings, lines and passes of a loop. The k-th entry of each rank is its part of the
+// k-th value. If ranks do not reach a series equally often, it has no values and is undecided; the
+// lowered program shows this before the run.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@
 
 namespace shardproof {
 
-// One value of a series, with what makes it up: each entry of the ranks' checks, and its ranks.
+// One value of a series, with the entries of the ranks' checks that are its parts.
 struct CheckedValue {
   size_t number = 0;                                        // the same in each run of the program
   std::vector<std::pair<const RankCheck*, Lanes>> entries;  // at least one
   Spec spec;
-  Lanes owners;       // ranks that have to hold it
+  Lanes owners;       // ranks that must hold it
   LocalTensor parts;  // of all owners once it is complete
 };
 
@@ -40,16 +40,16 @@ class RankChecks {
 
   // True if the value is a copy that some check has made.
   bool wants(ValueId id) const { return routes_.contains(id); }
-  // Adds what some ranks hold; ignores values that it does not want. Parts of a value are dropped
-  // after `complete` has returned.
+  // Adds a part; ignores values that no check has made. Parts of a value are dropped after
+  // `complete` has returned.
   void add(ValueId id, const LocalTensor& part);
-  // Returns one entry for each series that is not reached equally often, and for each value of
-  // which some part did not come, in the order of RankProgram::checks. `elements` are those of the
-  // truth's value.
+  // Returns one entry for each series that is not reached equally often, and for each value with a
+  // missing part, in the order of RankProgram::checks. `elements` counts those of the truth's
+  // value.
   std::vector<UndecidedValue> undecided(const GlobalProgram& truth) const;
 
  private:
-  // How often each rank reaches the series, and its values.
+  // The values of one series, and the count of each rank.
   struct Series {
     const RankCheck* first = nullptr;
     Lanes owners;
@@ -75,8 +75,8 @@ class RankChecks {
   std::map<ValueId, std::vector<Route>> routes_;
 };
 
-// The words for a checked value of which `ranks` hold something wrong: the line of the first
-// entry that one of them reached.
+// Returns the label of a checked value of which `ranks` hold wrong elements. It has the line of the
+// first entry that one of them reached.
 ValueLabel label_of(const CheckedValue& value, const SpmdProgram& program, const Lanes& ranks);
 
 }  // namespace shardproof

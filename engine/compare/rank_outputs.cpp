@@ -1,3 +1,9 @@
+// Implements rank_outputs.h.
+//
+// Without a truth the global shape follows from the shards: a dim that is cut is as long as its
+// parts together. Example: y declared as dp:S(0) on dp=3 has 4 rows on rank 0 and 3 on rank 2, and
+// rank 1 does not hold it. The parts held have 4 + 3 rows; the missing part counts as the first, so
+// the shape has 11 rows and misfit() reports rank 1.
 #include "shardproof/engine/compare/rank_outputs.h"
 
 #include <algorithm>
@@ -14,7 +20,8 @@ struct Holder {
   TensorMeta meta;
 };
 
-// Those of these ranks that have a value of this name, in order: not each one that binds it does.
+// Returns the ranks of `on` that have a value of this name, in order. A rank that binds the name
+// may have none: only the root of a reduce has a result.
 std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, const Lanes& on) {
   std::vector<Holder> found;
   for (const NamedPart& part : ranks.names.at(name)) {
@@ -30,7 +37,7 @@ std::vector<Holder> holders(const RankProgram& ranks, const std::string& name, c
   return found;
 }
 
-// By dim: the axes that cut it.
+// Returns the axes that cut each dim.
 std::vector<std::vector<int>> cutting_axes(const std::string& placements, const Mesh& mesh,
                                            int dims) {
   std::vector<std::vector<int>> axes(static_cast<size_t>(dims));
@@ -44,7 +51,8 @@ std::vector<std::vector<int>> cutting_axes(const std::string& placements, const 
   return axes;
 }
 
-// A dim is as long as its parts together; one that nobody holds counts like the first.
+// Returns the global shape that the held parts add up to. A part that no rank holds counts as the
+// first one.
 Dims whole_shape(const std::vector<Holder>& held, const std::string& placements, const Mesh& mesh) {
   Dims shape = held.front().meta.shape;
   const std::vector<std::vector<int>> cuts = cutting_axes(placements, mesh, shape.size());

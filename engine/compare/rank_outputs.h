@@ -1,4 +1,5 @@
-// The declared outputs of rank programs: how each is placed, who has to hold it, and what fits.
+// RankOutputs: the declared outputs of rank programs. It finds the spec of each output and the
+// ranks that must hold it, and checks shapes and dtypes before the run.
 #pragma once
 
 #include <functional>
@@ -14,17 +15,20 @@ namespace shardproof {
 struct RankOutputs {
   const Job& job;
   const RankProgram& ranks;
-  const GlobalProgram* truth;  // null: shape and dtype are what the ranks' parts make up
+  const GlobalProgram* truth;  // null: shape and dtype follow from the ranks' parts
 
+  // Returns the mesh of an output; the first mesh if it names none.
   const Mesh& mesh_of(const JobOutput& output) const;
-  // Ranks that have to hold it: those of `on`, else the mesh's.
+  // Returns the ranks that must hold it: those of JobOutput::on, or all of the mesh.
   Lanes owners(const JobOutput& output) const;
-  // Throws Error where nobody binds it, or it cannot be placed like that.
+  // Returns the spec of an output. Throws Error(bad_input) if no rank binds the name or the
+  // placements do not fit.
   Spec spec_of(const JobOutput& output) const;
-  // What is wrong with this output's shapes, dtype or ranks.
+  // Returns the error of an output whose shapes, dtype or ranks do not match its spec.
   std::optional<Error> misfit(const JobOutput& output) const;
-  // The earliest line that gave these ranks their value; lines of two listings are two lines.
+  // Returns the part of a name on these ranks that the earliest line bound; null if there is none.
   const NamedPart* first_part(const std::string& name, const Lanes& on) const;
+  // Returns the declared output of a name; null if there is none.
   const JobOutput* find(const std::string& name) const;
 
  private:
@@ -32,7 +36,7 @@ struct RankOutputs {
   void check_shapes(const JobOutput& output, const Spec& spec, const Lanes& on) const;
 };
 
-// What these ranks hold of a name.
+// Returns the tensors that these ranks hold under a name; empty if no part has contents.
 LocalTensor gather(const std::vector<NamedPart>& parts, const Lanes& on,
                    const std::function<LocalTensor(ValueId)>& value_of);
 

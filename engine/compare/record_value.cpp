@@ -1,3 +1,13 @@
+// Implements record_value.h.
+//
+// A digest adds up one hash for each element, of its global index and its bits, modulo 2^64. So the
+// digests of disjoint shards add up. With S(0) over 2 ranks, digest(rank 0) + digest(rank 1) is the
+// digest of the whole value.
+//
+// A value with an author's name is stored whole if its spec is known, all ranks hold it and
+// replicas agree; otherwise each stored copy is stored once.
+#include "shardproof/engine/compare/record_value.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -6,14 +16,10 @@
 #include "shardproof/engine/compare/compare.h"
 #include "shardproof/engine/compare/owned_elements.h"
 #include "shardproof/engine/execute/buffer_contents.h"
-#include "shardproof/engine/job/recorded_value.h"
 #include "shardproof/localtensor/split/split.h"
 
 namespace shardproof {
 namespace {
-
-// --- digests
-// ------------------------------------------------------------------------------------
 
 uint64_t mixed(uint64_t x) {
   x ^= x >> 30;
@@ -45,7 +51,7 @@ uint64_t digest_of(const Tensor& tensor, int64_t slot, const std::optional<Spec>
   return digest;
 }
 
-// One for each copy and place of its shard.
+// Computes one digest for each stored copy and position of its shard.
 class Digests {
  public:
   explicit Digests(const std::optional<Spec>& spec) : spec_(spec) {}
@@ -73,9 +79,6 @@ class Digests {
   std::map<uint64_t, std::vector<int32_t>> ranks_;
 };
 
-// --- contents
-// -----------------------------------------------------------------------------------
-
 Tensor one_copy(const Block& block, int64_t slot) {
   const Tensor dense = block.tensor.contiguous() ? block.tensor : contiguous_copy(block.tensor);
   Tensor copy = Tensor::empty(dense.dtype, dense.shape);
@@ -93,7 +96,7 @@ Tensor recorded_whole(const LocalTensor& value, const Spec& spec) {
   return assemble(reduced, whole);
 }
 
-// A buffer that was never written: what it holds means nothing, but it is the same each time.
+// Fills buffers that were never written, so that equal runs write equal records.
 void fill_unwritten(const LocalTensor& value) {
   for (const Block& block : value.blocks())
     if (!has_contents(block.tensor)) poison(*block.tensor.buffer, block.tensor.dtype);

@@ -1,3 +1,13 @@
+// Implements values_reduced_over_ranks.h.
+//
+// Values that may lie in one buffer (views, merges) are joined in a union-find, and a mark belongs
+// to the whole set. Marks spread from reductions through instructions until a pass over all
+// listings finds nothing new: a message carries a mark from one listing into another one that was
+// visited before.
+//
+// Example: ranks 0-1 run `s = all_reduce(x, sum, group=tp)` with 3 ranks in tp and `send(s, to=2)`;
+// rank 2 runs `r = recv(like=x, from=0)` and `y = r + 1`. Pass 1 marks s and notes that a message
+// carries a sum; pass 2 marks r and y.
 #include "shardproof/engine/compare/reduction_provenance.h"
 
 #include <algorithm>
@@ -6,7 +16,8 @@
 namespace shardproof {
 namespace {
 
-// Two numbers have one sum, whoever is first; an average is also made from halves.
+// True if a reduction of floats depends on the order of ranks. The sum of two numbers does not. An
+// average over two ranks may add halves, so it does.
 bool order_matters(const Collective& c) {
   if (!reduces(c.kind) || is_integral(c.dtype) || c.dtype == DType::boolean) return false;
   switch (c.reduction.op) {
@@ -19,7 +30,7 @@ bool order_matters(const Collective& c) {
   }
 }
 
-// Values that may lie in one buffer: what is written into one of them is in all.
+// Sets of values that may lie in one buffer (union-find).
 class Kin {
  public:
   Kin(const SpmdProgram& program, const OpRegistry& ops) : heads_(program.values.size()) {
@@ -44,8 +55,7 @@ class Kin {
   std::vector<ValueId> heads_;
 };
 
-// Marks all that comes of a mark: what a rank sends stands in one listing, what comes of it in
-// another, so until nothing is new.
+// Marks the values that depend on a sum over ranks, until nothing new is found.
 class Marks {
  public:
   Marks(const SpmdProgram& program, const OpRegistry& ops)
@@ -90,9 +100,9 @@ class Marks {
   }
 
   Kin kin_;
-  std::vector<bool> marked_;  // of heads
-  bool sent_ = false;         // a message with sums
-  bool fresh_ = true;         // since the last look
+  std::vector<bool> marked_;  // by head of the set
+  bool sent_ = false;         // a message carries a sum
+  bool fresh_ = true;         // the last pass found something new
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Implements value_comparer.h. A value is complete when every rank that its shapes name has made
 // it. Ranks make the values of a listing in order, so the next value to be judged is nearly always
-// the one that has just become complete; a value that is early waits in parts_.
+// the one that has just become complete. A value that is early waits in parts_.
 #include "shardproof/engine/compare/value_comparer.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-// A block whose buffer holds nothing else, so that its contents can be given anew.
+// True if the block covers its buffer, so that its contents can be replaced.
 bool owns_buffer(const Block& block) {
   const Tensor& tensor = block.tensor;
   return tensor.offset == 0 && tensor.contiguous() && block.lanes == tensor.buffer->lanes &&

@@ -1,6 +1,6 @@
 // ValueComparer: the probe on the executor in runs of global programs. It collects the parts of
-// each value from the ranks, and hands complete values to the judge in the order of the reference
-// program, whatever order the schedule made them in.
+// each value from the ranks and passes complete values to the judge in the order of the reference
+// program. The schedule may make them in another order.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class ValueComparer {
   struct Options {
     // Values to compare, in the order of the reference program.
     std::vector<ValueId> compared;
-    std::set<ValueId> kept;  // values that kept() is asked for
+    std::set<ValueId> kept;  // values that kept() returns
     // Integers and bools, by global value, that replace those of the ranks once these are judged.
     const std::map<ValueId, Tensor>* integers = nullptr;
   };
@@ -26,11 +26,12 @@ class ValueComparer {
                 ReferenceRun& reference, Judge& judge);
 
   bool wants(ValueId id) const { return place_.contains(id) || options_.kept.contains(id); }
-  // Some ranks have made a value. It may be written in place later.
+  // Adds the part of a value that some ranks have made. A later line may write it in place.
   void made(ValueId id, const LocalTensor& value);
-  // No more values come: judges those that are complete but came after one that never was.
+  // Called after the last value. Judges complete values that came after one that never was
+  // complete.
   void finish();
-  // A kept value; empty when some rank never made it.
+  // Returns a kept value; empty if some rank never made it.
   LocalTensor kept(ValueId id) const;
 
  private:

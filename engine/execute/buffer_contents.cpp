@@ -1,3 +1,9 @@
+// Implements adopt.h. Bytes are shared between buffers where a source block covers the target
+// buffer; otherwise each distinct source copy is copied once into one new run of bytes.
+//
+// Example of gather_copies: the target has lanes 0-3; block A of the source holds lanes 0-1 with
+// one shared copy, block B holds lane 2, and lane 3 is missing. The target gets the slots 0 0 1 2:
+// the copy of A, the copy of B, and one copy of poison.
 #include "shardproof/engine/execute/buffer_contents.h"
 
 #include <cstring>
@@ -29,12 +35,13 @@ void poison(Buffer& buffer, DType dtype) {
 
 namespace {
 
+// True if the tensor covers its buffer densely.
 bool whole_buffer(const Tensor& tensor) {
   return tensor.offset == 0 && tensor.contiguous() &&
          tensor.elements() * size_of(tensor.dtype) == tensor.buffer->bytes_per_lane;
 }
 
-// Copies of `source` that the lanes of `target` read, gathered into one new run of bytes.
+// Copies the slots that the lanes of `target` read into one new run of bytes.
 void gather_copies(Buffer& target, const std::vector<const Block*>& sources, DType dtype) {
   std::map<std::pair<const Block*, int64_t>, int32_t> known;
   std::vector<int32_t> table(static_cast<size_t>(target.lanes.size()), -1);

@@ -1,28 +1,30 @@
-// Adopting: a buffer exists from the moment an instruction is issued; its contents come when the
-// work has run. These functions give contents to buffers that have waited for them.
+// Contents of buffers: a buffer exists from the moment its instruction is issued and gets its
+// contents when the work runs. These functions make such buffers, fill them, and copy between them.
 #pragma once
 
 #include "shardproof/localtensor/tensor/local_tensor.h"
 
 namespace shardproof {
 
-// A block of fresh buffers without contents yet, one for each shape.
+// Returns a block with a new buffer that has no contents yet.
 Block promise_block(DType dtype, const Dims& shape, const Lanes& lanes);
+// True if the buffer has contents, or needs none because it has no elements.
 bool has_contents(const Tensor& tensor);
-// A buffer that was read before anything wrote it holds poison: NaN in floating types, 0xA5 bytes
-// else.
+// Fills a buffer that was read before anything wrote it: NaN in floating types, bytes 0xA5 in
+// others.
 void poison(Buffer& buffer, DType dtype);
 
-// Gives each block of `target` (whole, dense buffers) the contents that `source` has on its lanes;
-// bytes are shared where a source block fits. Shapes must agree in element count; lanes that
-// `source` lacks get poison.
+// Gives each block of `target` the contents that `source` has on its lanes, and shares the bytes if
+// one source block fits. Lanes that `source` lacks get poison. Requires whole, dense target buffers
+// and equal element counts.
 void adopt(LocalTensor& target, const LocalTensor& source);
-// Writes `source` elementwise into the views of `target`, broadcasting, on the lanes of `source`.
+// Writes `source` elementwise into the views of `target` on the lanes of `source`, with
+// broadcasting.
 void write_through(LocalTensor& target, const LocalTensor& source);
-// An independent value on fewer lanes: writes through one are not seen by the other.
+// Returns a copy of the value on the given lanes. A write into one does not change the other.
 LocalTensor fork(const LocalTensor& value, const Lanes& lanes);
 
-// Dense, with all its copies as another dtype; lanes and slots stay.
+// Returns a dense copy of the tensor with its elements converted; lanes and slots stay.
 Tensor as_dtype(const Tensor& tensor, DType dtype);
 
 }  // namespace shardproof

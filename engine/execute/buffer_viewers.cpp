@@ -1,3 +1,4 @@
+// Implements buffer_viewers.h with a hash multimap from buffers to values.
 #include "shardproof/engine/execute/buffer_viewers.h"
 
 namespace shardproof {

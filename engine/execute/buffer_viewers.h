@@ -1,6 +1,6 @@
-// BufferViewers: of the values of a frame, which ones have blocks in a buffer. A buffer's own count
-// of references says nothing of that: work that has not run yet refers to it too. Internal to the
-// engine.
+// BufferViewers: an index from each buffer to the values of a frame that have blocks in it. The
+// reference count of a buffer does not answer this, because work that has not run yet refers to the
+// buffer too. Internal to the engine. Each operation is O(blocks of the value) on average.
 #pragma once
 
 #include <unordered_map>
@@ -12,10 +12,10 @@ namespace shardproof {
 
 class BufferViewers {
  public:
-  // The blocks of a value, which has none here before it is added and none after it is removed.
+  // Adds or removes all blocks of a value. Requires that `add` finds none of its blocks here.
   void add(ValueId id, const LocalTensor& value);
   void remove(ValueId id, const LocalTensor& value);
-  // Whether `views(id)` holds for a value but this one that has blocks in the buffer.
+  // True if `views(id)` is true for a value other than `but` that has blocks in the buffer.
   template <class Views>
   bool another_views(const Buffer* buffer, ValueId but, Views views) const {
     const auto [first, end] = viewers_.equal_range(buffer);
@@ -23,6 +23,7 @@ class BufferViewers {
       if (viewer->second != but && views(viewer->second)) return true;
     return false;
   }
+  // Calls visit(id) for each value that has blocks in the buffer.
   template <class Visit>
   void for_each(const Buffer* buffer, Visit visit) const {
     const auto [first, end] = viewers_.equal_range(buffer);

@@ -1,3 +1,10 @@
+// Implements call_layout.h.
+//
+// A call that splits a tensor on dim d sends its pieces one after another, so packing moves the
+// pieces to the front: [2, 6] split on dim 1 over 3 ranks is read as (pieces 3, 2, 2). A call that
+// gathers on dim d receives one piece after another, and unpacking joins them on d: 3 pieces of
+// [2, 2] become [2, 6]. On dim 0 both orders are the same and nothing moves. Steps of a plan are
+// packed by the planner's own pack() and unpack().
 #include "shardproof/engine/execute/call_packing.h"
 
 #include <map>
@@ -8,7 +15,8 @@
 namespace shardproof {
 namespace {
 
-// A step of a plan says which call; in which order it adds, the item.
+// Returns the collective of an item: for a step of a plan, that of the step in the item's reduction
+// order.
 Collective collective_of(const CallItem& item) {
   if (!item.step) return item.collective;
   Collective call = *lower(*item.step).call;
@@ -16,7 +24,7 @@ Collective collective_of(const CallItem& item) {
   return call;
 }
 
-// Dim `dim` of a tensor becomes (pieces, size / pieces), and the pieces come first.
+// Returns a view in which dim `dim` is (pieces, size / pieces), with the pieces as the first dim.
 Tensor pieces_first(Tensor tensor, int dim, int64_t pieces) {
   const int64_t stride = tensor.strides[dim];
   tensor.shape[dim] /= pieces;
@@ -25,7 +33,7 @@ Tensor pieces_first(Tensor tensor, int dim, int64_t pieces) {
   return tensor;
 }
 
-// Flat [pieces * k] read as pieces of `piece` each, joined on `dim`.
+// Returns a view of flat pieces, each of shape `piece`, that are joined on `dim`.
 Tensor join_pieces(Tensor flat, const Dims& piece, int dim, int64_t pieces) {
   Dims shape = piece;
   Dims strides = contiguous_strides(piece);
@@ -36,11 +44,12 @@ Tensor join_pieces(Tensor flat, const Dims& piece, int dim, int64_t pieces) {
   return flat;
 }
 
-bool splits(CollectiveKind kind) {
+bool splits_input(CollectiveKind kind) {
   return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
          kind == CollectiveKind::all_to_all;
 }
 
+// Returns the elements of one row of the rank's tensor.
 int64_t rows_size(const LocalTensor& input, int64_t rank) {
   const Block* block = input.find(rank);
   SP_CHECK(block, "rank {} holds no rows", rank);
@@ -122,7 +131,7 @@ LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input) {
       count = c.kind == CollectiveKind::reduce_scatter ? c.group.size() * c.count : c.count;
     blocks.push_back(promise_block(block.tensor.dtype, Dims{count}, block.lanes));
   }
-  // Ranks whose padded counts agree lie in one block, as the door expects.
+  // An execution context expects ranks with equal counts in one block. Padded counts all agree.
   if (item.step && blocks.size() > 1) {
     Block joined = promise_block(blocks[0].tensor.dtype, blocks[0].tensor.shape, input.lanes());
     blocks.assign(1, std::move(joined));
@@ -137,7 +146,7 @@ void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat
   std::vector<Block> blocks;
   for (const Block& block : input.blocks()) {
     Tensor tensor = block.tensor;
-    if (splits(item.collective.kind) && item.dim != 0)
+    if (splits_input(item.collective.kind) && item.dim != 0)
       tensor = pieces_first(tensor, item.dim, item.collective.group.size());
     if (!tensor.contiguous()) tensor = contiguous_copy(tensor);
     blocks.push_back({block.lanes, std::move(tensor)});
@@ -168,7 +177,9 @@ LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat) {
   for (const Block& block : target.blocks()) {
     const LocalTensor here = flat.restrict_to(block.lanes);
     for (Block part : here.blocks()) {
-      SP_CHECK(part.tensor.elements() == block.tensor.elements(), "an answer of another size");
+      SP_CHECK(part.tensor.elements() == block.tensor.elements(),
+               "a call in place returned {} elements for a target of {}", part.tensor.elements(),
+               block.tensor.elements());
       part.tensor.shape = block.tensor.shape;
       part.tensor.strides = contiguous_strides(block.tensor.shape);
       blocks.push_back(std::move(part));

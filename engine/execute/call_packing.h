@@ -1,5 +1,6 @@
-// Between the language and the door: tensors with dims on one side, flat counts as in NCCL on the
-// other.
+// Packing of calls: converts between the tensors of a program, which have dims, and the flat
+// buffers of an execution context, which have counts as in NCCL. Sources of a call are packed, its
+// results unpacked.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
@@ -7,24 +8,26 @@
 
 namespace shardproof {
 
-// Elements of the door's flat output, by class of lanes; empty when no lane gets anything.
+// The flat output of a call: `count` elements on each of these lanes.
 struct FlatOutput {
   Lanes lanes;
   int64_t count = 0;
 };
+// Returns the flat outputs by class of lanes; empty if no lane receives anything.
 std::vector<FlatOutput> flat_outputs(const CallItem& item, const LocalTensor& input,
                                      const Lanes& on);
 
-// The call as the door wants it, without buffers. `input` gives the local shapes (row sizes of
-// exchanges).
+// Returns the call of an item on the lanes `on`, without buffers. Requires `input` on these lanes
+// if the item is an all_to_all_v: its row sizes turn counts of rows into counts of elements.
 Call context_call(const CallItem& item, const LocalTensor& input, const Lanes& on);
 
-// Promised flat buffers for the input, and the work that fills them.
+// Returns flat buffers without contents for the input of an item.
 LocalTensor promise_flat_input(const CallItem& item, const LocalTensor& input);
+// Fills the buffers that promise_flat_input() has made.
 void pack_item(const CallItem& item, const LocalTensor& input, LocalTensor& flat);
-// The received elements in the order of `target`'s shapes.
+// Returns the received elements in the shapes of `target`.
 LocalTensor unpack_item(const CallItem& item, const LocalTensor& flat, const LocalTensor& target);
-// The same of an answer in place, which has as many elements as the target, in its shapes.
+// Returns the result of a call in place in the shapes of `target`. Requires equal element counts.
 LocalTensor shaped_as(const LocalTensor& target, const LocalTensor& flat);
 
 }  // namespace shardproof

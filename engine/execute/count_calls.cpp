@@ -1,3 +1,8 @@
+// Implements count_calls.h.
+//
+// Example: two all_reduces over tp, the first by ranks 0-3 as one record, the second by ranks 0-1
+// alone. The sums are {0-3: 1} and {0-1: 1}; they overlap, so each rank is added up separately and
+// ranks with equal sums are joined: {0-1: 2} and {2-3: 1}.
 #include "shardproof/engine/execute/count_calls.h"
 
 #include <algorithm>
@@ -10,9 +15,9 @@ struct Tally {
   Fraction bytes;
 };
 
-using Key = std::pair<std::string, std::string>;
+using KindAndGroup = std::pair<std::string, std::string>;
 
-// Tallies by set of ranks; sets may overlap until they are cut.
+// Tallies by set of ranks. The sets may overlap until disjoint() separates them.
 using ByLanes = std::vector<std::pair<Lanes, Tally>>;
 
 void tally(ByLanes& into, const Lanes& lanes, int64_t count, Fraction bytes) {
@@ -25,7 +30,7 @@ void tally(ByLanes& into, const Lanes& lanes, int64_t count, Fraction bytes) {
   into.push_back({lanes, {count, bytes}});
 }
 
-// Overlapping sets become disjoint ones on which counts and bytes are equal.
+// Returns disjoint sets of ranks, each with equal counts and bytes.
 ByLanes disjoint(const ByLanes& sums, int64_t world) {
   if (sums.size() == 1) return sums;
   std::vector<Tally> of_rank(static_cast<size_t>(world));
@@ -54,7 +59,7 @@ ByLanes disjoint(const ByLanes& sums, int64_t world) {
 }  // namespace
 
 std::vector<CallCount> count_calls(const std::vector<Record>& records, int64_t world) {
-  std::map<Key, ByLanes> sums;
+  std::map<KindAndGroup, ByLanes> sums;
   for (const Record& record : records)
     if (!record.group.empty() && record.state == RecordState::done)
       tally(sums[{record.kind, record.group}], record.ranks, 1, record.bytes_sent);

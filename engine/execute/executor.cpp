@@ -1,3 +1,13 @@
+// Implements executor.h: the loop over frames.
+//
+// 1. `start` makes a frame for each cohort and gives it its part of the inputs.
+// 2. `run` advances each frame until it waits, then the world (matching of calls, completion of
+//    work), and repeats both until nothing changes. No frame blocks the thread.
+//
+// Example: two cohorts, ranks 0-1 and ranks 2-3, each with the listing `y = all_reduce(x, sum)`.
+// The first frame submits its call and reaches its end; the call is pending. The second frame
+// submits the same call. The world then matches both halves, completes the call and runs the work
+// behind it. A last pass over the frames finds nothing to do, so `run` returns true.
 #include "shardproof/engine/execute/executor.h"
 
 #include <algorithm>

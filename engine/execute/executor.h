@@ -1,10 +1,13 @@
-// The one executor: a resumable interpreter of SPMD programs. A frame is a cohort at one place of
-// one listing; lockstep (LocalTensor mode) is one frame of all ranks, per-rank execution is one
-// frame each. Values, records and verdicts do not depend on how ranks are grouped.
+// Executor: a resumable interpreter of SPMD programs. It holds one frame for each cohort; a frame
+// is a cohort at one position of its listing. If all ranks form one cohort, one frame computes all
+// ranks in lockstep; if each rank is a cohort, each has its own frame. Values, records and verdicts
+// do not depend on how ranks are grouped.
 //
-// The host of a frame issues every instruction in order and never waits by itself; only `sync` and
-// the end of the listing wait. Buffers exist from issue on, their contents from the moment the door
-// has run the work.
+// A frame issues its instructions in order and does not block; only `sync` and the end of the
+// listing wait. A buffer exists from the moment its instruction is issued. It gets its contents
+// when the execution context runs the work.
+//
+// Threading: one thread calls all functions.
 #pragma once
 
 #include <functional>
@@ -21,30 +24,35 @@
 namespace shardproof {
 
 struct ExecutorOptions {
-  // Called when a value's contents exist on some lanes. The value may be written in place later.
+  // Called when the contents of a value exist on some lanes. A later line may write the value in
+  // place. Null: no probe.
   std::function<void(ValueId, const LocalTensor&)> made;
   const DeviceKernels* kernels = nullptr;  // for cohorts that have a device
-  // All of them before the first call: one that waits for others would hold up what is loaded then.
+  // Loads all device kernels before the first call. A collective that waits on the device would
+  // otherwise block the loading of a kernel.
   bool loads_kernels = false;
-  bool timed = false;    // ask ops for their cost
-  bool records = false;  // name works for the flight record
+  bool timed = false;  // computes the cost of every op
 };
 
 class Executor {
  public:
-  // `inputs` in the order of program.inputs. Cohorts are disjoint and each lies in one listing.
+  // The arguments must outlive the executor.
   Executor(const SpmdProgram& program, const OpRegistry& ops, World& world,
            ExecutorOptions options);
   ~Executor();
+  // Makes one frame for each cohort and gives it its part of the inputs, which stand in the order
+  // of program.inputs. Requires disjoint cohorts, each inside the lanes of one listing.
   void start(const std::vector<Lanes>& cohorts, const std::vector<LocalTensor>& inputs);
-  // Runs until nothing moves. True when every listing has ended and all its work is done. `beside`
-  // lets other hosts of the world go on, and is true when any did.
+  // Advances all frames until none can continue. Returns true if every listing has ended and all
+  // its work is done. `beside` advances rank functions of the same world, and returns true if any
+  // of them continued.
   bool run(const std::function<bool()>& beside = {});
-  // A value as the frames hold it at the end; empty when it was released.
+  // Returns a value at the end of the run; empty if it was released or never made.
   LocalTensor value(ValueId id) const;
-  // Data-dependent trouble of a kernel (an index out of range), with the program's line.
+  // Returns the errors of kernels that depend on data (an index out of range), with the line of the
+  // program.
   const std::vector<Error>& kernel_errors() const;
-  // Ops that ran on the host on cohorts that have a device.
+  // Returns the ops that ran on the host in cohorts that have a device.
   const std::set<std::string>& host_ops() const;
 
  private:

@@ -1,3 +1,21 @@
+// Implements frame.h: the loop over instructions, and the actions without a kernel or a call.
+//
+// 1. `advance` issues instructions from `pc` on. It returns when the host waits for a ticket, when
+//    a fault stops the cohort, or at the end of the listing.
+// 2. `issue` restricts an instruction to the cohort's lanes and dispatches on its action. An action
+//    makes its output buffers at once and launches the work that fills them.
+// 3. Each value has the ticket of the work that completes it. `wait` and events pass tickets on.
+//
+// Example (without the work that packs and unpacks calls): a cohort of ranks 0-3 runs
+//
+//   pc 0  y = all_reduce(x, sum) on stream comm   -> ticket 1; y exists, without contents
+//   pc 1  z = a @ b              on stream main   -> ticket 2; runs beside ticket 1
+//   pc 2  wait(y)                on stream main   -> main executes nothing more before ticket 1
+//   pc 3  s = y + z              on stream main   -> ticket 3
+//   pc 4  sync(s)                                 -> host_waits = 3
+//
+// `advance` issues pc 0 to 4 in one call and returns with host_waits = 3. The next call polls
+// ticket 3 and issues nothing until it is done.
 #include "shardproof/engine/execute/frame.h"
 
 #include <algorithm>
@@ -51,7 +69,7 @@ bool Executor::Frame::advance() {
 }
 
 bool Executor::Frame::finished() {
-  if (stopped) return true;  // the world says whether anyone waits for it
+  if (stopped) return true;  // the world reports the ranks that wait for it
   if (!ended) return false;
   sweep_calls();
   return std::all_of(streams.begin(), streams.end(), [&](const auto& stream) {
@@ -122,7 +140,7 @@ void Executor::Frame::allocate(const LocalTensor& value, ValueId id, StreamId st
                       static_cast<int>(info(id).category), stream});
 }
 
-LocalTensor Executor::Frame::promise(ValueId id, const Lanes& on, StreamId stream) {
+LocalTensor Executor::Frame::make_value(ValueId id, const Lanes& on, StreamId stream) {
   std::vector<Block> blocks;
   for (const LocalShape& shape : info(id).shapes) {
     const Lanes here = shape.lanes.intersect(on);
@@ -153,8 +171,8 @@ void Executor::Frame::made(ValueId id, const LocalTensor& value) {
   if (shared.options.made && !value.empty()) shared.options.made(id, value);
 }
 
-// Work that has not run yet refers to the buffer too, so its count of references says nothing: when
-// an allocation ends would depend on the schedule.
+// Work that has not run yet refers to the buffer too. With the buffer's reference count the end of
+// an allocation would depend on the schedule.
 bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const {
   return viewers.another_views(buffer, but, [&](ValueId viewer) {
     const std::vector<Block>& blocks = at(viewer).blocks();
@@ -175,7 +193,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
   for (const Block& block : at(id).blocks()) {
     const Lanes gone = block.lanes.intersect(on);
     const Lanes stay = block.lanes.minus(on);
-    // The allocation ends with the last view of the buffer.
+    // The allocation ends with the last value that views the buffer.
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
     if (last && !gone.empty() && !unmetered.contains(id))
@@ -224,7 +242,8 @@ void Executor::Frame::issue_merge(const Instr& instr, const Merge& merge, const 
   set_value(merge.output, std::move(merged), ticket);
 }
 
-// The copy is made when the stream comes here, and belongs to the probe: the frame never holds it.
+// The stream makes the copy when it reaches this instruction. The copy belongs to the probe and is
+// no value of the frame.
 void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapshot,
                                      const Lanes& on) {
   if (!shared.options.made || at(snapshot.input).empty()) return;
@@ -237,7 +256,7 @@ void Executor::Frame::issue_snapshot(const Instr& instr, const Snapshot& snapsho
 }
 
 void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on) {
-  LocalTensor value = promise(read.output, on, stream_of(instr));
+  LocalTensor value = make_value(read.output, on, stream_of(instr));
   const Ticket ticket = launch(instr, on, "slot", {}, [this, value, &read]() mutable {
     context.read_slot(read.slot, value);
     made(read.output, value);
@@ -245,7 +264,7 @@ void Executor::Frame::issue_slot_read(const Instr& instr, const SlotRead& read, 
   set_value(read.output, std::move(value), ticket);
 }
 
-// A wait has no ticket of its own: work of nothing behind it has.
+// A wait has no ticket. If it was issued last, empty work behind it provides one.
 Ticket Executor::Frame::issued_on(StreamId stream, const Instr& instr) {
   const auto wait = waits.find(stream);
   if (wait == waits.end() || wait->second != context.last(stream)) return context.last(stream);

@@ -1,4 +1,8 @@
-// A frame of the executor: one cohort at one place of its listing. Internal to the engine.
+// Frame: one cohort of the executor at one position of its listing, with the values, streams and
+// pending work of that cohort. Internal to the engine.
+//
+// frame.cpp holds the loop over instructions and the actions that move no data; issue_compute.cpp
+// the ops; issue_calls.cpp the collectives; issue_transfer.cpp the redistributions between meshes.
 #pragma once
 
 #include <deque>
@@ -8,9 +12,11 @@
 #include "shardproof/engine/execute/buffer_viewers.h"
 #include "shardproof/engine/execute/executor.h"
 #include "shardproof/engine/execute/pending_op.h"
+#include "shardproof/engine/execute/run_kernel.h"
 
 namespace shardproof {
 
+// The state that all frames of an executor share.
 struct Executor::Shared {
   const SpmdProgram& program;
   const OpRegistry& ops;
@@ -22,10 +28,10 @@ struct Executor::Shared {
   std::set<std::string> host_ops;
 };
 
-// A communication under way: what the door points to until the ticket is done.
+// Calls under way. The execution context points into this struct until the ticket is done.
 struct CallState {
   std::vector<Call> calls;
-  std::deque<LocalTensor> inputs, outputs;  // flat; stable addresses
+  std::deque<LocalTensor> inputs, outputs;  // flat buffers; a deque keeps their addresses
   Ticket ticket = kDone;
 };
 
@@ -35,23 +41,26 @@ struct Executor::Frame {
   std::vector<KnownOp>& known;
   Lanes lanes;
   ExecutionContext& context;
-  std::shared_ptr<Device> device;  // of the door
+  std::shared_ptr<Device> device;  // of the execution context; null: the host
   std::vector<LocalTensor> values;
   BufferViewers viewers;
   std::vector<Ticket> tickets;  // of the instruction that makes each value
-  std::set<ValueId> unmetered;  // numbers, and what is only written to others: they take no block
+  std::set<ValueId> unmetered;  // values without a metered allocation: numbers, sources of writes
   std::map<std::string, Ticket> events;
-  std::map<StreamId, Ticket> waits;  // the last ticket of the stream when it was told to wait
+  std::map<StreamId, Ticket> waits;  // the last ticket of the stream when a wait was issued on it
   std::vector<std::pair<std::string, StreamId>> streams;  // used so far
   std::deque<CallState> calls;                            // under way
   std::deque<PendingOp> ops;
-  std::vector<PendingOp*> idle_ops;  // of `ops`, those that have run
+  std::vector<PendingOp*> idle_ops;  // entries of `ops` that have run and can be used again
   size_t pc = 0;
   Ticket host_waits = kDone;
   bool ended = false, stopped = false;  // stopped: an injected fault froze or killed the host
 
   Frame(Shared& shared, const SpmdListing& listing, Lanes lanes, ExecutionContext& context);
-  bool advance();  // true when anything was issued
+  // Issues instructions until the host waits, the listing ends or a kernel fails. Returns true if
+  // it issued anything.
+  bool advance();
+  // True if the listing has ended and the work of all its streams is done, or a fault stopped it.
   bool finished();
 
   void issue(const Instr& instr);
@@ -59,11 +68,12 @@ struct Executor::Frame {
   PendingOp& new_op(const Instr& instr);
   const Prepared& prepare(const Compute& compute, KnownOp& known, const Attrs& attrs,
                           std::span<const Block> inputs);
-  // Of the input blocks of `op` from `first` on.
+  // Adds one part on the lanes `on`; its input blocks stand in `op.inputs` from `first` on.
   void add_part(PendingOp& op, KnownOp& known, const Attrs& attrs, const Lanes& on, size_t first);
+  // Adds as many parts as the inputs have blocks on these lanes.
   void add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& entry, const Lanes& on);
   void run(PendingOp& op);
-  bool run_kernels(PendingOp& op);  // false when one had trouble with its data
+  bool run_kernels(PendingOp& op);  // false if a kernel threw an Error about its data
   void issue_number(const Instr& instr, const NumberValue& number, const Lanes& on);
   void issue_calls(const Instr& instr, const Communicate& call, const Lanes& on);
   void issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on);
@@ -72,33 +82,35 @@ struct Executor::Frame {
   void issue_snapshot(const Instr& instr, const Snapshot& snapshot, const Lanes& on);
   void issue_slot_read(const Instr& instr, const SlotRead& read, const Lanes& on);
   void issue_wait(const Instr& instr, const Wait& wait);
-  // Of all that a stream was told so far, waits too.
+  // Returns a ticket that is done when all that was issued on the stream is done, waits included.
   Ticket issued_on(StreamId stream, const Instr& instr);
   void release(ValueId id, const Lanes& on);
   void replace(ValueId id, LocalTensor value);
-  // By another value of this frame.
+  // True if a value other than `but` has a block in the buffer on some of these lanes.
   bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;
+  // Drops all calls that are done.
   void sweep_calls();
-  // Only the oldest ones, so that looking costs nothing: their contents may be large.
+  // Drops the oldest calls that are done, to free their buffers early. Stops at the first pending
+  // one, so its cost does not grow with the number of calls.
   void drop_ended_calls();
 
   StreamId stream_of(const Instr& instr);
-  const StreamId* find_stream(const std::string& name) const;  // null: not used so far
+  const StreamId* find_stream(const std::string& name) const;  // null: not used yet
   Ticket launch(const Instr& instr, const Lanes& on, std::string_view name, OpCost cost,
                 std::function<void()> body);
-  // Promised blocks for a value on some lanes, allocated at the door.
-  LocalTensor promise(ValueId id, const Lanes& on, StreamId stream);
+  // Makes blocks without contents for a value on some lanes, and reports their allocation to the
+  // execution context.
+  LocalTensor make_value(ValueId id, const Lanes& on, StreamId stream);
   void allocate(const LocalTensor& value, ValueId id, StreamId stream);
   void set_value(ValueId id, LocalTensor made, Ticket ticket);
-  void stamp(ValueId id, Ticket ticket);  // the value is there when the ticket is done
-  // In place: all values that view it are there when the ticket is done.
+  void stamp(ValueId id, Ticket ticket);  // the value is complete when the ticket is done
+  // Stamps a value that is written in place, and all values that view its buffers.
   void wrote(ValueId id, Ticket ticket);
   void made(ValueId id, const LocalTensor& value);
   const SpmdValue& info(ValueId id) const { return shared.program.values[static_cast<size_t>(id)]; }
   const LocalTensor& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
   CallSite site(const Instr& instr) const;
-  // flat communication buffers: how language-level dims become flat counts, and back
-  // (call_layout.cpp)
+  // Convert between tensors with dims and the flat buffers of a call (call_layout.h).
   void prepare_item(const Instr& instr, const CallItem& item, const Lanes& on, CallState& state);
   void finish_item(const Instr& instr, const CallItem& item, const Lanes& on,
                    const LocalTensor& flat, ValueId output);

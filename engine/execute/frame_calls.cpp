@@ -1,3 +1,10 @@
+// Implements the calls of frame.h: collectives, sends, receives and one-sided calls.
+//
+// 1. Each item gets a flat input buffer, and work on the same stream that packs it.
+// 2. All items are submitted together; the execution context completes them under one ticket.
+// 3. Work behind the ticket unpacks each flat output into the result (call_layout.h).
+//
+// Calls of a transfer between meshes are made by issue_transfer.cpp.
 #include <algorithm>
 
 #include "shardproof/engine/execute/buffer_contents.h"
@@ -8,15 +15,16 @@
 namespace shardproof {
 namespace {
 
-// A group of one rank makes no call: its result is what the collective means for one member. What
-// the gate finds wrong is brought to it all the same.
+// True if a call needs no communication: its group has one rank, and the counts it sends are those
+// it receives. A call that the call matcher would refuse is submitted all the same.
 bool is_no_call(const Call& call) {
   const Group& group = call.collective.group;
   return !is_point_to_point(call.collective.kind) && group.size() == 1 &&
          group.lanes().contains(call.lanes) && call.send_counts == call.recv_counts;
 }
 
-LocalTensor alone(const Collective& collective, const LocalTensor& input) {
+// Returns the result of a collective over a group of one rank.
+LocalTensor result_alone(const Collective& collective, const LocalTensor& input) {
   return collective.kind == CollectiveKind::all_to_all_v ? input : reference(collective, input);
 }
 
@@ -33,7 +41,7 @@ void Executor::Frame::drop_ended_calls() {
     calls.pop_front();
 }
 
-// What the door needs for one item: flat input (packed by work on the same stream) and flat output.
+// Makes the call of one item, its flat buffers, and the work that packs its input.
 void Executor::Frame::prepare_item(const Instr& instr, const CallItem& item, const Lanes& on,
                                    CallState& state) {
   const LocalTensor input = item.input == kNoValue ? LocalTensor() : at(item.input).restrict_to(on);
@@ -59,7 +67,7 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
                                   const LocalTensor& flat, ValueId output) {
   const StreamId stream = stream_of(instr);
   if (item.in_place) {
-    // The value may be gone when the call ends: a view that no later line reads.
+    // The work holds the target itself: the value may be released before the call ends.
     LocalTensor target = at(output);
     const Ticket ticket = launch(instr, on, "unpack", {}, [this, flat, target, output]() mutable {
       write_through(target, shaped_as(target, flat));
@@ -68,7 +76,7 @@ void Executor::Frame::finish_item(const Instr& instr, const CallItem& item, cons
     wrote(output, ticket);
     return;
   }
-  LocalTensor result = promise(output, on, stream);
+  LocalTensor result = make_value(output, on, stream);
   if (result.empty()) return;
   const Ticket ticket =
       launch(instr, on, "unpack", {}, [this, flat, result, &item, output]() mutable {
@@ -99,11 +107,11 @@ void Executor::Frame::issue_calls(const Instr& instr, const Communicate& communi
     if (lone.output)
       launch(instr, here, "copy", {},
              [c = item.collective, in = *lone.input, out = *lone.output]() mutable {
-               adopt(out, alone(c, in));
+               adopt(out, result_alone(c, in));
              });
   }
   if (!state.calls.empty()) {
-    // `submit` takes the calls; they point into `state`, which stays until the ticket is done.
+    // The calls point into `state`, which stays in `calls` until the ticket is done.
     state.ticket = context.submit(std::span<Call>(state.calls), stream);
     if (context.state() != CohortState::running) return;
   }

@@ -1,3 +1,14 @@
+// Implements the ops of frame.h, and the local steps of redistributions.
+//
+// Issue: the lanes are cut into parts, on which attributes are equal and each input is one block.
+// For each part a kernel is prepared once per set of shapes, and output blocks are made. A view op
+// returns views of its input where it can, and then there is nothing to run.
+// Run: the execution context calls `run`, which executes the kernel of each part, writes in place
+// where the instruction does so, and calls the probe.
+//
+// Example: x has shape [4, 8] on ranks 0-2 and [3, 8] on rank 3, because 15 rows are cut by 4. The
+// op relu(x) on ranks 0-3 has two parts, {ranks 0-2, [4, 8]} and {rank 3, [3, 8]}. If ranks 0-2
+// share one stored copy, the first part computes one copy for all three.
 #include <algorithm>
 
 #include "shardproof/engine/execute/buffer_contents.h"
@@ -35,7 +46,7 @@ std::vector<TensorMeta> metas_of(const Compute& compute, const SpmdProgram& prog
   return metas;
 }
 
-// The block of a value that holds all these lanes; null when several share them.
+// Returns the block of a value that holds all these lanes; null if they lie in several blocks.
 const Block* whole_block(const LocalTensor& value, const Lanes& lanes) {
   for (const Block& block : value.blocks())
     if (block.lanes.contains(lanes)) return &block;
@@ -71,9 +82,6 @@ void PendingOp::clear() {
   target = {};
 }
 
-// --- issue
-// ----------------------------------------------------------------------------------------
-
 PendingOp& Executor::Frame::new_op(const Instr& instr) {
   if (idle_ops.empty()) idle_ops.push_back(&ops.emplace_back());
   PendingOp& op = *idle_ops.back();
@@ -103,7 +111,6 @@ void Executor::Frame::add_part(PendingOp& op, KnownOp& known, const Attrs& attrs
                                size_t first) {
   const Compute& compute = op.compute();
   const std::span<const Block> inputs = std::span(op.inputs).subspan(first);
-  // A view op aliases its first input where it can; then there is nothing to run.
   if (known.op->view && compute.into == kNoValue) {
     const std::vector<TensorMeta> metas = metas_of(compute, shared.program, inputs);
     if (std::optional<Tensor> view = known.op->view({&attrs, metas}, inputs[0].tensor)) {
@@ -170,9 +177,6 @@ void Executor::Frame::issue_compute(const Instr& instr, const Compute& compute, 
   if (writes) wrote(compute.into, ticket);
 }
 
-// --- run
-// ------------------------------------------------------------------------------------------
-
 bool Executor::Frame::run_kernels(PendingOp& op) {
   const Compute& compute = op.compute();
   const size_t ins = compute.inputs.size(), outs = compute.outputs.size();
@@ -208,7 +212,7 @@ void Executor::Frame::run(PendingOp& op) {
 void Executor::Frame::issue_reshuffle(const Instr& instr, const Reshuffle& reshuffle,
                                       const Lanes& on) {
   const StreamId stream = stream_of(instr);
-  LocalTensor result = promise(reshuffle.output, on, stream);
+  LocalTensor result = make_value(reshuffle.output, on, stream);
   const LocalTensor input = at(reshuffle.input).restrict_to(on);
   auto body = [this, result, input, &reshuffle]() mutable {
     for (const Block& block : input.blocks())

@@ -1,3 +1,11 @@
+// Implements the transfers of frame.h: redistributions from one mesh to another.
+//
+// 1. transfer_pieces() lists which rank sends which elements to which rank.
+// 2. Each sender packs its pieces into flat buffers; each piece is one send and one receive.
+// 3. Work behind all calls unpacks the pieces that arrive.
+//
+// All sends and receives of a cohort are submitted together, so no order among them can deadlock. A
+// piece that stays on its rank makes no call.
 #include "shardproof/engine/execute/buffer_contents.h"
 #include "shardproof/engine/execute/frame.h"
 #include "shardproof/localtensor/base/error.h"
@@ -5,13 +13,14 @@
 namespace shardproof {
 namespace {
 
-// The contents of a one-lane tensor become those of a promised flat buffer.
+// Gives a flat buffer the contents of a tensor of one lane.
 void give(const LocalTensor& promised, const Tensor& contents) {
   Buffer& buffer = *promised.blocks()[0].tensor.buffer;
   buffer.slots = Slots::shared(1);
   buffer.bytes = contents.buffer->bytes;
 }
 
+// Returns a send or a receive of one rank.
 Call message(CollectiveKind kind, int64_t world, DType dtype, int64_t count, int32_t rank,
              int32_t peer) {
   Call call;
@@ -26,8 +35,6 @@ Call message(CollectiveKind kind, int64_t world, DType dtype, int64_t count, int
 
 }  // namespace
 
-// To another mesh: each rank's sends and receives start together, so that no order among them can
-// block.
 void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, const Lanes& on) {
   const PlanStep& step = *item.step;
   const StreamId stream = stream_of(instr);
@@ -69,7 +76,7 @@ void Executor::Frame::issue_transfer(const Instr& instr, const CallItem& item, c
   if (context.poll(submitted) == TicketState::done) calls.pop_back();
   const Lanes targets = on.intersect(step.to.mesh().ranks());
   if (targets.empty()) return;
-  LocalTensor result = promise(item.output, targets, stream);
+  LocalTensor result = make_value(item.output, targets, stream);
   const Ticket ticket =
       launch(instr, targets, "unpack", {}, [this, arriving, result, targets, &item]() mutable {
         LocalTensor whole = empty_locals(item.step->to);

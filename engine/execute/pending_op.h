@@ -1,5 +1,5 @@
-// An op between its issue and its run, and what all frames of a listing know of the instruction.
-// Internal to the engine.
+// PendingOp: an op between its issue and its execution. KnownOp: an instruction's prepared kernels,
+// which all frames of a listing share. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,26 @@
 
 namespace shardproof {
 
-// A kernel made ready for one instruction and one set of input shapes.
+// A kernel prepared for one instruction and one set of input shapes.
 struct Prepared {
   const Attrs* attrs = nullptr;
   std::vector<TensorMeta> inputs, outputs;
   Kernel kernel;
-  Kernel device_kernel;  // without `run`: there is none
+  Kernel device_kernel;  // `run` is null if there is none
   OpCost cost;
+  // True if it was prepared for these attributes, dtypes and shapes.
   bool fits(const Attrs& wanted, std::span<const Block> blocks) const;
 };
 
-// An instruction that computes; empty until the first frame has come to it.
+// An instruction that computes; empty until a frame issues it for the first time.
 struct KnownOp {
   const OpRecord* op = nullptr;
   std::vector<std::unique_ptr<Prepared>> prepared;
 };
 
-// Used again for the next instruction, so that its lists keep their memory.
+// A frame uses each PendingOp again for later instructions, so its vectors keep their memory.
 struct PendingOp {
-  // Lanes on which each input lies in one block.
+  // Lanes on which each input is one block.
   struct Part {
     const Prepared* prepared = nullptr;
     Lanes lanes;
@@ -39,26 +40,14 @@ struct PendingOp {
   const Instr* instr = nullptr;
   std::vector<Part> parts;
   std::vector<Block> inputs, outputs;  // of the first part, then of the second, ...
-  std::vector<Block> aliases;          // where a view op gives views; of its one output
-  std::vector<LocalTensor> results;    // of each output, for those who look at them after the run
-  LocalTensor target;                  // written in place; its value may be gone when the op runs
+  std::vector<Block> aliases;          // blocks of the output that are views of the input
+  std::vector<LocalTensor> results;    // each output, for the probe and for a write in place
+  LocalTensor target;                  // written in place; its value may be released before the run
 
   const Compute& compute() const { return std::get<Compute>(instr->action); }
+  // Returns an output: the views and the blocks of all parts.
   LocalTensor result(size_t output) const;
   void clear();
 };
-
-// What a kernel is called with; used again like the above.
-struct KernelViews {
-  std::vector<LaneView> inputs, outputs;
-};
-
-// Runs a prepared kernel on one part of the lanes and gives the promised output blocks their
-// contents, on the device when there is one and the kernel has a form for it. An input without a
-// buffer is absent.
-enum class RanOn : uint8_t { host, device };
-RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
-               std::span<const Block> outputs, const Compute& compute, KernelViews& views,
-               const std::shared_ptr<Device>& device);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Counts the calls that each rank of a program makes if nothing holds it up, for the explanation of
-// a standstill (sim/analysis/planned_calls.h). O(calls of all ranks).
+// Counts the calls that each rank of a program makes if nothing blocks it, for the explanation of a
+// deadlock (sim/analysis/planned_calls.h). O(calls of all ranks).
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace shardproof {
 
-// `faults`: a call that one of them skips is not counted. Throws Error for text that is no fault.
+// Returns the planned calls of all ranks, without those that a fault skips. Throws Error(bad_input)
+// if a text in `faults` is no fault.
 PlannedCalls plan_calls(const SpmdProgram& program, const std::vector<std::string>& faults);
 
 }  // namespace shardproof

@@ -1,14 +1,25 @@
+// Implements run_part.h.
+//
+// 1. Blocks that were never written get poison (adopt.h).
+// 2. The stored copies ("slots") of the inputs are joined: lanes that read the same copies of all
+//    inputs share one copy of the output.
+// 3. The kernel runs once for each joined copy, on the device if it has a form for it.
+//
+// Example of 2: 4 lanes, x with slots 0 0 1 1 and y with slots 0 1 0 1. The outputs have 4 slots,
+// with sources (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). If y is shared (one slot for all lanes),
+// the outputs have the 2 slots of x.
+#include "shardproof/engine/execute/run_kernel.h"
+
 #include <map>
 
 #include "shardproof/engine/execute/buffer_contents.h"
-#include "shardproof/engine/execute/frame.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-// Lanes that a kernel of form `shard` must tell apart: those at different coordinates of the
-// cutting axes.
+// Returns a block with one slot for each shard position. A kernel that needs the index of its shard
+// must compute lanes at different positions separately, even if they read the same copies.
 Block coordinate_classes(const Lanes& lanes, const Compute& compute) {
   std::map<std::vector<int64_t>, int32_t> known;
   std::vector<int32_t> table;
@@ -28,6 +39,7 @@ Block coordinate_classes(const Lanes& lanes, const Compute& compute) {
   return {lanes, std::move(tensor)};
 }
 
+// Returns the first rank of each slot.
 std::vector<int32_t> representatives(const Lanes& lanes, const Slots& slots) {
   std::vector<int32_t> ranks(static_cast<size_t>(slots.count()), -1);
   for (int64_t i = 0; i < lanes.size(); ++i) {
@@ -47,8 +59,8 @@ bool is_sharded(const Compute& compute) {
   return !compute.input_specs.empty() || !compute.output_specs.empty();
 }
 
-// Which copy of each present input a copy of the outputs reads. No sources: there is one copy, and
-// it reads the first of each.
+// Returns which copy of each present input each copy of the outputs reads. If there are no sources,
+// the outputs have one copy, which reads the first copy of each input.
 SlotJoin join_inputs(const Lanes& lanes, std::span<const Block> inputs, const Compute& compute) {
   const bool tells_apart = is_sharded(compute) && lanes.size() > 1;
   if (!tells_apart && all_shared(inputs)) return {Slots::shared(lanes.size()), {}};
@@ -69,13 +81,13 @@ bool is_rising(const std::vector<int32_t>& sources) {
   return true;
 }
 
-// Where a kernel finds its tensors and leaves its results.
-struct Place {
+// The memory in which a kernel reads its tensors and writes its results: host or device.
+struct KernelMemory {
   const Kernel& kernel;
   std::shared_ptr<Device> device;  // null: the host
 
   const std::byte* read(const Tensor& tensor) const {
-    // A null base means an absent input, so that an empty tensor points somewhere too.
+    // A null base means an absent input, so an empty tensor gets an address that is not null.
     static std::byte nothing[16];
     if (tensor.elements() == 0) return nothing;
     if (!device) return tensor.data(0);
@@ -89,7 +101,7 @@ struct Place {
   }
 };
 
-void view_inputs(const Place& place, std::span<const Block> inputs, const SlotJoin& join,
+void view_inputs(const KernelMemory& place, std::span<const Block> inputs, const SlotJoin& join,
                  std::vector<LaneView>& views, std::vector<Tensor>& dense) {
   views.resize(inputs.size());
   size_t present = 0;
@@ -114,7 +126,7 @@ void view_inputs(const Place& place, std::span<const Block> inputs, const SlotJo
   }
 }
 
-void view_outputs(const Place& place, std::span<const Block> outputs, const Slots& slots,
+void view_outputs(const KernelMemory& place, std::span<const Block> outputs, const Slots& slots,
                   std::vector<LaneView>& views) {
   views.resize(outputs.size());
   for (size_t o = 0; o < outputs.size(); ++o) {
@@ -131,13 +143,14 @@ void view_outputs(const Place& place, std::span<const Block> outputs, const Slot
   }
 }
 
-// Most device kernels do not ask where a part lies in the whole.
+// True if the device kernel exists and can run on these shards. Most device kernels do not use the
+// index of their shard.
 bool runs_on(const Kernel& device_kernel, const ShardInfo* shard) {
   if (!device_kernel.run) return false;
   return shard == nullptr || (device_kernel.takes_shards && device_kernel.takes_shards(*shard));
 }
 
-void run_at(const Place& place, KernelCall& call) {
+void run_at(const KernelMemory& place, KernelCall& call) {
   Bytes workspace = place.make(place.kernel.workspace_bytes);
   if (workspace.size() > 0) call.workspace = place.write(workspace);
   if (!place.device) return place.kernel.run(call);
@@ -166,8 +179,8 @@ RanOn run_part(const PendingOp::Part& part, std::span<const Block> inputs,
   }
   const bool on_device =
       device && runs_on(prepared.device_kernel, is_sharded(compute) ? &shard : nullptr);
-  const Place place =
-      on_device ? Place{prepared.device_kernel, device} : Place{prepared.kernel, nullptr};
+  const KernelMemory place = on_device ? KernelMemory{prepared.device_kernel, device}
+                                       : KernelMemory{prepared.kernel, nullptr};
   std::vector<Tensor> dense;
   view_inputs(place, inputs, join, views.inputs, dense);
   view_outputs(place, outputs, join.slots, views.outputs);

@@ -1,3 +1,16 @@
+// Implements run_program.h.
+//
+// 1. Choose the grouping: coarse cohorts unless the job has faults, rank functions, a schedule that
+//    explores orders of arrival, or ranks of one listing that wait differently.
+// 2. Start a world of the backend, execute, and collect what other processes report.
+// 3. If a coarse run is not clean, run again with cohorts of one. A coarse cohort issues the calls
+//    of all its ranks together, so only the second run shows which rank waits for which.
+// 4. If the run is clean and the job measures time, repeat it with cohorts of one.
+//
+// Example of 3: ranks 0 and 1 run one listing that receives from the other rank and then sends. In
+// the coarse run both receives of the cohort wait, and the run stops. In the run with cohorts of
+// one each rank waits in its own receive. The finding then names both: rank 0 waits for rank 1 to
+// send, and rank 1 waits for rank 0 to send.
 #include "shardproof/engine/execute/run_program.h"
 
 #include <algorithm>
@@ -22,7 +35,7 @@ Backend& backend_named(const Job& job, const Registries& registries) {
         throw Error(ErrorKind::unsupported, fmt::format("backend {}: {}", name, *reason));
       if (const auto reason = job.device ? target->refuses_device() : std::nullopt)
         throw Error(ErrorKind::unsupported,
-                    fmt::format("backend {} and a device: {}", name, *reason));
+                    fmt::format("backend {} cannot use a device: {}", name, *reason));
       return *target;
     }
     nearest.offer(target->name());
@@ -30,6 +43,7 @@ Backend& backend_named(const Job& job, const Registries& registries) {
   throw_bad_input("unknown backend {}{}", name, nearest.hint());
 }
 
+// Returns the cohorts of a run: the lanes of each listing on each device, or each rank alone.
 std::vector<Lanes> cohorts(const SpmdProgram& program, const std::vector<Lanes>& by_device,
                            bool coarse) {
   std::vector<Lanes> result;
@@ -48,7 +62,8 @@ struct Attempt {
   bool finished = false;
 };
 
-// Values go from the processes of the hosts to the one that judges.
+// Sends the watched values of worker processes to the process that judges, and returns the probe
+// that does so. In the judging process, values that arrive are passed to `probe` or stored.
 ProbeFunction probe_between(Assembly& assembly, const ValueFilter& watched, ProbeFunction probe,
                             std::map<ValueId, LocalTensor>& arrived) {
   assembly.read([probe, &arrived](ValueEvent kind, int64_t id, LocalTensor contents) {
@@ -66,7 +81,7 @@ ProbeFunction probe_between(Assembly& assembly, const ValueFilter& watched, Prob
   };
 }
 
-// What a kernel said ends the run, on whichever process it happened.
+// Combines the results of all processes. An error of a kernel in any process ends the run.
 void agree(Assembly* assembly, const ValueFilter& watched, Attempt& attempt) {
   HostResult conclusion{attempt.finished, attempt.run.executor->kernel_errors(),
                         attempt.run.world->unfired_faults()};
@@ -81,7 +96,7 @@ void agree(Assembly* assembly, const ValueFilter& watched, Attempt& attempt) {
       assembly->publish(ValueEvent::at_end, id, value);
 }
 
-// What all attempts have in common.
+// The inputs that all attempts share.
 struct Stage {
   const SpmdProgram& program;
   const Job& job;
@@ -98,7 +113,7 @@ WorldOptions world_options(const SpmdProgram& program, const Job& job) {
   options.cost = job.cost;
   options.faults = job.faults;
   options.device = job.device;
-  // Rank functions call what they like.
+  // The calls of rank functions are not known before they run.
   if (job.functions.empty())
     options.planned = [&program, &job] { return plan_calls(program, job.faults); };
   return options;
@@ -145,8 +160,8 @@ Attempt attempt(const Stage& stage, const WorldOptions& options, const ValueFilt
   return result;
 }
 
-// Every rank by itself, so that each is measured alone, and nobody looks at values. All processes
-// of the run come to the same decision.
+// Repeats the run to measure time: each rank is a cohort, and there are no probes. All processes of
+// the run take the same decisions, because they see the same outcome.
 void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
   const Timing& timing = stage.job.timing;
   if (timing.iterations == 0 || run.world->assembly() == nullptr) return;
@@ -160,13 +175,13 @@ void repeat_for_the_clock(const Stage& stage, ProgramRun& run) {
       run.outcome.world.broken = report.broken;
       return;
     }
-    report.records.clear();  // those of the first run, again
+    report.records.clear();  // equal to those of the first run
     if (i >= timing.warmup) run.outcome.timed.push_back(std::move(report));
   }
 }
 
-// Whether some ranks of a listing wait, or mark a stream, where others do not: of ranks that go
-// together all would.
+// True if some ranks of a listing wait or record an event and others do not. A cohort of all of
+// them would wait as a whole.
 bool orders_streams_of_some(const SpmdProgram& program) {
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
@@ -200,8 +215,6 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   const Stage stage{program, job, registries, backend_named(job, registries),
                     inputs != nullptr ? *inputs : split_inputs(job)};
   const WorldOptions options = world_options(program, job);
-  // A rank with a fault is its own cohort, and so is every rank whose order of arrival is to be
-  // explored.
   const bool coarse = job.grouping == CohortPolicy::coarse_first && job.faults.empty() &&
                       job.functions.empty() && job.schedule.kind == ScheduleKind::fifo &&
                       !orders_streams_of_some(program);
@@ -214,7 +227,7 @@ ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registr
   first = {};
   Attempt fine = attempt(stage, options, watched, make_probe(), Cohorts::single);
   SP_CHECK(fine.finished || !fine.run.outcome.findings.empty() || !job.faults.empty(),
-           "the run stands still and nothing explains it");
+           "the run does not end and no finding explains it");
   return std::move(fine.run);
 }
 

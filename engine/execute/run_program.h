@@ -1,5 +1,6 @@
-// Running an SPMD program in a fresh world: coarse cohorts first; when that blocks or finds
-// anything, again with cohorts of one, whose verdict is the one that counts.
+// Runs an SPMD program in a new world. The first run has one cohort for each listing. If it
+// deadlocks or reports a finding, the program runs again with one cohort for each rank, and the
+// second run decides.
 #pragma once
 
 #include <functional>
@@ -13,33 +14,34 @@ namespace shardproof {
 
 using ProbeFunction = std::function<void(ValueId, const LocalTensor&)>;
 
-// What the caller looks at of the values. Where hosts run in other processes, these travel here.
+// The values that the caller reads. If ranks run in other processes, these are sent to this one.
 struct ValueFilter {
-  std::function<bool(ValueId)> made;  // handed to the probe
-  std::vector<ValueId> at_end;        // asked for by ProgramRun::value
+  std::function<bool(ValueId)> made;  // true for values that the probe gets
+  std::vector<ValueId> at_end;        // values that ProgramRun::value() returns
 };
 
 struct ProgramRun {
-  Outcome outcome;  // findings of the physics, calls, clock, memory
+  Outcome outcome;  // findings of the world (no judgement of values), calls, times, memory
   std::unique_ptr<World> world;
   std::unique_ptr<Executor> executor;
-  std::map<ValueId, LocalTensor> arrived;  // at the end, from other processes
+  std::map<ValueId, LocalTensor> arrived;  // values at the end that other processes have sent
 
-  // At the end; empty when it was released or never made.
+  // Returns a value at the end of the run; empty if it was released or never made.
   LocalTensor value(ValueId id) const;
 };
 
-// The parts that the ranks hold of the job's inputs, in their order.
+// Returns what the ranks hold of each of the job's inputs, in the order of Job::inputs.
 std::vector<LocalTensor> split_inputs(const Job& job);
 
-// `inputs`: as split_inputs gives them, where the caller runs the job more than once; null: they
-// are split here. `make_probe` is called once for each attempt. Throws Error for an unknown or
-// refusing backend and for data-dependent trouble of a kernel.
+// Runs the program and returns its outcome, world and values. `make_probe` is called once for each
+// attempt. `inputs` is the result of split_inputs(), for callers that run a job more than once;
+// null: they are split here. Throws Error(bad_input) for an unknown backend, Error(unsupported) for
+// one that refuses the job, and the errors of kernels that depend on data.
 ProgramRun run_program(const SpmdProgram& program, const Job& job, const Registries& registries,
                        const ValueFilter& watched, const std::function<ProbeFunction()>& make_probe,
                        const std::vector<LocalTensor>* inputs = nullptr);
 
-// Seconds first, then calls, then peak: the planner's price on a machine.
+// Returns the planner's price on a machine: seconds, then calls, then peak bytes.
 PriceFunction price_by_time(std::shared_ptr<const CostModel> cost);
 
 }  // namespace shardproof

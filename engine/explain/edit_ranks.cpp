@@ -1,5 +1,5 @@
-// Implements edit_ranks.h: copies the listing instruction by instruction; puts new ones before or
-// behind those at the site; later readers of a value read what was made of it.
+// Implements edit_ranks.h: copies the listing instruction by instruction, and puts new ones before
+// or behind those at the site. Later readers of a value then read the edited one.
 #include "shardproof/engine/explain/edit_ranks.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class Editing {
     return edit_.kind == Edit::Kind::reduce || edit_.kind == Edit::Kind::scale_output;
   }
 
-  // A value that is written in place is complete when it was written last.
+  // A value that is written in place is complete after its last write.
   void find_last_writers(const std::vector<Instr>& instrs, const std::vector<Site>& sites) {
     if (!makes_new()) return;
     std::map<ValueId, size_t> last;
@@ -168,7 +168,7 @@ class Editing {
       for (NamedPart& part : found->second) redirect(part.value);
   }
 
-  // False where the instruction is of another kind than the edit is for.
+  // Returns false if the edit does not apply to this kind of instruction.
   bool change(Instr& instr) {
     if (makes_new()) return true;
     if (edit_.kind == Edit::Kind::regroup || edit_.kind == Edit::Kind::change_op) {

@@ -12,11 +12,11 @@ struct Site {
   int line = 0, ordinal = 0;
   bool operator==(const Site&) const = default;
 };
-// By instruction of a listing.
+// Returns the site of each instruction of a listing.
 std::vector<Site> sites_of(const SpmdProgram& program, size_t listing);
 
-// The value that an instruction makes, or writes in place: output `slot` of a Compute, or what a
-// collective call gives (slot 0). kNoValue: there is none.
+// Returns the value that an instruction makes or writes in place: output `slot` of a Compute, or
+// the result of a collective call (slot 0). Returns kNoValue if there is none.
 ValueId made_by(const Instr& instr, size_t slot);
 
 struct Edit {
@@ -35,8 +35,8 @@ struct Edit {
   double factor = 1;
 };
 
-// The program with the edit. Names of `target` (a value of the truth, or an output) mean the edited
-// value too; other names keep what they have. Nothing where the edit does not apply.
+// Returns the edited program; nullopt if the edit does not apply. The names of `target` (a value of
+// the truth, or an output) get the edited value; other names keep theirs.
 std::optional<RankProgram> edited(const RankProgram& ranks, const Edit& edit,
                                   const std::string& target);
 

@@ -1,3 +1,11 @@
+// Implements explain.h.
+//
+// A cause is stated only if the numbers prove it:
+// - placements under which the value is right (Difference::find_matching_spec);
+// - an error that is k times another value of the program, where k + 1 is the size of a partial
+//   axis: the value was added on each rank before the sum. Example: y is tp:P(sum) on tp=4 and
+//   every element is off by 3 * b, so b is counted 4 times.
+// A constant ratio that equals the size of an axis is a hint, because it may be a coincidence.
 #include "shardproof/engine/explain/explain.h"
 
 #include <algorithm>
@@ -8,13 +16,13 @@
 namespace shardproof {
 namespace {
 
-std::string number_text(double value) {
+std::string element_text_of(double value) {
   if (std::isnan(value)) return "nan";
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
   return fmt::format("{:.9g}", value);
 }
 
-// As many digits as a ratio of narrow floats has.
+// Six digits are as many as a ratio of narrow floats has.
 std::string ratio_text(double ratio) { return fmt::format("{:.6g}", ratio); }
 
 std::string index_text(const std::string& name, int64_t flat, const Dims& shape) {
@@ -31,11 +39,11 @@ std::string owners_text(const Lanes& owners, const Spec& spec) {
   return fmt::format("ranks {}", to_string(owners));
 }
 
-// What the owners of a wrong element hold there, and who holds it.
+// Returns each value at the first wrong element with the ranks that hold it.
 std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Difference& difference) {
   std::vector<std::pair<std::string, std::vector<int32_t>>> values;
   for (const auto& [rank, got] : difference.got_by_rank) {
-    const std::string text = number_text(got);
+    const std::string text = element_text_of(got);
     const auto known = std::find_if(values.begin(), values.end(),
                                     [&](const auto& entry) { return entry.first == text; });
     if (known != values.end())
@@ -46,10 +54,10 @@ std::vector<std::pair<std::string, std::vector<int32_t>>> got_values(const Diffe
   return values;
 }
 
-// One number where all owners hold the same, else the first few with those who hold them.
+// Returns one number if all owners hold the same, else the first few with their ranks.
 std::string got_text(const Difference& difference) {
   const auto values = got_values(difference);
-  if (values.size() < 2) return number_text(difference.got);
+  if (values.size() < 2) return element_text_of(difference.got);
   constexpr size_t kShown = 3;
   std::string text;
   for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
@@ -60,7 +68,7 @@ std::string got_text(const Difference& difference) {
   return values.size() > kShown ? text + ", ..." : text;
 }
 
-// Axes, joined by "and", whose size is this number.
+// Returns the axes whose size is this number, joined by "and of".
 std::string axes_of_size(const Mesh& mesh, double size) {
   std::string axes;
   for (const MeshAxis& axis : mesh.axes())
@@ -69,8 +77,7 @@ std::string axes_of_size(const Mesh& mesh, double size) {
   return axes;
 }
 
-// A possible origin of a ratio. It is a hint and no cause: another number may be the size of an
-// axis by coincidence.
+// Returns a possible origin of a ratio; "" if no axis has this size.
 std::string ratio_hint(double ratio, const Spec& spec) {
   if (const std::string axes = axes_of_size(spec.mesh(), ratio); !axes.empty())
     return fmt::format(
@@ -83,7 +90,7 @@ std::string ratio_hint(double ratio, const Spec& spec) {
   return "";
 }
 
-// Another value of the program, k times.
+// A multiple of another value of the program.
 struct Multiple {
   std::string of;
   double factor = 0;
@@ -110,7 +117,7 @@ bool is_others_of(const Multiple& off, const MeshAxis& axis) {
   return std::abs(off.factor - others) <= 1e-6 * others;
 }
 
-// A value that was reduced lies as R: what every rank added before is in it once a rank.
+// Adds the hint for a reduced value that holds another value once for each rank.
 void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& finding) {
   std::string axes;
   for (int axis = 0; axis < wrong.spec.mesh().axis_count(); ++axis) {
@@ -121,7 +128,7 @@ void explain_repeated(const WrongValue& wrong, const Multiple& off, Finding& fin
   if (axes.empty()) return;
   finding.details.push_back(fmt::format(
       "hint    {} is in the result {} times, as if each rank of {} had added it before the sum",
-      off.of, number_text(off.factor + 1), axes));
+      off.of, element_text_of(off.factor + 1), axes));
 }
 
 void explain_multiple(const WrongValue& wrong, const Difference& difference,
@@ -129,7 +136,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
   if (const std::optional<Multiple> held =
           multiple_among_values(wrong, difference.got_all, reference)) {
     const std::string times =
-        held->factor == 1 ? "" : fmt::format("{} x ", number_text(held->factor));
+        held->factor == 1 ? "" : fmt::format("{} x ", element_text_of(held->factor));
     finding.details.push_back(fmt::format("the ranks hold {}{} instead", times, held->of));
     return;
   }
@@ -137,7 +144,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
       multiple_among_values(wrong, errors_of(difference), reference);
   if (!off) return;
   finding.details.push_back(
-      fmt::format("every element is off by {} x {}", number_text(off->factor), off->of));
+      fmt::format("every element is off by {} x {}", element_text_of(off->factor), off->of));
   std::vector<int> axes;
   for (const int axis : wrong.spec.partial_axes())
     if (is_others_of(*off, wrong.spec.mesh().axes()[static_cast<size_t>(axis)]))
@@ -153,7 +160,7 @@ void explain_multiple(const WrongValue& wrong, const Difference& difference,
   explain_repeated(wrong, *off, finding);
 }
 
-// What was left out when other placements would make the value right.
+// Adds the cause and the fix if other placements would make the value right.
 void explain_placements(const WrongValue& wrong, const Spec& right, Finding& finding) {
   std::string axes;
   int first = -1;
@@ -179,17 +186,18 @@ void explain_placements(const WrongValue& wrong, const Spec& right, Finding& fin
   finding.fix = fmt::format("reduce it over {}, or declare it as {}", axes, placements_text(right));
 }
 
-// The numbers that a finding shows: in the program's own dtypes where these show the difference.
+// The numbers that a finding shows: those in the program's own dtypes if these show the difference.
 struct Shown {
   const Difference& difference;
-  bool in_f64 = false;  // although the program's own dtypes are others
+  bool in_f64 = false;  // the program's own dtypes are others
 };
 
 Shown shown_numbers(const Difference& difference, const Difference* own) {
   if (own == nullptr) return {difference, false};
-  const bool differs = std::any_of(
-      own->got_by_rank.begin(), own->got_by_rank.end(),
-      [&](const auto& entry) { return number_text(entry.second) != number_text(own->expected); });
+  const bool differs =
+      std::any_of(own->got_by_rank.begin(), own->got_by_rank.end(), [&](const auto& entry) {
+        return element_text_of(entry.second) != element_text_of(own->expected);
+      });
   if (differs) return {*own, false};
   return {difference, !(own->truth.dtype == difference.truth.dtype)};
 }
@@ -198,7 +206,7 @@ std::string shown_name(const WrongValue& wrong) {
   return wrong.label.name.empty() ? "a value inside the line" : wrong.label.name;
 }
 
-// "dp", "dp and cp": axes over which the value is the same.
+// Returns the replicated axes: "dp", "dp and cp".
 std::string replicated_axes(const Spec& spec) {
   std::string axes;
   for (int axis = 0; axis < spec.mesh().axis_count(); ++axis) {
@@ -242,7 +250,7 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   finding.headline = fmt::format(
       "{} on {}: expected {}, got {}", index_text(shown, numbers.difference.first, expected.shape),
       owners_text(numbers.difference.first_owners, wrong.spec),
-      number_text(numbers.difference.expected), got_text(numbers.difference));
+      element_text_of(numbers.difference.expected), got_text(numbers.difference));
   finding.details.push_back(
       fmt::format("first wrong line   {}   {}", wrong.label.line, wrong.label.text));
   const DType dtype = own != nullptr ? own->truth.dtype : expected.dtype;
@@ -257,11 +265,11 @@ Finding explain_difference(const WrongValue& wrong, const Difference& difference
   std::string hint;
   if (finding.ratio) {
     if (*finding.ratio != 0) hint = ratio_hint(*finding.ratio, wrong.spec);
-    // One number is a multiple of any other, and copies that differ have no ratio.
-    const bool tells = expected.elements() > 1 && got_values(difference).size() == 1;
+    // One number is a multiple of any other, and copies that differ have no common ratio.
+    const bool meaningful = expected.elements() > 1 && got_values(difference).size() == 1;
     if (*finding.ratio == 0)
       finding.details.push_back("every element is 0");
-    else if (tells || !hint.empty())
+    else if (meaningful || !hint.empty())
       finding.details.push_back(
           fmt::format("every element is {} x what it should be", ratio_text(*finding.ratio)));
   } else {

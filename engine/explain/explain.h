@@ -1,27 +1,26 @@
-// Turning differences into findings in the user's own names.
+// Turns differences of values into findings in the author's names: the headline, the elements, a
+// cause if one is proven, a hint otherwise, and a fix.
 #pragma once
 
 #include "shardproof/engine/compare/compare.h"
-#include "shardproof/engine/partition/partition.h"
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 
+// A value of the program that differs.
 struct WrongValue {
   ValueLabel label;
   Spec spec;
   ValueId global = kNoValue;  // in the reference program
 };
 
-// `difference` was found in f64. `own`: the same elements in the program's own dtypes, whose
-// numbers are shown where they differ there too; null where `difference` is in these dtypes
-// already. `reference` should have freed nothing: named values of it may explain this one.
+// Returns the finding `wrong values`. `own` holds the same elements in the program's own dtypes;
+// its numbers are shown if they differ there too. Null: `difference` is in these dtypes already.
+// Named values of `reference` may explain this one, so it should have freed none.
 Finding explain_difference(const WrongValue& wrong, const Difference& difference,
                            const Difference* own, const ReferenceRun& reference);
-// Of a line with `as`: what its ops would have needed, or what the rules say of its result. Nothing
-// is added to a finding that has a cause already.
-void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const Partitioned& parts,
-                   const Job& job, const OpRegistry& ops, Finding& finding);
+
+// Returns the finding `replicas differ`.
 Finding explain_replicas(const WrongValue& wrong, const ReplicaDifference& difference);
 
 }  // namespace shardproof

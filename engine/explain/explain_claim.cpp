@@ -1,15 +1,26 @@
+// Implements explain_claim.h.
+//
+// The ops of the line are partitioned by the rules, one op more each time, from the placements that
+// their inputs have. The first op that needs a call, other arguments per rank or the index of its
+// shard is the cause. If none does, the placements that the rules give the result are compared with
+// the claimed ones.
+//
+// Example: `y = softmax(x, dim=1) as tp:S(1)` with x as tp:S(1). By the rules, x is first
+// redistributed to S(0) by an all_to_all over tp, which `as` does not add.
+#include "shardproof/engine/explain/explain_claim.h"
+
 #include <algorithm>
 #include <set>
 
-#include "shardproof/engine/explain/explain.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-constexpr const char* kRemove = "remove `as`: the partitioner then adds what the line needs";
+constexpr const char* kRemove = "remove `as`, so that the partitioner adds what the line needs";
 
-// The ops of one line with `as`, as a program over what they read, to be partitioned by the rules.
+// The ops of one line with `as` as a program of its own, whose inputs are the values that they
+// read.
 struct LineProgram {
   GlobalProgram program;
   Job job;
@@ -57,7 +68,7 @@ std::string inputs_text(const GlobalInstr& instr, const LineProgram& line) {
   return text;
 }
 
-// Whether the ranks ran an op of the line as if each shard were a whole.
+// True if the ranks ran an op of the line without the index of its shard.
 bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
   for (const Instr& instr : parts.program.listings.at(0).instrs)
     if (const auto* compute = std::get_if<Compute>(&instr.action))
@@ -65,8 +76,8 @@ bool ran_as_whole(const Partitioned& parts, const GlobalInstr& op) {
   return false;
 }
 
-// An argument that the rule of an op takes from the whole value, as the count of a mean; "" when it
-// takes none.
+// Returns an argument that the rule takes from the whole value, such as the count of a mean; "" if
+// there is none.
 std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
   for (const auto& [name, value] : by_rule.values()) {
     const auto known = written.values().find(name);
@@ -76,26 +87,25 @@ std::string argument_of_whole(const Attrs& by_rule, const Attrs& written) {
   return "";
 }
 
-// What the op that was added last needs beyond a kernel on each shard; "" when nothing.
+// Returns what the op that was added last needs beyond a kernel on each shard; "" if nothing.
 std::string needs_text(const Partitioned& ruled, const Partitioned& parts,
                        const GlobalInstr& last) {
   for (const Instr& instr : ruled.program.listings.at(0).instrs) {
     if (const auto* call = std::get_if<Communicate>(&instr.action)) {
       const Collective& c = call->items.at(0).collective;
-      return fmt::format("needs a call ({} over {}), and `as` adds none", name(c.kind),
+      return fmt::format("needs {} over {}; `as` adds no communication", name(c.kind),
                          c.group.name());
     }
     const auto* compute = std::get_if<Compute>(&instr.action);
     if (compute == nullptr || compute->op != last.op) continue;
     if (compute->attrs.size() > 1)
-      return "needs other arguments on each rank, and `as` gives all ranks the same";
+      return "needs other arguments on each rank; `as` gives all ranks the same";
     if (const std::string of_whole = argument_of_whole(compute->attrs.at(0).attrs, last.attrs);
         !of_whole.empty())
       return fmt::format(
-          "needs {} of the whole value, and inside `as` each rank uses that of its shard",
-          of_whole);
+          "needs {} of the whole value; inside `as` each rank uses that of its shard", of_whole);
     if (!compute->input_specs.empty() && ran_as_whole(parts, last))
-      return "needs the place of each shard in the whole, and inside `as` each rank counts from 0";
+      return "needs the index of each shard in the whole; inside `as` each rank counts from 0";
   }
   return "";
 }
@@ -118,9 +128,10 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
       finding.details.push_back(
           fmt::format("cause   {}{} {}", instr.op, inputs_text(instr, *line), needs));
       finding.fix = kRemove;
-      if (instr.op == "mean" && needs.starts_with("takes count="))
+      if (instr.op == "mean" && needs.starts_with("needs count="))
         finding.fix = fmt::format(
-            "take the sum inside `as` and divide by the count of the whole outside; or {}",
+            "compute the sum inside `as` and divide by the count of the whole on a later line; or "
+            "{}",
             kRemove);
       return;
     }
@@ -129,10 +140,10 @@ void explain_claim(const WrongValue& wrong, const GlobalProgram& global, const P
     const std::optional<Spec>& spec = ruled.program.values[static_cast<size_t>(result)].spec;
     if (!spec || *spec == wrong.spec) return;
     finding.details.push_back(
-        fmt::format("cause   by the rules of its ops the result is {}, not {}",
+        fmt::format("cause   the ops of the line give {}, but `as` declares {}",
                     placements_text(*spec), placements_text(wrong.spec)));
   } catch (const Error&) {
-    // Ops that no rule takes as they lie: nothing to tell.
+    // No rule takes these inputs, so there is no cause to add.
   }
 }
 

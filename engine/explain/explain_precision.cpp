@@ -1,6 +1,6 @@
-// Implements explain_precision.h. The steps on the way are found backwards: an instruction belongs
-// to them when it writes a value that a later one of them reads. Views and merges pass on what they
-// name. Messages (send, recv) carry a value from one listing to another and are not followed.
+// Implements explain_precision.h. Steps are found backwards: an instruction leads to the targets if
+// it writes a value that a later such instruction reads. Views and merges are followed. Messages
+// (send, recv) carry a value to another listing and are not followed.
 #include "shardproof/engine/explain/explain_precision.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ bool is_narrower(DType dtype, DType floor) {
   return is_floating(dtype) && is_floating(floor) && precision_bits(dtype) < precision_bits(floor);
 }
 
-const SpmdValue& value_of(const SpmdProgram& program, ValueId id) {
+const SpmdValue& spmd_value(const SpmdProgram& program, ValueId id) {
   return program.values[static_cast<size_t>(id)];
 }
 
-// "reduces over dp in bf16"; empty where the call is not narrower.
+// Returns "reduces over dp in bf16"; "" if no call is narrower.
 std::string narrow_call(const Communicate& calls, DType floor) {
   for (const CallItem& item : calls.items) {
     const Collective& call = item.collective;
@@ -63,9 +63,9 @@ std::string narrow_step(const SpmdProgram& program, const std::vector<ValueId>& 
       const auto* compute = std::get_if<Compute>(&step->action);
       if (compute == nullptr || !rounding.empty()) continue;
       for (const ValueId output : compute->outputs)
-        if (is_narrower(value_of(program, output).dtype, floor))
+        if (is_narrower(spmd_value(program, output).dtype, floor))
           rounding = fmt::format("line {} rounds to {}", step->origin.line,
-                                 name(value_of(program, output).dtype));
+                                 name(spmd_value(program, output).dtype));
     }
   return rounding;
 }

@@ -1,6 +1,6 @@
-// Implements provenance.h: one pass over each listing in program order. An op takes its states
-// from its sharding rule (ops/core/sharding_rule.h), asked with the local shapes; a call takes them
-// from its group.
+// Implements provenance.h in one pass over each listing in program order. The states of an op's
+// results follow from its sharding rule (ops/core/sharding_rule.h) with local shapes, those of a
+// call from its group.
 #include "shardproof/engine/explain/provenance.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::optional<Placement> placement_of(const AxisState& state) {
   return state.placement;
 }
 
-// Rules name the dim of a cut alone; so do states.
+// True if the placements agree. Cuts are compared by their dim alone, as rules state them.
 bool fits(const Placement& wanted, const Placement& given) {
   if (wanted.is_shard() && given.is_shard()) return wanted.shard().dim == given.shard().dim;
   return wanted == given;
@@ -37,8 +37,8 @@ Dims shape_on(const SpmdValue& value, int32_t rank) {
   return {};
 }
 
-// The call on the whole values of a group: a rule that takes attributes for granted (slice up to
-// the end) has to see the sizes that they are about.
+// Returns the call on the whole values of a group. A rule may depend on the sizes that attributes
+// refer to (a slice up to the end).
 OpCall whole_call(const Compute& compute, const LaneAttrs& entry,
                   const std::vector<int32_t>& members, int32_t rank,
                   const std::vector<Placement>& given, const std::vector<SpmdValue>& values) {
@@ -67,7 +67,8 @@ bool has_even_inputs(const Compute& compute, const std::vector<SpmdValue>& value
   });
 }
 
-// What the rule of an op makes of inputs that lie as `given` over one axis; empty: nothing known.
+// Returns the placements of the results by the op's rule, for inputs placed as `given` over one
+// axis; empty if the rule states none.
 std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axis_size, bool even,
                              const std::vector<Placement>& given) try {
   if (!op.rule.strategies) return {};
@@ -85,7 +86,7 @@ std::vector<Placement> ruled(const OpRecord& op, const OpCall& call, int64_t axi
   }
   return {};
 } catch (const Error&) {
-  return {};  // what fits on each shard is no call on the whole
+  return {};  // attributes that fit each shard do not fit the whole value
 }
 
 std::set<ValueId> united(std::set<ValueId> a, const std::set<ValueId>& b) {
@@ -160,7 +161,7 @@ AxisState Provenance::input_state(const SpmdValue& value, int axis) const {
   return of_placement(placement.is_shard() ? S(placement.shard().dim) : placement);
 }
 
-// Whole groups of the axis.
+// True if the lanes consist of whole groups of the axis.
 bool Provenance::is_covered(const Lanes& lanes, int axis) const {
   const Group& group = groups_[static_cast<size_t>(axis)];
   for (int64_t i = 0; i < lanes.size(); ++i) {
@@ -205,7 +206,7 @@ void Provenance::write(ValueId id, const Lanes& lanes, States states, bool in_pl
   }
 }
 
-// What is broadcast into a value does not lie in it as it lies by itself.
+// A value that is broadcast into another one may have other placements there.
 void Provenance::write_in_place(const Compute& compute, const Lanes& lanes, States states) {
   const auto& values = program_.values;
   const bool broadcast = !(values[static_cast<size_t>(compute.into)].shapes ==
@@ -361,7 +362,7 @@ AxisState Provenance::called_state(const Communicate& call, const CallItem& item
   return {};
 }
 
-// Of a call over other axes than this one.
+// Returns the state after a call that is not over this axis.
 AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState& before,
                                            int axis) const {
   const Collective& c = item.collective;
@@ -371,7 +372,7 @@ AxisState Provenance::after_call_elsewhere(const CallItem& item, const AxisState
   AxisState state = before;
   if (!other || !item.send_counts.empty()) {
     state.kind = AxisKind::unknown;
-    // A group that mixes ranks of the axis in another way: no statement about what lies between.
+    // A group that mixes ranks of the axis in another way allows no statement.
     if (!other) state.sources.clear();
     return state;
   }

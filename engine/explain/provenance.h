@@ -1,5 +1,5 @@
-// Provenance: how each value of an SPMD program lies over each axis of a mesh, followed from the
-// placements of the inputs through ops and calls. A pure function of the program: nothing runs.
+// Provenance: the state of each value of an SPMD program over each axis of a mesh. It follows the
+// placements of the inputs through ops and calls. It depends on the program alone; nothing runs.
 //
 // A stated state is always true of the values of a run; `unknown` is always allowed. Let the group
 // be the ranks that differ in one coordinate of the axis:
@@ -11,8 +11,8 @@
 //   varying      computed from what is not replicated, and none of the above is known
 //   unknown      nothing is known
 //
-// The line by line law of cut and partial: an op applied to the whole values of the group is the
-// whole value of the op's result. Example: h is S(1) and w is S(0) over tp; h @ w is P(sum).
+// The law of cut and partial: an op applied to the whole values of the group gives the whole value
+// of the op's result. Example: h is S(1) and w is S(0) over tp; h @ w is P(sum).
 #pragma once
 
 #include <set>
@@ -29,8 +29,8 @@ enum class AxisKind : uint8_t { replicated, cut, partial, varying, unknown };
 struct AxisState {
   AxisKind kind = AxisKind::unknown;
   Placement placement;  // of cut and partial
-  // Inputs of the program that are not the same over the axis, from which the value is computed
-  // with no call over the axis between.
+  // Inputs of the program that differ over the axis, and from which the value is computed without a
+  // call over the axis.
   std::set<ValueId> sources;
   bool is_same_kind(const AxisState& other) const {
     return kind == other.kind && placement == other.placement;
@@ -46,8 +46,8 @@ class Provenance {
   const AxisState& state(ValueId id, int axis) const {
     return states_[static_cast<size_t>(id)][static_cast<size_t>(axis)];
   }
-  // The state that input `slot` of an instruction has when the instruction runs; the slots are
-  // those of Compute::inputs, or the items of a Communicate.
+  // Returns the state of input `slot` of an instruction when it runs. Slots are those of
+  // Compute::inputs, or the items of a Communicate.
   const AxisState& state_read(size_t listing, size_t instr, size_t slot, int axis) const;
   const Mesh& mesh() const { return mesh_; }
 
@@ -72,7 +72,7 @@ class Provenance {
   Mesh mesh_;
   const OpRegistry& ops_;
   std::vector<Group> groups_;    // by axis
-  std::vector<bool> is_shared_;  // memory that several values see, and that is written in place
+  std::vector<bool> is_shared_;  // by value: its memory is shared and written in place
   std::vector<States> states_;   // by value
   std::vector<std::vector<std::vector<States>>> reads_;  // by listing, instruction, slot
 };

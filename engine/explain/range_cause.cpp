@@ -1,5 +1,5 @@
-// Implements range_cause.h: both programs run with a probe on the values on the way, which are then
-// compared in program order, rank by rank.
+// Implements range_cause.h: both programs run with a probe on the values on the way. Then the
+// values are compared in program order, rank by rank.
 #include "shardproof/engine/explain/range_cause.h"
 
 #include <cmath>
@@ -44,7 +44,7 @@ double elements_of(const std::vector<Made>& made, const SpmdProgram& program) {
   return elements;
 }
 
-// By value and rank, dense.
+// Dense tensors by value and rank.
 using Held = std::map<std::pair<ValueId, int32_t>, Tensor>;
 
 Held run(const RunnableRanks& ranks, const std::vector<Made>& made, const Registries& registries) {

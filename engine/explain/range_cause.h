@@ -1,6 +1,6 @@
-// The step at which ranks leave the range of a dtype: the first value on the way to an imprecise
-// one that is not finite on a rank, or of which nothing is left, while the same program in f64 has
-// numbers there.
+// Finds the step at which ranks leave the range of a dtype. It is the first value on the way to an
+// imprecise one that is not finite on a rank, or that is all zeros, while the same program in f64
+// has numbers there.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace shardproof {
 
-// One rank program as it is run. In both the ids of values are the same.
+// A rank program and the job to run it with. Both programs of a comparison have the same value ids.
 struct RunnableRanks {
   const Job& job;  // on simulated ranks
   const std::vector<LocalTensor>& inputs;
   const SpmdProgram& program;
 };
 
-// "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1", "line 1: of g nothing is
-// left, its largest number is 2.1e-8 and the smallest f16 5.9e-8". Empty where no value on the way
-// to `targets` does, where what is lost was lost in an input, or where the values are too many to
-// compare. Runs both programs once; throws Error where they do.
+// Returns "line 2: the sum over tp passes 65504, the largest f16, on ranks 0 1", or "line 1: of g
+// nothing is left, its largest number is 2.1e-8 and the smallest f16 5.9e-8". Returns "" in these
+// cases: no value on the way to `targets` leaves the range; an input has left it already; there are
+// too many values to compare. Runs both programs once and throws the errors of the runs.
 std::string range_cause(const RunnableRanks& own, const RunnableRanks& in_f64,
                         const std::vector<ValueId>& targets, const Registries& registries);
 

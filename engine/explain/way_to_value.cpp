@@ -1,4 +1,4 @@
-// Implements way_to_value.h: walks each listing backwards from what makes up the value.
+// Implements way_to_value.h: walks each listing backwards from the parts of the value.
 #include "shardproof/engine/explain/way_to_value.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-// Ids by listing.
+// Returns the ids of the value's parts, by listing.
 std::vector<std::set<ValueId>> ends_of(const RankProgram& ranks, const ComparedValue& value) {
   std::vector<std::set<ValueId>> ends(ranks.program.listings.size());
   const bool checked = value.key.starts_with("check ");
@@ -76,7 +76,7 @@ AxisState state_of(const WayToValue& way, const Provenance& provenance, int axis
       state = part;
       continue;
     }
-    // Parts of several values: other ranks hold other ones.
+    // The parts are different values on different ranks.
     if (!state.is_same_kind(part) || part.kind == AxisKind::replicated)
       state.kind = AxisKind::unknown;
     state.sources.insert(part.sources.begin(), part.sources.end());

@@ -1,5 +1,5 @@
-// Which placements of the inputs of an expression give which placements of its result, when each
-// rank computes it on its own shards:
+// Implements claim_forms.h. For each kind of expression, these placements of the inputs give these
+// placements of the result if each rank computes it on its own shards:
 //   elementwise      all inputs placed alike, and so is the result
 //   x @ w            an axis cuts the rows of x, the columns of w, or the inner dim of both, which
 //                    gives P(sum)
@@ -184,7 +184,7 @@ class ClaimWriter {
     return draw_placements(draw_, mesh_, value.shape, value.dtype, PlacementChoice::cut);
   }
 
-  // The name of the value under these placements.
+  // Returns a name of the value with these placements, and adds a redistribution if it needs one.
   std::string placed(const DraftValue& value, const Placements& placements) {
     const std::string text = all_axes_text(mesh_, placements);
     if (value.placements == text) return value.name;

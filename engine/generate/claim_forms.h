@@ -1,6 +1,6 @@
-// Correct claims: lines `y = expression as placements` whose inputs lie so that the expression,
-// computed on the local shards as they lie, gives a value placed as claimed. A planted error turns
-// one of them into a wrong one.
+// Claim: a correct line `y = expression as placements`. Its inputs are placed so that the
+// expression, computed on each rank's shards, gives a value with the claimed placements. A planted
+// error turns one claim into a wrong one.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,11 @@ struct Claim {
   Lines before;                                             // redistributions of the inputs
   std::vector<std::pair<std::string, std::string>> placed;  // names that `before` binds, placements
   std::string name, expression;
-  std::vector<Placement> placements;  // one an axis
+  std::vector<Placement> placements;  // one for each axis
 };
 
-// A random claim over the values of the draft; nothing if none fits. The lines are not added.
+// Returns a random claim over the values of the draft; nullopt if no value fits. Does not add its
+// lines.
 std::optional<Claim> draw_claim(LineWriter& writer);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
-// A sequence of random draws, a function of its seed on every platform. A generator makes its
-// choices in order from one sequence; separate aspects use separate streams, so that one more draw
-// in one aspect leaves the others as they are.
+// Draw: a sequence of random numbers, a function of seed and stream on every platform. A generator
+// makes its choices in order from one sequence. Separate aspects use separate streams, so one more
+// draw in one aspect does not change the others.
 #pragma once
 
 #include <initializer_list>
@@ -16,6 +16,7 @@ class Draw {
   Draw(uint64_t seed, std::string_view stream) : rng_(seed, hash_text(stream)) {}
 
   int64_t below(int64_t limit) { return rng_.integer(next_++, 0, limit); }  // 0..limit-1
+  // Returns an integer of low..high, both included.
   int64_t between(int64_t low, int64_t high) { return rng_.integer(next_++, low, high + 1); }
   double uniform() { return rng_.uniform(next_++); }  // [0, 1)
   double normal() { return rng_.normal(next_++); }

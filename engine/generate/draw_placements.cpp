@@ -1,4 +1,5 @@
-// Implements draw_placements.h.
+// Implements draw_placements.h. Placements are drawn axis by axis. If the result is not legal, it
+// is drawn again; after kPlacementAttempts the tensor is replicated.
 #include "shardproof/engine/generate/draw_placements.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -6,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kAttempts = 6;  // before a tensor is replicated
+constexpr int kPlacementAttempts = 6;  // before a tensor is replicated
 
 Placement draw_cut(Draw& draw, const Dims& shape, int64_t ranks, bool any) {
   const int dim = static_cast<int>(draw.below(static_cast<int64_t>(shape.size())));
@@ -59,7 +60,7 @@ std::vector<Placement> draw_placements(Draw& draw, const Mesh& mesh, const Dims&
                                        PlacementChoice choice) {
   const bool may_be_partial = choice == PlacementChoice::any && dtype != DType::boolean;
   const bool may_be_cut = shape.size() > 0;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kPlacementAttempts; ++attempt) {
     std::vector<Placement> placements;
     for (const MeshAxis& axis : mesh.axes()) {
       const double kind = draw.uniform();

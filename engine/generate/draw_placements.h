@@ -1,5 +1,5 @@
-// Random meshes and placements: replicated, cut evenly, unevenly or with empty shards, strided, and
-// partial.
+// Draws random meshes and placements: replicated, partial, and cut evenly, unevenly, with empty
+// shards or strided.
 #pragma once
 
 #include <optional>
@@ -11,22 +11,22 @@
 
 namespace shardproof {
 
-// 1 to 3 axes, 2 to 12 ranks: "dp=2, tp=3".
+// Returns a mesh of 1 to 3 axes and 2 to 12 ranks: "dp=2, tp=3".
 std::string draw_mesh(Draw& draw);
 
-// Every axis by name: "dp:S(0) tp:R". One placement an axis.
+// Returns the text with every axis by name: "dp:S(0) tp:R". Requires one placement for each axis.
 std::string all_axes_text(const Mesh& mesh, const std::vector<Placement>& placements);
 
-// Which placements an axis may get.
+// The placements that an axis may get.
 enum class PlacementChoice : uint8_t {
   cut,      // R or S by the chunk rule
   any_cut,  // R or S, with explicit sizes and strided cuts
-  any,      // P too
+  any,      // also P
 };
-// Placements that are legal for a tensor of this shape and dtype.
+// Returns placements that are legal for a tensor of this shape and dtype.
 std::vector<Placement> draw_placements(Draw& draw, const Mesh& mesh, const Dims& shape, DType dtype,
                                        PlacementChoice choice);
-// The spec, if it is legal.
+// Returns the spec; nullopt if it is not legal.
 std::optional<Spec> legal_spec(const Mesh& mesh, const std::vector<Placement>& placements,
                                const Dims& shape, DType dtype);
 

@@ -1,4 +1,4 @@
-// Implements draw_values.h.
+// Implements draw_values.h: draws a distribution for each tensor, then its elements.
 #include "shardproof/engine/generate/draw_values.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Values tame_values(Draw& draw, size_t count) {
   }
 }
 
-// Large parts that cancel but for a small remainder.
+// Returns large terms whose sum is small.
 Values cancelling_values(Draw& draw, size_t count) {
   const double large = std::pow(10.0, static_cast<double>(draw.between(2, 4)));
   Values values(count);
@@ -56,7 +56,7 @@ void put_in(Draw& draw, Values& values, std::initializer_list<double> specials) 
     values[static_cast<size_t>(draw.below(std::ssize(values)))] = draw.from(specials);
 }
 
-// Scaled so that sums of squares stay in the range of f16.
+// Scales values so that sums of squares stay in the range of f16.
 Values in_range_of_f16(Values values) {
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::abs(value));

@@ -1,5 +1,5 @@
-// Elements of generated tensors: well-conditioned ones, and those that make programs
-// ill-conditioned (parts that cancel, large and tiny scales, zeros, infinities).
+// Draws the elements of generated tensors: well-conditioned ones, and those that make programs
+// ill-conditioned (terms that cancel, large and tiny scales, zeros, infinities).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-// How far a generated program may go.
+// The numerical difficulty of a generated program.
 enum class Conditioning : uint8_t {
   whole_numbers,  // whole numbers that every order of addition keeps exact
   tame,           // finite values of moderate size
@@ -19,11 +19,11 @@ enum class Conditioning : uint8_t {
 };
 std::string_view name(Conditioning conditioning);
 
-// Elements for a tensor of `count` elements, each representable in `dtype`. Integers and bools get
-// small whole numbers.
+// Returns `count` elements, each representable in `dtype`. Integers and bools get small whole
+// numbers.
 std::vector<double> draw_values(Draw& draw, DType dtype, int64_t count, Conditioning conditioning);
 
-// The values as `dtype` holds them.
+// Returns the values rounded to `dtype`.
 std::vector<double> rounded_values(DType dtype, const std::vector<double>& values);
 
 }  // namespace shardproof

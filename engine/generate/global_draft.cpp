@@ -1,4 +1,5 @@
-// Implements global_draft.h.
+// Implements global_draft.h. New lines are lowered alone, with all values of the draft as inputs,
+// so the cost of a line does not grow with the program.
 #include "shardproof/engine/generate/global_draft.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kMostElements = 400;  // of a value
+constexpr int64_t kMaxDraftElements = 400;  // elements of one value
 
 DraftValue describe(const std::string& name, const Tensor& value) {
   DraftValue draft{name, value.dtype, value.shape, value, std::nullopt, 0, true};
@@ -38,7 +39,7 @@ bool is_whole(const Tensor& value, double largest) {
   });
 }
 
-// Largest element that tame programs go on with.
+// Returns the largest element that a value of a tame program may have.
 double tame_limit(DType dtype) { return std::min(1e4, max_finite(dtype) / 64); }
 double rough_limit(DType dtype) {
   return dtype == DType::f64 ? 1e60 : dtype == DType::f16 ? 200 : max_finite(dtype) / 1e6;
@@ -56,7 +57,7 @@ GlobalDraft::GlobalDraft(std::string mesh, DType dtype, Conditioning conditionin
 void GlobalDraft::add_tensor(Draw& draw, TensorText tensor, Conditioning elements) {
   tensor.values = draw_values(draw, tensor.dtype, element_count(tensor.shape), elements);
   if (tensor.placements.find("P(") != std::string::npos)
-    for (double& value : tensor.values)  // no parts add up to these exactly
+    for (double& value : tensor.values)  // parts of a sum cannot add up to these exactly
       if (!std::isfinite(value) || std::abs(value) > 1e6) value = 1;
   DraftValue value = describe(tensor.name, tensor_of(tensor.dtype, tensor.shape, tensor.values));
   value.placements = tensor.placements;
@@ -93,7 +94,7 @@ bool GlobalDraft::add(Draw& draw, const std::vector<std::string>& lines) {
 }
 
 bool GlobalDraft::is_acceptable(Draw& draw, const DraftValue& value) const {
-  if (value.value.elements() > kMostElements) return false;
+  if (value.value.elements() > kMaxDraftElements) return false;
   if (is_integral(value.dtype) || value.dtype == DType::boolean) return value.largest < 1e6;
   switch (conditioning_) {
     case Conditioning::whole_numbers:

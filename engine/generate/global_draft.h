@@ -1,6 +1,6 @@
-// A global program while it is generated: its text so far, and what each name holds on one device.
-// Each line is lowered and run before it is accepted, so that the language itself decides what is
-// legal, and the generator knows the values that it continues with.
+// GlobalDraft: a global program while it is generated, with the value of each name on one device.
+// Each line is lowered and run on one device before it is accepted. So the language itself decides
+// what is legal, and the generator can choose lines by the values that exist.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct DraftValue {
   DType dtype = DType::f32;
   Dims shape;
   Tensor value;                           // on one device
-  std::optional<std::string> placements;  // known ones, of every axis: "dp:S(0) tp:R"
+  std::optional<std::string> placements;  // of every axis, "dp:S(0) tp:R"; none: not known
   double largest = 0;                     // absolute value of the largest finite element
   bool is_finite = true;
 };
@@ -27,13 +27,13 @@ class GlobalDraft {
  public:
   GlobalDraft(std::string mesh, DType dtype, Conditioning conditioning, const OpRegistry& ops);
 
-  // Elements are drawn. `placements` names every axis.
+  // Adds a tensor and draws its elements. Requires placements that name every axis.
   void add_tensor(Draw& draw, TensorText tensor, Conditioning elements);
   // Appends lines that bind new names or bind names again. Returns false and changes nothing if the
   // lines are not legal, fail on their data, or make values that are too large (in elements, or in
   // size for the conditioning).
   bool add(Draw& draw, const std::vector<std::string>& lines);
-  // Says how the ranks hold the value that `name` means now.
+  // Sets the placements of the value that `name` has now.
   void set_placements(const std::string& name, const std::string& placements);
   std::string fresh_name() { return fmt::format("v{}", ++names_); }
 
@@ -42,7 +42,7 @@ class GlobalDraft {
   DType dtype() const { return text_.dtype; }
   Conditioning conditioning() const { return conditioning_; }
   const std::vector<DraftValue>& values() const { return values_; }  // in order of last binding
-  const DraftValue* find(const std::string& name) const;
+  const DraftValue* find(const std::string& name) const;             // null: not bound
   int64_t line_count() const { return std::ssize(text_.program); }
 
  private:

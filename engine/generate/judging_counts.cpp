@@ -1,5 +1,6 @@
-// Implements judging_counts.h: programs run on threads, and their counts are added in order of
-// seeds.
+// Implements judging_counts.h. Threads take seeds in order and store the result of each; the
+// results are then added in order of seeds, so the counts do not depend on the number of threads.
+// Planting goes on to further seeds until enough programs had a suitable line.
 #include "shardproof/engine/generate/judging_counts.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kMostSkipped = 20;  // programs for each one that an error can be planted in
+constexpr int64_t kMostSkipped = 20;  // skipped programs for each wanted one, before giving up
 
 // The result of one seed.
 struct Trial {
@@ -60,7 +61,7 @@ Trial try_honest(uint64_t seed, const JudgingOptions& options, const Registries&
   return trial;
 }
 
-// Sizes go up to a thousand times the smallest one; half of them are the smallest.
+// Returns the smallest size for half of the seeds, and up to a thousand times it for the others.
 double draw_size(uint64_t seed, const JudgingOptions& options, DType dtype) {
   if (options.size) return *options.size;
   Draw draw(seed, "size");
@@ -134,7 +135,7 @@ Trial try_planted(uint64_t seed, DType dtype, const JudgingOptions& options,
   return trial;
 }
 
-// Trials of consecutive seeds, on several threads, in order of seeds.
+// Runs the trials of consecutive seeds on several threads and returns them in order of seeds.
 std::vector<Trial> run_trials(uint64_t first, int64_t count, const JudgingOptions& options,
                               const std::function<Trial(uint64_t)>& run) {
   std::vector<Trial> trials(static_cast<size_t>(count));

@@ -1,4 +1,5 @@
-// Implements line_writer.h.
+// Implements line_writer.h. Half of the operands come from the last six values that fit, so that
+// long programs depend on their recent lines.
 #include "shardproof/engine/generate/line_writer.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,6 @@ const DraftValue* LineWriter::any_of(const std::function<bool(const DraftValue&)
     if (fits(value)) fitting.push_back(&value);
   if (fitting.empty()) return nullptr;
   const int64_t count = std::ssize(fitting);
-  // In long programs, half of the operands are among the last few values.
   const int64_t from = draw_.chance(0.5) ? std::max<int64_t>(0, count - 6) : 0;
   return fitting[static_cast<size_t>(draw_.between(from, count - 1))];
 }
@@ -86,30 +86,6 @@ std::string LineWriter::target() {
     if (value != nullptr) return value->name;
   }
   return fresh();
-}
-
-const std::vector<LineForm>& tame_forms() {
-  static const std::vector<LineForm> kForms = [] {
-    std::vector<LineForm> forms;
-    add_elementwise_forms(forms);
-    add_move_forms(forms);
-    add_reduction_forms(forms);
-    add_contraction_forms(forms);
-    add_choice_forms(forms);
-    add_cast_forms(forms);
-    add_loop_forms(forms);
-    return forms;
-  }();
-  return kForms;
-}
-
-const std::vector<LineForm>& all_forms() {
-  static const std::vector<LineForm> kForms = [] {
-    std::vector<LineForm> forms = tame_forms();
-    add_ill_conditioned_forms(forms);
-    return forms;
-  }();
-  return kForms;
 }
 
 }  // namespace shardproof

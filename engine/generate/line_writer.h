@@ -1,5 +1,5 @@
-// LineWriter gives the forms of lines what they are written with: operands that fit, names, sizes.
-// A form gives candidate lines; GlobalDraft::add decides whether they are legal.
+// LineWriter: draws operands, names and sizes for the forms of lines. A form returns candidate
+// lines; GlobalDraft::add decides if they are legal.
 #pragma once
 
 #include <functional>
@@ -17,18 +17,21 @@ class LineWriter {
  public:
   LineWriter(GlobalDraft& draft, Draw& draw) : draft_(draft), draw_(draw) {}
 
-  // Operands; null if no value fits. Values of the program's dtype and recent ones are preferred.
+  // Return an operand; null if no value fits. Values of the program's dtype and recent ones are
+  // preferred.
   const DraftValue* any_float(int64_t least_dims = 0);
   const DraftValue* any_of(const std::function<bool(const DraftValue&)>& fits);
-  const DraftValue* like(const DraftValue& value);  // same shape and dtype
+  const DraftValue* like(const DraftValue& value);  // of the same shape and dtype
   const DraftValue* broadcast_with(const DraftValue& value);
   const DraftValue* any_bool_like(const DraftValue& value);
 
-  int64_t dim_of(const DraftValue& value);  // requires dims
-  // A dim as written: counted from the start or from the end.
+  int64_t dim_of(const DraftValue& value);  // requires a value with dims
+  // Returns the text of a dim, counted from the start or from the end.
   std::string dim_text(const DraftValue& value, int64_t dim);
-  std::string number();  // a constant of moderate size, not representable exactly as a rule
-  std::string target();  // a fresh name; seldom one that is bound again
+  // Returns a constant of moderate size, often one without an exact representation.
+  std::string number();
+  // Returns a new name; seldom one that is already bound.
+  std::string target();
   std::string fresh() { return draft_.fresh_name(); }
 
   GlobalDraft& draft() { return draft_; }
@@ -41,27 +44,7 @@ class LineWriter {
   Draw& draw_;
 };
 
-// One form of a line, or of a few lines that belong together.
-struct LineForm {
-  std::string name;
-  bool whole = false;  // keeps small whole numbers exact in any order of addition
-  double weight = 1;
-  std::function<Lines(LineWriter&)> write;  // empty: nothing fits
-};
-
-// Tables by aspect.
-void add_elementwise_forms(std::vector<LineForm>& forms);
-void add_move_forms(std::vector<LineForm>& forms);
-void add_reduction_forms(std::vector<LineForm>& forms);
-void add_contraction_forms(std::vector<LineForm>& forms);
-void add_choice_forms(std::vector<LineForm>& forms);  // integers, masks, orders, indices
-void add_cast_forms(std::vector<LineForm>& forms);
-void add_loop_forms(std::vector<LineForm>& forms);
-void add_ill_conditioned_forms(std::vector<LineForm>& forms);  // not for tame programs
-
-const std::vector<LineForm>& tame_forms();
-const std::vector<LineForm>& all_forms();
-
-bool is_plain_float(DType dtype);  // f64, f32, f16, bf16: floats that programs compute in
+// True for f64, f32, f16 and bf16, the floats that programs compute in.
+bool is_plain_float(DType dtype);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
-// One device runs a program: in the program's own dtypes, and in f64 to measure what one device
-// loses to rounding on each line. It runs ops one by one and shares no code with the judge, since
-// generated programs test the judge.
+// Runs a generated program on one device: in its own dtypes, and in f64 to measure what one device
+// loses to rounding on each line. It shares no code with the judge, because generated programs test
+// the judge.
 #pragma once
 
 #include <map>
@@ -11,11 +11,12 @@
 
 namespace shardproof {
 
-// The global program of a job, or the truth of a rank program. Throws Error(bad_input).
+// Returns the lowered global program of a job, or the truth of a rank program. Throws
+// Error(bad_input).
 GlobalProgram lower_one_device(const Job& job, const OpRegistry& ops);
 std::vector<Tensor> input_tensors(const Job& job);
 
-// The value of each id. Throws Error with line and column for data-dependent trouble.
+// Returns the value of each id. Throws Error with line and column for errors that depend on data.
 std::vector<Tensor> run_one_device(const GlobalProgram& program, const OpRegistry& ops,
                                    const std::vector<Tensor>& inputs);
 
@@ -27,10 +28,9 @@ struct LineLoss {
   bool is_finite = false;
 };
 
-// Losses by value id, of the compared values: named values of a global program, outputs and checks
-// of a rank program. Each line starts from the values that one device holds in the program's own
-// dtypes at that line, so losses do not add up over lines. Integers and bools are exact and have no
-// entry.
+// Returns the losses of the compared values by id: named values of a global program, outputs and
+// checks of a rank program. Each line starts from the values that one device has in the program's
+// own dtypes, so losses do not add up over lines. Integers and bools are exact and have no entry.
 std::map<ValueId, LineLoss> measure_losses(const Job& job, const OpRegistry& ops);
 
 }  // namespace shardproof

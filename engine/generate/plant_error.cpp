@@ -1,4 +1,8 @@
-// Implements plant_error.h.
+// Implements plant_error.h. Lines are tried in random order:
+//
+// 1. scale planted_d for the line, and build the program and its twin;
+// 2. measure the loss of one device on the twin;
+// 3. refuse the line if the loss is too large beside the error, or no bit of the result differs.
 #include "shardproof/engine/generate/plant_error.h"
 
 #include <algorithm>
@@ -13,15 +17,15 @@
 namespace shardproof {
 namespace {
 
-constexpr int kMostSites = 12;   // tried in one program
-constexpr double kMostLoss = 4;  // of one device, in errors
+constexpr int kMostSites = 12;   // lines tried in one program
+constexpr double kMostLoss = 4;  // largest loss of one device, in units of the error
 
-// Which ranks add how much of planted_d.
+// The term that a line adds, and the tensors that make it right or wrong.
 struct Addition {
-  std::string term;               // of the expression
-  std::vector<TensorText> clean;  // tensors of the twin besides planted_d
-  std::vector<TensorText> wrong;
-  double factor = 1;  // error of the line, in planted_d
+  std::string term;
+  std::vector<TensorText> clean;  // tensors of the twin, without planted_d
+  std::vector<TensorText> wrong;  // tensors of the wrong program, without planted_d
+  double factor = 1;              // error of the line divided by planted_d
 };
 
 class Planter {
@@ -68,12 +72,12 @@ class Planter {
     if (!line.is_finite || line.largest == 0 || line.loss >= kMostLoss * error) return std::nullopt;
     planted.error.size = error / line.largest;
     planted.error.loss = line.loss / line.largest;
-    // The twin's own term may have moved the largest element.
+    // The twin's term may have changed the largest element.
     if (planted.error.size < size_ * 0.999 || !is_visible(planted)) return std::nullopt;
     return planted;
   }
 
-  // Whether the ranks hold other bits than one device, where no narrow float hides it.
+  // True if the ranks hold other bits than one device. Not tested for narrow floats.
   bool is_visible(const PlantedProgram& planted) const {
     if (precision_bits(program_.text.dtype) < precision_bits(DType::f32)) return true;
     for (const HeldValue& held : run_on_ranks(job_of(planted.text), registries_))
@@ -110,7 +114,7 @@ class Planter {
       const Placement& placement = placements[static_cast<size_t>(axis)].placement;
       (placement.is_partial() ? partial : others).push_back(axis);
     }
-    if (partial.size() > 1) return std::nullopt;  // no one axis decides
+    if (partial.size() > 1) return std::nullopt;  // more than one axis would decide
     const int axis = partial.empty() ? draw_.from(others) : partial.front();
     const int64_t ranks = mesh_.axis_size(axis);
     std::vector<Placement> cut(mesh_.axes().size(), R());
@@ -125,7 +129,7 @@ class Planter {
     return Addition{"planted_d * sum(planted_e)", {cut_e}, {e}, n * (n - 1)};
   }
 
-  // planted_d, whose largest element gives the error its size.
+  // Returns planted_d, scaled so that its largest element makes an error of the wanted size.
   std::optional<TensorText> scaled_d(const PlantingSite& site, const Tensor& value,
                                      ErrorPattern pattern, double factor) {
     const std::vector<double> elements = values_of(value);
@@ -147,7 +151,7 @@ class Planter {
     const double most =
         std::abs(*std::max_element(tensor.values.begin(), tensor.values.end(),
                                    [](double a, double b) { return std::abs(a) < std::abs(b); }));
-    // Subnormal numbers have no such precision, and nothing may overflow.
+    // Refuses subnormal numbers, which are not precise enough, and overflow.
     if (most < d / (1 + 4 * step) || most * factor > max_finite(value.dtype) / 4)
       return std::nullopt;
     return tensor;
@@ -167,7 +171,7 @@ class Planter {
     return values;
   }
 
-  // Those of the line; what lies in parts is added by each rank whole.
+  // Returns the placements of the line, with R in place of P.
   std::string placements_of_d(const PlantingSite& site) const {
     std::vector<Placement> placements;
     for (const PlacementText& text : parse_placements(site.placements))

@@ -1,4 +1,4 @@
-// Implements program_text.h.
+// Implements program_text.h: parses mesh, placements and listings, as the scenario loader does.
 #include "shardproof/engine/generate/program_text.h"
 
 namespace shardproof {

@@ -1,6 +1,10 @@
-// Random global programs. Steps: draw a mesh, sizes and input tensors; add forms of lines one by
-// one until the program has as many lines as drawn; then make P values whole before lines where
-// they would meet an infinity.
+// Implements random_global.h.
+//
+// 1. Draw a mesh, sizes and input tensors.
+// 2. Add forms of lines one by one until the program has the drawn number of lines. A candidate
+//    that GlobalDraft refuses is dropped.
+// 3. For programs that are not tame, redistribute P values to R before lines where they would meet
+//    an infinity (unsafe_partials.h).
 #include "shardproof/engine/generate/random_global.h"
 
 #include <algorithm>
@@ -8,6 +12,7 @@
 
 #include "shardproof/engine/generate/claim_forms.h"
 #include "shardproof/engine/generate/draw_placements.h"
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/engine/generate/unsafe_partials.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -17,7 +22,7 @@ namespace {
 constexpr double kClaimShare = 0.2, kRedistributeShare = 0.1;
 constexpr int kRepairs = 12;
 
-// Long programs are rarer than short ones.
+// Returns the number of lines: up to 15 for half of the programs, up to 180 for the longest.
 int64_t draw_line_count(Draw& draw, int64_t most) {
   const double share = draw.uniform();
   const int64_t limit = share < 0.5 ? 15 : share < 0.85 ? 50 : 180;
@@ -28,7 +33,7 @@ struct InputShape {
   const char* name;
   Dims shape;
   DType dtype;
-  double share;  // of programs that have it
+  double share;  // share of the programs that have it
 };
 
 std::vector<InputShape> input_shapes(Draw& draw, DType dtype) {
@@ -65,7 +70,6 @@ class GlobalGenerator {
   bool generate(int64_t max_lines) {
     add_inputs();
     const int64_t lines = draw_line_count(draw_, max_lines);
-    // Some candidates are refused.
     for (int64_t tries = 20 * lines; tries > 0 && draft_.line_count() < lines; --tries) add_lines();
     if (draft_.line_count() == 0) return false;
     program_.text = draft_.text();
@@ -107,7 +111,7 @@ class GlobalGenerator {
     return forms.back();
   }
 
-  // "$0" is a target that may be a name bound before; "$a" and "$b" are fresh names.
+  // Replaces "$0" by a name that may be bound already, "$a" and "$b" by new names.
   Lines with_names(Lines lines) {
     if (lines.empty()) return lines;
     const std::string target = writer_.target(), a = writer_.fresh(), b = writer_.fresh();
@@ -149,7 +153,7 @@ class GlobalGenerator {
     program_.forms.emplace_back("redistribute");
   }
 
-  // Makes P values whole before each unsafe line.
+  // Redistributes P values to R before each unsafe line. Returns false if lines stay unsafe.
   bool repair() {
     for (int repairs = 0; repairs < kRepairs; ++repairs) {
       const std::vector<UnsafeLine> unsafe = find_unsafe_partials(program_.text, ops_);

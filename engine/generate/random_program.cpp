@@ -1,4 +1,5 @@
-// Implements random_program.h.
+// Implements random_program.h: draws kind, dtype and conditioning, then attempts to draw a program
+// until one is accepted.
 #include "shardproof/engine/generate/random_program.h"
 
 #include "shardproof/engine/generate/random_global.h"
@@ -8,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kAttempts = 100;
+constexpr int kProgramAttempts = 100;
 
 DType draw_dtype(Draw& draw) {
   return draw.from({DType::f64, DType::f32, DType::f32, DType::bf16, DType::f16});
@@ -28,7 +29,7 @@ std::string_view name(ProgramKind kind) { return kind == ProgramKind::global ? "
 
 RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const OpRegistry& ops) {
   Draw draw(seed, "program");
-  // Drawn in any case, so that giving one option changes no other.
+  // All options are drawn, even if they are given, so that one option does not change another.
   const ProgramKind kind = draw.chance(0.5) ? ProgramKind::global : ProgramKind::ranks;
   const DType dtype = draw_dtype(draw);
   const Conditioning conditioning = draw_conditioning(draw);
@@ -44,7 +45,7 @@ RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const
       program.kind == ProgramKind::ranks ? draw_rank_program : draw_global_program;
   int attempt = 0;
   while (!draw_program(program, options.max_lines, attempt, ops))
-    SP_CHECK(++attempt < kAttempts, "seed {} gives no honest program", seed);
+    SP_CHECK(++attempt < kProgramAttempts, "seed {} gives no honest program", seed);
   program.text.about = fmt::format("Generated: {} program, {}, {}, seed {}.", name(program.kind),
                                    name(program.text.dtype), name(program.conditioning), seed);
   return program;

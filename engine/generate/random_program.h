@@ -1,14 +1,15 @@
-// Random programs with which judging is tested. An honest program computes on its ranks what one
-// device computes, but for rounding: no finding about it is right, except `imprecise` where a
-// dtype's range is left (partial sums of f16 that overflow). A planted error (plant_error.h) makes
-// one line of it wrong.
+// Random programs that test judging. An honest program computes on its ranks what one device
+// computes, apart from rounding. So no finding about it is right, except `imprecise` if values
+// leave the range of a dtype (partial sums of f16 that overflow). A planted error (plant_error.h)
+// makes one line wrong.
 //
-// A program is a function of (seed, options), on every platform. As text it becomes a Job
+// A program is a function of (seed, options), on every platform. Its text becomes a Job
 // (program_text.h) or a scenario file (scenarios/report/scenario_text.h).
 //
-// Global programs: 3 to 200 lines over 1 to 3 axes and 2 to 12 ranks; inputs under any placement;
-// ops of all families, loops, `redistribute`, correct `as` claims.
-// Rank programs: steps that do by collectives what the truth does on one device.
+// Global programs have 3 to 200 lines on 1 to 3 axes and 2 to 12 ranks, with inputs of any
+// placement. Their lines are ops of all families, loops, `redistribute`, and correct claims with
+// `as`. Rank programs consist of steps whose collectives compute what the truth computes on one
+// device.
 #pragma once
 
 #include <optional>
@@ -24,9 +25,9 @@ enum class ProgramKind : uint8_t { global, ranks };
 std::string_view name(ProgramKind kind);
 
 struct ProgramOptions {
-  // Drawn where not given.
+  // Options without a value are drawn.
   std::optional<ProgramKind> kind;
-  std::optional<DType> dtype;  // f64, f32, bf16 or f16: of most values
+  std::optional<DType> dtype;  // of most values: f64, f32, bf16 or f16
   std::optional<Conditioning> conditioning;
   int64_t max_lines = 200;
 };
@@ -35,7 +36,7 @@ struct ProgramOptions {
 struct PlantingSite {
   int line = 0;  // in the global program, or in the listing of the ranks
   std::string name, expression;
-  std::string placements;  // of every axis: as claimed, or as the output is declared
+  std::string placements;  // of every axis, as the line claims or the output declares
 };
 
 struct RandomProgram {
@@ -47,7 +48,7 @@ struct RandomProgram {
   std::vector<std::string> forms;  // names of the forms of lines it is made of
 };
 
-// Throws nothing for options that are legal; the program lowers, partitions and runs.
+// Returns a program that lowers, partitions and runs. Throws nothing for legal options.
 RandomProgram random_program(uint64_t seed, const ProgramOptions& options, const OpRegistry& ops);
 
 }  // namespace shardproof

@@ -1,8 +1,8 @@
-// Random rank programs. Steps: draw a mesh and some input tensors, add steps until the truth has as
-// many lines as drawn, declare outputs.
+// Implements random_ranks.h: draws a mesh and some input tensors, adds steps until the truth has
+// the drawn number of lines, and declares outputs.
 #include "shardproof/engine/generate/random_ranks.h"
 
-#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -22,13 +22,13 @@ const RankForm& draw_form(Draw& draw) {
   return all_rank_forms().back();
 }
 
-// Most programs have dims that every axis can cut evenly.
+// Returns the size of a dim; if `even`, one that every axis can cut evenly.
 int64_t draw_size(Draw& draw, int64_t ranks, bool even) {
   if (!even) return draw.between(2, 13);
   return ranks * draw.between(1, ranks > 4 ? 2 : 3);
 }
 
-// Matrices of one shape, under placements where no two axes cut one dim.
+// Adds matrices of one shape, with placements in which no two axes cut one dim.
 void add_inputs(RankDraft& draft, Draw& draw) {
   const bool even = draw.chance(0.75);
   const int64_t rows = draw_size(draw, draft.mesh().size(), even);
@@ -56,7 +56,7 @@ bool draw_rank_program(RandomProgram& program, int64_t max_lines, int attempt,
   const double share = draw.uniform();
   const int64_t limit = share < 0.5 ? 6 : share < 0.85 ? 25 : 120;
   const int64_t lines = draw.between(1, std::min(limit, max_lines));
-  // Some steps fit no value, some are refused.
+  // A form may find no value that fits, and a step may be refused.
   for (int64_t tries = 40 * lines; tries > 0 && draft.line_count() < lines; --tries) {
     const RankForm& form = draw_form(draw);
     if (draft.is_whole() && !form.whole) continue;

@@ -1,4 +1,5 @@
-// Implements rank_draft.h.
+// Implements rank_draft.h. The truth is a GlobalDraft, which refuses lines that are not legal or
+// not well-conditioned; the ranks' lines are appended only if it accepts.
 #include "shardproof/engine/generate/rank_draft.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-constexpr double kCheckShare = 0.12;  // of values that are compared at their line too
+constexpr double kCheckShare = 0.12;  // share of the values that also get a check at their line
 
 }  // namespace
 
@@ -106,18 +107,6 @@ void RankDraft::finish(RandomProgram& program) {
     if (is_plain_float(value->dtype)) add_site(program, *value);
   }
   program.text = std::move(text);
-}
-
-const std::vector<RankForm>& all_rank_forms() {
-  static const std::vector<RankForm> kForms = [] {
-    std::vector<RankForm> forms;
-    add_rank_move_forms(forms);
-    add_rank_product_forms(forms);
-    add_rank_norm_forms(forms);
-    add_rank_training_forms(forms);
-    return forms;
-  }();
-  return kForms;
 }
 
 }  // namespace shardproof

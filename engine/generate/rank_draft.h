@@ -1,6 +1,6 @@
-// A rank program while it is generated: the listing that all ranks run, the truth beside it, and
-// how the ranks hold each value. A value has one name in both. The truth is lowered and run before
-// a step is accepted; the ranks' lines are correct by construction.
+// RankDraft: a rank program while it is generated, with its truth and the placements of each value.
+// A value has the same name in both listings. The truth is lowered and run before a step is
+// accepted; the ranks' lines are correct by construction.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ struct RankValue {
   std::string name;
   DType dtype = DType::f32;
   Dims shape;                         // global
-  std::vector<Placement> placements;  // R or S by the chunk rule, one an axis
+  std::vector<Placement> placements;  // R or S by the chunk rule, one for each axis
   bool is_finite = true;
 };
 
-// Lines that make one or several values. A line of the ranks that begins with "name = " and makes
-// an output without a check of its own is a planting site.
+// Lines that make one or more values. An error can be planted on a line of the ranks that begins
+// with "name = " if it makes an output without a check of its own.
 struct RankStep {
   Lines truth, ranks;
   std::vector<std::pair<std::string, std::vector<Placement>>> results;
@@ -38,13 +38,14 @@ class RankDraft {
   std::string add_tensor(const Dims& shape, DType dtype, const std::vector<Placement>& placements);
   // The same without infinities and NaN.
   std::string add_finite_tensor(const Dims& shape, const std::vector<Placement>& placements);
+  // Adds a step. Returns false and changes nothing if the truth's lines are not accepted.
   bool add(const RankStep& step);
-  // Declares outputs among the results of steps and gives the finished program.
+  // Declares outputs among the results of steps and fills in the program.
   void finish(RandomProgram& program);
 
-  // A value that fits, recent ones preferred; null if none does.
+  // Returns a value that fits, preferably a recent one; null if none does.
   const RankValue* any_of(const std::function<bool(const RankValue&)>& fits);
-  // A value of the program's dtype with this many dims.
+  // Returns a value of the program's dtype with this many dims; null if there is none.
   const RankValue* any_float(int64_t dims, bool has_to_be_finite);
 
   int draw_axis() { return static_cast<int>(draw_.below(mesh().axis_count())); }
@@ -56,7 +57,7 @@ class RankDraft {
   bool is_even(const RankValue& value, int dim, int axis) const {
     return value.shape[static_cast<size_t>(dim)] % axis_size(axis) == 0;
   }
-  // Whether the chunk rule leaves each rank of the axis a part of the dim.
+  // True if the chunk rule gives each rank of the axis a part of the dim.
   bool has_no_empty_part(const RankValue& value, int dim, int axis) const {
     const int64_t size = value.shape[static_cast<size_t>(dim)], ranks = axis_size(axis);
     return (size + ranks - 1) / ranks * (ranks - 1) < size;
@@ -64,7 +65,7 @@ class RankDraft {
   std::vector<Placement> replicated() const {
     return std::vector<Placement>(mesh().axes().size(), R());
   }
-  // Comma-separated axes that cut a value: "dp, tp"; empty if none does.
+  // Returns the axes that cut a value: "dp, tp"; "" if none does.
   std::string cutting_axes(const RankValue& value) const;
 
   std::string fresh() { return truth_.fresh_name(); }
@@ -86,19 +87,5 @@ class RankDraft {
   std::vector<std::string> results_;
   std::set<std::string> checked_;  // names with a check(..)
 };
-
-// One kind of step, as LineForm is of lines.
-struct RankForm {
-  std::string name;
-  bool whole = false;  // keeps small whole numbers exact
-  double weight = 1;
-  std::function<RankStep(RankDraft&)> write;  // no lines: nothing fits
-};
-
-void add_rank_move_forms(std::vector<RankForm>& forms);
-void add_rank_product_forms(std::vector<RankForm>& forms);
-void add_rank_norm_forms(std::vector<RankForm>& forms);
-void add_rank_training_forms(std::vector<RankForm>& forms);
-const std::vector<RankForm>& all_rank_forms();
 
 }  // namespace shardproof

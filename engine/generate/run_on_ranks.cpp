@@ -1,3 +1,5 @@
+// Implements run_on_ranks.h: lower or partition, run on simulated ranks, assemble what they hold,
+// and run the same listing on one device.
 #include "shardproof/engine/generate/run_on_ranks.h"
 
 #include <map>

@@ -1,4 +1,5 @@
-// Implements unsafe_partials.h.
+// Implements unsafe_partials.h: partitions the program, runs one device in its own dtypes and in
+// f64, and tests the inputs of each op that has a P input or output.
 #include "shardproof/engine/generate/unsafe_partials.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ bool has_only_finite(const Tensor& tensor) {
                      [](double value) { return std::isfinite(value); });
 }
 
-// Values that are finite in the program's own dtypes and with all floats in f64.
+// Returns, by value, if it is finite in the program's own dtypes and with all floats in f64.
 std::vector<bool> finite_values(const Job& job, const GlobalProgram& program,
                                 const OpRegistry& ops) {
   GlobalProgram widened = program;

@@ -1,5 +1,5 @@
-// Lines where a P value meets something that is not finite, or a divisor that may be 0. There the
-// ranks' parts give NaN or infinities that one device does not have, so the program would not be
+// Finds lines where a P value meets a value that is not finite or a divisor that may be 0. The
+// ranks' parts then give NaN or infinities that one device does not have, so the program is not
 // honest.
 #pragma once
 
@@ -16,7 +16,7 @@ struct UnsafeLine {
   bool operator==(const UnsafeLine&) const = default;
 };
 
-// In order of lines. Throws Error if the program cannot be partitioned.
+// Returns the unsafe lines in order. Throws Error if the program cannot be partitioned.
 std::vector<UnsafeLine> find_unsafe_partials(const ProgramText& text, const OpRegistry& ops);
 
 }  // namespace shardproof

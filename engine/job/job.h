@@ -26,7 +26,7 @@ class RankContext;
 struct JobInput {
   std::string name;
   Spec spec;
-  Lanes on;     // ranks that hold it; the mesh's when not restricted
+  Lanes on;     // ranks that hold it; all ranks of the mesh unless the scenario restricts it
   Tensor data;  // global, one device
   Category category = Category::activations;
 };
@@ -43,7 +43,8 @@ struct JobFunction {
   std::function<void(RankContext&)> program;
 };
 
-// How the ranks' `name` make up the truth's `name`.
+// A declared output of rank programs: the ranks' values `name` are the shards of the truth's value
+// of the same name.
 struct JobOutput {
   std::string name;
   std::string
@@ -53,21 +54,21 @@ struct JobOutput {
   std::string path;
 };
 
-// How ranks are grouped into cohorts. No value, record or verdict depends on it: a law that tests
-// state.
+// The grouping of ranks into cohorts. Values, records and verdicts do not depend on it; the tests
+// of grouping_test.cpp state this law.
 enum class CohortPolicy {
   coarse_first,  // one cohort a listing; again with cohorts of one when that blocks or finds
                  // anything
   one_by_one,    // cohorts of one from the start
 };
 
-// Which values are compared.
+// The values that are compared.
 enum class CompareScope : uint8_t {
-  lines,    // of a global program: what every line makes
-  outputs,  // what names mean at the end
+  lines,    // the result of every line of a global program
+  outputs,  // the values that names have at the end
 };
 
-// Repetitions for the clock, without probes, where ranks run in real processes.
+// Repetitions that measure time, without probes. They are made only if ranks run in real processes.
 struct Timing {
   int warmup = 0;      // not counted
   int iterations = 0;  // 0: nothing is measured
@@ -75,7 +76,7 @@ struct Timing {
 
 // A limit on ValuePrecision::ratio in place of kPrecisionLimit.
 struct PrecisionLimit {
-  std::string name;  // of the value; "" for all that have no limit of their own
+  std::string name;  // of the value; "" for all values without a limit of their own
   Condition condition;
   std::string path;  // JSON pointer, for errors
 };
@@ -89,7 +90,8 @@ struct Job {
   std::vector<JobInput> inputs;
   std::optional<Listing> program;  // global program; path /program
   std::vector<JobListing> ranks;   // rank programs
-  // Beside rank programs: every rank has a listing or a function. Then ranks run one by one.
+  // Allowed beside rank programs: every rank has a listing or a function. Then each rank is a
+  // cohort.
   std::vector<JobFunction> functions;
   std::optional<Listing> truth;  // path /truth
   std::vector<JobOutput> outputs;
@@ -97,16 +99,15 @@ struct Job {
   std::vector<std::string> faults;
   std::shared_ptr<const CostModel> cost;  // null: no times
   std::string backend = "local";
-  std::shared_ptr<Device> device;  // of all ranks of this process; null: what the backend has
+  std::shared_ptr<Device> device;  // of all ranks of this process; null: the backend's own
   Schedule schedule;
   ReductionSchedule order;                            // of every reduction
   MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device
   CohortPolicy grouping = CohortPolicy::coarse_first;
   uint64_t seed = 0;
-  int64_t max_bytes = 0;          // limit on stored bytes; 0: none
-  std::vector<std::string> keep;  // names whose global values the caller wants
+  std::vector<std::string> keep;  // names whose global values the outcome stores
   CompareScope compared = CompareScope::lines;
-  bool sees = false;  // the outcome holds what was compared, and the program
+  bool sees = false;  // the outcome stores the compared values and the program
   Timing timing;
   std::vector<PrecisionLimit> precision_limits;
 };

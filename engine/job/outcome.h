@@ -1,4 +1,5 @@
-// Outcome: what came out of a checked job, as plain values.
+// Outcome: the result of a checked job as plain values: findings, calls, named values, times, and
+// notes about the limits of the judgement.
 #pragma once
 
 #include <map>
@@ -14,18 +15,19 @@
 
 namespace shardproof {
 
-// A named value as it was last bound.
+// A named value at its last binding.
 struct ValueInfo {
   DType dtype = DType::f32;
   std::vector<LocalShape> shapes;
-  std::optional<Spec> spec;     // when known
-  std::optional<Tensor> value;  // assembled, when kept
-  // When kept and ranks hold something else each: in order of their first ranks, assembled where
-  // the spec is known.
+  std::optional<Spec> spec;     // none: not known
+  std::optional<Tensor> value;  // assembled; set if Job::keep names it and replicas agree
+  // Set if Job::keep names it and ranks hold different values: in order of their first ranks,
+  // assembled if the spec is known.
   std::vector<RecordedShard> copies = {};
 };
 
-// Calls of some ranks: kind and the group's name ("tp", "dp+tp", "world", an author's name).
+// Calls of one kind on one group that each of some ranks has made. Names of groups: "tp", "dp+tp",
+// "world", or a name that the author gives.
 struct CallCount {
   Lanes lanes;
   std::string kind, group;
@@ -33,7 +35,8 @@ struct CallCount {
   Fraction bytes;  // sent by each of these ranks
 };
 
-// A value some of whose elements hang on a rounding: nothing is stated about these.
+// A value with elements that depend on the direction of a rounding. The judgement states nothing
+// about these elements.
 struct UndecidedValue {
   std::string name;  // the author's; "" for a value inside a line
   int line = 0;
@@ -42,15 +45,16 @@ struct UndecidedValue {
   std::string reason;  // one sentence
 };
 
-// The rounding error of the ranks on one value beside that of one device on the same inputs, both
-// in the program's own dtypes. Errors are shares of the value's largest element; a rank that holds
-// an infinity or a NaN where one device holds a number has an infinite error.
+// The rounding error of the ranks on one value and that of one device on the same inputs, both in
+// the program's own dtypes. Errors are shares of the value's largest element. If a rank holds an
+// infinity or a NaN and one device a number, the error is infinite.
 struct ValuePrecision {
-  std::string name;  // as above
+  std::string name;  // as UndecidedValue::name
   int line = 0;
   std::string instance;
-  double ratio = 0;  // of the ranks' error to the largest of device_error, one unit of the value
-                     // and one unit of the terms that it is a sum of
+  // The ranks' error divided by the largest of three: device_error, one unit of the value, one unit
+  // of the terms that it is a sum of.
+  double ratio = 0;
   double error = 0, device_error = 0;
   std::string cause;  // one sentence, or empty
 };
@@ -61,28 +65,28 @@ struct Outcome {
   std::vector<CallCount> calls;  // sorted by kind, group, lanes
   std::map<std::string, ValueInfo> values;
   int64_t values_compared = 0;
-  // Of a job that sees: its values in program order, and what ranks ran, as printed.
+  // Filled if Job::sees: the compared values in program order, and the printed rank program.
   std::vector<RecordedValue> seen;
   std::vector<std::string> program;
   std::vector<WorldReport> timed;  // each counted repetition
-  // Ops that ran on the host although the ranks had a device, in order of their names.
+  // Ops that ran on the host although the ranks had a device, sorted by name.
   std::vector<std::string> on_host;
-  // Faults that no rank met though it came to its end: "hang(rank=3, call=9): rank 3 makes 4
+  // Faults that did not occur although their rank ended: "hang(rank=3, call=9): rank 3 makes 4
   // calls".
   std::vector<std::string> unfired_faults;
   std::vector<UndecidedValue> undecided;  // in program order
-  // Values whose ratio is kPrecisionNote or more, or all that were asked for by
-  // Job::precision_limits; in program order.
+  // Values with a ratio of kPrecisionNote or more, and all that Job::precision_limits names; in
+  // program order.
   std::vector<ValuePrecision> precision;
-  // Limits of the judgement that a reader must know of: "lines from 7 on are judged in their own
-  // dtypes: ...".
+  // Limits of the judgement, for every report: "lines from 7 on are judged in their own dtypes:
+  // ...".
   std::vector<std::string> notes;
 };
 
 inline constexpr double kPrecisionNote = 32;     // a ratio that every report mentions
 inline constexpr double kPrecisionLimit = 1024;  // a greater ratio is the verdict `imprecise`
 
-// Whether some listing never came to its end.
+// True if a finding states that some listing did not end: a deadlock or a rank that stopped.
 bool stands_still(const std::vector<Finding>& findings);
 
 }  // namespace shardproof

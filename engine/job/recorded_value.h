@@ -1,5 +1,5 @@
-// RecordedValue: a value that a run compared, as the run made it. A recorded run keeps these, and
-// two runs of one program are compared by them.
+// RecordedValue: a compared value of a run, with what the ranks held, its digests and its measured
+// rounding. `--record` writes these, and `shardproof compare` compares two runs by them.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,17 @@
 
 namespace shardproof {
 
-// What some ranks hold, all of them the same.
+// One tensor that each of some ranks holds.
 struct RecordedShard {
   Lanes lanes;
   Tensor tensor;
-  // Like RecordedValue::rounding, of a part of a value that is not whole.
+  // The measured rounding of this part's elements, as in RecordedValue. Set if the value is not
+  // whole.
   std::vector<double> rounding = {};
 };
-// Of the shard that each of these ranks holds: a sum over its elements of a mix of global index and
-// bits, modulo 2^64, so that digests of disjoint shards add up.
+
+// A digest of the shard that each of these ranks holds: the sum over its elements of a hash of
+// global index and bits, modulo 2^64. So the digests of disjoint shards add up.
 struct ShardDigest {
   Lanes lanes;
   uint64_t digest = 0;
@@ -34,26 +36,20 @@ struct RecordedValue {
   int line = 0;
   std::string instance;  // "i=2"
   DType dtype = DType::f32;
-  Lanes lanes;               // that hold it
-  std::optional<Spec> spec;  // how they hold it, when known
-  // Of a value with an author's name. `whole`: one part, all of the value, assembled, partial sums
-  // of floats added in f64. Else what the ranks hold, because there is no spec or replicas differ.
+  Lanes lanes;               // ranks that hold it
+  std::optional<Spec> spec;  // none: not known
+  // Filled if the author gave the value a name. If `whole`, one part holds the assembled value,
+  // with partial sums of floats added in f64. Otherwise the parts are the ranks' tensors, because
+  // there is no spec or replicas differ.
   std::vector<RecordedShard> parts;
   bool whole = false;
-  std::vector<ShardDigest> digests;  // disjoint lanes
-  // The measured rounding of each element (compare/measure_rounding.h): of a whole value,
-  // row-major. Empty and `measured`: exact, no rounding moves the value. Infinite: nothing is known
-  // of that element.
+  std::vector<ShardDigest> digests;  // on disjoint lanes
+  // The measured rounding of each element of a whole value, row-major (compare/measure_rounding.h).
+  // If `measured` and empty, the value is exact: no rounding changes it. An infinite entry states
+  // that the rounding of this element is not known.
   bool measured = false;
   std::vector<double> rounding;
-  bool added = false;  // made from a sum of floats over ranks, whose order may be another one
+  bool added = false;  // made from a sum of floats over ranks, which another order may change
 };
-
-// `value`: of all ranks that hold it, partial sums as they are. Its rounding is not measured here.
-RecordedValue record_value(const SpmdValue& info, const std::optional<Spec>& spec,
-                           const LocalTensor& value);
-
-// What the ranks hold, each stored copy once, in order of their first ranks.
-std::vector<RecordedShard> each_copy(const LocalTensor& value);
 
 }  // namespace shardproof

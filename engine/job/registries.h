@@ -1,4 +1,5 @@
-// Registries: what a run may use, as values that a caller may have added to.
+// Registries: the ops, backends and device kernels that a run may use. They are values, so a
+// program that links shardproof can add its own.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
@@ -11,7 +12,7 @@ namespace shardproof {
 struct Registries {
   OpRegistry ops;
   BackendRegistry backends;
-  CudaApi cuda = {};  // how GPUs are reached
+  CudaApi cuda = {};  // functions of the CUDA driver; empty: no GPU
   DeviceKernels kernels = {};
 };
 

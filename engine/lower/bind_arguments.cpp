@@ -1,3 +1,9 @@
+// Implements bind_arguments.h.
+//
+// Example: reshape(x, 2, 3) with the parameters x (tensor) and shape (integers). The first argument
+// fills x; `shape` is the last parameter and takes the rest, so it gets 2 and 3. In
+// einsum(x, y, equation='ij,jk->ik') the parameter `equation` comes first, but it is given by key,
+// so x and y skip its position and fill the parameter of tensors.
 #include "shardproof/engine/lower/bind_arguments.h"
 
 #include <algorithm>
@@ -13,7 +19,7 @@ bool takes_integers(ParamKind kind) {
   return kind == ParamKind::integers || kind == ParamKind::integers_or_text;
 }
 
-bool takes_values(const Param& param) {
+bool is_tensor_param(const Param& param) {
   return param.kind == ParamKind::tensor || param.kind == ParamKind::optional_tensor ||
          param.kind == ParamKind::tensors;
 }
@@ -31,7 +37,7 @@ const Param* param_named(const OpRecord& op, const std::string& key) {
   throw_bad_input("{} has no argument {}; it takes {}", op.name, key, all);
 }
 
-// `bias=None`: as if it were not written.
+// True for `bias=None`, which counts as not written.
 bool is_none(const Expr& arg) {
   return arg.kind == ExprKind::name && arg.name.plain() && arg.name.texts[0] == "None";
 }
@@ -40,7 +46,7 @@ size_t index_of(const OpRecord& op, const Param& param) {
   return static_cast<size_t>(&param - op.params.data());
 }
 
-// The parameter itself, or where a tensor that stands in its place goes.
+// Returns the parameter, or the one that takes a tensor written in its position.
 const Param& other_of(const OpRecord& op, const Param& param, const Expr& arg,
                       const std::function<bool(const Expr&)>& is_number) {
   const bool fits = arg.kind == ExprKind::text || is_none(arg) || is_number(arg);
@@ -48,18 +54,20 @@ const Param& other_of(const OpRecord& op, const Param& param, const Expr& arg,
   return *param_named(op, param.tensor_goes_to);
 }
 
-// `cat(a, b)`, `reshape(x, 2, 3)`: the rest of the positional arguments belongs to this parameter.
+// True if the remaining positional arguments belong to this parameter: `cat(a, b)`,
+// `reshape(x, 2, 3)`.
 bool takes_rest(const OpRecord& op, size_t param, const Expr& first) {
   const ParamKind kind = op.params[param].kind;
   if (kind == ParamKind::tensors) return first.kind != ExprKind::list;
   return takes_integers(kind) && first.kind != ExprKind::list && param + 1 == op.params.size();
 }
 
-// What is given by its key leaves its place to a tensor: einsum(x, y, equation='ij,jk->ik').
+// True if a tensor skips the position of a parameter that is given by key, as in
+// einsum(x, y, equation='ij,jk->ik').
 bool leaves_place(const Param& param, const Expr& call, const Expr& arg,
                   const std::function<bool(const Expr&)>& is_number) {
   const bool tensor = arg.kind != ExprKind::text && !is_none(arg) && !is_number(arg);
-  return tensor && !takes_values(param) &&
+  return tensor && !is_tensor_param(param) &&
          std::find(call.keys.begin(), call.keys.end(), param.name) != call.keys.end();
 }
 
@@ -121,7 +129,7 @@ std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
     const bool rest = call.keys[i].empty() && next == at;
     if (!argument.given.empty() && !rest)
       throw_bad_input("argument {} of {} is given twice", op.params[at].name, op.name);
-    argument.as_list = arg.kind == ExprKind::list && takes_values(op.params[at]);
+    argument.as_list = arg.kind == ExprKind::list && is_tensor_param(op.params[at]);
     if (argument.as_list && op.params[at].kind == ParamKind::tensors)
       for (const Expr& item : arg.args) argument.given.push_back(&item);
     else
@@ -154,7 +162,7 @@ AttrValue attribute_of(const Param& param, const Number& number) {
         if (number.is_text()) return number.text();
         [[fallthrough]];
       case ParamKind::integers: {
-        // One number is not a list of one: split(x, 4) cuts pieces of 4.
+        // One number is not a list of one: split(x, 4) makes pieces of 4.
         if (!number.is_list()) return number.integer();
         std::vector<int64_t> values;
         for (const Number& item : number.list()) values.push_back(item.integer());

@@ -1,4 +1,4 @@
-// Binding: the arguments of a call, as written, to the parameters of an op record.
+// Binds the written arguments of a call to the parameters of an op.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,13 @@
 
 namespace shardproof {
 
-// Cuts lanes into classes on which some numbers are equal; classes in order of their first rank.
+// Splits lanes into classes on which some numbers or shapes are equal.
 class LaneClasses {
  public:
   explicit LaneClasses(Lanes lanes);
+  // Splits each class where the number differs, in order of the first rank.
   void refine(const PerRankNumber& number);
+  // Splits each class where the shape differs. Lanes without a shape are dropped.
   void refine(const std::vector<LocalShape>& shapes);
   const std::vector<Lanes>& lanes() const { return classes_; }
 
@@ -19,22 +21,25 @@ class LaneClasses {
   std::vector<Lanes> classes_;
 };
 
-// One parameter with the expressions that were written for it (several for `tensors` and
-// `integers`).
+// A parameter with the expressions that were written for it; `tensors` and `integers` may have
+// several.
 struct BoundArgument {
   const Param* param = nullptr;
   std::vector<const Expr*> given;
   bool as_list = false;  // written as one list
 };
-// Positional arguments fill parameters in order; keys by name, ours or torch's. Throws
-// Error(bad_input): too many arguments, unknown key (with the nearest), given twice, missing.
+
+// Returns one entry for each parameter of the op. Positional arguments fill parameters in order,
+// keys by their name here or in torch. Throws Error(bad_input) for too many arguments, an unknown
+// key (with the nearest name), an argument given twice, and a missing argument.
 std::vector<BoundArgument> bind_arguments(const OpRecord& op, const Expr& call,
                                           const std::function<bool(const Expr&)>& is_number);
 
-// The attribute a parameter gets from a number. Error(bad_input) when the kinds do not fit.
+// Returns the attribute that a parameter gets from a number. Throws Error(bad_input) if the kinds
+// do not match.
 AttrValue attribute_of(const Param& param, const Number& number);
 
-// Verbs of the language that are no ops, for "did you mean".
+// Returns the verbs of the language that are no ops, for "did you mean".
 const std::vector<std::string>& special_verbs();
 
 }  // namespace shardproof

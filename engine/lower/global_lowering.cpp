@@ -1,3 +1,6 @@
+// Implements global_lowering.h: the functions that lowering.h leaves open, for one lane. Each op
+// becomes one instruction with inferred shapes; redistribute and `as` become instructions of their
+// own; verbs of rank programs are refused.
 #include "shardproof/engine/lower/global_lowering.h"
 
 #include "shardproof/engine/lower/bind_arguments.h"
@@ -20,14 +23,14 @@ class GlobalLowering : public Lowering {
       const ValueId id = static_cast<ValueId>(into_.values.size());
       into_.values.push_back(std::move(value));
       into_.inputs.push_back(id);
-      names_[name].push_back({lanes_, id, 0});
+      names_.add(name, {lanes_, id, 0});
     }
   }
 
   void run(const Listing& listing) {
     walk(listing.statements);
-    for (const auto& [name, parts] : names_)
-      for (const Part& part : parts)
+    for (const auto& [name, parts] : names_.all())
+      for (const NameTable::Part& part : parts)
         if (const ValueId* id = std::get_if<ValueId>(&part.binding)) into_.names[name] = *id;
   }
 
@@ -69,7 +72,7 @@ class GlobalLowering : public Lowering {
     for (const std::string& verb : special_verbs())
       if (call.symbol == verb || call.symbol == verb + "_")
         fail(call.place,
-             fmt::format("{} belongs to rank programs; a global program says redistribute{}",
+             fmt::format("{} belongs to rank programs; a global program uses redistribute{}",
                          call.symbol, namesake_hint(verb)));
     return std::nullopt;
   }
@@ -110,7 +113,7 @@ class GlobalLowering : public Lowering {
     SP_UNREACHABLE("a global program has one lane");
   }
   void write_in_place(ValueId, ValueId) override {
-    fail(place_, "a global program has pure values; writing in place belongs to rank programs");
+    fail(place_, "a global program cannot write in place; only rank programs can");
   }
 
   bool knows_sizes() const override { return !claiming_; }
@@ -163,8 +166,9 @@ class GlobalLowering : public Lowering {
         fail(arg.place, fmt::format("redistribute has no argument {}", call.keys[i]));
       } else if (arg.kind == ExprKind::placements) {
         if (!arg.on.empty())
-          fail(arg.on_place,
-               fmt::format("redistribute moves all ranks of a mesh; found \"on {}\"", arg.on));
+          fail(
+              arg.on_place,
+              fmt::format("redistribute applies to all ranks of a mesh; remove \"on {}\"", arg.on));
         instr.placements.insert(instr.placements.end(), arg.placements.begin(),
                                 arg.placements.end());
       } else if (instr.inputs.empty()) {

@@ -1,5 +1,5 @@
-// Global lowering: the listing of a global program (or of a truth) to a GlobalProgram: loops
-// expanded, names resolved, shapes inferred, every error of the text found with its line and
+// Global lowering: turns the listing of a global program or of a truth into a GlobalProgram. Loops
+// are expanded, names resolved and shapes inferred; every error of the text has a line and a
 // column.
 #pragma once
 
@@ -15,10 +15,11 @@ struct GlobalContext {
   std::vector<std::pair<std::string, Mesh>> meshes;        // for size(axis)
 };
 
-// The inputs, numbers and meshes that a job gives to its global program or its truth.
+// Returns the inputs, numbers and meshes that a job gives to its global program or its truth.
 GlobalContext context_of(const Job& job, const OpRegistry& ops);
 
-// `path` is the JSON pointer of the array ("/program"), for errors.
+// Returns the lowered listing. `path` is its JSON pointer ("/program"). Throws Error(bad_input)
+// with path, line and column; Error(limit) if its loops expand to too many lines.
 GlobalProgram lower_global(const Listing& listing, const GlobalContext& context,
                            const std::string& path);
 

@@ -1,3 +1,19 @@
+// Implements apply_keep_lifetimes.h.
+//
+// For each Keep, the instructions before it give the last work of the kept stream and the stream
+// that made the value. Then each Free of the value behind the keep moves to the first instruction
+// that proves the work done.
+//
+// Example, x made on stream main:
+//
+//   0  y = all_reduce(x, sum)   on comm
+//   1  keep(x, comm)                          the last work of comm is 0
+//   2  x = 2 * a                frees the old x: `Free` stands here
+//   3  z = a + b
+//   4  wait(y)                  on main       y was made by 0 on comm: proves it
+//   5  s = y + z
+//
+// The Free moves from 2 to behind 4, because until then the call may still read x.
 #include "shardproof/engine/lower/keep_lifetime.h"
 
 #include <algorithm>
@@ -5,7 +21,7 @@
 namespace shardproof {
 namespace {
 
-// The ends of one value's memory in one listing.
+// Finds the end of one kept value's memory in one listing.
 class KeptValue {
  public:
   KeptValue(const SpmdListing& listing, size_t keep)
@@ -24,7 +40,8 @@ class KeptValue {
 
   ValueId value() const { return what_.value; }
 
-  // Where an end at `from` may happen; the size of the listing: not before its end.
+  // Returns the index behind which a Free at `from` may stand; the size of the listing if no wait
+  // proves the work done.
   size_t release_at(size_t from) const {
     if (last_ < 0 || from < keep_) return from;
     for (size_t i = keep_ + 1; i < listing_.instrs.size(); ++i)
@@ -39,7 +56,7 @@ class KeptValue {
     if (!wait || !instr.lanes.contains(listing_.instrs[keep_].lanes)) return false;
     if (wait->who == Wait::Waiter::stream && instr.stream != owner_) return false;
     if (!wait->stream.empty()) return wait->stream == what_.stream;
-    // The last instruction before it that made the event or the value.
+    // The wait is for the last instruction before it that made the event or the value.
     for (size_t i = at; i-- > 0;) {
       const Effects effects = effects_of(listing_.instrs[i]);
       const auto holds = [](const auto& list, const auto& item) {
@@ -55,12 +72,11 @@ class KeptValue {
   const SpmdListing& listing_;
   size_t keep_;
   Keep what_;
-  int last_ = -1;  // of the kept stream before the keep; none: it holds nothing up
-  std::string owner_ = "main";
+  int last_ = -1;               // last work of the kept stream before the keep; -1: none
+  std::string owner_ = "main";  // stream that made the value
 };
 
-// A Free moves behind the wait that proves it.
-void apply_keep_lifetimes(SpmdListing& listing) {
+void hold_kept_of(SpmdListing& listing) {
   std::vector<Instr>& instrs = listing.instrs;
   for (size_t keep = 0; keep < instrs.size(); ++keep) {
     if (!std::holds_alternative<Keep>(instrs[keep].action)) continue;
@@ -81,7 +97,7 @@ void apply_keep_lifetimes(SpmdListing& listing) {
 }  // namespace
 
 void apply_keep_lifetimes(SpmdProgram& program) {
-  for (SpmdListing& listing : program.listings) apply_keep_lifetimes(listing);
+  for (SpmdListing& listing : program.listings) hold_kept_of(listing);
 }
 
 }  // namespace shardproof

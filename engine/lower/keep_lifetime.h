@@ -1,14 +1,16 @@
-// `keep(x, comm)`: x's memory outlives its last name until `comm` is past the keep.
+// Lifetimes of `keep(x, comm)`: the memory of x stays allocated until the program proves that the
+// work of stream `comm` that was issued before the keep is done.
 #pragma once
 
 #include "shardproof/program/ir/spmd_program.h"
 
 namespace shardproof {
 
-// Moves each end of a kept value to the first wait that proves it: one of the stream that made the
-// value, or of the host, for work of the kept stream that was issued before the keep. Without such
-// a wait the memory is held to the end of the listing. What program order proves does not depend on
-// the schedule, so neither does a peak.
+// Moves each Free of a kept value behind the first wait that proves this. The wait is one of the
+// host, or of the stream that made the value. It waits for the last work of the kept stream that
+// was issued before the keep. If
+// there is no such wait, the Free moves to the end of the listing. The proof uses program order
+// alone, so the peak of memory does not depend on the schedule.
 void apply_keep_lifetimes(SpmdProgram& program);
 
 }  // namespace shardproof

@@ -1,9 +1,25 @@
-// Lowering: from the tree of a listing to instructions. One walk serves both kinds of program; what
-// differs is how values are emitted (global_lowering, rank_lowering).
+// Lowering: turns the syntax tree of a listing into instructions. Its subclasses emit them for
+// global programs (global_lowering.cpp) and for rank programs (rank_lowering.cpp).
 //
-// The walk runs for a set of lanes at once. A number may differ by lane (`rank`, `index(tp)`); a
-// condition that differs cuts the lanes and both branches are walked under their mask. A name
-// means, on each lane, what that lane bound last. A global program has one lane.
+// Lowering walks a listing once for a set of lanes. A number may differ by lane (`rank`,
+// `index(tp)`). A condition that differs by lane splits the lanes, and each branch is lowered for
+// its lanes. On each lane a name has the value that this lane bound last. A global program has one
+// lane.
+//
+// Example: ranks 0-3 run
+//
+//   1  if rank < 2:            lanes 0-1            lanes 2-3
+//   2    y = x + 1             y -> v5              y is not bound
+//   3  else:
+//   4    y = x * 2                                  y -> v6
+//   5  z = y + rank            y -> v7 = Merge{0-1: v5, 2-3: v6}; z -> v9 = v7 + v8,
+//                              v8 = the numbers 0, 1, 2, 3
+//
+// Line 2 becomes one instruction of lanes 0-1, line 4 one of lanes 2-3. Line 5 reads a name that
+// has two values, so a Merge makes one value of all lanes, and `rank` becomes a number per lane.
+//
+// Sources: walk_listing.cpp (statements and bindings), lower_expression.cpp (expressions),
+// lower_index.cpp (x[...]), apply_op.cpp (arguments of ops), expand_op.cpp (composite ops).
 #pragma once
 
 #include <map>
@@ -11,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "shardproof/engine/lower/name_table.h"
 #include "shardproof/engine/lower/per_rank_number.h"
 #include "shardproof/ops/core/op.h"
 #include "shardproof/program/ir/spmd_program.h"
@@ -18,8 +35,6 @@
 #include "shardproof/program/syntax/evaluate.h"
 
 namespace shardproof {
-
-using Binding = std::variant<ValueId, PerRankNumber>;
 
 class Lowering {
  public:
@@ -29,21 +44,23 @@ class Lowering {
   Lowering(const OpRegistry& ops, Lanes lanes) : ops_(ops), lanes_(std::move(lanes)) {}
   void walk(const std::vector<Statement>& statements);
 
-  // What the two kinds of program do differently.
+  // Functions that differ between global programs and rank programs.
   virtual std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                        std::vector<ValueId> inputs) = 0;
   virtual ValueId emit_number(const PerRankNumber& number) = 0;
   virtual ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) = 0;
-  // Verbs that are no ops (redistribute, collectives, wait, ...): nullopt when the verb is not one.
+  // Lowers a verb that is no op (redistribute, collectives, wait, ...); nullopt for any other verb.
   virtual std::optional<std::vector<ValueId>> special(const Expr& call, bool wants_value) = 0;
+  // Returns size(axis) or index(axis) on a rank; nullopt for another verb.
   virtual std::optional<Number> number_function(const std::string& verb,
                                                 const std::string& argument, int64_t rank) = 0;
   virtual bool rank_dependent(const std::string& name) = 0;
   virtual std::optional<Number> number_name(const std::string& name, int64_t rank) = 0;
-  virtual std::vector<std::string> number_names() = 0;  // that the file gives, for "did you mean"
-  // dim(x, 0), start(x, 0) as numbers, where the program kind has them.
+  virtual std::vector<std::string> number_names() = 0;  // of the scenario, for "did you mean"
+  // Returns dim(x, 0) or start(x, 0) as a number; nullopt if they are ops in this kind of program.
   virtual std::optional<PerRankNumber> shape_number(const Expr& call) = 0;
-  // `e = record()`: true when the name was defined as something other than a value or a number.
+  // Lowers `e = record()`. Returns true if the name was defined as an event, false if `value` is
+  // something else.
   virtual bool define(const std::string& name, const Expr& value) = 0;
   virtual void enter_stream(const std::string& name) = 0;
   virtual void leave_stream() = 0;
@@ -52,27 +69,33 @@ class Lowering {
   virtual void write_in_place(ValueId target, ValueId source) = 0;
   virtual void begin_claim(const Statement& statement) = 0;
   virtual ValueId end_claim(ValueId value, const Statement& statement) = 0;
-  virtual void named(ValueId value, const std::string& name) = 0;  // a value got its name
-  virtual void unnamed(ValueId value, const Lanes& lanes) = 0;  // no name holds it on these lanes
-  virtual TensorMeta meta_of(ValueId value) = 0;                // on the first of the current lanes
-  virtual std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) = 0;  // the same, cut
-  // The lanes cut where a name that is read has another dtype; empty: nowhere.
+  virtual void named(ValueId value, const std::string& name) = 0;  // a name was bound to the value
+  virtual void unnamed(ValueId value, const Lanes& lanes) = 0;     // no name has it on these lanes
+  virtual TensorMeta meta_of(ValueId value) = 0;  // on the first of the current lanes
+  // Splits the current lanes into classes on which each of the values has one shape.
+  virtual std::vector<Lanes> equal_shapes(const std::vector<ValueId>& values) = 0;
+  // Splits the current lanes into classes on which each name that the statement reads has one
+  // dtype; empty: one class.
   virtual std::vector<Lanes> equal_dtypes(const Statement&) { return {}; }
 
-  virtual bool knows_sizes() const { return true; }  // not inside `as`, where each rank has its own
-  // An op, or the ops that it is a name for (expand_op.cpp). `wanted`: names that are bound.
+  // False inside `as`, where sizes differ by rank.
+  virtual bool knows_sizes() const { return true; }
+  // Emits an op, or the ops of its decomposition if it is a composite op. `wanted` is the number of
+  // names that are bound to its results.
   std::vector<ValueId> emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                             std::vector<ValueId> inputs, size_t wanted);
-  Binding lower(const Expr& expr);        // number or value
-  ValueId lower_value(const Expr& expr);  // numbers become 0-d values
+  Binding lower(const Expr& expr);        // a number or a value
+  ValueId lower_value(const Expr& expr);  // a number becomes a 0-d value
   ValueId value_of(const PerRankNumber& number);
-  std::vector<ValueId> lower_call(const Expr& call, size_t wanted);  // 0: the result is dropped
+  // `wanted` = 0: the statement does not use the results.
+  std::vector<ValueId> lower_call(const Expr& call, size_t wanted);
   bool is_number(const Expr& expr);
-  PerRankNumber lane_number(const Expr& expr);  // per lane where it differs
-  Number uniform_number(const Expr& expr);      // Error when it differs by rank
+  PerRankNumber lane_number(const Expr& expr);
+  Number uniform_number(const Expr& expr);  // throws Error if it differs by rank
   std::vector<ValueId> apply_op(const OpRecord& op, const Expr& call, bool in_place, size_t wanted);
   std::string name_of(const NameTemplate& name);
-  // What a name means here: values of parts of the lanes are merged. nullopt: unbound.
+  // Returns the binding of a name on the current lanes, and merges values that parts of the lanes
+  // have bound. Returns nullopt if no lane has bound it. Throws Error if some lanes have not.
   std::optional<Binding> find(const std::string& name, const SourceLocation& place);
   void bind(const std::string& name, Binding binding);
   void forget(const std::string& name);  // free(x)
@@ -80,18 +103,12 @@ class Lowering {
   [[noreturn]] void fail(const SourceLocation& place, const std::string& message) const;
 
   const OpRegistry& ops_;
-  Lanes lanes_;           // current mask
-  SourceLocation place_;  // of the statement being walked
+  Lanes lanes_;           // the current lanes
+  SourceLocation place_;  // position of the current statement
   std::string instance_;  // "i=2, j=0"
-  struct Part {
-    Lanes lanes;
-    Binding binding;
-    int line = 0;               // that last bound or wrote it
-    std::string instance = {};  // in which pass
-  };
-  std::map<std::string, std::vector<Part>> names_;
-  std::map<ValueId, PerRankNumber> numbers_made_;  // values that are numbers of the program
-  int64_t steps_ = 0;                              // statements walked; a limit stops runaway loops
+  NameTable names_;
+  std::map<ValueId, PerRankNumber> numbers_made_;  // values that were made from numbers
+  int64_t steps_ = 0;  // lowered statements, limited to stop endless loops
 
  private:
   class Expander;
@@ -102,7 +119,6 @@ class Lowering {
   void walk_if(const Statement& statement);
   void walk_assign(const Statement& statement);
   void walk_assign_index(const Statement& statement);
-  std::vector<std::pair<ValueId, Lanes>> take_out(const std::string& name);  // what it held
   bool release_if_unheld(ValueId value, const Lanes& lanes);
   Binding lower_binary(const Expr& expr);
   Binding lower_unary(const Expr& expr);
@@ -118,7 +134,7 @@ class Lowering {
   ValueId infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
                 const SourceLocation& place);
   NumberScope scope(int64_t rank);
-  std::string nearest_name(const std::string& name);  // "; did you mean ..", or nothing
+  std::string nearest_name(const std::string& name);  // "; did you mean ..", or ""
   bool differs_by_rank(const Expr& expr);
 };
 

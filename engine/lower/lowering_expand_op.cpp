@@ -1,3 +1,10 @@
+// Implements the composite ops of lowering.h: Lowering::emit writes the decomposition of an op in
+// place of the op. The decomposition depends on attributes and shapes, so it is made for each class
+// of lanes with equal ones, and the results of the classes are merged.
+//
+// Example: on ranks 0-3, x has 4 rows on ranks 0-2 and 3 rows on rank 3. A composite op that
+// divides by the number of rows is expanded twice, for ranks 0-2 with `/ 4` and for rank 3 with `/
+// 3`; a Merge joins both results.
 #include <deque>
 
 #include "shardproof/engine/lower/lowering.h"
@@ -5,7 +12,7 @@
 
 namespace shardproof {
 
-// Handles are indices into `metas_` and `ids_`.
+// Builds the ops of a decomposition in a Lowering. Handles are indices into `metas_` and `ids_`.
 class Lowering::Expander : public OpBuilder {
  public:
   Expander(Lowering& lowering, std::string name, const std::vector<ValueId>& inputs)
@@ -30,7 +37,9 @@ class Lowering::Expander : public OpBuilder {
   void reads_sizes() override {
     if (!lowering_.knows_sizes())
       throw_bad_input(
-          "{} depends on sizes, and inside `as` each rank has its own; bind it to a name before",
+          "{} depends on the sizes of its inputs, which differ by rank inside `as`; compute it on "
+          "a "
+          "line before",
           name_);
   }
   ValueId id_of(int handle) const { return ids_[static_cast<size_t>(handle)]; }
@@ -45,7 +54,7 @@ class Lowering::Expander : public OpBuilder {
 
   Lowering& lowering_;
   std::string name_;
-  std::deque<TensorMeta> metas_;  // references to metas are handed out
+  std::deque<TensorMeta> metas_;  // a deque, because meta() returns references
   std::vector<ValueId> ids_;
 };
 
@@ -82,7 +91,6 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
   OpCall first{&attrs.at(0).attrs, {}, wanted};
   for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
   if (!op.is_composite(first)) return emit_op(op, std::move(attrs), std::move(inputs));
-  // What an op is written as depends on its attributes and shapes, which may differ by rank.
   const Lanes all = lanes_;
   std::vector<std::vector<std::pair<Lanes, ValueId>>> results;
   for (const LaneAttrs& entry : attrs) {

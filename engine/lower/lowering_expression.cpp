@@ -1,3 +1,6 @@
+// Implements the expressions of lowering.h. An expression of numbers alone is evaluated, for each
+// lane where it differs; any other becomes instructions. In `x * (rank + 1)` on ranks 0-1 the right
+// side is the number 1 on rank 0 and 2 on rank 1; it becomes one 0-d value, and `*` one op.
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/engine/lower/lowering.h"
 #include "shardproof/localtensor/base/error.h"
@@ -17,10 +20,10 @@ bool is_axis_verb(const std::string& verb) { return verb == "size" || verb == "i
 }  // namespace
 
 std::string Lowering::nearest_name(const std::string& name) {
-  if (const auto gone = names_.find(name); gone != names_.end())
-    return gone->second.empty() ? " here: it was freed" : " here: it is bound on other ranks";
+  if (const NameTable::Parts* gone = names_.find(name))
+    return gone->empty() ? " here: it was freed" : " here: it is bound on other ranks";
   NearestName nearest(name);
-  for (const auto& [known, parts] : names_) nearest.offer(known);
+  for (const auto& [known, parts] : names_.all()) nearest.offer(known);
   for (const std::string& known : number_names()) nearest.offer(known);
   return nearest.hint();
 }
@@ -28,12 +31,11 @@ std::string Lowering::nearest_name(const std::string& name) {
 NumberScope Lowering::scope(int64_t rank) {
   NumberScope scope;
   scope.name = [this, rank](const std::string& name) -> std::optional<Number> {
-    const auto found = names_.find(name);
-    if (found != names_.end())
-      for (const Part& part : found->second) {
+    if (const NameTable::Parts* found = names_.find(name))
+      for (const NameTable::Part& part : *found) {
         if (!part.lanes.contains(rank)) continue;
         if (!std::holds_alternative<PerRankNumber>(part.binding))
-          throw_bad_input("{} is a tensor; a number was due here", name);
+          throw_bad_input("expected a number, found the tensor {}", name);
         return std::get<PerRankNumber>(part.binding).on(rank);
       }
     std::optional<Number> number = number_name(name, rank);
@@ -56,9 +58,8 @@ bool Lowering::is_number(const Expr& expr) {
     case ExprKind::number: return true;
     case ExprKind::name: {
       const std::string name = name_of(expr.name);
-      const auto found = names_.find(name);
-      if (found != names_.end())
-        for (const Part& part : found->second)
+      if (const NameTable::Parts* found = names_.find(name))
+        for (const NameTable::Part& part : *found)
           if (!part.lanes.intersect(lanes_).empty())
             return std::holds_alternative<PerRankNumber>(part.binding);
       return name == "inf" || name == "nan" || number_name(name, lanes_[0]).has_value();
@@ -87,25 +88,25 @@ bool Lowering::differs_by_rank(const Expr& expr) {
   bool differs = false;
   const auto ask = [&](const std::string& name) {
     if (rank_dependent(name)) differs = true;
-    const auto found = names_.find(name);
-    if (found == names_.end()) return;
+    const NameTable::Parts* found = names_.find(name);
+    if (found == nullptr) return;
     int parts = 0;
-    for (const Part& part : found->second) {
+    for (const NameTable::Part& part : *found) {
       if (part.lanes.intersect(lanes_).empty()) continue;
       ++parts;
       const auto* number = std::get_if<PerRankNumber>(&part.binding);
-      // A tensor stands in dim(x, 0) or start(x, 0), which each rank has its own of.
+      // A tensor stands only in dim(x, 0) or start(x, 0), which may differ by rank.
       if (number == nullptr || !number->uniform()) differs = true;
     }
     if (parts > 1) differs = true;
   };
   visit_names(expr, [&](const NameTemplate& name) {
-    // What stands in the holes is known here: then all ranks mean the same name.
     if (differs) return;
     try {
       ask(name_of(name));
     } catch (const Error&) {
-      // No rank can fill it. Evaluating tells so, unless it comes by: `i > 0 and n{i - 1}`.
+      // No rank can fill the holes of the name. Evaluation reports it, unless it skips the name, as
+      // in `i > 0 and n{i - 1}`.
     }
   });
   return differs;
@@ -149,8 +150,8 @@ Binding Lowering::lower(const Expr& expr) {
     case ExprKind::call: {
       const std::vector<ValueId> results = lower_call(expr, 1);
       if (results.size() != 1)
-        fail(expr.place,
-             fmt::format("{} gives {} values where one is due", expr.symbol, results.size()));
+        fail(expr.place, fmt::format("expected one value, found {}, which returns {} values",
+                                     expr.symbol, results.size()));
       return results[0];
     }
     case ExprKind::index: return lower_index(expr.args.at(0), expr.items, expr.place);
@@ -158,9 +159,9 @@ Binding Lowering::lower(const Expr& expr) {
       const ValueId value = lower_value(expr.args.at(0));
       return infix(".T", {value}, {}, expr.place);
     }
-    case ExprKind::list: fail(expr.place, "a list of tensors stands where one value is due");
-    case ExprKind::text: fail(expr.place, "a text stands where a value is due");
-    case ExprKind::placements: fail(expr.place, "placements stand where a value is due");
+    case ExprKind::list: fail(expr.place, "expected one value, found a list of tensors");
+    case ExprKind::text: fail(expr.place, "expected a value, found a text");
+    case ExprKind::placements: fail(expr.place, "expected a value, found placements");
     case ExprKind::number: break;
   }
   SP_UNREACHABLE("expression kind {}", static_cast<int>(expr.kind));
@@ -179,7 +180,7 @@ Binding Lowering::lower_unary(const Expr& expr) {
   const ValueId value = lower_value(expr.args.at(0));
   if (expr.symbol == "+") return value;
   if (expr.symbol == "not") fail(expr.place, "not takes a number; use logical_not on tensors");
-  // -x is x * -1: the same bits for every dtype, signed zeros included.
+  // x * -1 has the bits of -x in every dtype, signed zeros included.
   if (const TensorMeta meta = meta_of(value); meta.dtype == DType::boolean)
     fail(expr.place, "- is not defined for bool; use logical_not, or cast it first");
   const ValueId minus_one = value_of({lanes_, {Number(int64_t{-1})}});
@@ -197,7 +198,7 @@ Binding Lowering::lower_binary(const Expr& expr) {
 ValueId Lowering::infix(const char* symbol, std::vector<ValueId> inputs, Attrs attrs,
                         const SourceLocation& place) {
   const OpRecord* op = ops_.find_infix(symbol);
-  if (!op) fail(place, fmt::format("no op means \"{}\" on tensors", symbol));
+  if (!op) fail(place, fmt::format("\"{}\" is not defined for tensors", symbol));
   const SourceLocation outer = place_;
   place_.column = place.column;
   op->fill_fallbacks(attrs);

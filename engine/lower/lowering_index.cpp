@@ -1,3 +1,14 @@
+// Implements x[...] of lowering.h, in torch's order:
+//
+// 1. "..." becomes whole slices;
+// 2. each single index becomes a `select`, from the last dim to the first, so that the numbers of
+//    the dims before it stay valid;
+// 3. all slices become one `slice`;
+// 4. each None becomes a new dim;
+// 5. a list or tensors of indices become one gather.
+//
+// Example: x of shape [4, 6, 8], x[1, ..., 2:5, None] is spelled out as x[1, :, 2:5, None]. Then
+// select(dim=0, index=1) gives [6, 8], slice([0, 2], [max, 5]) gives [6, 3], the new dim [6, 3, 1].
 #include <algorithm>
 #include <limits>
 
@@ -8,19 +19,19 @@
 namespace shardproof {
 namespace {
 
-bool cuts(const IndexItem* item) {
+bool cuts_dim(const IndexItem* item) {
   return !item->low.empty() || !item->high.empty() || !item->step.empty();
 }
 
 }  // namespace
 
-// x[2], not x[[0, 2]] and not x[ids].
+// True for x[2], false for x[[0, 2]] and x[ids].
 bool Lowering::indexes_by_place(const IndexItem& item) {
   return item.kind == IndexKind::at && is_number(item.at.at(0)) &&
          !lane_number(item.at[0]).values.at(0).is_list();
 }
 
-// Whole slices in place of `..`.
+// Returns the items with "..." replaced by whole slices.
 std::vector<IndexItem> Lowering::spelled_out(const std::vector<IndexItem>& items, int dims,
                                              SourceLocation place) {
   const auto count = [&](IndexKind kind) {
@@ -28,9 +39,10 @@ std::vector<IndexItem> Lowering::spelled_out(const std::vector<IndexItem>& items
                                           [&](const IndexItem& i) { return i.kind == kind; }));
   };
   const int others = count(IndexKind::all_others);
-  if (others > 1) fail(place, "\"...\" stands twice in an index");
+  if (others > 1) fail(place, "expected at most one \"...\" in an index, found two");
   const int named = count(IndexKind::at) + count(IndexKind::slice);
-  if (named > dims) fail(place, fmt::format("{} indices for a tensor of {} dims", named, dims));
+  if (named > dims)
+    fail(place, fmt::format("found {} indices for a tensor of {} dims", named, dims));
   std::vector<IndexItem> all;
   IndexItem whole;
   whole.kind = IndexKind::slice;
@@ -42,7 +54,6 @@ std::vector<IndexItem> Lowering::spelled_out(const std::vector<IndexItem>& items
   return all;
 }
 
-// As in torch: first single places, then slices and new dims, then what tensors name.
 ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& items,
                               const SourceLocation& place) {
   ValueId result = lower_value(base);
@@ -53,7 +64,6 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
   int64_t dim = std::count_if(all.begin(), all.end(), [](const IndexItem& item) {
     return item.kind != IndexKind::new_dim;
   });
-  // From the last dim on, so that the numbers of the dims before them stay.
   for (size_t i = all.size(); i-- > 0;) {
     if (all[i].kind != IndexKind::new_dim) --dim;
     if (indexes_by_place(all[i]))
@@ -63,7 +73,7 @@ ValueId Lowering::lower_index(const Expr& base, const std::vector<IndexItem>& it
   }
   for (const IndexItem* item : kept)
     if (item->kind != IndexKind::new_dim) sliced.push_back(item);
-  if (std::any_of(sliced.begin(), sliced.end(), cuts)) result = slice(result, sliced);
+  if (std::any_of(sliced.begin(), sliced.end(), cuts_dim)) result = slice(result, sliced);
   for (size_t d = 0; d < kept.size(); ++d)
     if (kept[d]->kind == IndexKind::new_dim)
       result = infix("[None]", {result}, Attrs{{"dim", static_cast<int64_t>(d)}}, place);
@@ -116,7 +126,7 @@ ValueId Lowering::slice(ValueId value, const std::vector<const IndexItem*>& item
   return emit_op(*op, std::move(attrs), {value}).at(0);
 }
 
-// What lists and tensors name; the item at `d` is of dim d.
+// Lowers the lists and tensors of an index. The item at `d` belongs to dim d.
 ValueId Lowering::take(ValueId value, const std::vector<const IndexItem*>& items,
                        const SourceLocation& place) {
   std::vector<int64_t> dims;
@@ -143,7 +153,7 @@ ValueId Lowering::take(ValueId value, const std::vector<const IndexItem*>& items
   if (!listed) return infix("[ids]", std::move(inputs), Attrs{{"dims", dims}}, place);
   const Expr& list = items[static_cast<size_t>(dims[0])]->at[0];
   if (dims.size() > 1)
-    fail(list.place, "a list stands beside other indices; only tensors may stand side by side");
+    fail(list.place, "a list cannot be combined with other lists or tensors; use tensors alone");
   LaneClasses classes(lanes_);
   const PerRankNumber numbers = lane_number(list);
   classes.refine(numbers);

@@ -1,3 +1,13 @@
+// Implements the statements and names of lowering.h.
+//
+// Loops are expanded: each pass is lowered with the loop variable bound to its number. An `if` with
+// a condition that is equal on all lanes lowers one branch; otherwise both, each for its lanes.
+//
+// Example: `for i in range(index(pp)):` on a mesh pp=3 has the ranges 0..-1, 0..0 and 0..1 (empty
+// on rank 0). The passes are i=0 for ranks 1-2 and i=1 for rank 2.
+//
+// bind() removes the current lanes from the old parts of a name (name_table.h), adds the new part,
+// and frees each value that no name has any more.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -17,7 +27,7 @@ Error at(const Error& error, const SourceLocation& place) {
   return error.inside(where);
 }
 
-// The least number from `from` on that is in the range of any rank.
+// Returns the least number from `from` on that lies in the range of some rank.
 std::optional<int64_t> next_pass(const PerRankNumber& low, const PerRankNumber& high,
                                  int64_t from) {
   std::optional<int64_t> next;
@@ -38,13 +48,13 @@ Lanes lanes_in_range(const Lanes& all, const PerRankNumber& low, const PerRankNu
   return Lanes::of(std::move(taken));
 }
 
-// Of the rank with most passes.
+// Returns the number of passes of the rank with most passes.
 uint64_t passes_of(const PerRankNumber& low, const PerRankNumber& high) {
   uint64_t most = 0;
   for (size_t i = 0; i < std::max(low.values.size(), high.values.size()); ++i) {
     const int64_t from = low.values[low.uniform() ? 0 : i].integer();
     const int64_t to = high.values[high.uniform() ? 0 : i].integer();
-    // Unsigned: the difference of any two integers fits.
+    // The difference of any two integers fits an unsigned one.
     if (from < to) most = std::max(most, static_cast<uint64_t>(to) - static_cast<uint64_t>(from));
   }
   return most;
@@ -107,12 +117,13 @@ void Lowering::walk_one(const Statement& statement) {
   }
 }
 
-// A range may differ by rank, as that of the stages behind mine: the others sit a pass out.
+// A range may differ by rank. A pass is lowered for the ranks that have it in their range.
 void Lowering::walk_for(const Statement& statement) {
   PerRankNumber low{lanes_, {Number(int64_t{0})}};
   if (statement.range.size() == 2) low = lane_number(statement.range[0]);
   const PerRankNumber high = lane_number(statement.range.back());
-  // Before the first of them: a range that is far too long would fill the memory until it is told.
+  // Checked before the first pass, because a range that is far too long would fill the memory
+  // first.
   if (passes_of(low, high) > static_cast<uint64_t>(kMaxSteps - steps_))
     fail_too_many_steps(statement.place);
   const std::string name = name_of(statement.targets.at(0));
@@ -151,10 +162,10 @@ void Lowering::walk_assign(const Statement& statement) {
   const Expr& value = *statement.value;
   if (statement.targets.size() > 1) {
     if (value.kind != ExprKind::call)
-      fail(value.place, "expected a call that gives several values");
+      fail(value.place, "expected a call that returns several values");
     const std::vector<ValueId> results = lower_call(value, statement.targets.size());
     if (results.size() != statement.targets.size())
-      fail(statement.place, fmt::format("{} gives {} values, {} names are bound", value.symbol,
+      fail(statement.place, fmt::format("{} returns {} values, found {} names", value.symbol,
                                         results.size(), statement.targets.size()));
     for (size_t i = 0; i < results.size(); ++i)
       bind(name_of(statement.targets[i]),
@@ -184,7 +195,7 @@ void Lowering::walk_assign_index(const Statement& statement) {
   for (const IndexItem& item : statement.target_index)
     if (item.kind == IndexKind::at && !indexes_by_place(item))
       fail(item.at[0].place,
-           "expected places or slices to write to, found a list or a tensor; use index_copy or "
+           "expected indices or slices to write to, found a list or a tensor; use index_copy or "
            "scatter_along_dim");
   const ValueId view = lower_index(base, statement.target_index, target.place);
   const ValueId value = lower_value(*statement.value);
@@ -207,11 +218,11 @@ std::string Lowering::name_of(const NameTemplate& name) {
 }
 
 std::optional<Binding> Lowering::find(const std::string& name, const SourceLocation& place) {
-  const auto found = names_.find(name);
-  if (found == names_.end()) return std::nullopt;
-  std::vector<const Part*> here;
+  const NameTable::Parts* found = names_.find(name);
+  if (found == nullptr) return std::nullopt;
+  std::vector<const NameTable::Part*> here;
   Lanes covered;
-  for (const Part& part : found->second)
+  for (const NameTable::Part& part : *found)
     if (!part.lanes.intersect(lanes_).empty()) {
       here.push_back(&part);
       covered = covered.unite(part.lanes.intersect(lanes_));
@@ -222,20 +233,20 @@ std::optional<Binding> Lowering::find(const std::string& name, const SourceLocat
     fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
   if (here.size() == 1) return here[0]->binding;
   const bool numbers = std::holds_alternative<PerRankNumber>(here[0]->binding);
-  for (const Part* part : here)
+  for (const NameTable::Part* part : here)
     if (std::holds_alternative<PerRankNumber>(part->binding) != numbers)
       fail(place, fmt::format("{} is a number on some ranks and a tensor on others", name));
   if (numbers) {
     PerRankNumber joined{lanes_, {}};
     for (int64_t i = 0; i < lanes_.size(); ++i)
-      for (const Part* part : here)
+      for (const NameTable::Part* part : here)
         if (part->lanes.contains(lanes_[i]))
           joined.values.push_back(std::get<PerRankNumber>(part->binding).on(lanes_[i]));
     return joined;
   }
   std::vector<std::pair<Lanes, ValueId>> parts;
   int line = 0;
-  for (const Part* part : here) {
+  for (const NameTable::Part* part : here) {
     const ValueId id = std::get<ValueId>(part->binding);
     const Lanes lanes = part->lanes.intersect(lanes_);
     line = std::max(line, part->line);
@@ -249,48 +260,28 @@ std::optional<Binding> Lowering::find(const std::string& name, const SourceLocat
   if (parts.size() == 1) return parts[0].second;
   const ValueId merged = emit_merge(parts);
   bind(name, merged);
-  for (Part& part : names_[name])
-    if (part.lanes == lanes_) part.line = line;
+  names_.set_line(name, lanes_, line);
   return merged;
 }
 
 bool Lowering::release_if_unheld(ValueId value, const Lanes& lanes) {
-  Lanes held;
-  for (const auto& [name, parts] : names_)
-    for (const Part& part : parts)
-      if (std::holds_alternative<ValueId>(part.binding) && std::get<ValueId>(part.binding) == value)
-        held = held.unite(part.lanes);
-  const Lanes loose = lanes.minus(held);
+  const Lanes loose = lanes.minus(names_.lanes_of(value));
   if (loose.empty()) return false;
   unnamed(value, loose);
   return true;
 }
 
-// The new part is there before the old ones are released: it may hold the same value (`m = m`).
+// The new part is added before old values are released, because it may have the same value
+// (`m = m`).
 void Lowering::bind(const std::string& name, Binding binding) {
   if (std::holds_alternative<ValueId>(binding)) named(std::get<ValueId>(binding), name);
-  const auto dropped = take_out(name);
-  names_[name].push_back({lanes_, std::move(binding), place_.line, instance_});
+  const NameTable::Values dropped = names_.remove(name, lanes_);
+  names_.add(name, {lanes_, std::move(binding), place_.line, instance_});
   for (const auto& [value, lanes] : dropped) release_if_unheld(value, lanes);
 }
 
 void Lowering::forget(const std::string& name) {
-  for (const auto& [value, lanes] : take_out(name)) release_if_unheld(value, lanes);
-}
-
-std::vector<std::pair<ValueId, Lanes>> Lowering::take_out(const std::string& name) {
-  std::vector<Part>& parts = names_[name];
-  std::vector<Part> kept;
-  std::vector<std::pair<ValueId, Lanes>> dropped;
-  for (Part& part : parts) {
-    const Lanes cut = part.lanes.intersect(lanes_);
-    if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
-      dropped.emplace_back(std::get<ValueId>(part.binding), cut);
-    part.lanes = part.lanes.minus(lanes_);
-    if (!part.lanes.empty()) kept.push_back(std::move(part));
-  }
-  parts = std::move(kept);
-  return dropped;
+  for (const auto& [value, lanes] : names_.remove(name, lanes_)) release_if_unheld(value, lanes);
 }
 
 }  // namespace shardproof

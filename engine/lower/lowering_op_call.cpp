@@ -1,3 +1,11 @@
+// Implements Lowering::apply_op of lowering.h: a call of an op as written.
+//
+// 1. Bind the written arguments to the op's parameters (bind_arguments.h).
+// 2. Lower tensors to inputs; evaluate numbers, lists and words to attributes.
+// 3. Split the lanes into classes with equal attributes, and emit the op with one set of attributes
+//    for each class: `roll(x, rank % 2, 0)` on ranks 0-3 has the class 0, 2 with shift 0 and the
+//    class 1, 3 with shift 1.
+// 4. For a call in place (`add_`), write the result into the first input.
 #include "shardproof/engine/lower/bind_arguments.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/ops/core/torch_names.h"
@@ -10,7 +18,8 @@ bool is_value_param(ParamKind kind) {
          kind == ParamKind::tensors;
 }
 
-// A dtype or a plain word (`approximate='tanh'`), which differ by no rank.
+// Returns the attribute of a dtype or a plain word (`approximate='tanh'`), which cannot differ by
+// rank.
 std::optional<AttrValue> word_attribute(const Param& param, const Expr& expr) {
   if (param.kind == ParamKind::dtype) {
     if (expr.kind == ExprKind::name && expr.name.plain())

@@ -1,4 +1,5 @@
-// PerRankNumber: a number of a listing, where ranks may differ in it.
+// PerRankNumber: a number of a listing that may have another value on each rank, such as `rank` or
+// `index(tp)`.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace shardproof {
 
-// One for all lanes, or one per lane of `lanes`.
+// One number for all lanes, or one for each lane of `lanes`.
 struct PerRankNumber {
   Lanes lanes;
   std::vector<Number> values;
@@ -19,7 +20,7 @@ struct PerRankNumber {
   }
 };
 
-// Of the 0-d tensor that a number is where a tensor is due: f64, i64 or bool.
+// Returns the dtype of the 0-d tensor that a number becomes among tensors: f64, i64 or bool.
 inline DType dtype_of(const Number& number) {
   if (number.is_bool()) return DType::boolean;
   return number.is_double() ? DType::f64 : DType::i64;

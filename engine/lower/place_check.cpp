@@ -1,4 +1,7 @@
-// Implements place_check.h.
+// Implements place_check.h. The mesh of a check is the first one that has all axes and ranks it
+// names. If the check names no ranks and no mesh holds all ranks at the line, each mesh with these
+// axes gets a part: two pipeline stages with meshes of ranks 0-3 and 4-7 that both have an axis tp
+// make one value each.
 #include "shardproof/engine/lower/place_check.h"
 
 #include <algorithm>
@@ -10,17 +13,19 @@
 namespace shardproof {
 namespace {
 
-[[noreturn]] void fail_at(const SourceLocation& place, ErrorKind kind, const std::string& message) {
+[[noreturn]] void fail_check_at(const SourceLocation& place, ErrorKind kind,
+                                const std::string& message) {
   throw Error(kind, message, Where{"", "", place.line, place.column});
 }
 
-// Errors of selectors and placements count columns in their own text.
+// Calls the function and reports its errors at `place`. Errors of selectors and placements count
+// columns in their own text.
 template <typename Function>
-auto told_at(const SourceLocation& place, const Function& function) {
+auto with_errors_at(const SourceLocation& place, const Function& function) {
   try {
     return function();
   } catch (const Error& error) {
-    fail_at(place, error.kind(), error.message());
+    fail_check_at(place, error.kind(), error.message());
   }
 }
 
@@ -41,7 +46,8 @@ std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
                                       const Lanes& lanes) {
   Lanes on;
   if (!check.on.empty())
-    on = told_at(check.on_place, [&] { return select_ranks(check.on, job.meshes, job.world); });
+    on = with_errors_at(check.on_place,
+                        [&] { return select_ranks(check.on, job.meshes, job.world); });
   std::vector<CheckPart> parts;
   for (const auto& [key, mesh] : job.meshes) {
     const Lanes ranks = mesh.ranks();
@@ -51,9 +57,9 @@ std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
   }
   if (parts.empty()) {
     for (const PlacementText& one : check.placements)
-      told_at(check.placed_at,
-              [&] { return one.axis.empty() ? 0 : job.meshes.at(0).second.axis(one.axis); });
-    fail_at(check.placed_at, ErrorKind::bad_input, "no mesh has these axes and ranks");
+      with_errors_at(check.placed_at,
+                     [&] { return one.axis.empty() ? 0 : job.meshes.at(0).second.axis(one.axis); });
+    fail_check_at(check.placed_at, ErrorKind::bad_input, "no mesh has these axes and ranks");
   }
   for (const CheckPart& part : parts)
     if (part.owners.contains(lanes)) return {part};
@@ -65,18 +71,18 @@ Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const Globa
   if (found == truth.names.end()) {
     NearestName nearest(check.name);
     for (const auto& [name, id] : truth.names) nearest.offer(name);
-    fail_at(check.name_place, ErrorKind::bad_input,
-            fmt::format("the truth does not bind {}{}", check.name, nearest.hint()));
+    fail_check_at(check.name_place, ErrorKind::bad_input,
+                  fmt::format("the truth does not bind {}{}", check.name, nearest.hint()));
   }
   const GlobalValue& global = truth.values[static_cast<size_t>(found->second)];
-  const Spec spec = told_at(check.placed_at, [&] {
+  const Spec spec = with_errors_at(check.placed_at, [&] {
     if (check.placements.empty()) return Spec::replicated(*part.mesh, global.shape, global.dtype);
     return Spec::parse(to_string(check.placements), *part.mesh, global.shape, global.dtype);
   });
   if (const std::optional<int32_t> rank = missing_part(part.owners, spec))
-    fail_at(check.placed_at, ErrorKind::bad_input,
-            fmt::format("{} placed as {} cannot be reduced without the part of rank {}", check.name,
-                        placements_text(spec), *rank));
+    fail_check_at(check.placed_at, ErrorKind::bad_input,
+                  fmt::format("{} placed as {} cannot be reduced without the part of rank {}",
+                              check.name, placements_text(spec), *rank));
   return spec;
 }
 

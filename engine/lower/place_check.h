@@ -1,5 +1,5 @@
-// Placing of check(x, 'name', placements): on which mesh, by which ranks and as which part of the
-// truth's value a rank program's value is compared. Internal to the engine.
+// Placement of check(x, 'name', placements): finds the mesh, the ranks, and the part of the truth's
+// value that a value of a rank program is compared with. Internal to the engine.
 #pragma once
 
 #include <optional>
@@ -26,14 +26,14 @@ class TruthOfChecks {
   std::optional<GlobalProgram> program_;
 };
 
-// The arguments of one call, holes filled in.
+// The arguments of one call of check, with the holes of names filled in.
 struct WrittenCheck {
   const Expr* value = nullptr;
   std::string name;  // of the truth's value
   SourceLocation name_place;
   std::vector<PlacementText> placements;
   SourceLocation placed_at;
-  std::string on;  // selector of ranks; empty: all of the mesh
+  std::string on;  // selector of ranks; empty: all ranks of the mesh
   SourceLocation on_place;
 };
 
@@ -54,9 +54,8 @@ std::vector<CheckPart> parts_of_check(const WrittenCheck& check, const Job& job,
 // placements that do not fit the shape, a partial sum of which some ranks have no part.
 Spec spec_of_check(const WrittenCheck& check, const CheckPart& part, const GlobalProgram& truth);
 
-// Returns a rank that has no part of a value that lies as `spec` on the ranks `on`, though other
-// ranks of its group of partial axes have one: such parts cannot be reduced. Nothing when no rank
-// lacks one.
+// Returns a rank that is missing in `on` while other ranks of its group of partial axes are
+// present. The parts of that group cannot be reduced.
 std::optional<int32_t> missing_part(const Lanes& on, const Spec& spec);
 
 }  // namespace shardproof

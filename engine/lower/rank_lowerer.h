@@ -1,5 +1,9 @@
-// The walk of one rank listing: what Lowering leaves open, for rank programs. Internal to the
-// engine.
+// RankLowerer: the lowering of one listing of rank programs. It implements what Lowering leaves
+// open: emission of instructions with lanes and streams, collectives, streams, events, groups and
+// checks. Internal to the engine.
+//
+// rank_lowering.cpp emits instructions, rank_calls.cpp collectives and messages, rank_arguments.cpp
+// groups, peers, slots and waits, rank_lowering_check.cpp checks.
 #pragma once
 
 #include <set>
@@ -45,17 +49,19 @@ class RankLowerer : public Lowering {
   std::vector<Lanes> equal_dtypes(const Statement& statement) override;
 
  private:
-  // Arguments of a special verb, by position and key.
+  // The arguments of a verb that is no op, by position and key.
   struct Arguments {
     const Expr* call = nullptr;
     std::vector<const Expr*> positional;
     std::map<std::string, const Expr*> keys;
+    // Returns an argument by key or position; null if it is not written.
     const Expr* take(size_t position, const std::string& key) const;
   };
   Arguments arguments_of(const Expr& call, size_t most, std::vector<std::string> keys);
-  // Counted from 0; what is wrong with it is told where it stands.
+  // Returns a dim counted from 0. Errors have the position of the argument.
   int dim_argument(const Arguments& args, const char* key, int64_t dim, int dims);
 
+  // Emits a call for each mesh whose axis its group names, and merges the results.
   std::vector<ValueId> on_each_mesh(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> communicate(const Expr& call, CollectiveKind kind, bool in_place);
   std::vector<ValueId> collective(const Expr& call, CollectiveKind kind, bool in_place);
@@ -73,16 +79,16 @@ class RankLowerer : public Lowering {
   std::vector<LocalShape> fitting_shapes(const WrittenCheck& written, ValueId id, const Spec& spec,
                                          const std::string& shown);
 
-  // The current lanes, cut where the axes of the call's group are those of different meshes.
+  // Splits the current lanes by the mesh that has the axes of the call's group.
   std::vector<Lanes> lanes_by_mesh(const Expr& call);
   std::vector<const Mesh*> meshes_having(const std::vector<std::string>& axes) const;
-  std::vector<std::string> group_text(const Expr& expr);  // axes, or the name of a group
+  std::vector<std::string> group_text(const Expr& expr);  // names of axes, or of one group
   Group group_of(const Expr* expr, ValueId value);
   Group axes_group(const std::vector<std::string>& names, const SourceLocation& place,
                    ValueId value);
-  std::optional<PerRankNumber> factor_of(const Expr* expr);  // of premul_sum(factor)
+  std::optional<PerRankNumber> factor_of(const Expr* expr);  // factor of premul_sum(factor)
   Reduction reduction_of(const Expr* expr, const SourceLocation& place, int64_t rank);
-  // An index in the group per lane: a number, `next` or `prev`.
+  // Returns the index in the group of each lane's peer: a number, `next` or `prev`.
   PerRankNumber peer_of(const Expr* expr, const Group& group, const char* what,
                         const SourceLocation& place);
   ValueId tensor_argument(const Expr* expr, const SourceLocation& place, const char* what);
@@ -91,14 +97,14 @@ class RankLowerer : public Lowering {
   std::vector<Lanes> classes_of(const std::vector<ValueId>& values,
                                 std::vector<const PerRankNumber*> numbers);
 
-  // The values that own what a value is made of, and on which lanes.
+  // The values that own the memory of a value, by lanes: a view has the memory of its input.
   using Memory = std::vector<std::pair<Lanes, ValueId>>;
   Memory memory_of(ValueId id) const;
   bool shares(const Memory& memory, ValueId id, const Lanes& lanes) const;
-  void wrote(ValueId target);  // in place: all names that see it were last written here
+  void wrote(ValueId target);  // marks all names that share its memory as written by this line
   ValueId add_value(DType dtype, std::vector<LocalShape> shapes, Category category);
   Instr& add(Action action);
-  void add_calls(std::vector<CallItem> items);  // one submit, or part of an open `group:`
+  void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group
   const SpmdValue& value(ValueId id) const { return into_.program.values[static_cast<size_t>(id)]; }
 
   const Job& job_;
@@ -111,12 +117,12 @@ class RankLowerer : public Lowering {
   bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
   int group_depth_ = 0;
   Communicate open_group_;
-  std::vector<Instr> after_group_;       // work that may only follow the open group
-  std::set<ValueId> group_results_;      // what the open group's calls will give
-  std::map<std::string, Lanes> events_;  // where it is recorded; a name bound since then hides it
+  std::vector<Instr> after_group_;       // instructions that must follow the open group
+  std::set<ValueId> group_results_;      // results of the open group's calls
+  std::map<std::string, Lanes> events_;  // lanes that recorded the event; a later binding hides it
   std::set<std::string> known_streams_;
-  std::map<ValueId, Memory> memory_;  // of values that have none of their own: views and merges
-  std::map<std::string, int> uses_;   // for unique value names
+  std::map<ValueId, Memory> memory_;  // values without memory of their own: views and merges
+  std::map<std::string, int> uses_;   // bindings of each name, for unique value names
 };
 
 }  // namespace shardproof

@@ -1,3 +1,11 @@
+// Implements the arguments of rank_lowering_detail.h (groups, reductions, peers) and the verbs that
+// move no tensor between ranks at once: one-sided calls, slots, waits, free and keep.
+//
+// An axis name may stand on several meshes, as in two pipeline stages that each have an axis tp.
+// Then the group is taken from the mesh of the value, else from the mesh of the ranks that call;
+// lanes_by_mesh() splits a call of ranks of both.
+//
+// `to=next` in a group of ranks 4, 5, 6 is index 1 for rank 4, 2 for rank 5, 0 for rank 6.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +86,6 @@ Group RankLowerer::axes_group(const std::vector<std::string>& names, const Sourc
     for (const auto& [known, ranks] : job_.groups) nearest.offer(known);
     fail(place, fmt::format("unknown axis or group {}{}", fmt::join(names, ", "), nearest.hint()));
   }
-  // An axis name on two meshes means that of the value, else of the ranks that call.
   const Mesh* mesh = having[0];
   if (having.size() > 1) {
     for (const Mesh* candidate : having)
@@ -119,7 +126,7 @@ Reduction RankLowerer::reduction_of(const Expr* expr, const SourceLocation& plac
 
 PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const char* what,
                                    const SourceLocation& place) {
-  if (!expr) fail(place, fmt::format("expected {}=", what));
+  if (!expr) fail(place, fmt::format("expected the argument {}=", what));
   PerRankNumber result{lanes_, {}};
   const bool neighbour = expr->kind == ExprKind::name && expr->name.plain() &&
                          (expr->name.texts[0] == "next" || expr->name.texts[0] == "prev");
@@ -128,8 +135,8 @@ PerRankNumber RankLowerer::peer_of(const Expr* expr, const Group& group, const c
     for (const Number& n : result.values)
       if (n.integer() < 0 || n.integer() >= group.size())
         fail(expr->place,
-             fmt::format("{}={} is no index in a group of {} ranks: it counts within the group",
-                         what, n.integer(), group.size()));
+             fmt::format("{}={} is outside of the group: expected an index in the group, 0 to {}",
+                         what, n.integer(), group.size() - 1));
     return result;
   }
   const int64_t step = expr->name.texts[0] == "next" ? 1 : group.size() - 1;
@@ -165,10 +172,13 @@ std::vector<ValueId> RankLowerer::one_sided(const Expr& call, CollectiveKind kin
     piece.lanes = lanes;
     piece.collective.slot = slots.on(lanes[0]).integer();
     piece.collective.repeat = repeats.on(lanes[0]).integer();
-    if (piece.collective.slot < 0) fail(call.place, "a slot is counted from 0");
-    // For none: as where a count is that of the others, and there are none.
+    if (piece.collective.slot < 0)
+      fail(call.place,
+           fmt::format("expected a slot of 0 or more, found {}", piece.collective.slot));
+    // count=0 is allowed: a count may be the number of other ranks.
     if (piece.collective.repeat < 0)
-      fail(call.place, fmt::format("count={}: expected 0 or more", piece.collective.repeat));
+      fail(call.place,
+           fmt::format("expected a count of 0 or more, found {}", piece.collective.repeat));
     if (piece.input != kNoValue) {
       piece.collective.dtype = value(piece.input).dtype;
       piece.collective.count = element_count(shape_on(piece.input, lanes[0]));
@@ -193,20 +203,20 @@ std::vector<ValueId> RankLowerer::slot_read(const Expr& call) {
   const ValueId output = add_value(value(shaped).dtype, shapes, Category::communication);
   for (const Lanes& lanes : classes) {
     const int64_t slot = slots.on(lanes[0]).integer();
-    if (slot < 0) fail(index->place, fmt::format("a slot is counted from 0, found {}", slot));
+    if (slot < 0) fail(index->place, fmt::format("expected a slot of 0 or more, found {}", slot));
     add(SlotRead{slot, output}).lanes = lanes;
   }
   return {output};
 }
 
-// Of a name that was bound and recorded the last one counts: recording forgets what was bound, so
-// what is bound now came later.
+// A name may be bound and recorded; the later of both counts. Recording removes the binding, so a
+// binding that exists is the later one.
 bool RankLowerer::is_event(const std::string& name, const SourceLocation& place) {
   const auto recorded = events_.find(name);
   if (recorded == events_.end()) return false;
   Lanes bound;
-  if (const auto found = names_.find(name); found != names_.end())
-    for (const Part& part : found->second) bound = bound.unite(part.lanes);
+  if (const NameTable::Parts* found = names_.find(name))
+    for (const NameTable::Part& part : *found) bound = bound.unite(part.lanes);
   const Lanes here = lanes_.intersect(recorded->second).minus(bound);
   const Lanes missing = lanes_.minus(here);
   if (here.empty() || missing.empty()) return !here.empty();
@@ -229,13 +239,14 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
     wait.event = name;
   } else if (std::optional<Binding> bound = find(name, expr->place)) {
     if (!std::holds_alternative<ValueId>(*bound))
-      fail(expr->place, fmt::format("{} is a number; nothing is there to wait for", name));
+      fail(expr->place,
+           fmt::format("expected a value, an event or a stream to wait for; {} is a number", name));
     wait.value = std::get<ValueId>(*bound);
   } else if (known_streams_.contains(name) || name == "main") {
     wait.stream = name;
   } else {
     NearestName nearest(name);
-    for (const auto& [known, parts] : names_)
+    for (const auto& [known, parts] : names_.all())
       if (!parts.empty()) nearest.offer(known);  // not freed
     for (const std::string& known : known_streams_) nearest.offer(known);
     fail(expr->place, fmt::format("{} is no value, event or stream here{}", name, nearest.hint()));
@@ -253,7 +264,7 @@ void RankLowerer::free_or_keep(const Expr& call, bool keep) {
   if (!bound || !std::holds_alternative<ValueId>(*bound))
     fail(expr->place, fmt::format("{} is no value here", name));
   if (!keep) {
-    // An event of that name, from before the value, does not come back.
+    // An event of that name, recorded before the value was bound, stays hidden.
     if (const auto hidden = events_.find(name); hidden != events_.end())
       hidden->second = hidden->second.minus(lanes_);
     return forget(name);

@@ -1,3 +1,14 @@
+// Implements the calls of rank_lowering_detail.h: collectives, exchanges, sends and receives.
+//
+// Each call is split into items, one for each class of lanes with equal shapes and arguments; an
+// item has one count. Example: reduce_scatter(x, sum, group=tp, dim=1) with tp=2 and x of shape [4,
+// 6] on ranks 0-1 and [3, 6] on ranks 2-3 becomes
+//
+//   ranks 0-1: count 12 (= 4 * 3), result [4, 3]
+//   ranks 2-3: count  9 (= 3 * 3), result [3, 3]
+//
+// Both items are submitted together. The call matcher later finds counts that differ inside one
+// group.
 #include <algorithm>
 
 #include "shardproof/engine/lower/rank_lowerer.h"
@@ -6,11 +17,11 @@
 namespace shardproof {
 namespace {
 
-// Shape a collective gives for a local shape; Error where a dim does not divide.
+// Returns the shape of a collective's result. Throws Error(bad_input) if a dim does not divide.
 Dims result_shape(CollectiveKind kind, Dims shape, int dim, int dim2, int64_t n) {
   const auto divide = [&](int d) {
     if (shape[d] % n != 0)
-      throw_bad_input("{}: dim {} of {} does not divide by the {} ranks of the group", name(kind),
+      throw_bad_input("{}: dim {} of {} is not divisible by the {} ranks of the group", name(kind),
                       d, to_string(shape), n);
     shape[d] /= n;
   };
@@ -45,8 +56,8 @@ std::vector<std::string> keys_of(CollectiveKind kind) {
   return keys;
 }
 
-// Off the root, reduce and gather give nothing.
-Lanes lanes_that_get(const Collective& c, const Lanes& lanes) {
+// Returns the lanes that have a result: for reduce and gather, the root alone.
+Lanes lanes_with_result(const Collective& c, const Lanes& lanes) {
   if (c.kind != CollectiveKind::reduce && c.kind != CollectiveKind::gather) return lanes;
   std::vector<int32_t> roots;
   for (int64_t i = 0; i < lanes.size(); ++i)
@@ -75,7 +86,7 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
   }
   if (verb == "check") {
     if (wants_value)
-      fail(call.place, "check gives no value; it stands alone on its line, as in check(x, 'h')");
+      fail(call.place, "check returns no value; write it alone on a line, as in check(x, 'h')");
     lower_check(call);
     return std::vector<ValueId>{};
   }
@@ -95,7 +106,8 @@ std::optional<std::vector<ValueId>> RankLowerer::special(const Expr& call, bool 
   const bool silent = *kind == CollectiveKind::barrier || *kind == CollectiveKind::send ||
                       *kind == CollectiveKind::put || *kind == CollectiveKind::signal ||
                       *kind == CollectiveKind::wait_signal;
-  if (wants_value && silent) fail(call.place, fmt::format("{} gives no value", verb));
+  if (wants_value && silent)
+    fail(call.place, fmt::format("{} returns no value; write it alone on a line", verb));
   if (!wants_value && !in_place && !silent)
     fail(call.place,
          fmt::format("the result of {} is dropped; bind it to a name or write {}_", verb, verb));
@@ -115,7 +127,7 @@ std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind 
     lanes_ = all;
     if (given.empty()) continue;
     result = given[0];
-    Lanes held;  // reduce and gather give theirs to the root alone
+    Lanes held;  // for reduce and gather, the root alone
     for (const LocalShape& shape : value(given[0]).shapes)
       held = held.unite(shape.lanes.intersect(cut));
     if (!held.empty()) parts.emplace_back(held, given[0]);
@@ -123,7 +135,7 @@ std::vector<ValueId> RankLowerer::on_each_mesh(const Expr& call, CollectiveKind 
   if (!result) return {};
   const bool one = std::all_of(parts.begin(), parts.end(),
                                [&](const auto& part) { return part.second == *result; });
-  return {one ? *result : emit_merge(parts)};  // one: written in place under one name, or none
+  return {one ? *result : emit_merge(parts)};  // one: a call in place, or no part has a result
 }
 
 std::vector<ValueId> RankLowerer::communicate(const Expr& call, CollectiveKind kind,
@@ -214,8 +226,8 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
     if (root) c.root = root->on(lanes[0]).integer();
     if (root && (c.root < 0 || c.root >= group.size()))
       fail(args.take(9, "root")->place,
-           fmt::format("root={} is no index in a group of {} ranks: it counts within the group",
-                       c.root, group.size()));
+           fmt::format("root={} is outside of the group: expected an index in the group, 0 to {}",
+                       c.root, group.size() - 1));
     if (input != kNoValue) {
       c.dtype = value(input).dtype;
       if (reducing) check_reduction(c.reduction, c.dtype);
@@ -230,7 +242,7 @@ std::vector<ValueId> RankLowerer::collective(const Expr& call, CollectiveKind ki
       const bool divides =
           kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter;
       c.count = element_count(divides ? result : shape);
-      const Lanes given = lanes_that_get(c, lanes);
+      const Lanes given = lanes_with_result(c, lanes);
       if (!given.empty()) shapes.push_back({given, result});
     }
     items.push_back(std::move(item));
@@ -259,10 +271,11 @@ std::vector<ValueId> RankLowerer::exchange_v(const Expr& call) {
     std::vector<int64_t> result;
     for (const Number& n : numbers.on(rank).list()) result.push_back(n.integer());
     if (static_cast<int64_t>(result.size()) != group.size())
-      fail(expr->place,
-           fmt::format("{} counts for a group of {} ranks", result.size(), group.size()));
-    if (std::any_of(result.begin(), result.end(), [](int64_t c) { return c < 0; }))
-      fail(expr->place, "a count is negative");
+      fail(expr->place, fmt::format("expected {} counts, one for each rank of the group; found {}",
+                                    group.size(), result.size()));
+    for (const int64_t count : result)
+      if (count < 0)
+        fail(expr->place, fmt::format("expected counts of 0 or more, found {}", count));
     return result;
   };
   CallItem item;
@@ -324,7 +337,7 @@ std::vector<ValueId> RankLowerer::point_to_point(const Expr& call, CollectiveKin
   const Expr* shape = sends ? nullptr : args.take(9, "shape");
   if (!sends && shaped == kNoValue && !shape) fail(call.place, "recv needs like=x or shape=[..]");
   if (shape && shaped != kNoValue)
-    fail(shape->place, "recv takes like=x or shape=[..], one of them");
+    fail(shape->place, "recv takes either like=x or shape=[..], found both");
   if (shape) shape_list = lane_number(*shape);
   c.group = group_of(args.take(9, "group"), shaped);
   const PerRankNumber peers =

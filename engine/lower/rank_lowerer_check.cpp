@@ -1,11 +1,11 @@
-// Lowering of check(x, 'name', placements), of rank_lowering_detail.h:
+// Implements check(x, 'name', placements) of rank_lowering_detail.h:
 //
 // 1. read the arguments: x, the truth's name with its holes filled in, placements, `on`;
 // 2. choose the mesh, and place the truth's shape and dtype on it (place_check.h);
-// 3. compare both with what these ranks hold;
-// 4. emit a Snapshot of x, and a RankCheck that says what it is compared with.
+// 3. compare shape and dtype with those of the ranks' tensors;
+// 4. emit a Snapshot of x and the RankCheck that states what it is compared with.
 //
-// Ranks that the check does not ask for (off the mesh, or not behind `on`) pass it by.
+// Ranks outside the mesh or not selected by `on` skip the check.
 #include "shardproof/engine/lower/rank_lowerer.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -51,7 +51,8 @@ WrittenCheck RankLowerer::read_check(const Expr& call) {
   return written;
 }
 
-// The shapes of x on the current lanes; throws where one is not what its place in the truth says.
+// Returns the shapes of x on the current lanes. Throws Error if a shape or the dtype differs from
+// that of the truth's value with these placements.
 std::vector<LocalShape> RankLowerer::fitting_shapes(const WrittenCheck& written, ValueId id,
                                                     const Spec& spec, const std::string& shown) {
   if (value(id).dtype != spec.dtype())

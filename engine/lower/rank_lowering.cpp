@@ -1,3 +1,20 @@
+// Implements rank_lowering.h and the emission of rank_lowering_detail.h.
+//
+// For each listing: names are bound to the inputs that its ranks hold; the statements are lowered
+// (lowering.h); each emitted instruction gets the current lanes and the current stream.
+//
+// Shapes: each value has a list of (lanes, shape). An op is inferred once for each class of lanes
+// with equal shapes and attributes. Example: x has [4, 8] on ranks 0-2 and [3, 8] on rank 3;
+// y = sum(x, dim=1) is inferred twice and has [4] on ranks 0-2 and [3] on rank 3.
+//
+// `group:` collects the calls of its body; they are submitted together at its end. Work that reads
+// their results is put behind them. Example:
+//
+//   group:                         emitted:
+//     send(a, to=next)               c = a + 1
+//     b = recv(like=a, from=prev)    Communicate{send a, recv b}
+//     c = a + 1                      d = b + 1
+//     d = b + 1
 #include "shardproof/engine/lower/rank_lowering.h"
 
 #include <algorithm>
@@ -21,14 +38,14 @@ RankLowerer::RankLowerer(const Job& job, const OpRegistry& ops, RankProgram& int
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     const Lanes held = job.inputs[i].on.intersect(listing.lanes);
     if (!held.empty())
-      names_[job.inputs[i].name].push_back({held, static_cast<ValueId>(into.program.inputs[i]), 0});
+      names_.add(job.inputs[i].name, {held, static_cast<ValueId>(into.program.inputs[i]), 0});
   }
 }
 
 void RankLowerer::run(const Listing& listing) {
   walk(listing.statements);
-  for (const auto& [name, parts] : names_)
-    for (const Part& part : parts)
+  for (const auto& [name, parts] : names_.all())
+    for (const NameTable::Part& part : parts)
       if (const ValueId* id = std::get_if<ValueId>(&part.binding))
         into_.names[name].push_back({part.lanes, *id, part.line, part.instance});
 }
@@ -50,15 +67,14 @@ Instr& RankLowerer::add(Action action) {
   instr.stream = streams_.back();
   instr.action = std::move(action);
   instr.origin = origin();
-  // Inside `group:` the calls start together at its end; work that reads their results follows
-  // them.
+  // Work that reads the results of an open group follows the group.
   const Effects effects = group_depth_ > 0 ? effects_of(instr) : Effects{};
   const auto is_result = [&](ValueId id) {
     return group_depth_ > 0 && group_results_.contains(id);
   };
   bool after = std::any_of(effects.reads.begin(), effects.reads.end(), is_result);
   if (after) group_results_.insert(effects.writes.begin(), effects.writes.end());
-  // Reads no byte, but what it names has to be there.
+  // A merge reads no memory, but its parts must exist.
   if (const Merge* const merge = std::get_if<Merge>(&instr.action)) {
     after = std::any_of(merge->parts.begin(), merge->parts.end(),
                         [&](const auto& part) { return is_result(part.second); });
@@ -77,7 +93,9 @@ void RankLowerer::add_calls(std::vector<CallItem> items) {
   }
   for (CallItem& item : items) {
     if (group_results_.contains(item.input))
-      fail(place_, "a call of a group reads the result of another call of the same group");
+      fail(place_,
+           "a call of a group reads the result of another call of the same group; write it after "
+           "the group");
     open_group_.items.push_back(item);
     if (item.output != kNoValue) group_results_.insert(item.output);
   }
@@ -110,10 +128,11 @@ void RankLowerer::enter_stream(const std::string& name) {
 
 bool RankLowerer::define(const std::string& name, const Expr& value) {
   if (value.kind != ExprKind::call || value.symbol != "record") return false;
-  if (!value.args.empty()) fail(value.place, "record() takes no arguments: it marks its stream");
-  if (names_.contains(name)) {
+  if (!value.args.empty())
+    fail(value.place, "record() takes no arguments; it records an event on the current stream");
+  if (names_.find(name)) {
     forget(name);
-    if (names_[name].empty()) names_.erase(name);  // not freed, but an event
+    names_.erase_if_unbound(name);  // else an error would call the name freed
   }
   events_[name] = events_[name].unite(lanes_);
   add(RecordEvent{name});
@@ -128,10 +147,9 @@ void RankLowerer::begin_claim(const Statement& statement) {
 
 ValueId RankLowerer::end_claim(ValueId value, const Statement&) { return value; }
 
-// What is computed under a condition may have another dtype there.
 void RankLowerer::named(ValueId id, const std::string& name) {
-  if (const auto known = names_.find(name); known != names_.end())
-    for (const Part& part : known->second)
+  if (const NameTable::Parts* known = names_.find(name))
+    for (const NameTable::Part& part : *known)
       if (const ValueId* other = std::get_if<ValueId>(&part.binding))
         mixes_dtypes_ = mixes_dtypes_ || (value(*other).dtype != value(id).dtype &&
                                           !part.lanes.minus(lanes_).empty());
@@ -163,18 +181,19 @@ std::vector<Lanes> RankLowerer::equal_shapes(const std::vector<ValueId>& values)
 Dims RankLowerer::shape_on(ValueId id, int64_t rank) const {
   for (const LocalShape& shape : value(id).shapes)
     if (shape.lanes.contains(rank)) return shape.shape;
-  throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
+  throw_bad_input("{} has no value on rank {}: reduce and gather return a result on the root only",
                   value(id).name, rank);
 }
 
-// Off the root, reduce and gather leave a name without a value.
+// Ranks other than the root have no result of reduce and gather.
 void RankLowerer::refine_by(LaneClasses& classes, ValueId id, const Lanes& lanes) const {
   Lanes held;
   for (const LocalShape& shape : value(id).shapes)
     held = held.empty() ? shape.lanes : held.unite(shape.lanes);
   if (const Lanes missing = lanes.minus(held); !missing.empty())
-    throw_bad_input("{} has no value on rank {}: reduce and gather give theirs to the root alone",
-                    value(id).name, missing[0]);
+    throw_bad_input(
+        "{} has no value on rank {}: reduce and gather return a result on the root only",
+        value(id).name, missing[0]);
   classes.refine(value(id).shapes);
 }
 
@@ -214,10 +233,10 @@ std::vector<Lanes> RankLowerer::equal_dtypes(const Statement& statement) {
   if (statement.kind == StatementKind::assign_index) names.push_back(&statement.targets.at(0));
   std::vector<Lanes> classes{lanes_};
   for (const NameTemplate* name : names) {
-    const auto known = names_.find(name_of(*name));
-    if (known == names_.end()) continue;
+    const NameTable::Parts* known = names_.find(name_of(*name));
+    if (known == nullptr) continue;
     std::map<DType, Lanes> by_dtype;
-    for (const Part& part : known->second)
+    for (const NameTable::Part& part : *known)
       if (const ValueId* id = std::get_if<ValueId>(&part.binding))
         by_dtype[value(*id).dtype] = by_dtype[value(*id).dtype].unite(part.lanes);
     std::vector<Lanes> finer;
@@ -347,13 +366,9 @@ bool RankLowerer::shares(const Memory& memory, ValueId id, const Lanes& lanes) c
 
 void RankLowerer::wrote(ValueId target) {
   const Memory memory = memory_of(target);
-  for (auto& [name, parts] : names_)
-    for (Part& part : parts)
-      if (const ValueId* id = std::get_if<ValueId>(&part.binding))
-        if (shares(memory, *id, part.lanes.intersect(lanes_))) {
-          part.line = place_.line;
-          part.instance = origin().instance;
-        }
+  names_.mark_written(place_.line, origin().instance, [&](ValueId id, const Lanes& lanes) {
+    return shares(memory, id, lanes.intersect(lanes_));
+  });
 }
 
 void RankLowerer::write_in_place(ValueId target, ValueId source) {
@@ -392,7 +407,8 @@ std::vector<std::string> RankLowerer::number_names() {
 bool RankLowerer::rank_dependent(const std::string& name) {
   if (name == "rank") return true;
   if (name == "next" || name == "prev") return true;
-  // An axis as argument of index(); size(axis) then counts as differing too, which costs only time.
+  // An axis may be the argument of index(). size(axis) then counts as differing too, which costs
+  // time only.
   for (const auto& [key, mesh] : job_.meshes)
     if (mesh.find_axis(name)) return true;
   return false;
@@ -434,9 +450,11 @@ std::optional<PerRankNumber> RankLowerer::shape_number(const Expr& call) {
       continue;
     }
     if (!value(id).spec)
-      fail(call.place,
-           fmt::format("{} was computed here, so its place in a global tensor is not known",
-                       value(id).name));
+      fail(
+          call.place,
+          fmt::format("start needs an input of the scenario; the position of {} in a global tensor "
+                      "is not known, because it was computed here",
+                      value(id).name));
     result.values.push_back(Number(value(id).spec->start(lanes_[i])[dim]));
   }
   const bool same = std::all_of(result.values.begin(), result.values.end(),

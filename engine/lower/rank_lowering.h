@@ -1,31 +1,32 @@
-// Rank lowering: listings of the rank language to one SPMD program. Shapes of every value are
-// inferred here, per class of ranks, so that whatever is wrong with the text is an Error before
-// anything runs; what only the ranks together get wrong (counts that differ, a missing partner) is
-// left to the run.
+// Rank lowering: turns the listings of rank programs into one SPMD program. It infers the shape of
+// every value for each class of ranks, so errors of the text are an Error before anything runs.
+// Errors that only all ranks together show (counts that differ, a missing partner) are found by the
+// run.
 #pragma once
 
 #include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 
+// The value that a name has on some ranks at the end of a listing.
 struct NamedPart {
   Lanes lanes;
   ValueId value = kNoValue;
   int line = 0;               // of the statement that last bound or wrote the name
-  std::string instance = {};  // in which pass of a loop, "i=2"
+  std::string instance = {};  // pass of a loop, "i=2"
 };
 
-// check(x, 'name', placements): what these ranks hold of x at that line, to be compared with the
-// truth's value of that name. One entry for each time that the line is reached (each pass of a
-// loop) and each listing; entries of one name, from different listings, make up one value.
+// One check(x, 'name', placements): the ranks' tensors x at that line are compared with the truth's
+// value of that name. There is one entry for each pass of a loop and each listing. Entries of one
+// name from different listings are the parts of one value.
 struct RankCheck {
   std::string name;          // of the truth's value, holes filled in: "h_2"
   std::string placements;    // text, without " on ..."
   std::string mesh;          // key of Job::meshes
-  Lanes on;                  // ranks that have to hold it; empty: all of the mesh
+  Lanes on;                  // ranks that must hold it; empty: all ranks of the mesh
   Lanes lanes;               // ranks that reach this line
-  ValueId value = kNoValue;  // a copy of x as it is at that line; it is only read by the probe
-  std::string shown;         // x as the author calls it
+  ValueId value = kNoValue;  // a copy of x at that line, which only the probe reads
+  std::string shown;         // x as written
   Origin origin;             // line, column and instance
   std::string path;          // JSON pointer of the listing, for errors
 };
@@ -36,7 +37,8 @@ struct RankProgram {
   std::map<std::string, std::vector<NamedPart>> names;  // tensors at the end of the listings
 };
 
-// Throws Error with the listing's path, line and column.
+// Returns the SPMD program of all listings, with releases of temporaries and the lifetimes of
+// `keep`. Throws Error(bad_input) with the listing's path, line and column.
 RankProgram lower_ranks(const Job& job, const OpRegistry& ops);
 
 }  // namespace shardproof

@@ -1,3 +1,5 @@
+// Implements release_temporaries.h in one pass over each listing that keeps the last use of every
+// value without a name.
 #include "shardproof/engine/lower/release_temporaries.h"
 
 #include <map>
@@ -12,7 +14,7 @@ void release_temporaries(SpmdProgram& program) {
       for (const std::vector<ValueId>* ids : {&effects.reads, &effects.writes})
         for (ValueId id : *ids)
           if (program.values[static_cast<size_t>(id)].bound.empty()) last[id] = i;
-      // A merge touches no memory, but it needs the names it merges.
+      // A merge reads no memory, so it is no effect; it uses its parts all the same.
       if (const Merge* merge = std::get_if<Merge>(&listing.instrs[i].action))
         for (const auto& [lanes, id] : merge->parts)
           if (program.values[static_cast<size_t>(id)].bound.empty()) last[id] = i;

@@ -1,3 +1,14 @@
+// Implements lower_op.h with a builder on the partitioner. An op that a rule uses is itself a
+// composite, or it is emitted with placements of its own.
+//
+// Example: softmax(x, dim=1) of x as tp:S(1) becomes
+//
+//   m = max(x, dim=1)          tp:P(max)    m = redistribute(m, tp:R)
+//   e = exp(x - m)             tp:S(1)
+//   s = sum(e, dim=1)          tp:P(sum)    s = redistribute(s, tp:R)
+//   y = e / s                  tp:S(1)
+//
+// Handles 0 .. inputs - 1 are the inputs; each op appends its results.
 #include "shardproof/engine/partition/apply_lowering_rule.h"
 
 #include <deque>
@@ -6,7 +17,7 @@
 
 namespace shardproof {
 
-// Handles are indices into `values_`.
+// Builds the ops of a rule in a Partitioner. Handles are indices into `values_`.
 class Lowerer : public LowerBuilder {
  public:
   Lowerer(Partitioner& partitioner, const std::vector<PlacedValue>& inputs)

@@ -1,3 +1,16 @@
+// Implements partition.h and the instructions of partitioner.h: redistribute, claims (`as`), and
+// ops on shards as they are.
+//
+// For each instruction of the global program, in order:
+//   op                choose_strategy.cpp chooses placements, emit_plan.cpp emits the instructions;
+//   redistribute      parse the placements, emit the plan to them, or a renaming if nothing moves;
+//   y = f(x) as ...   run the ops on each rank's shard (run_local), infer local shapes from local
+//                     shapes, then claim the placements (run_claim);
+//   a name is bound   free the value that the name had before, if no later line reads it.
+//
+// Example of a claim: a mesh dp=2, tp=2 and x of shape [8, 6] as dp:S(0) tp:S(1). After
+// `y = sum(x, dim=1) as tp:P(sum)` the shards of y have shape [4]. The claim names tp alone; dp:R
+// would need shards of shape [8], so other placements of dp are tried, and dp:S(0) gives [4].
 #include "shardproof/engine/partition/partition.h"
 
 #include <algorithm>
@@ -9,7 +22,7 @@
 namespace shardproof {
 namespace {
 
-// Placements text from its parsed form, for Spec::parse.
+// Returns the text of parsed placements, for Spec::parse.
 std::string text_of(const std::vector<PlacementText>& placements) {
   std::string text;
   for (const PlacementText& entry : placements) {
@@ -26,7 +39,8 @@ std::string text_of(const std::vector<PlacementText>& placements) {
   return text;
 }
 
-// dim(x, 0), start(x, 0), causal masks: kernels that ask where their shard lies.
+// True if a strategy of the op needs the index of its shard, as dim(x, 0), start(x, 0) and causal
+// masks do.
 bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
                           const std::vector<PlacedValue>& inputs) {
   if (!op.rule.strategies) return false;
@@ -37,7 +51,7 @@ bool reads_global_indices(const OpRecord& op, const Attrs& attrs,
   return false;
 }
 
-// A rank whose shard has another shape than the spec says.
+// Returns a rank and its shape if its shard has another shape than the spec gives it.
 std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalShape>& actual) {
   for (const LocalShape& part : actual)
     for (int64_t i = 0; i < part.lanes.size(); ++i)
@@ -46,8 +60,9 @@ std::optional<LocalShape> odd_shard(const Spec& spec, const std::vector<LocalSha
   return std::nullopt;
 }
 
-// What an axis may be that nobody named: R, a dim by the chunk rule, or a dim at the sizes that the
-// first ranks along it hold, where these make up the whole.
+// Returns the placements to try on an axis that a claim does not name. They are R, each dim by the
+// chunk rule, and each dim with the sizes that the first ranks along the axis hold, if these add
+// up.
 std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& shape,
                                        const std::vector<LocalShape>& actual) {
   std::vector<Placement> out{R()};
@@ -68,7 +83,8 @@ std::vector<Placement> open_placements(const Mesh& mesh, int axis, const Dims& s
   return out;
 }
 
-// Two cuts of one dim, one of them by sizes: more than the shapes of shards can tell.
+// True if two axes cut one dim and one of them has explicit sizes. Shapes of shards do not
+// determine such placements.
 bool mixes_sizes(const std::vector<Placement>& placements) {
   return std::any_of(placements.begin(), placements.end(), [&](const Placement& one) {
     if (!one.is_shard() || one.shard().sizes.empty()) return false;
@@ -114,7 +130,7 @@ Partitioned Partitioner::run(const GlobalProgram& program) {
     try {
       run_instr(program.instrs[i]);
     } catch (const Error& error) {
-      // What is wrong with placements is told where they stand in the line.
+      // Reports errors of placements at their position in the line.
       const std::vector<PlacementText>& placements = program.instrs[i].placements;
       if (!placements.empty())
         throw Error(error.kind(), error.message(),
@@ -137,7 +153,7 @@ void Partitioner::run_instr(const GlobalInstr& instr) {
     if (id == kNoValue) inputs.back().meta.absent = true;
     if (!inputs.back().meta.absent && !inputs.back().number && !inputs.back().spec)
       throw_bad_input(
-          "a value computed on shards as they lie needs `as placements` before it is used again");
+          "expected a value with placements; write `as placements` on the line that makes it");
   }
   const std::vector<PlacedValue> outputs = emit_op(op, instr.attrs, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) place(instr.outputs[i], outputs[i]);
@@ -162,8 +178,9 @@ void Partitioner::place(ValueId global, PlacedValue placed) {
 
 void Partitioner::run_redistribute(const GlobalInstr& instr) {
   const PlacedValue& value = values_[static_cast<size_t>(instr.inputs[0])];
-  if (value.number) throw_bad_input("redistribute needs a tensor, found a number");
-  if (!value.spec) throw_bad_input("redistribute needs a value with placements; write `as` first");
+  if (value.number) throw_bad_input("expected a tensor to redistribute, found a number");
+  if (!value.spec)
+    throw_bad_input("expected a value with placements; write `as placements` on its line first");
   const Mesh* mesh = &value.spec->mesh();
   for (const auto& [key, other] : job_.meshes)
     if (!instr.mesh.empty() && key == instr.mesh) mesh = &other;
@@ -172,7 +189,7 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
                               value.spec->dtype(), stays ? &*value.spec : nullptr);
   PlacedValue moved = redistribute(value, to, true);
   if (moved.id == value.id) {
-    // Nothing moves, but the name is a value of its own.
+    // Nothing moves, but the new name is a value of its own.
     Merge merge;
     merge.output = add_value(to.dtype(), to, Category::activations);
     merge.parts = {{mesh->ranks(), value.id}};
@@ -183,8 +200,8 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   place(instr.outputs[0], std::move(moved));
 }
 
-// The claimed placements: axes not named are R, except that an axis which still cuts the shards
-// stays so (an R that the local shapes deny is never meant).
+// Returns the claimed spec. An axis that the claim does not name is R, unless the local shapes show
+// that it cuts the value.
 Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& value) {
   const Mesh& mesh = value.mesh() ? *value.mesh() : default_mesh();
   const std::string text = text_of(instr.placements);
@@ -216,7 +233,7 @@ Spec Partitioner::claimed_spec(const GlobalInstr& instr, const PlacedValue& valu
     if (!odd_shard(candidate, actual)) return candidate;
   }
   const LocalShape odd = *odd_shard(plain, actual);
-  throw_bad_input("the shards have shape {} on rank {}, but {} claimed as \"{}\" is {} there",
+  throw_bad_input("the shard has shape {} on rank {}, but {} as \"{}\" has shape {} there",
                   to_string(odd.shape), odd.lanes[0], to_string(shape), text,
                   to_string(plain.local_shape(odd.lanes[0])));
 }
@@ -236,7 +253,6 @@ void Partitioner::run_claim(const GlobalInstr& instr) {
   place(instr.outputs[0], std::move(claimed));
 }
 
-// On the shards as they lie: shapes follow from the local shapes, nothing is redistributed.
 void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   Compute compute;
   compute.op = op.name;
@@ -297,7 +313,6 @@ void Partitioner::run_local(const OpRecord& op, const GlobalInstr& instr) {
   add(std::move(compute), lanes);
 }
 
-// A name that is bound again gives its old value back after its last use.
 void Partitioner::free_rebound(const GlobalInstr& instr, size_t index) {
   for (ValueId id : instr.outputs) {
     const std::string& name = global_->values[static_cast<size_t>(id)].name;

@@ -1,6 +1,6 @@
-// Partition: from a global program to the SPMD program of its ranks. Every op takes its inputs'
-// placements as they are when a legal strategy exists; else the cheapest redistribution is put in,
-// as explicit instructions.
+// Partition: turns a global program into the SPMD program of its ranks. An op uses the placements
+// of its inputs if a legal strategy takes them as they are. Otherwise the cheapest redistribution
+// is inserted as explicit instructions.
 #pragma once
 
 #include "shardproof/engine/job/job.h"
@@ -10,17 +10,18 @@ namespace shardproof {
 
 struct PartitionOptions {
   PriceFunction price = price_by_bytes;
-  bool explicit_only = false;  // a redistribution with a call that is not written is a finding
+  bool explicit_only = false;  // an inserted redistribution that communicates is a finding
 };
 
 struct Partitioned {
   SpmdProgram program;
-  std::vector<Finding> unwritten;
-  std::vector<ValueId> placed;  // of each global value: the SPMD value that equals it, or kNoValue
+  std::vector<Finding> unwritten;  // inserted redistributions; empty unless explicit_only
+  std::vector<ValueId> placed;     // by global value: the SPMD value that equals it, or kNoValue
 };
 
-// Throws Error(bad_input) with /program, line and column: placements that do not fit, inputs on two
-// meshes, a redistribution that cannot be made, a claim whose local shapes do not fit.
+// Returns the SPMD program. Throws Error(bad_input) with path /program, line and column. Causes are
+// placements that do not fit, inputs on two meshes, a redistribution without a plan, and a claim
+// (`as`) that the local shapes contradict.
 Partitioned partition(const GlobalProgram& program, const Job& job, const OpRegistry& ops,
                       const PartitionOptions& options = {});
 

@@ -1,54 +1,36 @@
-// The partitioner's workings. Internal to the engine.
+// Partitioner: the state of one partitioning: values with their placements, the emitted program,
+// computed plans, and the price spent so far. Internal to the engine.
+//
+// partition.cpp runs the instructions of the global program, choose_strategy.cpp chooses the
+// placements of an op among its choices (op_choices.h), emit_plan.cpp emits instructions.
 #pragma once
 
 #include <map>
 #include <optional>
 
+#include "shardproof/engine/partition/op_choices.h"
 #include "shardproof/engine/partition/partition.h"
-#include "shardproof/localtensor/plan/planner.h"
+#include "shardproof/engine/partition/plan_cache.h"
 
 namespace shardproof {
-
-// A value while the program is being built.
-struct PlacedValue {
-  ValueId id = kNoValue;
-  TensorMeta meta;           // global
-  std::optional<Spec> spec;  // none: a number, or computed on shards as they lie
-  std::optional<Number> number;
-  std::string name;
-  std::optional<Mesh> shards_on{};  // of what was computed on shards as they lie
-
-  const Mesh* mesh() const { return spec ? &spec->mesh() : shards_on ? &*shards_on : nullptr; }
-};
-
-// One legal way to run an op: where its inputs must lie and what comes out.
-struct PartitionedCall {
-  std::vector<std::optional<Spec>> inputs;
-  std::vector<Spec> outputs;
-  LocalExecution form = LocalExecution::same_op;
-  bool sharded = false;  // the kernel needs global indices
-  bool per_rank_attrs = false;
-};
-
-// The input before `i` that is the same value and goes to the same placements: what brings it there
-// is done once.
-std::optional<size_t> moved_before(const PartitionedCall& choice,
-                                   const std::vector<PlacedValue>& inputs, size_t i);
 
 class Partitioner {
  public:
   Partitioner(const Job& job, const OpRegistry& ops, const PartitionOptions& options)
-      : job_(job), ops_(ops), options_(options) {}
+      : job_(job), ops_(ops), options_(options), plans_(options.price) {}
   Partitioned run(const GlobalProgram& program);
 
-  // For LowerBuilder too.
+  // Emits an op with the cheapest legal placements, and the redistributions that they need. Throws
+  // Error(bad_input) if there are none.
   std::vector<PlacedValue> emit_op(const OpRecord& op, const Attrs& attrs,
                                    const std::vector<PlacedValue>& inputs);
+  // Emits the plan to a spec. `written`: the author wrote it, so it is never a finding.
   PlacedValue redistribute(const PlacedValue& value, const Spec& to, bool written);
   PlacedValue number(Number value);
 
  private:
   friend class Lowerer;
+  // A point of the emitted program to return to after a trial.
   struct Checkpoint {
     size_t values = 0, instrs = 0, unwritten = 0;
     Price spent;
@@ -56,32 +38,24 @@ class Partitioner {
   void run_instr(const GlobalInstr& instr);
   void run_redistribute(const GlobalInstr& instr);
   void run_claim(const GlobalInstr& instr);
+  // Emits an op on the shards as they are; the local shapes of its outputs follow from those of its
+  // inputs.
   void run_local(const OpRecord& op, const GlobalInstr& instr);
   Spec claimed_spec(const GlobalInstr& instr, const PlacedValue& value);
   void place(ValueId global, PlacedValue placed);
+  // Frees the old value of each name that the instruction binds, if no later instruction reads it.
   void free_rebound(const GlobalInstr& instr, size_t index);
 
   // choose_strategy.cpp
-  std::vector<PartitionedCall> choices(const OpRecord& op, const OpCall& call,
-                                       const std::vector<TensorMeta>& outputs,
-                                       const std::vector<PlacedValue>& inputs, const Mesh& mesh);
-  std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                         const std::vector<PlacedValue>& inputs, const Mesh& mesh,
-                                         const std::vector<const Strategy*>& picks,
-                                         const OpRecord& op);
-  void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
-                     const std::vector<PlacedValue>& inputs, const Mesh& mesh,
-                     std::vector<PartitionedCall>& into);
-  const PlannerResult* plan_within(const Spec& from, const Spec& to,
-                                   const std::optional<Price>& at_most);
-  // nullopt: more than `at_most`.
+  // Returns the price of bringing the inputs to a choice; nullopt if it is more than `at_most`.
+  // Stores in `changed` how many inputs move.
   std::optional<Price> price_of_inputs(const PartitionedCall& choice,
                                        const std::vector<PlacedValue>& inputs,
                                        const std::optional<Price>& at_most, int& changed);
+  // Returns the price of an op that is lowered to other ops.
   Price price_of_lowering(const OpRecord& op, const OpCall& call,
                           const std::vector<TensorMeta>& outputs,
                           const std::vector<PlacedValue>& inputs, const PartitionedCall& choice);
-  const PlannerResult& plan(const Spec& from, const Spec& to);
 
   // emit_plan.cpp
   std::vector<PlacedValue> emit_choice(const OpRecord& op, const OpCall& call,
@@ -107,12 +81,12 @@ class Partitioner {
   std::vector<PlacedValue> values_;  // by global id
   std::vector<size_t> last_use_;     // by global id: index of the last instruction that reads it
   Origin origin_;
-  Price spent_;
-  bool quiet_ = false;  // inside a written redistribution or a trial
-  std::vector<std::pair<std::pair<Spec, Spec>, PlannerResult>> plans_;
+  Price spent_;         // price of all emitted steps
+  bool quiet_ = false;  // inside a trial: no findings
+  PlanCache plans_;
   std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
-  std::map<std::string, int> uses_;
-  std::map<std::string, ValueId> bound_;
+  std::map<std::string, int> uses_;       // bindings of each name, for unique value names
+  std::map<std::string, ValueId> bound_;  // the global value that each name has
 };
 
 }  // namespace shardproof

@@ -1,3 +1,13 @@
+// Implements the emission of partitioner.h: values, instructions, steps of plans, and ops with
+// chosen placements. mark() and rollback() undo a trial.
+//
+// Example: x of shape [8] as tp:S(0) on tp=4 becomes R. The plan has one step, an all_gather over
+// tp, so redistribute() emits
+//
+//   _1 = Communicate{all_gather, group tp, count 2}   on ranks 0-3
+//
+// If the author did not write the redistribution and the program is `explicit`, it also adds the
+// finding "x is tp:S(0), and this line needs it as tp:R".
 #include <algorithm>
 
 #include "shardproof/engine/lower/per_rank_number.h"
@@ -126,7 +136,7 @@ PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlanStep& ste
 
 PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written) {
   if (*value.spec == to) return value;
-  const Plan steps = plan(*value.spec, to).plan;
+  const Plan steps = plans_.plan(*value.spec, to).plan;
   PlacedValue now = value;
   int64_t calls = 0;
   for (const PlanStep& step : steps.steps) {
@@ -140,7 +150,7 @@ PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, 
     finding.instance = origin_.instance;
     finding.name = value.name;
     finding.ranks = to.mesh().ranks();
-    finding.headline = fmt::format("{} is {} and has to become {} here",
+    finding.headline = fmt::format("{} is {}, and this line needs it as {}",
                                    value.name.empty() ? "a value of this line" : value.name,
                                    placements_text(*value.spec), placements_text(to));
     for (const PlanStep& step : steps.steps)

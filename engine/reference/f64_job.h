@@ -1,15 +1,15 @@
-// The same job on simulated ranks, and with its inputs in f64.
+// Derived jobs for the run in f64: the same job on simulated ranks, and with inputs in f64.
 #pragma once
 
 #include "shardproof/engine/job/job.h"
 
 namespace shardproof {
 
-// On simulated ranks of this process that compute on the host, without times, with nothing kept,
-// every line compared.
+// Returns the job on simulated ranks that compute on the host. It measures no time, stores no
+// values, and compares every line.
 Job on_simulated_ranks(const Job& job);
-// The same, with inputs in f64 and c128; what lines make is lifted when they are
-// lowered (widen_program.h).
+// Returns the job on simulated ranks with inputs in f64 and c128. The dtypes of its lines are
+// changed after lowering (widen_program.h).
 Job with_wider_floats(const Job& job);
 
 }  // namespace shardproof

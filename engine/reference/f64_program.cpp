@@ -1,3 +1,11 @@
+// Implements widen_program.h.
+//
+// 1. All values and all dtypes that calls name become f64 or c128. Weak values (numbers) stay.
+// 2. Each op is inferred with its wide inputs. If its result then has another dtype than the wide
+//    program needs, a cast is put before or behind it (ops/core/widen_op_call.h decides which).
+//
+// Example: h is bf16, `m = argmax(h, 0)` has dtype i64, `y = cast(h, f16)`. h and y become f64, m
+// stays i64, and the cast becomes cast(h, f64), which copies.
 #include "shardproof/engine/reference/f64_program.h"
 
 #include <algorithm>
@@ -19,8 +27,6 @@ std::vector<DType> dtypes_of(const std::vector<ValueId>& ids, const std::vector<
   for (const ValueId id : ids) dtypes.push_back(values[static_cast<size_t>(id)].dtype);
   return dtypes;
 }
-
-// --- global programs
 
 class GlobalWidening {
  public:
@@ -103,8 +109,6 @@ class GlobalWidening {
   const std::vector<GlobalValue> written_;
 };
 
-// --- rank programs
-
 class SpmdWidening {
  public:
   SpmdWidening(SpmdProgram& program, const OpRegistry& ops)
@@ -133,7 +137,7 @@ class SpmdWidening {
     into_->push_back(std::move(instr));
   }
 
-  // As the first of these ranks sees it.
+  // Returns the call with the shapes of the first of these ranks.
   static OpCall call_of(const Compute& compute, const LaneAttrs& entry,
                         const std::vector<SpmdValue>& values) {
     OpCall call{&entry.attrs, {}};
@@ -200,7 +204,7 @@ class SpmdWidening {
     cast_results(std::move(instr), wanted);
   }
 
-  // What ends after an op ends after the casts of its results.
+  // Emits the op and the casts of its results. Its releases move behind the casts.
   void cast_results(Instr instr, const std::vector<ValueId>& wanted) {
     std::vector<ValueId> releases = std::move(instr.releases);
     instr.releases.clear();

@@ -1,6 +1,6 @@
-// A lowered program as it reads where all its floats are f64: every value and every dtype that a
-// line writes, `cast(x, bf16)` and `recv(dtype=f32)` included. What ops chose by their dtypes when
-// it was lowered, and what is left out, stays what it is as written.
+// Changes all floats of a lowered program to f64: the dtype of every value, and every dtype that a
+// line names, such as `cast(x, bf16)` and `recv(dtype=f32)`. Choices that ops made by their dtypes
+// at lowering stay as written.
 #pragma once
 
 #include "shardproof/ops/core/op.h"
@@ -8,9 +8,9 @@
 
 namespace shardproof {
 
-// Ids of values stay; what is put in comes last.
+// Changes a global program. Ids of values stay; new values come last.
 void widen_floats(GlobalProgram& program, const OpRegistry& ops);
-// Of a rank program: there are no plans in it.
+// Changes a lowered rank program. Requires a program without plans, as lower_ranks() returns it.
 void widen_floats(SpmdProgram& program, const OpRegistry& ops);
 
 }  // namespace shardproof

@@ -1,9 +1,10 @@
 // Implements reference_run.h.
 //
-// value(x): the instructions that x needs are found by a walk from x back to values that are there
-// (an explicit stack: a loop of a program may be a chain of many thousand instructions), sorted
-// into program order, and run. Each read lowers the count of uses of its input; what has no uses
-// left is freed when the next line begins, because `again` may read it until then.
+// value(x) walks from x back to values that exist, and so finds the instructions that x needs. It
+// sorts them into program order and runs them. The walk uses an explicit stack, because a loop of a
+// program may be a chain of many thousand instructions. Each read lowers the count of uses of its
+// input. A value without uses is freed when the next line begins, because `again` may read it until
+// then.
 #include "shardproof/engine/reference/reference_run.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ Tensor number_tensor(const GlobalValue& value) {
   return number;
 }
 
-// Elements of all sizes and both signs, so that no op but a copy gives them back.
+// Returns elements of all sizes and both signs, so that only a copy returns them unchanged.
 Tensor probe_of(const GlobalValue& value, uint64_t draw) {
   const Rng random(draw, 0x6964656e74697479);
   std::vector<double> values(static_cast<size_t>(element_count(value.shape)));
@@ -40,7 +41,7 @@ Tensor probe_of(const GlobalValue& value, uint64_t draw) {
   return tensor_of(value.dtype, value.shape, values);
 }
 
-// The result of an instruction whose every input is `probe`; nothing where the op refuses it.
+// Returns the result of an instruction with `probe` as every input; nullopt if the op refuses it.
 std::optional<Tensor> result_of(const EvaluationPlan& plan, ValueId result, const Tensor& probe) {
   std::optional<Tensor> given;
   try {
@@ -55,7 +56,7 @@ std::optional<Tensor> result_of(const EvaluationPlan& plan, ValueId result, cons
   return given;
 }
 
-// True if an instruction gives back its input, found by running it on some 64 elements or more.
+// True if an instruction returns its input, found by running it on some 64 elements or more.
 bool is_identity(const EvaluationPlan& plan, ValueId from, ValueId to) {
   constexpr int64_t kElements = 64;
   const GlobalValue &source = plan.info(from), &result = plan.info(to);
@@ -72,8 +73,6 @@ bool is_identity(const EvaluationPlan& plan, ValueId from, ValueId to) {
 
 }  // namespace
 
-// --- EvaluationPlan
-
 EvaluationPlan::EvaluationPlan(const GlobalProgram& program, const OpRegistry& ops)
     : program_(program),
       ops_(ops),
@@ -84,7 +83,7 @@ EvaluationPlan::EvaluationPlan(const GlobalProgram& program, const OpRegistry& o
       makers_[static_cast<size_t>(id)] = static_cast<int>(i);
   std::vector<bool> given(program.values.size(), false);
   for (const ValueId id : program.inputs) given[static_cast<size_t>(id)] = true;
-  // A number too may be made by an instruction, on numbers only.
+  // An instruction on numbers alone makes a number too.
   for (size_t id = 0; id < program.values.size(); ++id) {
     const GlobalValue& value = program.values[id];
     if (value.weak && value.shape.empty() && makers_[id] < 0 && !given[id])
@@ -152,8 +151,6 @@ Tensor EvaluationPlan::compute(ValueId target, const Lookup& held) const {
   return number(target) != nullptr ? *number(target) : *held(target);
 }
 
-// --- ReferenceRun
-
 ReferenceRun::ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> inputs,
                            const std::vector<bool>& wanted, bool keeps_all)
     : plan_(plan),
@@ -184,7 +181,7 @@ const Tensor& ReferenceRun::value(ValueId id) {
   if (!entry(id)) {
     compute_line(id);
   } else if (held_[static_cast<size_t>(id)] || plan_.maker(id) < 0) {
-    // Judged once more, under another name: it is its own line.
+    // A value that is judged again under another name is a line of its own.
     const bool wanted = wanted_[static_cast<size_t>(id)];
     wanted_[static_cast<size_t>(id)] = true;
     release_line();
@@ -244,7 +241,7 @@ std::optional<ValueId> ReferenceRun::copied_by(ValueId id) const {
     if (source != kNoValue) return std::nullopt;
     source = input;
   }
-  // An input of the program is what the scenario gives, whatever a copy of it holds.
+  // An input of the program keeps the value that the scenario gives, even if a copy of it differs.
   if (source == kNoValue || held_[static_cast<size_t>(source)] || plan_.maker(source) < 0)
     return std::nullopt;
   if (instr.kind != GlobalKind::op || is_identity(plan_, source, id)) return source;

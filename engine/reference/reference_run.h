@@ -1,13 +1,12 @@
-// ReferenceRun: what one device computes, line by line, from the values that the ranks hold.
+// ReferenceRun: computes on one device, line by line, from the values that the ranks hold.
 //
-// Values are computed on demand by dependence. After a value has been judged, the caller holds the
-// ranks' value in its place (`hold`), so that what follows is computed from what the ranks really
-// have: errors do not accumulate, and only a line that is wrong by itself differs. A value is freed
-// after its last use.
+// Values are computed on demand by dependence. After a value has been judged, the caller puts the
+// ranks' value in its place (`hold`), and later lines are computed from it. So errors do not
+// accumulate, and only a line that is wrong by itself differs. A value is freed after its last use.
 //
-// A *line* is what was computed to get from held values to one wanted value: one instruction of a
-// global program, or all instructions between two outputs of a rank program. Its inputs stay until
-// the next line is computed, so that the same line can be computed again in other arithmetic
+// A *line* consists of the instructions between held values and one wanted value: one instruction
+// of a global program, or all instructions between two outputs of a rank program. Its inputs stay
+// until the next line is computed, so that the same line can be computed again in other arithmetic
 // (`again`).
 //
 // Not thread-safe; the program and the registry must outlive it.
@@ -22,7 +21,7 @@
 
 namespace shardproof {
 
-// A global program made ready to be evaluated by dependence: which instruction makes each value,
+// A global program prepared for evaluation by dependence: the instruction that makes each value,
 // and the values that are numbers.
 class EvaluationPlan {
  public:
@@ -31,22 +30,22 @@ class EvaluationPlan {
   const GlobalProgram& program() const { return program_; }
   const OpRegistry& ops() const { return ops_; }
   const GlobalValue& info(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
-  // Index of the instruction that makes a value; -1 for inputs and numbers.
+  // Returns the index of the instruction that makes a value; -1 for inputs and numbers.
   int maker(ValueId id) const { return makers_[static_cast<size_t>(id)]; }
-  // The tensor of a value that is a number of the program; null for all others.
+  // Returns the tensor of a value that is a number of the program; null for all others.
   const Tensor* number(ValueId id) const;
 
-  // A value that is there already, or null. A lookup may convert it to the dtype that this program
-  // has it in.
+  // Returns a value that exists already, or null. A lookup may convert it to the dtype that it has
+  // in this program.
   using Lookup = std::function<const Tensor*(ValueId)>;
   using Store = std::function<void(ValueId, Tensor)>;
-  // The instructions that have to run so that all of `targets` are there, in program order.
+  // Returns the instructions that must run to compute all of `targets`, in program order.
   std::vector<int> needed(const std::vector<ValueId>& targets,
                           const std::function<bool(ValueId)>& is_there) const;
   // Runs one instruction. Throws Error with line and column for data-dependent errors (an index
   // out of range).
   void run(int instr, const Lookup& held, const Store& store) const;
-  // Computes a value from what `held` gives, and nothing else.
+  // Returns a value, computed from the values that `held` returns.
   Tensor compute(ValueId target, const Lookup& held) const;
 
  private:
@@ -56,30 +55,32 @@ class EvaluationPlan {
   std::vector<std::optional<Tensor>> numbers_;
 };
 
-// How the inputs of a line are changed before it is computed again; null: not at all.
+// A change of each input of a line before it is computed again; null: no change.
 using InputChange = std::function<Tensor(ValueId, const Tensor&)>;
 
 class ReferenceRun {
  public:
-  // `inputs`: global tensors in the order of program.inputs. `wanted`: values that will be asked
-  // for, by id; they live until they are held. `keeps_all`: nothing is freed, for explanations.
+  // `inputs` are global tensors in the order of program.inputs. `wanted` marks by id the values
+  // that value() will return; they live until they are held. `keeps_all`: no value is freed, for
+  // explanations.
   ReferenceRun(const EvaluationPlan& plan, std::vector<Tensor> inputs,
                const std::vector<bool>& wanted, bool keeps_all = false);
 
-  // The value; computes its line first when it is not there.
+  // Returns the value, after computing its line if it does not exist yet.
   const Tensor& value(ValueId id);
-  // From here on this is what the value is. Values that this one merely copies (`w * 1`, a second
-  // name) become the same. Returns all of them.
+  // Replaces the value. Values that it copies (`w * 1`, a second name) are replaced too. Returns
+  // the ids of all of them.
   std::vector<ValueId> hold(ValueId id, const Tensor& value);
-  // The value as it is held or computed so far; null when it is not there.
+  // Returns the held or computed value; null if it does not exist.
   const Tensor* find(ValueId id) const;
-  // Values that the line of the last value() read: held values, inputs of the program, and what an
-  // earlier line computed on its way.
+  // Returns the values that the line of the last value() read: held values, inputs of the program,
+  // and values that an earlier line computed.
   const std::vector<ValueId>& line_inputs() const { return line_inputs_; }
-  // The instructions of that line, in program order; none where the value was there.
+  // Returns the instructions of that line in program order; none if the value existed.
   const std::vector<int>& line() const { return line_; }
-  // The line of the last value(), computed again under `plan`, whose program has the same ids: the
-  // same program, or its form in other dtypes. Inputs are converted to the dtypes of that program.
+  // Computes the line of the last value() again under `plan` and returns its result. Requires a
+  // program with the same ids: the same one, or its form in other dtypes. Inputs are converted to
+  // the dtypes of that program.
   Tensor again(ValueId id, const EvaluationPlan& plan, const InputChange& change = {}) const;
 
   const EvaluationPlan& plan() const { return plan_; }

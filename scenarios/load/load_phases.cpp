@@ -222,7 +222,6 @@ void read_machine(const Section& section, const LoadOptions& options, Job& job) 
       job.faults.push_back(reader.text());
     }
   if (const auto flag = section.find("explicit")) job.explicit_only = flag->flag();
-  job.max_bytes = options.max_bytes > 0 ? options.max_bytes : default_max_bytes();
 }
 
 Phase read_phase(const Section& section, LetTable& lets, const LoadOptions& options) {

@@ -1,6 +1,6 @@
-// The law of causes: a cause that is printed is the error that was made. One line of a random
-// honest rank program is changed in a known way; every cause of a finding has to name that line.
-// Errors that no candidate is about (a number that is added) have no cause at all.
+// Tests a law: a printed cause is the error that was made. Each test changes one line of a random
+// honest rank program in a known way. Every cause of a finding must name that line. Errors for
+// which there is no candidate (an added number) have no cause.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 
 struct Change {
   const char* what;
-  // The line with the error; nothing where the line has no place for it.
+  // Returns the line with the error; nullopt if the line does not allow it.
   std::optional<std::string> (*apply)(const std::string& line);
 };
 
@@ -82,7 +82,7 @@ bool names_line(const std::string& text, int line) {
 
 class ChangedLines : public ::testing::TestWithParam<Change> {};
 
-TEST_P(ChangedLines, OfAChangedLine_NameThatLine) {
+TEST_P(ChangedLines, Causes_OfAChangedLine_NameThatLine) {
   int wrong_values = 0, with_cause = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomProgram program = honest(seed);
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, ChangedLines, ::testing::ValuesIn(kChanges)
                            return name;
                          });
 
-TEST(PlantedCauses, OfANumberThatIsAdded_AreNone) {
+TEST(PlantedCauses, AddedNumber_HasNoCause) {
   int planted = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const std::optional<PlantedProgram> error =

@@ -1,6 +1,6 @@
-// The law of grouping: findings, values, calls, bytes, memory and times depend neither on how ranks
-// are grouped into cohorts nor on the schedule, and the same job gives the same outcome twice.
-// Programs that race are the exception that schedules exist to find; none is among these.
+// Tests the law of grouping: findings, values, calls, bytes, memory and times depend neither on the
+// grouping of ranks into cohorts nor on the schedule. Equal jobs have equal outcomes. None of the
+// programs has a race, which schedules exist to find.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ std::string bits_of(const Tensor& tensor) {
   return text;
 }
 
-// Everything an outcome says, as text: the first line that differs is the failure.
+// Returns all of an outcome as text, so that the first line that differs shows the failure.
 std::string text_of(const Outcome& outcome) {
   std::string text;
   for (const Finding& finding : outcome.findings) text += to_string(finding) + "\n";
@@ -75,7 +75,7 @@ std::string run(const Job& job) {
   }
 }
 
-// Gives the outcome as text.
+// Returns the outcome as text.
 std::string expect_one_outcome(Job job, const std::string& what) {
   job.grouping = CohortPolicy::coarse_first;
   job.schedule = {ScheduleKind::fifo, 0};
@@ -96,7 +96,7 @@ std::vector<ScenarioPath> files() {
   return all;
 }
 
-TEST(CohortPolicy, ScenariosEndTheSameWay) {
+TEST(CohortPolicy, Scenarios_InAnyGroupingAndSchedule_HaveOneOutcome) {
   int64_t jobs = 0;
   for (const ScenarioPath& path : files()) {
     SCOPED_TRACE(path.path);
@@ -105,7 +105,7 @@ TEST(CohortPolicy, ScenariosEndTheSameWay) {
       for (const Phase& phase : one.phases) {
         if (++taken > kCasesOfAFile) break;
         Job job = filled(phase, 0);
-        if (job.world > 16) continue;  // the law is not about size
+        if (job.world > 16) continue;  // larger worlds add time but no case
         for (const JobInput& input : job.inputs) job.keep.push_back(input.name);
         for (const JobOutput& output : job.outputs) job.keep.push_back(output.name);
         expect_one_outcome(std::move(job), one.name);
@@ -122,7 +122,7 @@ struct Program {
   std::vector<std::string> lines;
 };
 
-TEST(CohortPolicy, GlobalPrograms) {
+TEST(CohortPolicy, GlobalPrograms_InAnyGroupingAndSchedule_HaveOneOutcome) {
   const std::vector<Program> programs = {
       {"tp=2", {"y = x @ w", "z = softmax(y, dim=-1)", "s = sum(z)"}},
       {"tp=3",
@@ -143,7 +143,7 @@ TEST(CohortPolicy, GlobalPrograms) {
   }
 }
 
-TEST(CohortPolicy, RankPrograms) {
+TEST(CohortPolicy, RankPrograms_InAnyGroupingAndSchedule_HaveOneOutcome) {
   const std::vector<std::vector<std::string>> programs = {
       {"y = all_reduce(x, sum, group=tp)", "z = all_gather(y, dim=0, group=tp)"},
       {"send(x, to=next)", "y = recv(like=x, from=prev)"},
@@ -163,13 +163,10 @@ TEST(CohortPolicy, RankPrograms) {
   }
 }
 
-// --- random programs of several streams
-// ------------------------------------------------------------------------------------------
-
 struct Step {
   enum Kind : uint8_t { compute, call, barrier, wait, sync, record } kind = compute;
   int64_t stream = 0;
-  std::string made, from;  // names; `from` of a wait: what it waits for
+  std::string made, from;  // names; `from` of a wait is the value that it waits for
   std::string how = "sum", group = "dp";
 };
 
@@ -187,8 +184,8 @@ std::string line_of(const Step& step) {
   return "";
 }
 
-// What all ranks do is right and does not race: a stream waits for what it reads of another. Then
-// some ranks do something else, once or more.
+// Writes a random program of several streams that is right and has no race: a stream waits for each
+// value of another stream that it reads. Then it changes the lines of some ranks.
 class RandomStreams {
  public:
   explicit RandomStreams(uint64_t seed) : rng_(seed, hash_text("streams")), known_(2 + draw(3)) {
@@ -224,7 +221,7 @@ class RandomStreams {
     return kGroups[draw(3)];
   }
 
-  // One of the last values, behind a wait where the stream needs one.
+  // Returns one of the last values, and adds a wait if the stream needs one.
   std::string value_on(int64_t stream) {
     const int64_t count = static_cast<int64_t>(values_.size());
     const std::string name = values_[at(count - 1 - draw(std::min<int64_t>(count, 4)))];
@@ -294,14 +291,14 @@ class RandomStreams {
   Rng rng_;
   uint64_t draws_ = 0;
   int64_t names_ = 0;
-  std::vector<std::set<std::string>> known_;  // what each stream may read
+  std::vector<std::set<std::string>> known_;  // values that each stream may read
   std::vector<std::string> values_ = {"x"};
   std::vector<std::pair<std::string, std::set<std::string>>> events_;
   std::vector<Step> steps_;
   std::vector<std::vector<Step>> ranks_;
 };
 
-TEST(CohortPolicy, WhatIsFoundWrongOnOneStreamDoesNotHangOnWhenItIsFound) {
+TEST(CohortPolicy, FindingOnOneStream_FoundAtAnyTime_IsTheSame) {
   constexpr uint64_t kPrograms = 400;
   std::map<std::string, int64_t> told;
   for (uint64_t seed = 0; seed < kPrograms; ++seed) {

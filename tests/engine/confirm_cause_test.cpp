@@ -1,5 +1,5 @@
-// Causes of wrong outputs of rank programs: an edit confirms a cause only where it makes the output
-// right and nothing else wrong; what several edits explain is a hint.
+// Tests causes of wrong outputs of rank programs: an edit confirms a cause if it makes the output
+// right and no other output wrong. If several edits do, they are hints.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/check/check.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// x of [8, 6] and d of [8, 4] on dp and cp, w of [6, 4] on all ranks.
+// Returns a job with x of [8, 6] and d of [8, 4] on dp and cp, and w of [6, 4] on all ranks.
 Job step_job(const std::string& mesh, const std::string& rows, const Lines& ranks,
              const Lines& truth, const Lines& outputs) {
   Job job = job_of(mesh, {});
@@ -29,7 +29,7 @@ Job step_job(const std::string& mesh, const std::string& rows, const Lines& rank
   return job;
 }
 
-// The lines of the first finding that begin with a word, without it.
+// Returns the lines of the first finding that begin with a word, without the word.
 std::string line_of(const Job& job, const std::string& word) {
   const Outcome outcome = check(job, builtin_registries());
   if (outcome.findings.empty()) return "clean";
@@ -42,7 +42,7 @@ std::string line_of(const Job& job, const std::string& word) {
 
 const Lines kTruth = {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"};
 
-TEST(Causes, OfAGradientThatWasNeverReduced_NameTheAxisThatCutsTheRows) {
+TEST(Causes, UnreducedGradient_NamesTheAxisThatCutsTheRows) {
   const Job job = step_job("dp=2, cp=2", "dp:S(0)",
                            {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"}, kTruth, {"w=R"});
   EXPECT_EQ(line_of(job, "cause"),
@@ -51,14 +51,14 @@ TEST(Causes, OfAGradientThatWasNeverReduced_NameTheAxisThatCutsTheRows) {
   EXPECT_EQ(line_of(job, "fix"), "add all_reduce(g, sum, group=dp) after line 1");
 }
 
-TEST(Causes, WhereAnotherOutputIsRightAsItIs_LeaveItAlone) {
-  // g is declared to be a part of a sum, and is: the fix must not change it.
+TEST(Causes, FixOfOneOutput_LeavesARightOutputUnchanged) {
+  // g is declared as a part of a sum and is one, so the fix must not change it.
   const Job job = step_job("dp=2", "dp:S(0)", {"g = transpose(x, 0, 1) @ d", "w = w - 0.1 * g"},
                            kTruth, {"g=dp:P(sum)", "w=R"});
   EXPECT_EQ(line_of(job, "fix"), "add all_reduce(g, sum, group=dp) after line 1");
 }
 
-TEST(Causes, OfAFactorThatTwoSumsExplain_AreHints) {
+TEST(Causes, FactorThatTwoSumsExplain_IsAHint) {
   const Job job = step_job("dp=2, cp=2", "dp:S(0) cp:S(0)",
                            {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)",
                             "w = w - 0.1 * all_reduce(g, sum, group=cp)"},
@@ -68,7 +68,7 @@ TEST(Causes, OfAFactorThatTwoSumsExplain_AreHints) {
   EXPECT_EQ(line_of(job, "fix"), "");
 }
 
-TEST(Causes, OfACopyThatIsAddedUp_NameTheCall) {
+TEST(Causes, SumOfCopies_NamesTheCall) {
   const Job job = step_job("dp=2, cp=2", "dp:S(0)",
                            {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)",
                             "g = all_reduce(g, sum, group=cp)", "w = w - 0.1 * g"},
@@ -77,8 +77,8 @@ TEST(Causes, OfACopyThatIsAddedUp_NameTheCall) {
             "g is the same on all ranks of cp, and line 2 sums it over cp: it counts 2 times");
 }
 
-TEST(Causes, OfARatioThatIsTheSizeOfAnAxisByCoincidence_AreNotPrinted) {
-  // 2 is the size of dp and of cp, and neither is at fault: a number of the truth is another one.
+TEST(Causes, RatioEqualToAnAxisSizeByCoincidence_IsNotPrinted) {
+  // 2 is the size of dp and of cp, but the error is another number in the truth.
   const Job job =
       step_job("dp=2, cp=2", "dp:S(0)",
                {"g = all_reduce(transpose(x, 0, 1) @ d, sum, group=dp)", "u = g * g", "w = w - u"},
@@ -87,7 +87,7 @@ TEST(Causes, OfARatioThatIsTheSizeOfAnAxisByCoincidence_AreNotPrinted) {
   EXPECT_EQ(line_of(job, "fix"), "");
 }
 
-TEST(Causes, OfAMissingFactor_AreCausesWhereALetOfAnotherSizeMovesIt) {
+TEST(Causes, MissingFactor_ThatALetOfAnotherSizeChanges_IsACause) {
   const Lines ranks = {"g = zeros([6, 4])",
                        "for i in range(m):", "  g = g + transpose(x, 0, 1) @ d",
                        "g = all_reduce(g, sum, group=dp)", "w = w - 0.1 * g"};
@@ -97,7 +97,7 @@ TEST(Causes, OfAMissingFactor_AreCausesWhereALetOfAnotherSizeMovesIt) {
   EXPECT_EQ(line_of(job, "cause"),
             "g of line 4 is 3 times what it should be: 3 is m, and with m = 4 it is 4 times");
   EXPECT_EQ(line_of(job, "fix"), "divide g by m");
-  // Another `let` of the same size that nothing hangs on.
+  // Another `let` of the same size, which the value does not depend on.
   job.numbers = {{"m", Number(3)}, {"layers", Number(3)}};
   EXPECT_EQ(line_of(job, "fix"), "divide g by m");
 }

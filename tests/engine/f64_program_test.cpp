@@ -1,6 +1,5 @@
-// The law of wider floats: every op, on floats of any dtype and on whole numbers in their place,
-// gives f64 and c128 alone once its program is widened, and each value has the dtype that the op
-// before it infers.
+// Tests the law of wider floats. In a widened program every op, on floats of any dtype and on whole
+// numbers in their place, gives f64 and c128 alone. Each value has the dtype that its op infers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +15,7 @@ namespace {
 
 const OpRegistry& ops() { return builtin_registries().ops; }
 
-// One call, as a sample has it and as others of its dtypes.
+// One call with the dtypes of a sample, and with other dtypes in their place.
 std::vector<std::vector<TensorMeta>> inputs_of(const Sample& sample) {
   std::vector<std::vector<TensorMeta>> all{sample.inputs};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f8e5m2, DType::i64, DType::boolean}) {
@@ -75,7 +74,7 @@ SpmdProgram spmd_of(const GlobalProgram& global) {
   return program;
 }
 
-// Of the instructions that make what was asked for.
+// An instruction of a program, without its origin.
 struct Step {
   std::string op;
   Attrs attrs;
@@ -129,7 +128,7 @@ void expect_wide(const Program& program, size_t written, const std::string& abou
   }
 }
 
-TEST(WiderFloats, AreAllThatAnOpGives) {
+TEST(WiderFloats, ResultOfAnyOp_IsWide) {
   int64_t calls = 0;
   for (const OpRecord* record : ops().all())
     for (const Sample& sample : record->samples()) {
@@ -153,8 +152,8 @@ TEST(WiderFloats, AreAllThatAnOpGives) {
   EXPECT_GT(calls, 1000);
 }
 
-// A cast writes a dtype, a receive waits for one, and what is left out is as written.
-TEST(WiderFloats, StandWhereALineWritesADType) {
+// A cast and a receive name a dtype, which becomes wide. A dtype that is not written stays.
+TEST(WiderFloats, DTypeThatALineNames_IsWide) {
   Job job = job_of("tp=2", {});
   add_input(job, "x", Dims{4, 6}, "tp:S(0)", DType::bf16);
   add_ranks(job, "all", Lanes::range(0, 2),

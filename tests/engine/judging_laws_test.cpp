@@ -1,6 +1,6 @@
-// The laws of judging, on a hundredth of the programs that `shardproof check-judging` counts:
-// honest programs have no finding and hardly a value that is not decided; a planted error is found
-// on its line and nowhere else, and its clean twin has no finding.
+// Tests the laws of judging, on a hundredth of the programs that `shardproof check-judging` counts.
+// Honest programs have no finding and very few undecided values. A planted error is found on its
+// line and nowhere else. Its clean twin has no finding.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/generate/judging_counts.h"
@@ -10,7 +10,7 @@ namespace shardproof::testing {
 namespace {
 
 constexpr uint64_t kSeed = 18;
-// The sanitizers make a program ten times slower: they look for errors of memory in fewer programs.
+// Sanitizers make a program ten times slower, so they run fewer programs.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int64_t kHonest = 100, kPlanted = 2;
 #else

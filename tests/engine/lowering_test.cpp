@@ -1,5 +1,5 @@
-// Bad programs: every one is refused before anything runs, with the place in its listing and a
-// message that says what was expected.
+// Tests bad programs: each is refused before anything runs, with its position in the listing and a
+// message that states what is expected.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/check/check.h"
@@ -40,7 +40,7 @@ Job with_inputs(Job job) {
   return job;
 }
 
-TEST(LoweringErrors, GlobalPrograms) {
+TEST(LoweringErrors, BadGlobalProgram_IsRefusedAtItsPosition) {
   const std::vector<Bad> programs = {
       {{"y = x @ wieght"}, 1, 9, {"wieght", "weight"}},
       {{"y = gleu(x)"}, 1, 5, {"gleu", "gelu"}},
@@ -65,7 +65,7 @@ TEST(LoweringErrors, GlobalPrograms) {
       {{"y = tril(x) as tp:S(0)"}, 1, 5, {"tril", "`as`"}},
       {{"y = z", "z = x"}, 1, 5, {"z"}},
       {{"y = x * hiden"}, 1, 9, {"unknown name hiden", "\"hidden\""}},
-      {{"if x:", "  y = x"}, 1, 4, {"x is a tensor"}},
+      {{"if x:", "  y = x"}, 1, 4, {"found the tensor x"}},
       {{"for i in range(hidn):", "  y = x"}, 1, 16, {"unknown name hidn", "\"hidden\""}},
       {{"y = reshape(x, [5, 5])"}, 1, 5, {"24", "[5, 5]"}},
   };
@@ -73,8 +73,7 @@ TEST(LoweringErrors, GlobalPrograms) {
     expect_refused(with_inputs(job_of("dp=2, tp=2", bad.lines)), bad, "/program");
 }
 
-// Told before the first pass, whose end no machine would see.
-TEST(LoweringErrors, EndlessLoops) {
+TEST(LoweringErrors, EndlessLoop_IsRefusedBeforeItsFirstPass) {
   const Bad bad = {
       {"y = x", "for i in range(-9000000000000000000, 9000000000000000000):", "  y = y + 1"},
       2,
@@ -84,8 +83,8 @@ TEST(LoweringErrors, EndlessLoops) {
   expect_refused(with_inputs(job_of("dp=2", bad.lines)), bad, "/program");
 }
 
-// Sizes that no op can have, empty lists, and more pieces than a program can be written with.
-TEST(LoweringErrors, SizesOfOps) {
+// The cases are sizes that no op can have, empty lists, and more pieces than a program may have.
+TEST(LoweringErrors, ImpossibleSizes_AreRefused) {
   const std::vector<std::pair<std::string, std::string>> programs = {
       {"adaptive_avg_pool1d(x, [])", "output_size needs 1 or 1 numbers"},
       {"adaptive_max_pool1d(x, 9223372036854775807)", "output_size must be from 1 to 16384"},
@@ -94,7 +93,8 @@ TEST(LoweringErrors, SizesOfOps) {
       {"conv1d(ones([1, 2, 5]), ones([3, 2, 3]), None, 1, 9223372036854775807)", "padding must be"},
       {"conv_transpose1d(ones([1, 2, 5]), ones([2, 3, 3]), None, [])", "stride needs"},
       {"chunk(zeros([0]), 9223372036854775807)", "more than 16384 pieces"},
-      {"chunk(x, 9223372036854775807, 1)", "chunk gives 6 values"},
+      {"chunk(x, 9223372036854775807, 1)",
+       "expected one value, found chunk, which returns 6 values"},
       {"split(x, [9223372036854775807, 9223372036854775807, 6])", "more than dim 0 has"},
       {"unbind(zeros([100000]))", "more than 16384 pieces"},
       {"narrow(x, 1, 2, 9223372036854775807)", "do not fit"},
@@ -126,7 +126,7 @@ TEST(LoweringErrors, SizesOfOps) {
                    {{"y = " + call}, 1, 5, {says}}, "/program");
 }
 
-TEST(LoweringErrors, RankPrograms) {
+TEST(LoweringErrors, BadRankProgram_IsRefusedAtItsPosition) {
   const std::vector<Bad> programs = {
       {{"all_reduce(x, sum)"}, 1, 1, {"dropped"}},
       {{"y = all_reduce(x, sum, group=tq)"}, 1, 30, {"tq", "tp"}},
@@ -137,8 +137,11 @@ TEST(LoweringErrors, RankPrograms) {
       {{"on comm:", "  y = x + 1", "wait(com)"}, 3, 6, {"com", "comm"}},
       {{"put(x, to=next)", "y = slot(-1, like=x)"}, 2, 10, {"-1"}},
       {{"y = slot(0)"}, 1, 5, {"like=x"}},
-      {{"wait_signal(from=prev, slot=0, count=-1)"}, 1, 1, {"count=-1", "0 or more"}},
-      {{"y = recv(like=x, shape=[9, 9], from=0)"}, 1, 24, {"like=x or shape=[..], one of them"}},
+      {{"wait_signal(from=prev, slot=0, count=-1)"}, 1, 1, {"found -1", "0 or more"}},
+      {{"y = recv(like=x, shape=[9, 9], from=0)"},
+       1,
+       24,
+       {"either like=x or shape=[..], found both"}},
       {{"keep(x)"}, 1, 1, {"stream"}},
       {{"y = redistribute(x, tp:R)"}, 1, 5, {"redistribute"}},
       {{"y = x as tp:R"}, 1, 1, {"as"}},
@@ -150,7 +153,7 @@ TEST(LoweringErrors, RankPrograms) {
        5,
        {"3", "2"}},
       {{"y = x @ weigth"}, 1, 9, {"weigth", "weight"}},
-      {{"send(x, to=4)"}, 1, 12, {"4", "within the group"}},
+      {{"send(x, to=4)"}, 1, 12, {"to=4", "an index in the group, 0 to 3"}},
       {{"y = gather(x, dim=0, root=0, group=dp)", "z = y + 1"}, 2, 5, {"y has no value on rank 2"}},
       {{"y = reduce(x, sum, root=1, group=dp)", "send(y, to=next)"},
        2,

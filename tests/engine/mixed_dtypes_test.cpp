@@ -1,5 +1,5 @@
-// The law of mixed dtypes: what an op takes beside its first float, it takes wherever its inputs
-// lie, and the result has the same dtype and, but for rounding, the same values there.
+// Tests the law of mixed dtypes: an op takes the same dtypes beside its first float with every
+// placement of its inputs. The result has the same dtype and, apart from rounding, the same values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<size_t> floats_of(const Sample& sample) {
   return found;
 }
 
-// Each input whole or cut once, all combinations.
+// Returns all combinations in which each input is whole or cut once.
 std::vector<std::vector<Spec>> all_specs(const OpInstance& instance, const Mesh& mesh) {
   std::vector<std::vector<Spec>> all{{}};
   for (const TensorMeta& meta : instance.inputs) {
@@ -40,7 +40,7 @@ std::vector<std::vector<Spec>> all_specs(const OpInstance& instance, const Mesh&
 
 class MixedDTypes : public ::testing::TestWithParam<std::string> {
  protected:
-  // Nothing when the op does not take them.
+  // Returns nullopt if the op does not take these dtypes.
   std::optional<GlobalRun> run(const OpInstance& instance, const std::vector<Spec>& specs) {
     std::vector<GlobalInput> inputs;
     for (size_t i = 0; i < instance.inputs.size(); ++i)
@@ -70,7 +70,7 @@ class MixedDTypes : public ::testing::TestWithParam<std::string> {
   int runs_ = 0;
 };
 
-TEST_P(MixedDTypes, MeanTheSameWhereverInputsLie) {
+TEST_P(MixedDTypes, Result_WithAnyPlacementOfInputs_IsTheSame) {
   const OpRecord& record = builtin_registries().ops.at(GetParam());
   for (const Sample& sample : record.samples()) {
     const std::vector<size_t> floats = floats_of(sample);

@@ -1,5 +1,5 @@
-// Listings and C++ rank functions in one world: the gate, the verdicts and the values do not care
-// which of the two a rank runs.
+// Tests listings and C++ rank functions in one world: matching, verdicts and values do not depend
+// on which of the two a rank runs.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/api/rank_context.h"
@@ -25,7 +25,7 @@ double kept(const Outcome& outcome, const std::string& name) {
   return load_f64(outcome.values.at(name).copies.front().tensor.data(), DType::f32);
 }
 
-TEST(MixedHosts, MeetInOneCollective) {
+TEST(MixedHosts, ListingAndFunction_InOneCollective_AreMatched) {
   std::vector<double> got(4);
   const Job job = mixed({"x = zeros([1]) + rank", "y = all_reduce(x, sum)"}, [&](RankContext& me) {
     got[static_cast<size_t>(me.rank())] = values_of(me.all_reduce(number(double(me.rank()))))[0];
@@ -41,7 +41,8 @@ TEST(MixedHosts, MeetInOneCollective) {
   }
 }
 
-// A function chooses its dtypes itself and cannot run in f64: the runs in its own dtypes remain.
+// A function chooses its own dtypes and cannot run in f64, so only runs in its own dtypes are
+// judged.
 TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
   std::vector<double> got(4);
   Job job = mixed({"x = zeros([1]) + rank * 0.1", "y = all_reduce(x, sum)", "n = zeros([1]) + 3"},
@@ -68,7 +69,7 @@ TEST(MixedHosts, RoundingOfAListing_BesideFunctions_IsMeasured) {
   EXPECT_GT(moved, 0);
 }
 
-TEST(MixedHosts, SendToEachOther) {
+TEST(MixedHosts, ListingAndFunction_SendToEachOther) {
   const Job job = mixed({"x = zeros([1]) + 5", "if rank == 0: send(x, to=3)", "y = zeros([1])",
                          "if rank == 1: y = recv(like=x, from=2)", "z = y * 1"},
                         [](RankContext& me) {
@@ -85,7 +86,7 @@ TEST(MixedHosts, SendToEachOther) {
   EXPECT_TRUE(outcome.findings.empty());
 }
 
-TEST(MixedHosts, ADeadlockNamesBothKinds) {
+TEST(MixedHosts, Deadlock_NamesBothKinds) {
   const Job job = mixed(
       {"x = zeros([1])", "if rank == 0: y = recv(like=x, from=2)", "if rank == 0: send(x, to=2)"},
       [](RankContext& me) {
@@ -99,7 +100,7 @@ TEST(MixedHosts, ADeadlockNamesBothKinds) {
   EXPECT_EQ(outcome.findings[0].ranks, Lanes::of({0, 2}));
 }
 
-TEST(MixedHosts, AnExceptionEndsItsRankAlone) {
+TEST(MixedHosts, Exception_EndsItsRankAlone) {
   const Job job = mixed({"x = zeros([1])", "y = all_reduce(x, sum)"}, [](RankContext& me) {
     if (me.rank() == 3) throw std::runtime_error("out of luck");
     me.all_reduce(number(1));

@@ -1,5 +1,5 @@
-// The law of partition: for every op, every sample and any placements of its inputs, what the ranks
-// compute is what one device computes, in the sample's dtypes and with all floats in f64.
+// Tests the law of partition: for every op, every sample and any placements of its inputs, the
+// ranks compute what one device computes, in the sample's dtypes and with all floats in f64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace shardproof::testing {
 namespace {
 
 constexpr unsigned kSeed = 20240613;
-// Of each op, sample and mesh: an op of many samples meets many placements anyway.
+// Draws for each op, sample and mesh. An op of many samples gets many placements with few draws.
 constexpr int kDraws = 16, kDrawsOfMany = 7;
 constexpr size_t kMany = 5;
 
@@ -58,8 +58,8 @@ Placement any_placement(Draw& draw, const TensorMeta& meta, int64_t axis_size) {
   return R();
 }
 
-// Explicit sizes that do not fit what an outer axis leaves, and mixed partials, are refused: drawn
-// again.
+// Draws placements again if they are not legal: explicit sizes that do not fit the part of an outer
+// axis, or mixed partials.
 Spec any_spec(Draw& draw, const TensorMeta& meta, const Mesh& mesh) {
   for (int attempt = 0; attempt < 8; ++attempt) {
     std::vector<Placement> placements;
@@ -73,7 +73,7 @@ Spec any_spec(Draw& draw, const TensorMeta& meta, const Mesh& mesh) {
   return Spec::replicated(mesh, meta.shape, meta.dtype);
 }
 
-// Combinations of one op: how many, and in which form it ran.
+// Counts of the combinations of one op, by the form in which it ran.
 struct Count {
   int64_t combos = 0, compared = 0, without_calls = 0;
   std::map<std::string, int64_t> forms;
@@ -116,8 +116,8 @@ const char* text_of(LocalExecution form) {
   return "";
 }
 
-// Forms that the rule of an op names for this call. Without a tensor there is nothing that could
-// ask for shards: such a result is made whole.
+// Returns the forms that the rule of an op names for this call. Without a tensor there are no
+// shards, so the result is made whole.
 void add_declared(const OpRecord& record, const OpCall& call, std::set<std::string>& forms) {
   if (record.is_composite(call)) {
     forms.insert("lower");
@@ -135,7 +135,7 @@ void add_declared(const OpRecord& record, const OpCall& call, std::set<std::stri
 
 class PartitionLaw : public ::testing::TestWithParam<std::string> {
  protected:
-  // Throws nothing: a refusal is a failure.
+  // A refusal is a failure.
   void run(const OpInstance& instance, const Mesh& mesh, Draw& draw) {
     std::vector<GlobalInput> inputs;
     for (size_t k = 0; k < instance.inputs.size(); ++k) {
@@ -169,7 +169,7 @@ class PartitionLaw : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(PartitionLaw, RanksComputeWhatOneDeviceComputes) {
+TEST_P(PartitionLaw, Ranks_WithAnyPlacements_ComputeWhatOneDeviceComputes) {
   const OpRecord& record = builtin_registries().ops.at(GetParam());
   std::set<std::string> declared;
   unsigned seed = kSeed;
@@ -203,8 +203,8 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(AllOps, PartitionLaw, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
-// A wrong claim of the author is found, as the same mistake of a rule would be.
-TEST(WrongClaim, IsFound) {
+// A wrong claim must be found, because the same error in a rule would look like it.
+TEST(WrongClaim, ComparedWithOneDevice_IsFound) {
   for (const char* line : {"y0 = sum(x, dim=1) as tp:R", "y0 = sum(x, dim=1) as tp:P(avg)",
                            "y0 = (x @ w) as tp:R", "y0 = softmax(x, dim=1) as tp:S(1)"}) {
     Job job = job_of("tp=2", {line});
@@ -220,14 +220,14 @@ TEST(WrongClaim, IsFound) {
   }
 }
 
-// Ops along a cut dim whose whole never needs to lie on one rank.
+// Ops along a cut dim that never need the whole value on one rank.
 struct Thrifty {
   const char* line;
   Dims shape;
 };
 void PrintTo(const Thrifty& thrifty, std::ostream* out) { *out << thrifty.line; }
 class NoGather : public ::testing::TestWithParam<Thrifty> {};
-TEST_P(NoGather, AlongTheCutDim) {
+TEST_P(NoGather, Op_AlongTheCutDim_GathersNothing) {
   for (const char* placements : {"tp:S(1)", "tp:S(1, sizes=[0, 300, 7])", "tp:S(1, split=2)"}) {
     Job job = job_of("tp=3", {GetParam().line});
     add_input(job, "x", GetParam().shape, placements);
@@ -256,8 +256,8 @@ INSTANTIATE_TEST_SUITE_P(ByHand, NoGather,
                                            Thrifty{"y = cross_entropy(x, labels)", {4, 307}},
                                            Thrifty{"y = rms_norm(x, g)", {4, 307}}));
 
-// What an op takes twice is brought to where it is needed once.
-TEST(SameInputTwice, MovesOnce) {
+// An input that an op takes twice is redistributed once.
+TEST(SameInputTwice, Redistribution_IsMadeOnce) {
   const std::pair<const char*, const char*> cases[] = {{"y = cat([x, x], dim=1)", "tp:S(1)"},
                                                        {"y = x * x", "tp:P(sum)"},
                                                        {"y = maximum(x, x)", "tp:P(sum)"}};

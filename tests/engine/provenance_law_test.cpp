@@ -1,6 +1,6 @@
-// The laws of provenance (engine/explain/provenance.h), on random rank programs: values that are
-// stated to be replicated have the same bits, and an op applied to the whole values of its inputs
-// (shards one behind the other, parts added up) gives the whole value of its result.
+// Tests the laws of provenance (engine/explain/provenance.h) on random rank programs. Values that
+// are stated to be replicated have the same bits. An op applied to the whole values of its inputs
+// (shards joined, parts added up) gives the whole value of its result.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -78,7 +78,7 @@ class ProvenanceLaws {
     return id != kNoValue && !written_.contains(id) && held_.contains(id);
   }
 
-  // The whole value of one group of the axis; nothing where a rank of it has none.
+  // Returns the whole value of one group of the axis; nullopt if a rank of it has none.
   std::optional<Tensor> whole(ValueId id, const AxisState& state,
                               const std::vector<int32_t>& members) const {
     const LocalTensor value = held_.at(id).restrict_to(Lanes::of(members));
@@ -199,7 +199,7 @@ class ProvenanceLaws {
   std::map<ValueId, LocalTensor> held_;
 };
 
-TEST(Provenance, OfRandomRankPrograms_StatesOnlyWhatHolds) {
+TEST(Provenance, Statements_AboutRandomRankPrograms_Hold) {
   Counts counts;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     ProgramOptions options;

@@ -1,15 +1,15 @@
-// Laws of generated programs, without the judge: they are legal, honest and the same for one seed,
-// and a planted error is as large as stated. What the ranks hold is assembled here and compared
-// with one device.
+// Tests the laws of generated programs without the judge. They are legal, honest and the same for
+// one seed, and a planted error is as large as stated. The tests assemble what the ranks hold and
+// compare it with one device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/engine/generate/plant_error.h"
-#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/engine/generate/run_on_ranks.h"
 #include "shardproof/scenarios/load/load.h"
 #include "shardproof/scenarios/report/scenario_text.h"
@@ -18,7 +18,7 @@
 namespace shardproof::testing {
 namespace {
 
-// Largest difference over the largest element of `scale`; a NaN equals a NaN.
+// Returns the largest difference divided by the largest element of `scale`. Two NaN are equal.
 double distance(const Tensor& a, const Tensor& b, const Tensor& scale) {
   const std::vector<double> left = values_of(a), right = values_of(b);
   if (left.size() != right.size() || a.dtype != b.dtype) return INFINITY;
@@ -82,7 +82,8 @@ TEST_P(RandomPrograms, AsScenarioFiles_GiveTheSameJob) {
   }
 }
 
-// No order of addition rounds these, so an honest program has the bits of one device.
+// Whole numbers are exact in any order of addition, so an honest program has the bits of one
+// device.
 TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
   const auto options = options_of(GetParam(), DType::f32, Conditioning::whole_numbers);
   int64_t values = 0;
@@ -94,8 +95,8 @@ TEST_P(RandomPrograms, OverWholeNumbers_EqualOneDeviceToTheBit) {
   EXPECT_GT(values, 200);
 }
 
-// Rounding is some 1e-16 there; what is off by more is a value near 0 that is made of rounding
-// errors, or a choice that hangs on one.
+// Rounding is about 1e-16 in f64. A value that is off by more is near 0 and consists of rounding
+// errors, or is a choice that depends on one.
 TEST_P(RandomPrograms, TameInF64_AreCloseToOneDevice) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   int64_t values = 0, apart = 0;
@@ -130,7 +131,7 @@ const HeldValue& pair_at(const std::vector<HeldValue>& pairs, const PlantedError
   });
 }
 
-// In f64 rounding is nothing beside the error, so its size can be read off.
+// In f64 rounding is negligible beside the error, so the difference is its size.
 TEST_P(RandomPrograms, WithPlantedError_AreOffByItsSizeFromItsLineOn) {
   const auto options = options_of(GetParam(), DType::f64, Conditioning::tame);
   constexpr double kSize = 1e-4, kNoise = 1e-7;

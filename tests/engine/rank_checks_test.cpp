@@ -1,5 +1,5 @@
-// Lines check(x, 'name', placements) of rank programs: what they become, that they change nothing
-// of a run, which values they leave undecided, and how bad ones are refused.
+// Tests lines check(x, 'name', placements) of rank programs: the checks they become, that they do
+// not change a run, the values they leave undecided, and the refusal of bad ones.
 #include <gtest/gtest.h>
 
 #include "shardproof/engine/check/check.h"
@@ -20,7 +20,7 @@ Job with_truth(Job job, const Lines& truth) {
   return job;
 }
 
-// x of [4, 4] on each of the ranks of pp=2, tp=2, and `d` in f64.
+// Returns a job with x of [4, 4] on each rank of pp=2, tp=2, and `d` in f64.
 Job ranks_job(const Lines& lines, const Lines& truth) {
   Job job = with_truth(job_of("pp=2, tp=2", {}), truth);
   add_input(job, "x", Dims{4, 4});
@@ -28,9 +28,6 @@ Job ranks_job(const Lines& lines, const Lines& truth) {
   add_ranks(job, "all", Lanes::range(0, 4), lines);
   return job;
 }
-
-// --- a check changes nothing
-// ------------------------------------------------------------------------------------------------
 
 std::string without_values_of_checks(const Job& job) {
   const Outcome outcome = check(job, builtin_registries());
@@ -77,9 +74,6 @@ TEST(RankChecks, AtAnyLine_ChangeNeitherCallsNorMemoryNorTimesNorValues) {
     }
 }
 
-// --- what a check becomes
-// ---------------------------------------------------------------------------------------------------
-
 TEST(RankChecks, OfALoop_HaveOneEntryEachPass) {
   const Job job = ranks_job({"for i in range(2):", "  x = x * 2",
                              "  if index(pp) == 0: check(x + 1, 'h_{i}', R on pp=0)"},
@@ -120,7 +114,7 @@ TEST(RankChecks, InWiderFloats_CopyWiderFloats) {
   EXPECT_EQ(ranks.program.values[copy].spec->dtype(), DType::f64);
 }
 
-// With two meshes of equal axes, that of the ranks that come to the line.
+// If two meshes have equal axes, a check takes the mesh of the ranks that reach its line.
 TEST(RankChecks, OfTwoMeshes_TakeThatOfTheirRanks) {
   Job job = with_truth(job_of("tp=2", {}), {"y = x"});
   job.world = 4;
@@ -141,9 +135,6 @@ TEST(RankChecks, OfTwoMeshes_TakeThatOfTheirRanks) {
   EXPECT_TRUE(outcome.findings.empty());
   EXPECT_TRUE(outcome.undecided.empty());
 }
-
-// --- what is wrong, what is undecided
-// -----------------------------------------------------------------------------------------------
 
 TEST(RankChecks, OfOnePass_AreWrongAtTheirLineAndInstance) {
   const Job job =
@@ -193,7 +184,7 @@ TEST(RankChecks, NotReachedEquallyOften_AreUndecided) {
   }
 }
 
-// Ranks reach it in passes of different numbers, or in listings of their own.
+// Ranks reach the check in passes of different numbers, or in different listings.
 TEST(RankChecks, ReachedEquallyOften_AreCompared) {
   Job job = with_truth(job_of("pp=2, tp=2", {}), {"y = x * 2"});
   add_input(job, "x", Dims{4, 4}, "pp:S(0)");
@@ -216,9 +207,6 @@ TEST(RankChecks, OfARankThatDies_AreUndecided) {
   EXPECT_EQ(outcome.undecided[0].reason, "the run ended before ranks 0-3 came to the check");
 }
 
-// --- bad checks
-// ------------------------------------------------------------------------------------------------------
-
 struct Bad {
   std::string line;
   int column;
@@ -237,7 +225,7 @@ std::string refusal(const Job& job) {
 TEST(RankChecks, ThatAreBadInput_AreRefusedWithTheirPlace) {
   const std::vector<Bad> cases = {
       {"y = check(x, 'h_0')", 5,
-       "check gives no value; it stands alone on its line, as in check(x, 'h')"},
+       "check returns no value; write it alone on a line, as in check(x, 'h')"},
       {"check(x)", 1, "check needs a tensor and a name of the truth, as in check(x, 'h', dp:S(0))"},
       {"check(x, h_0)", 10,
        "expected a name of the truth in quotes, as in check(x, 'h', dp:S(0)), found h_0"},
@@ -288,8 +276,9 @@ TEST(RankChecks, OutsideOfRankPrograms_AreRefused) {
             "/truth line 1, column 1: check belongs to rank programs: it compares them with this "
             "truth");
   global.program = parse_listing({"y = redistribute(x, tp:R on 0)"});
-  EXPECT_EQ(refusal(global),
-            "/program line 1, column 29: redistribute moves all ranks of a mesh; found \"on 0\"");
+  EXPECT_EQ(
+      refusal(global),
+      "/program line 1, column 29: redistribute applies to all ranks of a mesh; remove \"on 0\"");
 }
 
 }  // namespace

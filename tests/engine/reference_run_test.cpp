@@ -1,5 +1,5 @@
-// The reference run: values on demand, what ranks hold in their place, copies, and lines that are
-// computed again.
+// Tests the reference run: values on demand, values that the ranks hold in their place, copies, and
+// lines that are computed again.
 #include "shardproof/engine/reference/reference_run.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace shardproof::testing {
 namespace {
 
-// A program of one input x = [1, 2, 3] in f32.
+// Returns a program of one input x = [1, 2, 3] in f32.
 struct Program {
   GlobalProgram program;
   EvaluationPlan plan;

@@ -1,3 +1,5 @@
+// Implements run_global.h: builds the GlobalProgram, partitions and executes it, and compares each
+// value with one device that computes the line from the values of the ranks.
 #include "shardproof/tests/engine/run_global.h"
 
 #include <algorithm>
@@ -34,8 +36,8 @@ ValueId add_value(GlobalProgram& program, const TensorMeta& meta) {
   return static_cast<ValueId>(program.values.size() - 1);
 }
 
-// Writes an op, or the ops that it is a name for, at the end of a program. Handles are value ids;
-// those of the inputs are indices into `inputs`.
+// Appends an op, or the ops of its decomposition, to a program. Handles are value ids; those of the
+// inputs are indices into `inputs`.
 class ProgramWriter : public OpBuilder {
  public:
   ProgramWriter(GlobalProgram& program, std::vector<ValueId> inputs)
@@ -78,7 +80,7 @@ class ProgramWriter : public OpBuilder {
  private:
   GlobalProgram& program_;
   std::vector<ValueId> inputs_;
-  std::map<int, TensorMeta> metas_;  // references to metas are handed out
+  std::map<int, TensorMeta> metas_;  // a map, because meta() returns references
 };
 
 OneOp one_op(const OpRecord& record, const Attrs& attrs, const std::vector<GlobalInput>& inputs,
@@ -113,7 +115,7 @@ OneOp one_op(const OpRecord& record, const Attrs& attrs, const std::vector<Globa
   return one;
 }
 
-// An op that was lowered has left other ops in its place, of which one may have its name.
+// A lowered op has other ops in its place, one of which may have its name.
 void note_forms(const SpmdProgram& program, const OneOp& one, const std::string& op,
                 GlobalRun& run) {
   std::optional<std::string> form;
@@ -194,7 +196,7 @@ class Comparison : public Judge {
   int64_t compared_ = 0;
 };
 
-// Values that equal one of the global program, in the order in which that makes them.
+// The values that equal one of the global program, in program order.
 std::vector<ValueId> values_to_compare(const Partitioned& parts, const EvaluationPlan& plan) {
   const std::vector<SpmdValue>& values = parts.program.values;
   const std::vector<ValueId>& inputs = parts.program.inputs;

@@ -1,10 +1,10 @@
-// Runs a global program of one op, or of a few lines: partition, executor, one device beside it,
-// every value compared. Without text in between, so that any attribute and any placement can be
-// tried.
+// Runs a global program of one op or a few lines: partitions it, executes it, and compares every
+// value with one device. The program is built without text, so tests can use any attribute and
+// placement.
 //
-// Values are compared as tests/ops/agreement.h says, each line on the values that the ranks hold:
-// in the program's own dtypes within a few units, and again with all floats in f64, where rounding
-// hides nothing.
+// Values are compared by tests/ops/agreement.h, each line on the values that the ranks hold. They
+// must agree within a few units in the program's own dtypes, and again with all floats in f64,
+// where rounding hides no error.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace shardproof::testing {
 
 const Registries& builtin_registries();
 
-// One input of a program: a number when weak, nothing when absent, else a tensor as placed.
+// One input of a program: a number if weak, none if absent, else a placed tensor.
 struct GlobalInput {
   TensorMeta meta;
   Tensor data;
@@ -26,8 +26,8 @@ struct GlobalInput {
 };
 
 struct GlobalRun {
-  std::string trouble;  // empty: every value agrees with one device's, in both runs
-  // How the op itself ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
+  std::string trouble;  // empty: every value agrees with that of one device, in both runs
+  // The forms in which the op ran: "same", "attrs", "shard", "lower" (other ops ran in its place).
   std::vector<std::string> forms;
   std::vector<CallCount> calls;
   std::vector<Tensor> outputs;  // assembled
@@ -37,14 +37,15 @@ struct GlobalRun {
   int64_t all_calls() const;
 };
 
-// Throws Error where the partitioner refuses.
+// Throws Error if the partitioner refuses the program.
 GlobalRun run_one_op(const OpRecord& record, const Attrs& attrs,
                      const std::vector<GlobalInput>& inputs, const Mesh& mesh);
 
-// The global program of a job, whose results are its y0, y1, ...
+// Runs the global program of a job. Its results are the values y0, y1, ...
 GlobalRun run_lines(const Job& job);
 
-// A job of one unnamed mesh with a program in text; inputs hold ints of their name's seed.
+// Returns a job of one unnamed mesh with a program in text. Inputs hold integers drawn from a seed
+// that depends on their name.
 Job job_of(const std::string& mesh, const std::vector<std::string>& program);
 void add_input(Job& job, const std::string& name, const Dims& shape,
                const std::string& placements = "", DType dtype = DType::f32);

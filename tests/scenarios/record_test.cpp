@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/record/record_directory.h"

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "shardproof/engine/compare/record_value.h"
 #include "shardproof/localtensor/split/split.h"
 #include "shardproof/scenarios/record/run_comparison.h"
 

@@ -1,19 +1,12 @@
-// Steps that work element by element, or bring a value from one placement to another by one kind
-// of collective each. In the truth a move is `x * 1`.
+// Implements a table of rank_forms.h: elementwise steps, and steps that change the placements of a
+// value by one kind of collective each. In the truth such a move is `x * 1`.
 #include <fmt/ranges.h>
 
-#include "shardproof/engine/generate/rank_draft.h"
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
-
-using Placements = std::vector<Placement>;
-
-Placements with(Placements placements, int axis, const Placement& placement) {
-  placements[static_cast<size_t>(axis)] = placement;
-  return placements;
-}
 
 RankStep move(RankDraft& draft, const RankValue& x, const std::string& expression,
               const Placements& placements) {
@@ -41,7 +34,7 @@ RankStep write_elementwise(RankDraft& draft) {
   return {{line}, {line}, {{name, x->placements}}};
 }
 
-// A value that an axis cuts evenly.
+// Returns a value that an axis cuts evenly.
 const RankValue* evenly_cut(RankDraft& draft, int axis) {
   return draft.any_of([&](const RankValue& v) {
     const Placement& placement = v.placements[static_cast<size_t>(axis)];
@@ -57,10 +50,10 @@ RankStep write_gather(RankDraft& draft) {
   const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
   return move(draft, *x,
               fmt::format("all_gather({}, dim={}, group={})", x->name, dim, draft.axis_name(axis)),
-              with(x->placements, axis, R()));
+              with_placement(x->placements, axis, R()));
 }
 
-// A dim that no axis cuts and that this one can cut evenly.
+// Returns a dim that no axis cuts and that this axis can cut evenly; -1 if there is none.
 int free_dim(RankDraft& draft, const RankValue& value, int axis) {
   const int dims = static_cast<int>(value.shape.size());
   if (dims == 0) return -1;
@@ -83,7 +76,7 @@ RankStep write_cut(RankDraft& draft) {
   return move(draft, *x,
               fmt::format("narrow({}, {}, index({}) * {}, {})", x->name, dim, draft.axis_name(axis),
                           each, each),
-              with(x->placements, axis, S(dim)));
+              with_placement(x->placements, axis, S(dim)));
 }
 
 RankStep write_exchange(RankDraft& draft) {
@@ -95,10 +88,10 @@ RankStep write_exchange(RankDraft& draft) {
   return move(draft, *x,
               fmt::format("all_to_all({}, split={}, concat={}, group={})", x->name, to, from,
                           draft.axis_name(axis)),
-              with(x->placements, axis, S(to)));
+              with_placement(x->placements, axis, S(to)));
 }
 
-// Rows by counts: each rank sends an equal share of its rows to each other one.
+// Writes an all_to_all_v in which each rank sends an equal number of rows to each rank.
 RankStep write_exchange_of_rows(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const int64_t ranks = draft.axis_size(axis);
@@ -118,7 +111,7 @@ RankStep write_exchange_of_rows(RankDraft& draft) {
       {{y, x->placements}}};
 }
 
-// Each rank has something else, and the root's is what counts.
+// Writes a broadcast of values that differ by rank.
 RankStep write_broadcast(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = uncut(draft, axis);
@@ -131,7 +124,7 @@ RankStep write_broadcast(RankDraft& draft) {
           {{y, x->placements}}};
 }
 
-// Parts by rank, added at a root that sends the sum to all.
+// Writes a reduce to a root, which broadcasts the sum.
 RankStep write_reduce_to_root(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = uncut(draft, axis);
@@ -146,7 +139,7 @@ RankStep write_reduce_to_root(RankDraft& draft) {
           {{y, x->placements}}};
 }
 
-// Stages one after the other, from rank to rank.
+// Writes a pipeline: each rank receives from the rank before, runs its stage and sends on.
 RankStep write_pipeline(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = uncut(draft, axis);
@@ -185,7 +178,7 @@ RankStep write_sum_over_ring(RankDraft& draft) {
            fmt::format("    {} = recv(like={}, from=prev, group={})", next, held, group),
            fmt::format("  {} = {} * 1", held, next), fmt::format("  {0} = {0} + {1}", sum, held),
            fmt::format("{} = {} * 1", y, sum)},
-          {{y, with(x->placements, axis, R())}}};
+          {{y, with_placement(x->placements, axis, R())}}};
 }
 
 }  // namespace

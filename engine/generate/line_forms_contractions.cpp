@@ -1,5 +1,5 @@
-// Forms of lines that contract: products of matrices, einsum, attention, complex transforms.
-#include "shardproof/engine/generate/line_writer.h"
+// Implements a table of line_forms.h: products of matrices, einsum, attention, complex transforms.
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,13 +1,13 @@
-// Forms of lines that move elements: views, joins, slices.
+// Implements a table of line_forms.h: lines that move elements, such as views, joins and slices.
 #include <fmt/ranges.h>
 
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-// Splits the elements of a shape into new sizes.
+// Returns another shape with the same number of elements.
 std::string other_shape(LineWriter& writer, const DraftValue& value) {
   int64_t rest = value.value.elements();
   std::vector<int64_t> sizes;

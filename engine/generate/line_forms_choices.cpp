@@ -1,5 +1,5 @@
-// Forms of lines that choose: masks, orders, indices, integers; and casts between dtypes.
-#include "shardproof/engine/generate/line_writer.h"
+// Implements two tables of line_forms.h: masks, orders, indices and integers; and casts.
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -91,7 +91,7 @@ Lines write_integers(LineWriter& writer) {
   }
 }
 
-// To another dtype and back, or storage in a narrow one.
+// Writes a cast to another dtype and back, or storage in a narrow one.
 Lines write_cast(LineWriter& writer) {
   const DraftValue* x = writer.any_float();
   if (x == nullptr) return {};

@@ -1,18 +1,11 @@
-// Steps that reduce or normalize along a dim, whether an axis cuts it or not.
-#include "shardproof/engine/generate/rank_draft.h"
+// Implements a table of rank_forms.h: steps that reduce or normalize along a dim, cut or not.
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-using Placements = std::vector<Placement>;
-
-Placements with(Placements placements, int axis, const Placement& placement) {
-  placements[static_cast<size_t>(axis)] = placement;
-  return placements;
-}
-
-// A finite matrix whose dim 1 this axis cuts. Cuts are even where lines need the size of a part.
+// Returns a finite matrix whose dim 1 this axis cuts; evenly, if lines need the size of a part.
 const RankValue* with_cut_rows(RankDraft& draft, int axis, bool even = false) {
   return draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() == 2 && v.is_finite &&
@@ -21,7 +14,7 @@ const RankValue* with_cut_rows(RankDraft& draft, int axis, bool even = false) {
   });
 }
 
-// m and s of the rows of z: their maximum, and the sum of exp(z - m).
+// Writes m and s of the rows of z: their maximum, and the sum of exp(z - m).
 Lines shifted_sum(const std::string& z, const std::string& p, const std::string& group) {
   return {
       fmt::format("m{} = all_reduce(amax({}, dim=1, keepdim=true), max, group={})", p, z, group),
@@ -29,7 +22,7 @@ Lines shifted_sum(const std::string& z, const std::string& p, const std::string&
                   z, group)};
 }
 
-RankStep write_softmax(RankDraft& draft) {
+RankStep write_rank_softmax(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* z = with_cut_rows(draft, axis);
   if (z == nullptr) return {};
@@ -50,7 +43,7 @@ RankStep write_softmax(RankDraft& draft) {
     default:
       step.truth = {fmt::format("{} = logsumexp({}, dim=1, keepdim=true)", y, z->name)};
       step.ranks.push_back(fmt::format("{0} = m{0} + log(s{0})", y));
-      step.results = {{y, with(z->placements, axis, R())}};
+      step.results = {{y, with_placement(z->placements, axis, R())}};
   }
   return step;
 }
@@ -83,8 +76,8 @@ RankStep write_rms_norm(RankDraft& draft) {
   const RankValue* x = with_cut_rows(draft, axis);
   if (x == nullptr) return {};
   const RankValue from = *x;
-  const std::string g =
-      draft.add_tensor(Dims{from.shape[1]}, draft.dtype(), with(draft.replicated(), axis, S(0)));
+  const std::string g = draft.add_tensor(Dims{from.shape[1]}, draft.dtype(),
+                                         with_placement(draft.replicated(), axis, S(0)));
   const std::string y = draft.fresh();
   return {
       {fmt::format("{} = rms_norm({}, {}, eps=0.01)", y, from.name, g)},
@@ -99,7 +92,7 @@ RankStep write_layer_norm(RankDraft& draft) {
   const RankValue* x = with_cut_rows(draft, axis);
   if (x == nullptr) return {};
   const RankValue from = *x;
-  const Placements cut = with(draft.replicated(), axis, S(0));
+  const Placements cut = with_placement(draft.replicated(), axis, S(0));
   const std::string g = draft.add_tensor(Dims{from.shape[1]}, draft.dtype(), cut);
   const std::string b = draft.add_tensor(Dims{from.shape[1]}, draft.dtype(), cut);
   const std::string y = draft.fresh(), group = draft.axis_name(axis);
@@ -113,7 +106,7 @@ RankStep write_layer_norm(RankDraft& draft) {
       {{y, from.placements}}};
 }
 
-// Along the last dim, which no axis cuts: the same text on both sides.
+// Writes an op along the last dim, which no axis cuts. Ranks and truth have the same text.
 RankStep write_row_op(RankDraft& draft) {
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     const int last = static_cast<int>(v.shape.size()) - 1;
@@ -129,7 +122,7 @@ RankStep write_row_op(RankDraft& draft) {
   return {{line}, {line}, {{y, x->placements}}};
 }
 
-RankStep write_reduction(RankDraft& draft) {
+RankStep write_rank_reduction(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     const Placement& placement = v.placements[static_cast<size_t>(axis)];
@@ -139,7 +132,7 @@ RankStep write_reduction(RankDraft& draft) {
   if (x == nullptr) return {};
   const int dim = x->placements[static_cast<size_t>(axis)].shard().dim;
   std::string verb = draft.draw().from({"sum", "mean", "amax", "amin"});
-  // Ranks with parts of different sizes have no average of averages.
+  // With parts of different sizes the average of averages is not the average.
   if (verb == "mean" && (draft.is_whole() || !draft.is_even(*x, dim, axis))) verb = "sum";
   const std::string how = verb == "sum"    ? "sum"
                           : verb == "mean" ? "avg"
@@ -149,10 +142,10 @@ RankStep write_reduction(RankDraft& draft) {
   const std::string local = fmt::format("{}({}, dim={}, keepdim=true)", verb, x->name, dim);
   return {{fmt::format("{} = {}", y, local)},
           {fmt::format("{} = all_reduce({}, {}, group={})", y, local, how, draft.axis_name(axis))},
-          {{y, with(x->placements, axis, R())}}};
+          {{y, with_placement(x->placements, axis, R())}}};
 }
 
-// Reduces over all elements and all axes that cut the value.
+// Writes a reduction over all elements and all axes that cut the value.
 RankStep write_total(RankDraft& draft) {
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() > 0 && !draft.cutting_axes(v).empty() &&
@@ -179,12 +172,12 @@ RankStep write_total(RankDraft& draft) {
 }  // namespace
 
 void add_rank_norm_forms(std::vector<RankForm>& forms) {
-  forms.push_back({"cut_softmax", false, 1.5, write_softmax});
+  forms.push_back({"cut_softmax", false, 1.5, write_rank_softmax});
   forms.push_back({"cut_cross_entropy", false, 1, write_cross_entropy});
   forms.push_back({"cut_rms_norm", false, 1.2, write_rms_norm});
   forms.push_back({"cut_layer_norm", false, 1.2, write_layer_norm});
   forms.push_back({"row_op", false, 1, write_row_op});
-  forms.push_back({"cut_reduction", true, 2, write_reduction});
+  forms.push_back({"cut_reduction", true, 2, write_rank_reduction});
   forms.push_back({"total", true, 1.2, write_total});
 }
 

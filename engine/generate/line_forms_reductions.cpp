@@ -1,5 +1,5 @@
-// Forms of lines that reduce along dims, normalize or scan.
-#include "shardproof/engine/generate/line_writer.h"
+// Implements a table of line_forms.h: lines that reduce along dims, normalize or scan.
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

@@ -1,11 +1,11 @@
-// Forms of lines that amplify rounding or leave the range of a dtype.
-#include "shardproof/engine/generate/line_writer.h"
+// Implements a table of line_forms.h: lines that amplify rounding or leave the range of a dtype.
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-// One operand {0}, dims of at least 1.
+// Forms of one operand {0} with at least one dim.
 const std::vector<std::string>& cancelling_forms() {
   static const std::vector<std::string> kForms = {
       "({0} + 1000) - 1000",

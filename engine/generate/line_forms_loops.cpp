@@ -1,11 +1,12 @@
-// Forms of loops: a value that each pass changes, sums over passes, names that hold the pass.
-#include "shardproof/engine/generate/line_writer.h"
+// Implements a table of line_forms.h: loops that change a value in each pass, sum over passes, or
+// bind names with the number of the pass.
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-// A square matrix that `value` can be multiplied with again and again.
+// Returns a square matrix that `value` can be multiplied with repeatedly.
 const DraftValue* square_for(LineWriter& writer, const DraftValue& value) {
   const int64_t size = value.shape[value.shape.size() - 1];
   return writer.any_of([&](const DraftValue& other) {

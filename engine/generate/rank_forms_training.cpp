@@ -1,19 +1,12 @@
-// Training by hand over rows that an axis cuts: gradients are reduced in each step, weights of each
-// step are outputs; and layers in a loop.
-#include "shardproof/engine/generate/rank_draft.h"
+// Implements a table of rank_forms.h: training loops over rows that an axis cuts, with gradients
+// reduced in each step and the weights as outputs; and layers in a loop.
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
 
-using Placements = std::vector<Placement>;
-
-Placements with(Placements placements, int axis, const Placement& placement) {
-  placements[static_cast<size_t>(axis)] = placement;
-  return placements;
-}
-
-// Lines of the update of w from the gradient g; {0} prefix, {1} weights before, {2} after.
+// Lines that update w from the gradient g; {0} is a prefix, {1} the weights before, {2} after.
 const std::vector<Lines>& updates() {
   static const std::vector<Lines> kUpdates = {
       {"  {2} = {1} - 0.05 * g{0}"},
@@ -29,7 +22,7 @@ RankStep write_training(RankDraft& draft) {
   const int64_t rows = draft.axis_size(axis) * draft.draw().between(1, 3);
   const int64_t inner = draft.draw().between(1, 5), outer = draft.draw().between(1, 3);
   const int64_t steps = draft.draw().between(2, 6);
-  const Placements cut = with(draft.replicated(), axis, S(0)), whole = draft.replicated();
+  const Placements cut = with_placement(draft.replicated(), axis, S(0)), whole = draft.replicated();
   const std::string x = draft.add_tensor(Dims{rows, inner}, draft.dtype(), cut);
   const std::string t = draft.add_tensor(Dims{rows, outer}, draft.dtype(), cut);
   const std::string w = draft.add_tensor(Dims{inner, outer}, draft.dtype(), whole);
@@ -61,8 +54,8 @@ RankStep write_training(RankDraft& draft) {
   return step;
 }
 
-// The same layer again and again: columns by rank, gathered by a sum.
-RankStep write_layers(RankDraft& draft) {
+// Writes a loop over equal layers, each a column-parallel product that is gathered by a sum.
+RankStep write_rank_layers(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = draft.any_of([&](const RankValue& v) {
     return v.dtype == draft.dtype() && v.shape.size() == 2 && v.is_finite &&
@@ -72,8 +65,8 @@ RankStep write_layers(RankDraft& draft) {
   if (x == nullptr) return {};
   const RankValue from = *x;
   const int64_t width = from.shape[1], each = width / draft.axis_size(axis);
-  const std::string w =
-      draft.add_tensor(Dims{width, width}, draft.dtype(), with(draft.replicated(), axis, S(0)));
+  const std::string w = draft.add_tensor(Dims{width, width}, draft.dtype(),
+                                         with_placement(draft.replicated(), axis, S(0)));
   const int64_t layers = draft.draw().between(2, 12);
   const std::string h = draft.fresh(), y = draft.fresh(), group = draft.axis_name(axis);
   return {{fmt::format("{} = {} * 1", h, from.name), fmt::format("for i in range({}):", layers),
@@ -85,7 +78,7 @@ RankStep write_layers(RankDraft& draft) {
           {{y, from.placements}}};
 }
 
-// A mean loss over rows that an axis cuts.
+// Writes a mean loss over rows that an axis cuts.
 RankStep write_mean_loss(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = draft.any_of([&](const RankValue& v) {
@@ -108,7 +101,7 @@ RankStep write_mean_loss(RankDraft& draft) {
 
 void add_rank_training_forms(std::vector<RankForm>& forms) {
   forms.push_back({"training", false, 0.8, write_training});
-  forms.push_back({"layers", false, 0.8, write_layers});
+  forms.push_back({"layers", false, 0.8, write_rank_layers});
   forms.push_back({"mean_loss", false, 0.8, write_mean_loss});
 }
 

@@ -1,17 +1,11 @@
-// Steps that multiply matrices: column- and row-parallel, reduced at once or by scattering and
-// gathering, blocks that go round a ring, attention over cut keys.
-#include "shardproof/engine/generate/rank_draft.h"
+// Implements a table of rank_forms.h: products of matrices. They are column- or row-parallel,
+// reduced by all_reduce or by reduce_scatter and all_gather, with blocks sent along a ring, or
+// attention over cut keys.
+#include "shardproof/engine/generate/rank_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
 namespace {
-
-using Placements = std::vector<Placement>;
-
-Placements with(Placements placements, int axis, const Placement& placement) {
-  placements[static_cast<size_t>(axis)] = placement;
-  return placements;
-}
 
 const Placement& over(const RankValue& value, int axis) {
   return value.placements[static_cast<size_t>(axis)];
@@ -27,15 +21,15 @@ RankStep write_column_parallel(RankDraft& draft) {
   const RankValue from = *x;  // tensors are added below
   const int64_t columns = draft.axis_size(axis) * draft.draw().between(1, 3);
   const std::string w = draft.add_tensor(Dims{from.shape[1], columns}, draft.dtype(),
-                                         with(draft.replicated(), axis, S(1)));
+                                         with_placement(draft.replicated(), axis, S(1)));
   const std::string y = draft.fresh();
   const bool activates = !draft.is_whole() && draft.draw().chance(0.5);
   const std::string line = fmt::format("{} = {}{} @ {}{}", y, activates ? "gelu(" : "", from.name,
                                        w, activates ? ")" : "");
-  return {{line}, {line}, {{y, with(from.placements, axis, S(1))}}};
+  return {{line}, {line}, {{y, with_placement(from.placements, axis, S(1))}}};
 }
 
-// True if rows are left to be scattered over the axis.
+// True if no axis cuts the rows and the axis can scatter them evenly.
 bool can_scatter(const RankDraft& draft, const RankValue& x, int axis) {
   return draft.is_uncut(x, 0) && x.shape[0] % draft.axis_size(axis) == 0;
 }
@@ -49,15 +43,15 @@ RankStep write_row_parallel(RankDraft& draft) {
   const RankValue from = *x;
   const int64_t columns = draft.draw().between(1, 6);
   const std::string w = draft.add_tensor(Dims{from.shape[1], columns}, draft.dtype(),
-                                         with(draft.replicated(), axis, S(0)));
+                                         with_placement(draft.replicated(), axis, S(0)));
   const std::string y = draft.fresh(), group = draft.axis_name(axis);
   const std::string product = fmt::format("{} @ {}", from.name, w);
   const std::string truth = fmt::format("{} = {}", y, product);
   if (can_scatter(draft, from, axis) && draft.draw().chance(0.3))
     return {{truth},
             {fmt::format("{} = reduce_scatter({}, sum, dim=0, group={})", y, product, group)},
-            {{y, with(from.placements, axis, S(0))}}};
-  const Placements whole = with(from.placements, axis, R());
+            {{y, with_placement(from.placements, axis, S(0))}}};
+  const Placements whole = with_placement(from.placements, axis, R());
   if (draft.draw().chance(0.5))
     return {{truth},
             {fmt::format("{} = all_reduce({}, sum, group={})", y, product, group)},
@@ -68,7 +62,7 @@ RankStep write_row_parallel(RankDraft& draft) {
           {{y, whole}}};
 }
 
-// The parts of a sum on a stream of their own, scattered and gathered again.
+// Writes a sum of products that a second stream reduces by reduce_scatter and all_gather.
 RankStep write_scatter_and_gather(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const RankValue* x = draft.any_of([&](const RankValue& v) {
@@ -77,8 +71,8 @@ RankStep write_scatter_and_gather(RankDraft& draft) {
   });
   if (x == nullptr) return {};
   const RankValue from = *x;
-  const std::string w =
-      draft.add_tensor(Dims{from.shape[1], 3}, draft.dtype(), with(draft.replicated(), axis, S(0)));
+  const std::string w = draft.add_tensor(Dims{from.shape[1], 3}, draft.dtype(),
+                                         with_placement(draft.replicated(), axis, S(0)));
   const std::string part = draft.fresh(), shard = draft.fresh(), y = draft.fresh();
   const std::string group = draft.axis_name(axis);
   return {
@@ -87,10 +81,11 @@ RankStep write_scatter_and_gather(RankDraft& draft) {
        fmt::format("  {} = reduce_scatter({}, sum, dim=0, group={})", shard, part, group),
        fmt::format("wait({})", shard),
        fmt::format("{} = all_gather({}, dim=0, group={})", y, shard, group)},
-      {{y, with(from.placements, axis, R())}}};
+      {{y, with_placement(from.placements, axis, R())}}};
 }
 
-// Blocks of w go round the ring; each rank adds what belongs to the block that it has.
+// Writes a product with the blocks of w sent along a ring. Each rank adds the product with the
+// block that it holds.
 RankStep write_ring_product(RankDraft& draft) {
   const int axis = draft.draw_axis();
   const int64_t ranks = draft.axis_size(axis);
@@ -101,8 +96,8 @@ RankStep write_ring_product(RankDraft& draft) {
   if (x == nullptr || ranks < 2) return {};
   const RankValue from = *x;
   const int64_t each = from.shape[1] / ranks;
-  const std::string w =
-      draft.add_tensor(Dims{from.shape[1], 4}, draft.dtype(), with(draft.replicated(), axis, S(0)));
+  const std::string w = draft.add_tensor(Dims{from.shape[1], 4}, draft.dtype(),
+                                         with_placement(draft.replicated(), axis, S(0)));
   const std::string block = draft.fresh(), next = draft.fresh(), sum = draft.fresh(),
                     y = draft.fresh(), group = draft.axis_name(axis);
   return {
@@ -126,7 +121,7 @@ struct CutKeys {
 
 CutKeys add_cut_keys(RankDraft& draft, int axis) {
   const int64_t keys = draft.axis_size(axis) * draft.draw().between(1, 3);
-  const Placements cut = with(draft.replicated(), axis, S(1));
+  const Placements cut = with_placement(draft.replicated(), axis, S(1));
   CutKeys keys_cut;
   const int64_t queries = draft.draw().between(1, 4);
   keys_cut.q = draft.add_finite_tensor(Dims{2, queries, 3}, draft.replicated());
@@ -156,8 +151,8 @@ RankStep write_attention_of_keys(RankDraft& draft) {
       {{y, draft.replicated()}}};
 }
 
-// Keys and values go round the ring; running maxima, sums and products are merged as flash
-// attention does.
+// Writes ring attention: keys and values are sent along a ring, and running maxima, sums and
+// products are merged as in flash attention.
 RankStep write_ring_attention(RankDraft& draft) {
   const int axis = draft.draw_axis();
   if (draft.axis_size(axis) < 2) return {};

@@ -1,7 +1,7 @@
-// Forms of lines that work element by element.
+// Implements a table of line_forms.h: elementwise ops of one, two and three operands.
 #include <array>
 
-#include "shardproof/engine/generate/line_writer.h"
+#include "shardproof/engine/generate/line_forms.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {

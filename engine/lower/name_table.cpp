@@ -1,0 +1,51 @@
+// Implements name_table.h.
+//
+// Example: ranks 0-3 bind y to v5 on line 2, so y has one part {0-3: v5}. Then ranks 0-1 bind y to
+// v6 on line 4. remove(y, 0-1) leaves {2-3: v5} and returns (v5, 0-1); add() makes the parts {2-3:
+// v5} and {0-1: v6}. lanes_of(v5) is 2-3, so the caller frees v5 on ranks 0-1.
+#include "shardproof/engine/lower/name_table.h"
+
+namespace shardproof {
+
+const NameTable::Parts* NameTable::find(const std::string& name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() ? nullptr : &found->second;
+}
+
+void NameTable::add(const std::string& name, Part part) { names_[name].push_back(std::move(part)); }
+
+NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes) {
+  Parts& parts = names_[name];
+  Parts kept;
+  Values removed;
+  for (Part& part : parts) {
+    const Lanes cut = part.lanes.intersect(lanes);
+    if (!cut.empty() && std::holds_alternative<ValueId>(part.binding))
+      removed.emplace_back(std::get<ValueId>(part.binding), cut);
+    part.lanes = part.lanes.minus(lanes);
+    if (!part.lanes.empty()) kept.push_back(std::move(part));
+  }
+  parts = std::move(kept);
+  return removed;
+}
+
+void NameTable::erase_if_unbound(const std::string& name) {
+  const auto found = names_.find(name);
+  if (found != names_.end() && found->second.empty()) names_.erase(found);
+}
+
+Lanes NameTable::lanes_of(ValueId value) const {
+  Lanes lanes;
+  for (const auto& [name, parts] : names_)
+    for (const Part& part : parts)
+      if (std::holds_alternative<ValueId>(part.binding) && std::get<ValueId>(part.binding) == value)
+        lanes = lanes.unite(part.lanes);
+  return lanes;
+}
+
+void NameTable::set_line(const std::string& name, const Lanes& lanes, int line) {
+  for (Part& part : names_[name])
+    if (part.lanes == lanes) part.line = line;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,60 @@
+// NameTable: the bindings of names while a listing is lowered. A name has disjoint parts, one for
+// each set of lanes that bound it: a value or a number, with the line that last bound or wrote it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "shardproof/engine/lower/per_rank_number.h"
+#include "shardproof/program/ir/spmd_program.h"
+
+namespace shardproof {
+
+using Binding = std::variant<ValueId, PerRankNumber>;
+
+class NameTable {
+ public:
+  struct Part {
+    Lanes lanes;
+    Binding binding;
+    int line = 0;               // of the statement that last bound or wrote it
+    std::string instance = {};  // the loop pass of that statement
+  };
+  using Parts = std::vector<Part>;
+  using Values = std::vector<std::pair<ValueId, Lanes>>;
+
+  // Returns the parts of a name; null if it was never bound. A freed name has no parts.
+  const Parts* find(const std::string& name) const;
+  const std::map<std::string, Parts>& all() const { return names_; }
+
+  // Adds a part. Requires that no part of the name has any of its lanes.
+  void add(const std::string& name, Part part);
+  // Removes the bindings of a name on these lanes and returns the values that it had there.
+  Values remove(const std::string& name, const Lanes& lanes);
+  // Forgets a name without parts, as if it had never been bound.
+  void erase_if_unbound(const std::string& name);
+
+  // Returns the lanes on which some name has the value.
+  Lanes lanes_of(ValueId value) const;
+  // Sets the line of the part of a name that has exactly these lanes.
+  void set_line(const std::string& name, const Lanes& lanes, int line);
+  // Sets line and pass of each part for which `selects(value, lanes)` is true.
+  template <class Selects>
+  void mark_written(int line, const std::string& instance, Selects selects) {
+    for (auto& [name, parts] : names_)
+      for (Part& part : parts)
+        if (const ValueId* id = std::get_if<ValueId>(&part.binding))
+          if (selects(*id, part.lanes)) {
+            part.line = line;
+            part.instance = instance;
+          }
+  }
+
+ private:
+  std::map<std::string, Parts> names_;
+};
+
+}  // namespace shardproof

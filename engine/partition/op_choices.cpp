@@ -1,0 +1,317 @@
+// Implements op_choices.h.
+//
+// A rule (ops/core/sharding_rule.h) lists strategies for one axis: which placement each input needs
+// on that axis and which placement each output gets. On a mesh of N axes, one strategy is picked
+// for each axis, because axes are independent.
+//
+// 1. For each axis, list the strategies of the rule plus "everything R", nearest to the inputs
+//    first. If there are more than kMaxCombinations combinations, drop the farthest ones.
+// 2. For each combination, compose() joins the picks into one spec per tensor. It refuses what is
+//    not legal together: partials of two kinds, cuts that the kernel does not take.
+// 3. A rule that cannot be written axis by axis (reshape) judges whole specs: the inputs as they
+//    are, or with some axes replicated (joint_choices).
+//
+// Example: y = x @ w on a mesh dp=2, tp=4, x of shape [16, 8] as dp:S(0) tp:R, w of shape [8, 32]
+// as dp:R tp:S(1). The rule of matmul has these strategies for an axis (x, w -> y):
+//
+//   S(0), R    -> S(0)      rows of x
+//   R,    S(1) -> S(1)      columns of w
+//   S(1), S(0) -> P(sum)    the contracted dim
+//   R,    R    -> R
+//   and linear ones:  P(sum), R -> P(sum)  and  R, P(sum) -> P(sum)
+//
+//   axis dp: the inputs are S(0), R, so the first strategy has distance 0;
+//   axis tp: the inputs are R, S(1), so the second has distance 0.
+//
+// The first combination is dp: rows, tp: columns. It needs x as dp:S(0) tp:R and w as dp:R tp:S(1),
+// which they are. The outputs are y as dp:S(0) tp:S(1).
+#include "shardproof/engine/partition/op_choices.h"
+
+#include <algorithm>
+
+#include "shardproof/localtensor/base/error.h"
+
+namespace shardproof {
+namespace {
+
+constexpr int64_t kMaxCombinations = 20000;
+
+// False if the strategy needs even shards and the axis does not divide a cut dim.
+bool divides_evenly(const Strategy& strategy, int64_t axis_size, const OpCall& call) {
+  if (strategy.cut != ShardLayout::even) return true;
+  for (size_t i = 0; i < strategy.inputs.size(); ++i)
+    if (strategy.inputs[i].is_shard() &&
+        call.inputs[i].shape[strategy.inputs[i].shard().dim] % axis_size != 0)
+      return false;
+  return true;
+}
+
+Strategy all_replicated(size_t inputs, size_t outputs) {
+  return {std::vector<Placement>(inputs, R()), std::vector<Placement>(outputs, R())};
+}
+
+// Returns how far the inputs are from a strategy on an axis; 0: they meet it. Leaving a cut or a
+// partial counts twice as much as leaving R, which is cut locally.
+int distance_on_axis(const Strategy& strategy, int axis, const std::vector<PlacedValue>& inputs) {
+  int away = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec) continue;
+    const Placement& now = inputs[i].spec->placement(axis);
+    const Placement& want = strategy.inputs[i];
+    const bool met =
+        now.is_shard() && want.is_shard() ? now.shard().dim == want.shard().dim : now == want;
+    if (!met) away += now.is_replicate() ? 1 : 2;
+  }
+  return away;
+}
+
+// False if a tensor would have partials of two reductions, other than sum with avg.
+bool partials_agree(const std::vector<Placement>& placements) {
+  const Partial* first = nullptr;
+  for (const Placement& p : placements) {
+    if (!p.is_partial()) continue;
+    if (!first) {
+      first = &p.partial();
+      continue;
+    }
+    const auto linear = [](const Partial& q) {
+      return q.reduction.op == ReduceOp::sum || q.reduction.op == ReduceOp::avg;
+    };
+    if (!(*first == p.partial()) && !(linear(*first) && linear(p.partial()))) return false;
+  }
+  return true;
+}
+
+bool contiguous_everywhere(const Spec& spec) {
+  return std::all_of(spec.placements().begin(), spec.placements().end(),
+                     [](const Placement& p) { return !p.is_shard() || p.shard().split == 1; });
+}
+
+bool chunked(const Spec& spec, int axis) {
+  const Shard& cut = spec.placement(axis).shard();
+  return cut.split == 1 && cut.sizes.empty() && spec.axes_of_dim(cut.dim).size() == 1;
+}
+
+bool equal_locals(const Spec& spec, int axis) {
+  if (!spec.placement(axis).is_shard()) return true;
+  const int dim = spec.placement(axis).shard().dim;
+  const std::vector<int> axes = spec.axes_of_dim(dim);
+  int64_t parts = 1;
+  for (int a : axes) {
+    if (!spec.placement(a).shard().sizes.empty()) return false;
+    parts *= spec.mesh().axes()[static_cast<size_t>(a)].size * spec.placement(a).shard().split;
+  }
+  return spec.shape()[dim] % parts == 0;
+}
+
+// Sets what the ranks execute under one pick per axis. Returns false if an input is cut in a way
+// that its strategy does not take.
+bool set_forms(PartitionedCall& choice, const std::vector<const Strategy*>& picks,
+               const OpRecord& op) {
+  bool lowers = false;
+  for (size_t axis = 0; axis < picks.size(); ++axis) {
+    const Strategy& pick = *picks[axis];
+    lowers = lowers || pick.form == LocalExecution::lower_to_ops;
+    choice.sharded = choice.sharded || pick.form == LocalExecution::needs_shard_index;
+    choice.per_rank_attrs = choice.per_rank_attrs || pick.form == LocalExecution::local_attrs;
+    for (const std::optional<Spec>& spec : choice.inputs) {
+      if (!spec || !spec->placement(static_cast<int>(axis)).is_shard()) continue;
+      if (pick.cut == ShardLayout::contiguous && !contiguous_everywhere(*spec)) return false;
+      if (pick.cut == ShardLayout::chunks && !chunked(*spec, static_cast<int>(axis))) return false;
+      if (pick.cut == ShardLayout::even && !equal_locals(*spec, static_cast<int>(axis)))
+        return false;
+      const int dim = spec->placement(static_cast<int>(axis)).shard().dim;
+      if (pick.blocks > 0 && !cuts_between_blocks(*spec, dim, pick.blocks)) return false;
+    }
+  }
+  choice.form = lowers ? LocalExecution::lower_to_ops : LocalExecution::same_op;
+  return !lowers || op.rule.lower;
+}
+
+// Returns the specs of the inputs with the axes of `mask` replicated. Returns nullopt if an axis of
+// the mask is replicated already, if no input is cut, or if explicit sizes no longer fit.
+std::optional<std::vector<Spec>> with_whole_axes(const OpCall& call,
+                                                 const std::vector<PlacedValue>& inputs,
+                                                 const Mesh& mesh, int64_t mask) {
+  std::vector<Spec> specs;
+  bool any_cut = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec) {
+      specs.push_back(Spec::replicated(mesh, call.inputs[i].shape, call.inputs[i].dtype));
+      continue;
+    }
+    std::vector<Placement> placements = inputs[i].spec->placements();
+    for (size_t axis = 0; axis < placements.size(); ++axis) {
+      Placement& p = placements[axis];
+      any_cut = any_cut || p.is_shard();
+      if (!(mask & (int64_t{1} << axis))) continue;
+      if (p.is_replicate()) return std::nullopt;
+      p = R();
+    }
+    try {
+      specs.emplace_back(mesh, std::move(placements), inputs[i].spec->shape(),
+                         inputs[i].spec->dtype(), inputs[i].spec->order());
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  if (!any_cut) return std::nullopt;
+  return specs;
+}
+
+// All tensors get the same cut on an axis: its split, sizes and order come from the first input
+// that already cuts the dim of the strategy on that axis.
+std::optional<PartitionedCall> compose(const OpCall& call, const std::vector<TensorMeta>& outputs,
+                                       const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                                       const std::vector<const Strategy*>& picks,
+                                       const OpRecord& op) {
+  PartitionedCall choice;
+  std::vector<int> order;
+  for (const PlacedValue& input : inputs)
+    if (input.spec && order.empty() &&
+        input.spec->order() != Spec::replicated(mesh, {}, DType::f32).order())
+      order = input.spec->order();
+  std::vector<Shard> cuts(picks.size());
+  for (size_t axis = 0; axis < picks.size(); ++axis)
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].spec || !picks[axis]->inputs[i].is_shard()) continue;
+      const Placement& now = inputs[i].spec->placement(static_cast<int>(axis));
+      if (now.is_shard(picks[axis]->inputs[i].shard().dim)) {
+        cuts[axis] = now.shard();
+        break;
+      }
+    }
+  const auto with_cut = [&](Placement p, size_t axis) -> Placement {
+    if (!p.is_shard()) return p;
+    return Shard{p.shard().dim, cuts[axis].split, cuts[axis].sizes};
+  };
+  const auto spec_for = [&](const TensorMeta& meta, auto placement_of) -> std::optional<Spec> {
+    std::vector<Placement> placements;
+    for (size_t axis = 0; axis < picks.size(); ++axis)
+      placements.push_back(with_cut(placement_of(axis), axis));
+    if (!partials_agree(placements)) return std::nullopt;
+    try {
+      return Spec(mesh, std::move(placements), meta.shape, meta.dtype, order);
+    } catch (const Error&) {
+      return std::nullopt;  // explicit sizes do not fit, or the dtype has no such reduction
+    }
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec) {
+      for (const Strategy* pick : picks)
+        if (!pick->inputs[i].is_replicate()) return std::nullopt;
+      choice.inputs.emplace_back();
+      continue;
+    }
+    choice.inputs.push_back(
+        spec_for(call.inputs[i], [&](size_t axis) { return picks[axis]->inputs[i]; }));
+    if (!choice.inputs.back()) return std::nullopt;
+  }
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    std::optional<Spec> spec =
+        spec_for(outputs[o], [&](size_t axis) { return picks[axis]->outputs[o]; });
+    if (!spec) return std::nullopt;
+    choice.outputs.push_back(*spec);
+  }
+  if (!set_forms(choice, picks, op)) return std::nullopt;
+  return choice;
+}
+
+void joint_choices(const OpRecord& op, const OpCall& call, const std::vector<TensorMeta>& outputs,
+                   const std::vector<PlacedValue>& inputs, const Mesh& mesh,
+                   std::vector<PartitionedCall>& into) {
+  const int axes = mesh.axis_count();
+  for (int64_t mask = 0; mask < (int64_t{1} << std::min(axes, 12)); ++mask) {
+    const std::optional<std::vector<Spec>> specs = with_whole_axes(call, inputs, mesh, mask);
+    if (!specs) continue;
+    const std::optional<std::vector<Spec>> result = op.rule.joint(call, outputs, *specs);
+    if (!result) continue;
+    PartitionedCall choice;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      choice.inputs.push_back(inputs[i].spec ? std::optional<Spec>((*specs)[i]) : std::nullopt);
+    choice.outputs = *result;
+    choice.per_rank_attrs = op.rule.joint_form == LocalExecution::local_attrs;
+    choice.sharded = op.rule.joint_form == LocalExecution::needs_shard_index;
+    choice.form = op.rule.joint_form == LocalExecution::lower_to_ops ? LocalExecution::lower_to_ops
+                                                                     : LocalExecution::same_op;
+    into.push_back(std::move(choice));
+  }
+}
+
+}  // namespace
+
+std::optional<size_t> moved_before(const PartitionedCall& choice,
+                                   const std::vector<PlacedValue>& inputs, size_t i) {
+  for (size_t k = 0; k < i; ++k)
+    if (inputs[k].spec && inputs[k].id == inputs[i].id && choice.inputs[k] == choice.inputs[i])
+      return k;
+  return std::nullopt;
+}
+
+bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs) {
+  const auto has_partials = [](const PlacedValue& input, int axis) {
+    return input.spec && input.spec->placement(axis).is_partial();
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].spec || !choice.inputs[i]) continue;
+    for (int axis = 0; axis < inputs[i].spec->mesh().axis_count(); ++axis) {
+      if (!choice.inputs[i]->placement(axis).is_partial() || has_partials(inputs[i], axis) ||
+          inputs[i].spec->mesh().axes()[static_cast<size_t>(axis)].size == 1)
+        continue;
+      if (inputs[i].spec->placement(axis).is_shard()) return true;
+      if (std::none_of(inputs.begin(), inputs.end(),
+                       [&](const PlacedValue& other) { return has_partials(other, axis); }))
+        return true;
+    }
+  }
+  return false;
+}
+
+std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
+                                        const std::vector<TensorMeta>& outputs,
+                                        const std::vector<PlacedValue>& inputs, const Mesh& mesh) {
+  const size_t axes = static_cast<size_t>(mesh.axis_count());
+  std::vector<std::vector<Strategy>> options(axes);
+  int64_t combinations = 1;
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const int64_t size = mesh.axes()[axis].size;
+    std::vector<Strategy>& list = options[axis];
+    list.push_back(all_replicated(inputs.size(), outputs.size()));
+    if (op.rule.strategies)
+      for (Strategy& strategy : op.rule.strategies(call, outputs, size))
+        if (divides_evenly(strategy, size, call)) list.push_back(std::move(strategy));
+    std::stable_sort(list.begin(), list.end(), [&](const Strategy& a, const Strategy& b) {
+      return distance_on_axis(a, static_cast<int>(axis), inputs) <
+             distance_on_axis(b, static_cast<int>(axis), inputs);
+    });
+    combinations *= static_cast<int64_t>(list.size());
+  }
+  // Keeps the strategies nearest to the inputs on each axis.
+  while (combinations > kMaxCombinations)
+    for (std::vector<Strategy>& list : options)
+      if (list.size() > 2 && combinations > kMaxCombinations) {
+        combinations = combinations / static_cast<int64_t>(list.size()) *
+                       static_cast<int64_t>(list.size() - 1);
+        list.pop_back();
+      }
+  std::vector<PartitionedCall> result;
+  std::vector<size_t> at(axes, 0);
+  for (bool more = true; more;) {
+    std::vector<const Strategy*> picks;
+    for (size_t axis = 0; axis < axes; ++axis) picks.push_back(&options[axis][at[axis]]);
+    if (std::optional<PartitionedCall> choice = compose(call, outputs, inputs, mesh, picks, op))
+      result.push_back(std::move(*choice));
+    more = false;
+    for (size_t axis = axes; axis-- > 0;) {
+      if (++at[axis] < options[axis].size()) {
+        more = true;
+        break;
+      }
+      at[axis] = 0;
+    }
+  }
+  if (op.rule.joint) joint_choices(op, call, outputs, inputs, mesh, result);
+  return result;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,55 @@
+// The legal ways to partition one op: for each axis of the mesh a strategy of the op's rule, joined
+// to one spec for each input and output. The choices depend on the op and its inputs alone; prices
+// and emission are the Partitioner's. Internal to the engine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardproof/localtensor/placement/spec.h"
+#include "shardproof/ops/core/op.h"
+#include "shardproof/ops/core/sharding_rule.h"
+#include "shardproof/program/ir/spmd_program.h"
+#include "shardproof/program/value/number.h"
+
+namespace shardproof {
+
+// A value of the global program with its placements.
+struct PlacedValue {
+  ValueId id = kNoValue;
+  TensorMeta meta;           // global
+  std::optional<Spec> spec;  // none: a number, or computed on shards as they are
+  std::optional<Number> number;
+  std::string name;
+  std::optional<Mesh> shards_on{};  // the mesh of a value computed on shards as they are
+
+  const Mesh* mesh() const { return spec ? &spec->mesh() : shards_on ? &*shards_on : nullptr; }
+};
+
+// One legal way to run an op: the specs that its inputs need and the specs of its outputs.
+struct PartitionedCall {
+  std::vector<std::optional<Spec>> inputs;
+  std::vector<Spec> outputs;
+  LocalExecution form = LocalExecution::same_op;
+  bool sharded = false;  // the kernel needs the index of its shard
+  bool per_rank_attrs = false;
+};
+
+// Returns an input before `i` that is the same value and needs the same placements. Both share one
+// redistribution.
+std::optional<size_t> moved_before(const PartitionedCall& choice,
+                                   const std::vector<PlacedValue>& inputs, size_t i);
+
+// Returns all legal choices on a mesh, nearest to the inputs' placements first. `outputs` are the
+// inferred metas of the results.
+std::vector<PartitionedCall> choices_of(const OpRecord& op, const OpCall& call,
+                                        const std::vector<TensorMeta>& outputs,
+                                        const std::vector<PlacedValue>& inputs, const Mesh& mesh);
+
+// True if a choice turns a cut input into a partial one, or makes partials on an axis where no
+// input has any. Such a choice may save bytes here, but a later line pays for the reduction, so it
+// is taken only if the author writes it.
+bool makes_partials(const PartitionedCall& choice, const std::vector<PlacedValue>& inputs);
+
+}  // namespace shardproof
