@@ -1,3 +1,4 @@
+// Implements builtin_backends (execution_context.h) and instrumented (fault_injection.h).
 #include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/backends/local/local_backend.h"

@@ -1,3 +1,8 @@
+// Implements rank_context.h and rank_functions.h.
+//
+// A rank's call stores a function that submits it and suspends the fiber. Function advance() runs
+// all fibers that are awake, then the stored functions on the thread's own stack. It then wakes the
+// fibers whose tickets have ended.
 #include <deque>
 #include <exception>
 #include <utility>
@@ -12,10 +17,10 @@
 namespace shardproof {
 namespace {
 
-// Thrown through a rank's function that can never go on; caught at the root of its fiber.
-struct Unwind {};
+// Thrown through the function of a rank that is blocked for ever; caught at the root of its fiber.
+struct UnwindRank {};
 
-// Makes `view` the flat view of a dense tensor as this rank's.
+// Makes `view` a flat view of `x` with this rank as its lane.
 void view_flat(const Tensor& x, const Lanes& own, LocalTensor& view) {
   if (view.empty()) {
     Block& fresh = view.blocks().emplace_back();
@@ -29,7 +34,7 @@ void view_flat(const Tensor& x, const Lanes& own, LocalTensor& view) {
   flat.tensor.shape[0] = x.elements();
   flat.tensor.offset = dense ? x.offset : 0;
   flat.tensor.buffer = dense ? x.buffer : contiguous_copy(x).buffer;
-  if (flat.tensor.buffer->lanes.size() == 1) return;  // whoever's it is called: it is only read
+  if (flat.tensor.buffer->lanes.size() == 1) return;  // the lane's name does not matter for reads
   const std::shared_ptr<Buffer> theirs = std::move(flat.tensor.buffer);
   flat.tensor.buffer = Tensor::promised(x.dtype, flat.tensor.shape, own).buffer;
   flat.tensor.buffer->bytes_per_lane = theirs->bytes_per_lane;
@@ -42,22 +47,22 @@ bool brings_all(CollectiveKind kind) {
 
 void check_peer(std::string_view what, int64_t peer, const Group& group) {
   if (peer < 0 || peer >= group.size())
-    throw_bad_input("{}={} is no index in group {}", what, peer, to_string(group));
+    throw_bad_input("{}={} is not an index of group {}", what, peer, to_string(group));
 }
 
 void check_call(const Collective& c, const Tensor& x) {
   if (is_point_to_point(c.kind) || c.kind == CollectiveKind::all_to_all_v)
-    throw_bad_input("{} is not a collective of the facade", name(c.kind));
+    throw_bad_input("RankContext::collective cannot make {}", name(c.kind));
   if (reduces(c.kind)) check_reduction(c.reduction, x.dtype);
   if (has_root(c.kind)) check_peer("root", c.root, c.group);
   const bool cuts = brings_all(c.kind) || c.kind == CollectiveKind::all_to_all;
   if (cuts && x.elements() % c.group.size() != 0)
-    throw_bad_input("{} of {} elements over {} ranks: does not divide", name(c.kind), x.elements(),
-                    c.group.size());
+    throw_bad_input("{} needs a number of elements that {} ranks divide evenly, found {}",
+                    name(c.kind), c.group.size(), x.elements());
 }
 
-// Elements that a rank gets; -1: nothing.
-int64_t gets(const Collective& c, int64_t rank) {
+// Returns the elements of a rank's output; -1: it has none.
+int64_t received_elements(const Collective& c, int64_t rank) {
   using K = CollectiveKind;
   if (c.kind == K::barrier) return -1;
   if (c.kind == K::all_gather) return c.count * c.group.size();
@@ -118,7 +123,7 @@ Tensor CallGroup::collective(const Collective& c, const Tensor& x, int line) {
   call.dtype = x.dtype;
   call.count = brings_all(c.kind) ? brought / c.group.size() : brought;
   if (x.buffer != nullptr) bring(x);
-  const int64_t count = gets(call, rank_->rank_);
+  const int64_t count = received_elements(call, rank_->rank_);
   if (count < 0) return {};
   Tensor answer =
       Tensor::promised(call.dtype, count == brought ? x.shape : Dims{count}, rank_->own_);
@@ -152,7 +157,7 @@ Tensor CallGroup::recv(DType dtype, const Dims& shape, int64_t from, const Group
   return answer;
 }
 
-// The door keeps what it needs of the calls: nothing of them stays while the rank waits.
+// The execution context copies what it needs, so the group is reused while the rank waits.
 void RankContext::submit(const std::function<void(CallGroup&)>& fill) {
   if (stopped_) {
     CallGroup unused(*this);
@@ -231,20 +236,20 @@ void RankContext::compute(double flops, double bytes, std::function<void()> body
 // --- running
 // ----------------------------------------------------------------------------------------
 
-namespace {
+// FiberRanks and FiberRank are in no anonymous namespace: RankFunctions::Impl has members of them.
 
-// What the ranks of one run share.
-struct Ranks {
+// The state that the ranks of one run share.
+struct FiberRanks {
   FiberPool pool;
   OnStop on_stop;
-  std::vector<class FiberRank*> asking;  // have something to issue, in order
+  std::vector<class FiberRank*> asking;  // ranks with a call to submit, in order
   std::vector<RankError> errors;
   std::optional<CallGroup> spare;
 };
 
 class FiberRank : public RankContext {
  public:
-  FiberRank(int64_t rank, const Group& world, ExecutionContext& execution, Ranks& ranks)
+  FiberRank(int64_t rank, const Group& world, ExecutionContext& execution, FiberRanks& ranks)
       : RankContext(rank, world, execution), ranks_(ranks) {}
 
   void start(const std::function<void(RankContext&)>& program) {
@@ -252,7 +257,7 @@ class FiberRank : public RankContext {
       try {
         program(*this);
         if (!stopped_) execution().finish();
-      } catch (const Unwind&) {
+      } catch (const UnwindRank&) {
       } catch (const std::exception& error) {
         die(error.what());
       } catch (...) {
@@ -261,7 +266,7 @@ class FiberRank : public RankContext {
     });
   }
 
-  // It is the next to issue: what it asks for lies on its own stack, which is far away and cold.
+  // Prefetches the stored function of the rank that submits next: its stack is not in the cache.
   void approach() const {
     const auto* asked = reinterpret_cast<const std::byte*>(issue_);
     for (int line = 0; line < 8; ++line) __builtin_prefetch(asked + 64 * line);
@@ -279,7 +284,7 @@ class FiberRank : public RankContext {
     if (state == CohortState::dead) return give_up();
     wake_when_done();
   }
-  // Goes on when its ticket is no longer pending. False when it is, or when it waits for nothing.
+  // Wakes the fiber if its ticket has ended. Returns false if not, or if it waits for nothing.
   bool wake_when_done() {
     if (!waiting_ || frozen_) return false;
     const TicketState state = execution().poll(awaited_);
@@ -289,12 +294,12 @@ class FiberRank : public RankContext {
     resume();
     return true;
   }
-  // What it asks for is not issued any more.
+  // Ends its call without submitting it.
   void refuse() {
     waiting_ = true;
     give_up();
   }
-  // It can never go on: its verb ends so that the function can.
+  // The rank is blocked for ever: ends its call so that its function can end.
   void give_up() {
     if (!waiting_) return;
     stopped_ = true;
@@ -307,7 +312,7 @@ class FiberRank : public RankContext {
     ranks_.asking.push_back(this);
     ranks_.pool.suspend(fiber_);
     if (trouble_) std::rethrow_exception(std::exchange(trouble_, nullptr));
-    if (stopped_ && ranks_.on_stop == OnStop::unwind) throw Unwind{};
+    if (stopped_ && ranks_.on_stop == OnStop::unwind) throw UnwindRank{};
     return !stopped_;
   }
 
@@ -326,15 +331,13 @@ class FiberRank : public RankContext {
     execution().stop(CohortState::dead);
   }
 
-  Ranks& ranks_;
+  FiberRanks& ranks_;
   FiberId fiber_ = 0;
   const std::function<Ticket()>* issue_ = nullptr;
   std::exception_ptr trouble_;
   Ticket awaited_ = kDone;
   bool waiting_ = false, frozen_ = false;
 };
-
-}  // namespace
 
 struct RankFunctions::Impl {
   Impl(World& world, int64_t ranks, const RankFunctionsOptions& options)
@@ -343,7 +346,7 @@ struct RankFunctions::Impl {
         shared{FiberPool(options.fibers), options.on_stop, {}, {}, {}},
         of_rank(static_cast<size_t>(ranks), nullptr) {}
 
-  // Those whose ticket has ended. Polls all of them only where the world cannot name them.
+  // Wakes ranks whose ticket has ended. Polls all of them only if the world cannot name them.
   bool wake_done() {
     bool any = false;
     if (const std::optional<std::vector<int32_t>> woken = world.take_ready_ranks()) {
@@ -358,7 +361,7 @@ struct RankFunctions::Impl {
 
   World& world;
   Group all;
-  Ranks shared;
+  FiberRanks shared;
   PooledDeque<FiberRank> contexts;
   std::vector<FiberRank*> of_rank;
   std::deque<std::function<void(RankContext&)>> programs;

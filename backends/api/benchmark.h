@@ -1,21 +1,21 @@
-// Repetition: one collective over all ranks, made again and again so that it can be timed. Nothing
-// else runs: no host, and in real processes no gate, so that contents go the way they go in a run
-// without asking anybody. In simulation it is the simulator that is timed.
+// Repetition: a benchmark of one collective over all ranks, repeated for timing. No host and no
+// call matcher takes part; in real processes contents move as in a run. In simulation, the
+// simulator itself is timed. Not thread-safe.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
 
 namespace shardproof {
 
-// Whether what a rank gets takes the place of what it brings, as NCCL's in-place calls do.
+// in_place: the output overwrites the input, as in NCCL's in-place calls.
 enum class Placing : uint8_t { apart, in_place };
-// Whether a last, untimed one is compared with `reference`.
+// reference: one more, untimed call is compared with `reference`.
 enum class Checking : uint8_t { none, reference };
-// An answer in place of what is still to be sent has no meaning.
+// False for an in-place send: its output would overwrite what has still to be sent.
 bool can_be_checked(CollectiveKind kind, Placing placing);
 
 struct Repetition {
-  // Over Group::world. A `send` stands for: each rank sends to the next one, round the ring.
+  // Over Group::world. A `send` means that each rank sends to the next one, in a ring.
   Collective collective;
   Placing placing = Placing::apart;
   int warmup = 1, times = 20;
@@ -23,17 +23,18 @@ struct Repetition {
 };
 
 struct Repeated {
-  double seconds = 0;                      // of one of the timed ones
-  int64_t wrong = 0;                       // elements of answers
-  TimedBy clock = TimedBy::world;          // on which the time was taken
-  std::optional<double> expected_seconds;  // by the library that exchanges, if it says so
+  double seconds = 0;                      // mean time of one call
+  int64_t wrong = 0;                       // output elements that are wrong
+  TimedBy clock = TimedBy::world;          // the clock that measured `seconds`
+  std::optional<double> expected_seconds;  // predicted by the library; nullopt: no prediction
 };
 
-// All ranks of a backend that has them in this process; else this process's own, while every other
-// process of the crew does the same.
+// Runs the benchmark for all ranks, if the backend runs them in this process. Else it runs for the
+// ranks of this worker, and every other worker must call it too. Throws Error(io) if a process is
+// lost.
 Repeated repeat(Backend& backend, const Repetition& repetition);
 
-// Elements that a member brings, and gets.
+// Return the elements of a member's input, and of its output.
 int64_t brought_elements(const Collective& collective);
 int64_t taken_elements(const Collective& collective, int64_t member);
 

@@ -1,4 +1,4 @@
-// LibraryChoice: what a user says of the libraries that a backend opens when it runs.
+// LibraryChoice: what the user chooses about libraries that a backend opens at run time.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 namespace shardproof {
 
 struct LibraryChoice {
-  std::optional<std::string> nccl;  // its path; else it is looked for
+  std::optional<std::string> nccl;  // path of the library; nullopt: search for it
   MatmulPrecision matmul = MatmulPrecision::highest;
 };
 
-// What a recorded run says of its products: "full", or the fewest bits that they may have, "tf32".
+// Returns how a recorded run names the precision: "full", or "tf32", the narrowest format allowed.
 inline std::string matmul_fact(MatmulPrecision precision) {
   return precision == MatmulPrecision::highest ? "full" : "tf32";
 }

@@ -1,5 +1,5 @@
-// Rank functions as hosts of a world among others: C++ functions on fibers, beside cohorts that run
-// listings. What drives the world lets them advance in turn with the rest.
+// RankFunctions: ranks written as C++ functions, run on fibers in a world that may also have
+// cohorts that run listings. The caller advances them in turn with the rest.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ struct RankFunctionsOptions {
 
 class RankFunctions {
  public:
-  // `ranks`: of the world. One at a time on a thread.
+  // `ranks` is the size of the world, which must outlive this. At most one object for a thread.
   RankFunctions(World& world, int64_t ranks, const RankFunctionsOptions& options);
   ~RankFunctions();
-  // Each of these ranks runs the function. Opens their doors.
+  // Opens the context of each of these ranks and starts the function there.
   void start(const Lanes& lanes, const std::function<void(RankContext&)>& program);
-  // Lets all go on that can. True when any did.
+  // Runs every rank that can go on. Returns true if any could.
   bool advance();
-  // After World::close: ends those that can never go on, and tells whom an exception ended.
+  // Call after World::close: ends blocked ranks. Returns the ranks that an exception ended.
   std::vector<RankError> finish();
 
  private:

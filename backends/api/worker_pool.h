@@ -1,7 +1,9 @@
-// Assembly: the processes that make up one world, as one of them sees it. Ranks' hosts run in some
-// of them; one process without ranks judges: it runs the physics that match calls, knows the truth
-// and writes the report. Crew: the same processes over all cases of a run, which they go through in
-// step.
+// WorkerPool (Crew): the processes of a run over all its cases. WorldProcesses (Assembly): the same
+// processes within one world, as one of them sees it.
+//
+// The hosts of ranks run in worker processes. One process without ranks, the coordinator, matches
+// their calls, compares values with the reference and writes the report. All processes go through
+// the cases of a run in step. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,84 +22,87 @@
 
 namespace shardproof {
 
-enum class ValueEvent : uint8_t { made, at_end };  // a value when it was made; at the end
+enum class ValueEvent : uint8_t { made, at_end };  // a value when it was made; at the program's end
 
-// How the hosts came to their end.
+// The result of the hosts of one process, or of all.
 struct HostResult {
   bool finished = true;
-  std::vector<Error> errors;  // of kernels
+  std::vector<Error> errors;  // thrown by kernels
   std::vector<std::string> unfired_faults;
 };
 
 class Assembly {
  public:
   virtual ~Assembly() = default;
-  virtual Lanes here() const = 0;  // lanes whose hosts run in this process
-  // The same by the device whose they are: a cohort has one device at most.
+  virtual Lanes here() const = 0;  // ranks whose hosts run in this process
+  // Returns the same ranks by device: the lanes of a cohort lie on one device at most.
   virtual std::vector<Lanes> here_by_device() const { return {here()}; }
-  // From hosts to the process that judges, where `reader` is called with it. Lanes' contents that
-  // do not exist yet stay so.
+  // Sends a value from hosts to the coordinator, where `reader` receives it. Lanes without contents
+  // are received without.
   virtual void publish(ValueEvent kind, int64_t value, const LocalTensor& contents) = 0;
-  // What the hosts here did, as they measured it: for WorldReport::measured.
+  // Sends measured records of the hosts here, for WorldReport::measured.
   virtual void publish(const std::vector<Record>& measured) = 0;
   using Reader = std::function<void(ValueEvent, int64_t value, LocalTensor contents)>;
   virtual void read(Reader reader) = 0;
-  // What all processes together came to. Every process asks, once, before the world closes.
+  // Returns the combined result of all processes. Every process calls it once, before World::close.
   virtual HostResult conclude(HostResult own) = 0;
 };
 
-inline constexpr const char* kInputPath = "-";
+inline constexpr const char* kInputPath =
+    "-";  // stands in WorkerPoolOptions::command for the input file
 
-class ListenAddress;  // remote/meeting_place.h
-struct ProgressPage;  // remote/flight_page.h
+class ListenAddress;  // remote/rendezvous/listen_address.h
+struct ProgressPage;  // remote/process/progress_page.h
 
 struct WorkerPoolOptions {
   int processes = 0;
-  double timeout_seconds = 30;  // without any progress while something is awaited
-  // What each process was asked to run, by name: all of them the same.
+  double timeout_seconds = 30;  // without any progress while something is waited for
+  // Names and values of what is run: scenario and options. Must be equal in all processes.
   std::map<std::string, std::string> terms;
-  std::vector<std::string> command;  // this program and the words that make it a worker
-  // Of this process. The others find it in a file of the name "-": the word "-" becomes its path.
+  std::vector<std::string> command;  // program and arguments that start a worker
+  // Standard input of this process. Workers read it from a file, whose path replaces "-".
   std::optional<std::string> input;
-  std::optional<std::string> host_file;  // processes on several machines
-  // Somebody else has started the processes but for the first one's worker: they come here.
+  std::optional<std::string> host_file;  // hosts of mpirun, if processes run on several machines
+  // Set if mpirun, srun or a shell has started all processes but the first worker: where they
+  // connect.
   std::shared_ptr<ListenAddress> place;
-  std::string join;     // this process is one of them, and the coordinator is at this address
-  int process = 0;      // its number among them
-  int number_here = 0;  // and among those on its machine
-  ProgressPage* progress = nullptr;  // where it writes down how far it has come; null: nowhere
-  bool passes_on = false;            // what the processes print, to this one's standard error
-  // Of the nccl backend.
-  int ranks_per_gpu = 1;  // processes that share one
+  std::string join;                  // set in a worker: address of the coordinator
+  int process = 0;                   // number of this worker
+  int number_here = 0;               // its number among the workers of its machine
+  ProgressPage* progress = nullptr;  // the worker writes its progress there; null: nowhere
+  bool passes_on = false;            // copies the output of workers to standard error
+  // Options of the nccl backend.
+  int ranks_per_gpu = 1;  // processes that share a GPU
   int gpus_per_process = 1;
-  ReductionSchedule order;  // in which it is to add
+  ReductionSchedule order;  // order of additions that NCCL is set to
 };
 
-class Transport;  // remote/transport.h
-// Hold these numbers in the environment of processes that are started without an mpirun.
+class Transport;  // remote/exchange/transport.h
+// Environment variables with these numbers, set for processes that are started without mpirun.
 inline constexpr const char* kProcessVariable = "SHARDPROOF_PROCESS";
 inline constexpr const char* kProcessesVariable = "SHARDPROOF_PROCESSES";
 inline constexpr const char* kNumberHereVariable = "SHARDPROOF_NUMBER_HERE";
 
-// What a launcher also is whose ranks lie in several processes.
+// A backend whose ranks run in several processes.
 class MultiProcessBackend {
  public:
   virtual ~MultiProcessBackend() = default;
-  // Launcher::not_viable() where somebody else has started the processes.
+  // Like not_viable(), for a run whose processes mpirun, srun or a shell has started.
   virtual std::optional<std::string> not_viable_beside_others() const = 0;
 };
 
 class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
-  // Of the process that judges: the others go to this case, and leave it. What each of them has
-  // told of it, awaited; throws Error(io) when one is lost.
-  virtual void gather() = 0;  // before the first case, to know that all are here: throws Error
+  // Functions of the coordinator. `gather` waits until all workers have connected; without it the
+  // first `begin` does. `begin` and `end` send the workers into a case and out of it. `told` waits
+  // for what each worker has measured. All throw Error(io) if a worker is lost.
+  virtual void gather() = 0;
   virtual void begin(int64_t index) = 0;
   virtual void end() = 0;
   virtual std::vector<Repeated> told() = 0;
-  // Of the others: the case to go to, nothing when there are no more; and that they are through
-  // with it, with what went wrong there.
+  // Functions of a worker. `next` waits for the next case; nullopt: the run is over. `done` reports
+  // the end of a case, with an error text if there is one. `tell` reports a measurement.
   virtual std::optional<int64_t> next() = 0;
   virtual void done(const std::string& trouble) = 0;
   virtual void tell(const Repeated& repeated) = 0;

@@ -1,5 +1,5 @@
-// WorldReport: what came out of a world: verdicts of the physics, the flight record, clock and
-// memory. A plain value.
+// WorldReport: the results of a world: findings of the call matcher, records, clock and memory. A
+// plain value.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-// An exception that left a rank's function (facade.h).
+// An exception that left a rank's function (rank_context.h).
 struct RankError {
   int64_t rank = 0;
   std::string message;
@@ -22,17 +22,17 @@ struct RankError {
 struct WorldReport {
   std::vector<Finding> findings;  // mismatch, deadlock, missing rank, not a member
   std::vector<Record> records;    // calls and works in the order they ended
-  // Of real processes that were asked to measure: calls and works of every rank with the time they
-  // really took, each process counting from the moment it began the world.
+  // Real processes, if they measure: calls and works of every rank with measured times. Each
+  // process counts time from its start of the world.
   std::vector<Record> measured;
   bool timed = false;
-  Duration time;                          // of the slowest rank
-  std::vector<Duration> rank_times;       // per rank, when timed
-  int64_t peak_bytes = 0;                 // of the fullest rank
-  std::vector<int64_t> peak_by_category;  // at that rank's peak
+  Duration time;                          // time of the slowest rank
+  std::vector<Duration> rank_times;       // by rank, if timed
+  int64_t peak_bytes = 0;                 // highest peak of a rank
+  std::vector<int64_t> peak_by_category;  // bytes at that rank's peak
   int64_t peak_rank = 0;
-  std::vector<RankError> rank_errors;  // of rank functions written in C++, in order of happening
-  bool broken = false;  // a process was lost: the run cannot be repeated to learn more
+  std::vector<RankError> rank_errors;  // rank functions that an exception ended, in order of time
+  bool broken = false;  // a process was lost: the run cannot be repeated for an explanation
 };
 
 }  // namespace shardproof

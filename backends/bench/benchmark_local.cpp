@@ -1,4 +1,5 @@
-// Repeating where all ranks lie in this process: at a door of a world of their own.
+// Implements repeat of benchmark.h for backends whose ranks run in this process: submits the
+// collective to a world of its own.
 #include <chrono>
 
 #include "shardproof/backends/api/worker_pool.h"
@@ -7,9 +8,9 @@
 namespace shardproof {
 namespace {
 
-class ContextBenchmark {
+class LocalBenchmark {
  public:
-  ContextBenchmark(Backend& backend, const Repetition& repetition)
+  LocalBenchmark(Backend& backend, const Repetition& repetition)
       : c_(repetition.collective), lanes_(Lanes::range(0, c_.group.size())) {
     WorldOptions options;
     options.ranks = lanes_.size();
@@ -62,18 +63,18 @@ class ContextBenchmark {
   RepeatedTensors tensors_;
 };
 
-Repeated benchmark_context(Backend& backend, const Repetition& repetition) {
+Repeated measure_local(Backend& backend, const Repetition& repetition) {
   using Clock = std::chrono::steady_clock;
   Repeated result;
   {
-    ContextBenchmark context(backend, repetition);
+    LocalBenchmark context(backend, repetition);
     for (int i = 0; i < repetition.warmup; ++i) context.once();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < repetition.times; ++i) context.once();
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() / repetition.times;
   }
   if (repetition.checking == Checking::none) return result;
-  ContextBenchmark context(backend, repetition);
+  LocalBenchmark context(backend, repetition);
   context.once();
   result.wrong = context.count_wrong();
   return result;
@@ -83,7 +84,7 @@ Repeated benchmark_context(Backend& backend, const Repetition& repetition) {
 
 Repeated repeat(Backend& backend, const Repetition& repetition) {
   WorkerPool* const pool = backend.pool();
-  if (pool == nullptr) return benchmark_context(backend, repetition);
+  if (pool == nullptr) return measure_local(backend, repetition);
   return repeat_exchange(pool->transport(), repetition);
 }
 

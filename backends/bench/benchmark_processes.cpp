@@ -1,4 +1,5 @@
-// Repeating in real processes: each does its own part over the transport.
+// Implements the part of exact_inputs.h that measures in real processes: each runs the shares of
+// its own ranks over the transport.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -13,10 +14,10 @@
 namespace shardproof {
 namespace {
 
-// The ranks that lie here, each with a call of its own.
-class OwnParts {
+// The ranks of this process, each with a call of its own.
+class ProcessBenchmark {
  public:
-  OwnParts(Transport& transport, const Repetition& repetition)
+  ProcessBenchmark(Transport& transport, const Repetition& repetition)
       : transport_(transport),
         c_(repetition.collective),
         blocks_(c_.group.size(), transport.processes(), transport.endpoints_each()) {
@@ -24,16 +25,16 @@ class OwnParts {
     for (int64_t i = 0; i < here.size(); ++i) add(repetition, here[i]);
   }
 
-  // On the device's clock, from the first call since then to the end of the last; nothing: some of
-  // it was not made on a device. Of several devices, what took longest.
+  // Returns the time on the device's clock from the first timed call to the end of the last.
+  // Nullopt if a call was not made on a device. Returns the longest time of several devices.
   std::optional<double> device_seconds();
   void start_clock() { is_timed_ = true; }
-  // Whether that time holds what it took to launch a call: a device had nothing to do before it.
+  // True if that time includes launches: a device was idle before one of the calls.
   bool holds_launches() const { return timed_ == 1 || was_idle_; }
   std::optional<double> expected_seconds() const { return expected_seconds_; }
 
   void once() {
-    if (c_.kind == CollectiveKind::send) return pass_on();
+    if (c_.kind == CollectiveKind::send) return run_ring();
     if (parts_.empty()) return;
     std::vector<ExchangeOperation> moving = by_endpoint(parts_, c_.group.members(0), blocks_);
     for (ExchangeOperation& one : moving)
@@ -43,21 +44,21 @@ class OwnParts {
       }
     const std::vector<Exchange> exchanges = exchanges_of(moving);
     ask_for_estimate(exchanges);
-    carry(exchanges);
+    run_exchanges(exchanges);
     for (ExchangeOperation& one : moving) finish_instance(one);
   }
 
-  void meet() {
+  void run_barrier() {
     Exchange barrier;
     const int each = transport_.endpoints_each(), first = transport_.first_endpoint();
     for (int endpoint = 0; endpoint < transport_.processes() * each; ++endpoint)
       barrier.team.push_back(endpoint);
     std::vector<Exchange> all(static_cast<size_t>(each), barrier);
     for (int i = 0; i < each; ++i) all[static_cast<size_t>(i)].self = first + i;
-    carry(all);
+    run_exchanges(all);
   }
 
-  // Of what was launched last.
+  // Waits for the exchanges launched last.
   void await_end() {
     while (ends_later_ && !transport_.done()) {
     }
@@ -98,9 +99,9 @@ class OwnParts {
     return exchanges;
   }
 
-  // What stays on a device need not have ended when the next one is launched, as in nccl-tests: who
-  // waits for each would time how long it takes to launch the next.
-  void carry(std::span<const Exchange> exchanges) {
+  // On a device, an exchange is not awaited before the next is launched, as in nccl-tests: waiting
+  // would measure the launches.
+  void run_exchanges(std::span<const Exchange> exchanges) {
     const bool on_device = std::all_of(exchanges.begin(), exchanges.end(),
                                        [](const Exchange& e) { return e.side == Side::device; });
     all_on_device_ = all_on_device_ && (on_device || !is_timed_);
@@ -115,13 +116,13 @@ class OwnParts {
     ends_later_ = on_device;
   }
 
-  // A point in the stream of each device here.
+  // An event in the stream of a device.
   struct Mark {
     std::shared_ptr<Device> device;
     int64_t event = 0;
   };
-  // Behind the calls so far: what is reached when the next one is launched had nothing to do
-  // meanwhile.
+  // Marks the end of the calls so far: if a mark is reached before the next call is launched, the
+  // device was idle.
   std::vector<Mark> ask_for_time() {
     if (timed_++ != 0) return mark();
     begun_ = mark();
@@ -140,8 +141,8 @@ class OwnParts {
     return marks;
   }
 
-  // All messages of the ring in one group, as nccl-tests' sendrecv.
-  void pass_on() {
+  // Sends all messages of the ring in one group, as nccl-tests' sendrecv does.
+  void run_ring() {
     ++round_;
     std::vector<ExchangeOperation> moving;
     for (int64_t from = 0; from < c_.group.size(); ++from) {
@@ -163,19 +164,19 @@ class OwnParts {
             message(*taker, message_exchange(CollectiveKind::recv, sink, source, number)));
     }
     if (moving.empty()) return;
-    carry(exchanges_of(moving));
+    run_exchanges(exchanges_of(moving));
     for (const ExchangeOperation& one : moving)
       if (one.exchange.kind == CollectiveKind::recv)
         deliver(*one.parts.front().submitted, one.parts.front().rank(), one.in);
   }
 
-  // The ranks of a process lie one behind the other.
+  // Requires that the ranks of a process are neighbours.
   const CallShare* part_of(int64_t rank) const {
     const int64_t at = parts_.empty() ? -1 : rank - parts_.front().rank();
     return at < 0 || at >= std::ssize(parts_) ? nullptr : &parts_[static_cast<size_t>(at)];
   }
 
-  // What one end does.
+  // Returns the operation of one end of a message.
   ExchangeOperation message(const CallShare& part, Exchange exchange) {
     ExchangeOperation moving;
     moving.parts = {part};
@@ -199,11 +200,11 @@ class OwnParts {
   std::optional<double> expected_seconds_;
   bool asked_ = false, is_timed_ = false, all_on_device_ = true, ends_later_ = false;
   bool was_idle_ = false;
-  int64_t timed_ = 0;  // calls
+  int64_t timed_ = 0;  // calls timed so far
   std::vector<Mark> begun_;
 };
 
-std::optional<double> OwnParts::device_seconds() {
+std::optional<double> ProcessBenchmark::device_seconds() {
   if (!all_on_device_ || begun_.empty()) return std::nullopt;
   const std::vector<Mark> ended = mark();
   await_end();
@@ -226,9 +227,9 @@ Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
   using Clock = std::chrono::steady_clock;
   Repeated result;
   {
-    OwnParts parts(transport, repetition);
+    ProcessBenchmark parts(transport, repetition);
     for (int i = 0; i < repetition.warmup; ++i) parts.once();
-    parts.meet();
+    parts.run_barrier();
     parts.start_clock();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < repetition.times; ++i) parts.once();
@@ -242,7 +243,7 @@ Repeated repeat_exchange(Transport& transport, const Repetition& repetition) {
     result.expected_seconds = parts.expected_seconds();
   }
   if (repetition.checking == Checking::none) return result;
-  OwnParts parts(transport, repetition);
+  ProcessBenchmark parts(transport, repetition);
   parts.once();
   parts.await_end();
   result.wrong = parts.count_wrong();

@@ -1,3 +1,8 @@
+// Implements exact_inputs.h.
+//
+// Inputs are small whole numbers (0 to 7) drawn by a hash of member and index. A sum has at most
+// four members other than 0, a product at most two other than 1. So every partial result is exact
+// in every dtype, whatever the order. Outputs are compared slice by slice with `reference`.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -7,8 +12,8 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kValues = 8;     // 0..7: exact in every dtype
-constexpr int64_t kSlice = 16384;  // elements that are compared at a time
+constexpr int64_t kValueCount = 8;         // 0..7: exact in every dtype
+constexpr int64_t kSliceElements = 16384;  // elements compared at a time
 
 uint64_t mixed(int64_t member, int64_t index) {
   uint64_t x = static_cast<uint64_t>(index) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(member);
@@ -17,18 +22,18 @@ uint64_t mixed(int64_t member, int64_t index) {
   return x ^ (x >> 29);
 }
 
-// Sums get four members other than 0 at the most, products two other than 1, so that whatever is
-// added or multiplied on the way has few bits.
+// Sums have at most four members other than 0, products two other than 1: partial results have few
+// bits.
 int64_t value_of(const Collective& c, int64_t member, int64_t index) {
   const uint64_t random = mixed(member, index);
   if (!reduces(c.kind) || c.reduction.op == ReduceOp::min || c.reduction.op == ReduceOp::max)
-    return static_cast<int64_t>(random % kValues);
+    return static_cast<int64_t>(random % kValueCount);
   const int64_t turn = (index + member) % c.group.size();
   if (c.reduction.op == ReduceOp::prod) return turn < 2 ? 1 + static_cast<int64_t>(random % 2) : 1;
   return turn < 4 ? 1 + static_cast<int64_t>(random % 2) : 0;
 }
 
-// Where an element of an answer comes from, when it is copied; how many behind it from there too.
+// The input element that an output element is a copy of, and how many elements follow it there.
 struct Source {
   int64_t member, index, length;
 };
@@ -49,7 +54,7 @@ Source source_of(const Collective& c, int64_t member, int64_t index) {
   }
 }
 
-// Elements `from`, ... of what a member gets.
+// Returns elements `from`, ... of a member's output.
 Tensor expected_slice(const Collective& c, int64_t member, int64_t from, int64_t count) {
   if (!reduces(c.kind)) {
     Tensor slice = Tensor::empty(c.dtype, Dims{count});
@@ -77,8 +82,8 @@ Tensor expected_slice(const Collective& c, int64_t member, int64_t from, int64_t
 int64_t wrong_of(const Collective& c, int64_t member, const std::byte* answer, int64_t count) {
   const int64_t size = size_of(c.dtype);
   int64_t wrong = 0;
-  for (int64_t from = 0; from < count; from += kSlice) {
-    const int64_t length = std::min(kSlice, count - from);
+  for (int64_t from = 0; from < count; from += kSliceElements) {
+    const int64_t length = std::min(kSliceElements, count - from);
     const Tensor right = expected_slice(c, member, from, length);
     const std::byte* const got = answer + from * size;
     const std::byte* const want = right.data();
@@ -93,7 +98,7 @@ bool is_for_root_alone(CollectiveKind kind) {
   return kind == CollectiveKind::reduce || kind == CollectiveKind::gather;
 }
 
-// Of each lane `count` elements, from `at(rank)` on.
+// Returns views of `count` elements for each lane, from element `at(rank)` on.
 template <typename F>
 LocalTensor views(const Tensor& base, const Lanes& lanes, int64_t count, F&& at) {
   std::vector<Block> blocks;
@@ -131,8 +136,8 @@ int64_t taken_elements(const Collective& c, int64_t member) {
 
 void craft(const Collective& c, int64_t member, int64_t from, int64_t count, std::byte* to) {
   const int64_t size = size_of(c.dtype);
-  std::array<std::byte, kValues * 16> known{};  // the widest element has 16 bytes
-  for (int64_t value = 0; value < kValues; ++value)
+  std::array<std::byte, kValueCount * 16> known{};  // the widest element has 16 bytes
+  for (int64_t value = 0; value < kValueCount; ++value)
     store_f64(known.data() + value * size, c.dtype, static_cast<double>(value));
   for (int64_t i = 0; i < count; ++i)
     std::memcpy(to + i * size, known.data() + value_of(c, member, from + i) * size,
@@ -165,7 +170,7 @@ RepeatedTensors crafted_tensors(const Repetition& repetition, const Lanes& lanes
 int64_t count_wrong(const Collective& c, const LocalTensor& answers) {
   int64_t wrong = 0;
   for (const Block& block : answers.blocks()) {
-    // Equal answers lie there once, and so are looked at once.
+    // Shared outputs are stored once and checked once.
     const bool equal = block.tensor.buffer->slots.is_shared();
     for (int64_t i = 0; i < (equal ? 1 : block.lanes.size()); ++i)
       wrong +=

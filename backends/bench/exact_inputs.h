@@ -1,26 +1,26 @@
-// Contents whose reductions are exact in any order, in every dtype, and what has to come of them.
-// Internal to repetitions.
+// Inputs whose reductions are exact in any order and every dtype, and the check of the results.
+// Internal to benchmarks.
 #pragma once
 
 #include "shardproof/backends/api/benchmark.h"
 
 namespace shardproof {
 
-class Transport;  // remote/transport.h
+class Transport;  // remote/exchange/transport.h
 
-// What the ranks of `lanes` bring, filled, and where they get their answers.
+// The inputs of the ranks of `lanes`, filled, and space for their outputs.
 struct RepeatedTensors {
   LocalTensor input, output;
 };
 RepeatedTensors crafted_tensors(const Repetition& repetition, const Lanes& lanes);
 
-// Elements `from`, ... of what a member brings.
+// Writes elements `from`, ... of a member's input.
 void craft(const Collective& collective, int64_t member, int64_t from, int64_t count,
            std::byte* to);
-// Elements of all answers that differ from what `reference` says.
+// Returns the number of output elements that differ from those of `reference`.
 int64_t count_wrong(const Collective& collective, const LocalTensor& answers);
 
-// Of this process's ranks; its crew's transport carries them.
+// Measures the collective over the transport, for the ranks of this process.
 Repeated repeat_exchange(Transport& transport, const Repetition& repetition);
 
 }  // namespace shardproof

@@ -1,5 +1,8 @@
-// cuBLASLt is not linked: its library is larger than the whole program, and may be absent. Its
-// header gives the functions their types.
+// Implements cublas.h with cuBLASLt. The library is opened at run time: it is larger than this
+// whole program and may be absent. Its header gives the functions their types.
+//
+// A product: describe the matrices (Product), let cuBLASLt choose an algorithm for this kind of
+// call (kept in a map), allocate its workspace, run it.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -17,12 +20,12 @@
 namespace shardproof {
 namespace {
 
-constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // what NVIDIA advises for Hopper
-constexpr uint32_t kAligned = 256;
+constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // NVIDIA's advice for Hopper
+constexpr uint32_t kMaxAlignment = 256;
 
 DType result_type(const GemmCall& call) { return call.leaves_sums ? call.compute : call.dtype; }
 
-// Sums of parts are never kept in a narrow type: in place is in the type of the result.
+// Partial sums must not be rounded to a narrow type: in-place sums have the type of the result.
 uint32_t reduction_schemes(const GemmCall& call) {
   const uint32_t in_place =
       result_type(call) == call.compute ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
@@ -67,7 +70,7 @@ bool fill(CublasApi& api, void* library) {
          look_up(library, "cublasLtMatmulPreferenceSetAttribute", api.preference_set);
 }
 
-// Stays open: a library with threads of its own is not closed again.
+// Opens the library and never closes it: its threads may still run.
 std::optional<CublasApi> load_cublas(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -95,13 +98,13 @@ cublasComputeType_t compute_type(const GemmCall& call, MatmulPrecision precision
   return rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// What cuBLASLt may assume of an address.
+// Returns the largest alignment, up to 256, that cuBLASLt may assume of an address.
 uint32_t alignment_of(const void* address) {
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kAligned;
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kMaxAlignment;
   return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
-// One call in cuBLASLt's descriptors; `good` until one of its functions refuses something.
+// One call in cuBLASLt's descriptors. `good` until one of its functions returns an error.
 class Product {
  public:
   Product(const CublasApi& api, const GemmCall& call, MatmulPrecision precision)
@@ -231,7 +234,7 @@ class Cublas : public Gemm {
   using Choice = std::optional<cublasLtMatmulHeuristicResult_t>;
   using Key = std::array<int64_t, 19>;
 
-  // Asking takes longer than a small product; calls of one kind are many.
+  // The choice is kept: choosing takes longer than a small product.
   const Choice& choice_of(const GemmCall& c, Product& product) {
     const Key key{c.rows,
                   c.columns,

@@ -1,4 +1,4 @@
-// cuBLASLt, the machine's library for matrix products.
+// Matrix products by cuBLASLt, which is opened at run time.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,12 @@
 
 namespace shardproof {
 
-// Where its library may be, in the order of looking: by the system's own search, in the toolkit, in
-// these folders.
+// Returns the paths at which to look for the library, in order: the system's search path, the CUDA
+// toolkit, then `folders`. Empty in a build without the header of cuBLASLt.
 std::vector<std::string> cublas_paths(const std::vector<std::string>& folders);
-// The first of these that can be opened, for the device of this thread, when it is asked to open or
-// to multiply; where there is none, it takes nothing. Null in a build that knows no cuBLASLt.
+// Returns products by the first of `paths` that opens. It is opened on first use, for the current
+// device of the calling thread; if none opens, every product is refused. Null in a build without
+// the header of cuBLASLt.
 std::shared_ptr<Gemm> open_cublas(const std::vector<std::string>& paths, MatmulPrecision precision);
 
 }  // namespace shardproof

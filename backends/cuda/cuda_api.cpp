@@ -1,5 +1,5 @@
-// The CUDA runtime is linked statically; it opens libcuda.so.1 by itself when first asked, and
-// answers with an error status where there is none.
+// Implements cuda_api.h with the CUDA runtime, which is linked statically. The runtime opens
+// libcuda.so.1 on its first call and returns an error status if there is none.
 #include <cuda_runtime_api.h>
 
 #include "shardproof/backends/cuda/cublas.h"
@@ -26,8 +26,8 @@ int keep_in_pool(int ordinal, uint64_t bytes) {
   cudaMemPool_t pool = nullptr;
   const cudaError_t status = cudaDeviceGetDefaultMemPool(&pool, ordinal);
   if (status != cudaSuccess) return status;
-  // A stream would wait for another one for the sake of that one's memory. What is refused here is
-  // no error of the next launch.
+  // Without this, the pool would make a stream wait for another one whose memory it reuses. An
+  // error here is cleared, so that the next launch does not report it.
   int no = 0;
   if (cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no) != cudaSuccess)
     cudaGetLastError();
@@ -65,7 +65,7 @@ int query_event(void* event, bool* reached) {
   const cudaError_t status = cudaEventQuery(event_of(event));
   *reached = status == cudaSuccess;
   if (status != cudaErrorNotReady) return status;
-  // It is no error, and must not be told as one of the next launch.
+  // Not an error: cleared, so that the next launch does not report it.
   if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();
   return cudaSuccess;
 }

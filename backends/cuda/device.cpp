@@ -1,3 +1,4 @@
+// Implements the opening part of device.h: why a GPU cannot be used, and its selection.
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/localtensor/tensor/gemm.h"
@@ -5,9 +6,9 @@
 namespace shardproof {
 namespace {
 
-constexpr int kNoDevice = 100;                  // cudaErrorNoDevice
-constexpr int kSystemNotReady = 802;            // cudaErrorSystemNotReady
-constexpr uint64_t kKeptInPool = ~uint64_t{0};  // a run gives nothing back to the driver
+constexpr int kNoDevice = 100;                 // cudaErrorNoDevice
+constexpr int kSystemNotReady = 802;           // cudaErrorSystemNotReady
+constexpr uint64_t kPoolBytes = ~uint64_t{0};  // the pool keeps all freed memory
 
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -22,7 +23,7 @@ std::optional<std::string> why_no_driver(const CudaApi& api) {
   if (api.driver_version(&driver) != 0 || driver == 0)
     return "no NVIDIA driver on this machine (libcuda.so.1 was not found)";
   api.runtime_version(&runtime);
-  // Within one major version an older driver serves a newer runtime.
+  // An older driver supports a newer runtime of the same major version.
   if (driver / 1000 < runtime / 1000)
     return fmt::format("the driver is for CUDA {} and this build needs {}", version_text(driver),
                        version_text(runtime / 1000 * 1000));
@@ -53,7 +54,7 @@ std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal) {
   int count = 0;
   api.device_count(&count);
   if (ordinal < 0 || ordinal >= count)
-    refuse(fmt::format("GPU {} was asked for and {} are visible", ordinal, count));
+    refuse(fmt::format("GPU {} is not visible: {} are", ordinal, count));
   CudaDeviceFacts facts;
   int status = api.device_facts(ordinal, &facts);
   const int capability = 10 * facts.major + facts.minor;
@@ -61,7 +62,7 @@ std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal) {
     refuse(fmt::format("{} has compute capability {} and this build needs {}", facts.name,
                        capability_text(capability), capability_text(api.oldest_capability)));
   if (status == 0) status = api.set_device(ordinal);
-  if (status == 0) status = api.keep_in_pool(ordinal, kKeptInPool);
+  if (status == 0) status = api.keep_in_pool(ordinal, kPoolBytes);
   if (status != 0)
     refuse(fmt::format("GPU {} cannot be used: {}", ordinal, api.error_text(status)));
   return std::make_shared<Device>(api, ordinal, std::move(facts));

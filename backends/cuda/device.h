@@ -1,6 +1,8 @@
-// Device: one GPU as memory, streams and events. Streams are small numbers, made when first used;
-// what is asked for goes to the current one. Events are numbers too, counted from 1.
-// Not thread-safe; every thread that runs a case opens a Device of its own.
+// Device: one GPU as memory, streams and events. Streams are small numbers and are made on first
+// use; operations go to the current stream. Events are numbers counted from 1.
+//
+// Not thread-safe: every thread that runs a case opens its own Device. Owns its streams and events.
+// Functions throw Error(unsupported) if CUDA reports a failure, Error(limit) if memory runs out.
 #pragma once
 
 #include <chrono>
@@ -16,9 +18,9 @@
 
 namespace shardproof {
 
-// Between two events, on the clock of their device.
+// The time between two events, by the clock of their device.
 struct DeviceSpan {
-  double start = 0, time = 0;  // microseconds; the first since the clock was started
+  double start = 0, time = 0;  // microseconds; `start` counts from start_clock()
 };
 
 class Device final : public DeviceMemory {
@@ -26,35 +28,37 @@ class Device final : public DeviceMemory {
   Device(const CudaApi& api, int ordinal, CudaDeviceFacts facts);  // made by open_device
   ~Device() override;
 
-  std::string description() const;  // "NVIDIA H200, 141 GB, sm_90"
+  // Returns the name, memory and capability: "NVIDIA H200, 141 GB, compute capability 9.0".
+  std::string description() const;
   int ordinal() const { return ordinal_; }
-  void select() const;  // as the device of this thread
+  void select() const;  // makes it the current CUDA device of this thread
 
-  void use(int stream);
+  void use(int stream);  // makes it the current stream
   int current() const override { return current_; }
-  void* native_stream();  // of the current stream; a launch of a kernel goes there
-  // After a launch: throws Error when CUDA refused it.
+  void* native_stream();  // cudaStream_t of the current stream; counts as an operation
+  // Call after a kernel launch: throws Error if CUDA refused it.
   void check_launch();
-  int64_t launches() const { return launches_; }  // so far
-  // How often the current stream was asked for anything but to record an event.
+  int64_t launches() const { return launches_; }  // kernels launched so far
+  // Returns how many operations the current stream was given, without recorded events.
   int64_t operations_enqueued() const;
-  Gemm* gemm();  // null: kernels multiply matrices themselves
+  Gemm* gemm();  // library for matrix products; null: kernels multiply
   MatmulPrecision matmul() const { return api_.matmul; }
 
-  int64_t record();  // in the current stream
-  void wait(int64_t event);
+  int64_t record();          // records an event in the current stream
+  void wait(int64_t event);  // the current stream waits for it
   bool event_completed(int64_t event);
-  // When all that was asked for is done. What times are measured from is renewed after so long:
-  // CUDA's are floats of milliseconds.
+  // Starts the clock of between(); waits for all streams. CUDA measures in floats of milliseconds:
+  // after `renewed_after`, later events are measured from a newer reference event.
   void start_clock(std::chrono::nanoseconds renewed_after = std::chrono::seconds(4));
-  DeviceSpan between(int64_t from, int64_t to);  // both reached
-  void forget(int64_t event);
-  void synchronize();  // all streams
-  // What nobody has any more is there for who else allocates on the device, such as libraries. When
-  // all streams have run dry.
+  // Requires that the clock was started and both events are reached.
+  DeviceSpan between(int64_t from, int64_t to);
+  void forget(int64_t event);  // frees its number for reuse
+  void synchronize();          // waits for all streams
+  // Returns freed memory to the driver so that libraries such as NCCL can allocate it. Waits for
+  // all streams first.
   void trim_memory_pool();
-  // Looks around while the host waits for a stream, which may take as long as others like; it is
-  // told for how long that has been. When it has looked, and waits no more, `behind` is called.
+  // Sets a function that is called again and again, with the time waited so far, while the host
+  // waits for a stream; `behind` is called after the wait. The wait may depend on other processes.
   using Look = std::function<void(std::chrono::nanoseconds)>;
   void while_waiting(Look look, std::function<void()> behind = {}) {
     look_ = std::move(look);
@@ -77,12 +81,12 @@ class Device final : public DeviceMemory {
   };
   struct Event {
     void* handle;
-    size_t epoch;   // the last one when it was recorded
-    double at = 0;  // of an epoch: milliseconds since the clock was started
+    size_t epoch;   // index of the reference event that was newest when this one was recorded
+    double at = 0;  // reference events only: milliseconds since the clock was started
   };
   void check(int status, std::string_view doing) const;
   OneStream& stream_numbered(int stream);
-  void* ask();  // the current stream, for something
+  void* ask();  // returns the handle of the current stream and counts an operation
   std::byte* allocate_in(void* stream, int64_t bytes);
   int try_to_allocate(void** memory, int64_t bytes, void* stream);
   void* new_event();
@@ -97,7 +101,7 @@ class Device final : public DeviceMemory {
   std::map<int, OneStream> streams_;
   int current_ = 0;
   OneStream* current_stream_ = nullptr;
-  void* release_stream_ = nullptr;  // for memory that several streams have used
+  void* release_stream_ = nullptr;  // frees memory that several streams have used
   void* upload_stream_ = nullptr;
   void *join_event_ = nullptr, *finish_event_ = nullptr;
   Look look_;
@@ -106,15 +110,16 @@ class Device final : public DeviceMemory {
   std::vector<void*> idle_events_;
   int64_t last_event_ = 0, launches_ = 0;
   std::vector<Event> epochs_;
-  void* next_epoch_ = nullptr;  // recorded, and maybe not reached
+  void* next_epoch_ = nullptr;  // recorded, perhaps not reached
   std::chrono::steady_clock::time_point renewed_;
   std::chrono::nanoseconds renewed_after_{};
   std::shared_ptr<Gemm> gemm_;
 };
 
-// The reason in plain words: no CUDA in this build, no driver, one that is too old, no GPU.
+// Returns why no GPU can be used: no CUDA in this build, no driver, an older driver, no GPU.
+// Nullopt if one can.
 std::optional<std::string> why_no_device(const CudaApi& api);
-// Throws Error(unsupported) with that reason.
+// Opens a GPU. Throws Error(unsupported) with the reason if it cannot be used.
 std::shared_ptr<Device> open_device(const CudaApi& api, int ordinal);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements the memory part of device.h: allocation in stream order, copies.
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/localtensor/base/error.h"
 
@@ -19,8 +20,8 @@ int Device::try_to_allocate(void** memory, int64_t bytes, void* stream) {
 std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   void* memory = nullptr;
   int status = try_to_allocate(&memory, bytes, stream);
-  // What was given back is there again when its streams have come to that, and not before: none of
-  // them waits for another one's memory.
+  // Freed memory becomes available when its streams reach the free: allocation does not make one
+  // stream wait for the memory of another.
   if (status == kOutOfMemory) {
     synchronize();
     status = try_to_allocate(&memory, bytes, stream);
@@ -33,13 +34,14 @@ std::byte* Device::allocate_in(void* stream, int64_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-// A device that broke tells so at the next call that may fail.
+// Throws nothing: if the device failed, a later call reports it.
 void Device::release(std::byte* memory, int64_t bytes) noexcept {
   const int own[] = {current_};
   release(memory, bytes, own);
 }
 
-// In no stream of several: its later work would wait for the others.
+// Memory that several streams used is freed in a stream of its own, which waits for all of them. A
+// stream of the program would delay its later work.
 void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> streams) noexcept {
   try {
     select();
@@ -54,7 +56,7 @@ void Device::release(std::byte* memory, int64_t /*bytes*/, std::span<const int> 
   }
 }
 
-// The current stream may have much to do; what it is to find there next need not wait for that.
+// Copies in a stream of its own: the contents need not wait for the work of the current stream.
 std::byte* Device::upload(const std::byte* host, int64_t bytes) {
   select();
   if (upload_stream_ == nullptr) check(api_.make_stream(&upload_stream_), "making a stream");
@@ -65,13 +67,14 @@ std::byte* Device::upload(const std::byte* host, int64_t bytes) {
   return memory;
 }
 
-// A copy of memory that can be paged holds the host up by itself, and nobody looks around then.
+// A copy of pageable memory blocks the host. If the host must look around while it waits, the
+// stream is finished first.
 void Device::to_device(std::byte* device, const std::byte* host, int64_t bytes) {
   void* const stream = ask();
   if (look_) finish(stream);
   check(api_.copy(device, host, static_cast<size_t>(bytes), CudaCopy::to_device, stream),
         "copying to it");
-  // Whatever stream reads the contents next finds them.
+  // Any stream may read the contents next.
   finish(stream);
 }
 

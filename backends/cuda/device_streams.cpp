@@ -1,3 +1,8 @@
+// Implements the stream and event part of device.h.
+//
+// Time: CUDA gives the time between two events as a float of milliseconds, whose resolution falls
+// as the time grows. So a new reference event is recorded every few seconds. Once it is reached,
+// its own time is measured from the reference before it. Later events are measured from it.
 #include <chrono>
 #include <utility>
 
@@ -13,7 +18,7 @@ Device::Device(const CudaApi& api, int ordinal, CudaDeviceFacts facts)
   use(0);
 }
 
-// What is left of the work is waited for; a broken device can no longer be told anything.
+// Waits for all work. Ignores errors: a failed device cannot be used any more.
 Device::~Device() {
   api_.set_device(ordinal_);
   for (const auto& [number, stream] : streams_) api_.synchronize_stream(stream.handle);
@@ -121,7 +126,7 @@ void Device::start_clock(std::chrono::nanoseconds renewed_after) {
   check(api_.synchronize_stream(current_stream_->handle), "starting the clock");
 }
 
-// What is recorded from here on is measured from an event that has been reached before.
+// Events are measured from a reference event that was reached before they were recorded.
 void Device::renew_clock() {
   const auto now = std::chrono::steady_clock::now();
   if (epochs_.empty() || (next_epoch_ == nullptr && now < renewed_ + renewed_after_)) return;

@@ -1,3 +1,4 @@
+// Implements cublas.h in a build without the header of cuBLASLt: there are no products.
 #include "shardproof/backends/cuda/cublas.h"
 
 namespace shardproof {

@@ -1,3 +1,4 @@
+// Implements cuda_api.h in a build without CUDA: the table is empty and states the reason.
 #include "shardproof/backends/cuda/cuda_api.h"
 
 namespace shardproof {

@@ -1,3 +1,9 @@
+// Implements fault_injection.h.
+//
+// At each call the context counts the calls of its ranks and looks for faults that are due. Faults
+// hang and die stop the host, delay lets time pass, slow scales work. Fault skip replaces the call
+// by work that fills its output. Fault corrupt changes one element of the input, or of what a
+// receive got.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -8,8 +14,8 @@
 namespace shardproof {
 namespace {
 
-// x becomes -x-1, or -x+1 when negative; integers and bool are inverted. Of complex numbers the
-// real part.
+// Changes an element: x becomes -x-1, or -x+1 if it is negative. Integers and bool are inverted. In
+// a complex number the real part changes.
 void corrupt_element(std::byte* element, DType dtype) {
   if (dtype == DType::boolean) {
     store_i64(element, dtype, load_i64(element, dtype) == 0 ? 1 : 0);
@@ -24,13 +30,13 @@ void corrupt_element(std::byte* element, DType dtype) {
   store_f64(element, part, x < 0 ? -x + 1 : -x - 1);
 }
 
-// The element counts from the start of the flat tensor.
+// Changes the element with this index in the flat tensor.
 void corrupt_at(std::byte* data, const Tensor& tensor, int64_t element) {
   if (element < tensor.elements())
     corrupt_element(data + element * size_of(tensor.dtype), tensor.dtype);
 }
 
-// A tensor of the same form with a buffer of its own and no contents.
+// Returns a tensor of the same form with a buffer of its own, without contents.
 LocalTensor blank_of(const LocalTensor& tensor) {
   std::vector<Block> blocks = tensor.blocks();
   for (Block& block : blocks) {
@@ -48,7 +54,8 @@ bool has_contents(const LocalTensor& tensor) {
   return !tensor.empty() && tensor.blocks()[0].tensor.buffer->bytes.size() != 0;
 }
 
-// Gives the one-lane `target` the flat contents `source`, as far as they are as long.
+// Fills the one-lane `target` with the flat contents of `source` if they have its length, else
+// zeros.
 void fill(LocalTensor& target, const Tensor* source) {
   for (Block& block : target.blocks()) {
     Buffer& buffer = *block.tensor.buffer;
@@ -84,7 +91,7 @@ class FaultyContext : public ForwardingContext {
     inner().finish();
   }
 
-  // What did not befall ranks that came to their end.
+  // Reports faults that did not happen although their rank has ended.
   void tell_unfired(std::vector<std::string>& texts) const {
     for (size_t i = 0; i < faults_.size() && finished_; ++i) {
       const Fault& fault = faults_[i];
@@ -106,7 +113,7 @@ class FaultyContext : public ForwardingContext {
 
   Ticket submit(std::span<Call> calls, StreamId stream) override {
     const std::vector<std::vector<Fault>> due = fire(calls);
-    // Who stops at one call of a group has started none of it.
+    // A host that stops at one call of a group has started none of its calls.
     if (stopped_ != CohortState::running) return inner().submit(calls, stream);
     std::vector<Call> kept;
     std::vector<std::pair<LocalTensor, Fault>> arriving;
@@ -135,7 +142,7 @@ class FaultyContext : public ForwardingContext {
   }
 
  private:
-  // Of each call what befalls it. What stops the rank or lets time pass does so here.
+  // Returns the faults due at each call. Those that stop the host or take time have effect here.
   std::vector<std::vector<Fault>> fire(std::span<const Call> calls) {
     std::vector<std::vector<Fault>> due;
     for (const Call& call : calls)
@@ -162,7 +169,7 @@ class FaultyContext : public ForwardingContext {
                        brought == 1 ? "" : "s");
   }
 
-  // Of what a rank brings to a call; at a receive, of what arrives.
+  // Returns the elements that a rank brings to a call; for a receive, the elements that arrive.
   static int64_t elements_of(const Call& call, int32_t rank) {
     const bool arrives = call.collective.kind == CollectiveKind::recv;
     const LocalTensor* tensor = arrives ? call.output : call.input;
@@ -184,7 +191,7 @@ class FaultyContext : public ForwardingContext {
     return !one_sided && (c.group.size() > 1 || is_point_to_point(c.kind));
   }
 
-  // Those that fire at this call; each fires once.
+  // Returns the faults due at this call. Each happens once.
   std::vector<Fault> faults_of(const Call& call) {
     std::vector<Fault> due;
     if (!counts(call.collective)) return due;
@@ -206,8 +213,7 @@ class FaultyContext : public ForwardingContext {
     return due;
   }
 
-  // The stream makes the copy when it gets there: only then the contents are what the call would
-  // have read.
+  // The stream makes the corrupted copy when it gets there: only then the input has its contents.
   void corrupt_input(Call& call, StreamId stream, int64_t element) {
     if (call.input == nullptr || call.input->empty()) return;
     LocalTensor& copy = copies_.emplace_back(blank_of(*call.input));
@@ -233,7 +239,7 @@ class FaultyContext : public ForwardingContext {
     return inner().launch(std::move(work));
   }
 
-  // What a skipped call leaves behind: its own input where that is as long as the output, else
+  // Fills the output of a skipped call: with its input if that has the same length, else with
   // zeros.
   Ticket substitute(const Call& call, StreamId stream) {
     if (call.output == nullptr || call.output->empty()) return kDone;
@@ -257,7 +263,7 @@ class FaultyContext : public ForwardingContext {
   Lanes lanes_;
   std::vector<Fault> faults_;
   std::vector<bool> fired_;
-  std::vector<int64_t> brought_;  // elements at the call that a fault came to; -1: it came to none
+  std::vector<int64_t> brought_;  // elements of the call that a corrupt fault met; -1: none
   PerLane<int64_t> calls_;
   std::deque<LocalTensor> copies_;
   CohortState stopped_ = CohortState::running;
@@ -272,7 +278,7 @@ class FaultyWorld : public World {
     std::vector<Fault> own;
     for (const Fault& fault : faults_)
       if (cohort.contains(fault.rank)) own.push_back(fault);
-    if (own.empty()) return inner_->open(cohort);  // nothing can befall it
+    if (own.empty()) return inner_->open(cohort);
     return contexts_.emplace_back(inner_->open(cohort), cohort, std::move(own));
   }
   bool progress() override { return inner_->progress(); }

@@ -1,3 +1,9 @@
+// Implements flight_recorder.h.
+//
+// Each call or named work becomes an Entry when it is issued. Entries share a CallShape: what equal
+// calls of many ranks have in common. When the world closes, each entry's state and times are read
+// from its context. Entries of single ranks that are equal in everything are merged into one
+// record.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -16,16 +22,16 @@
 namespace shardproof {
 namespace {
 
-// Copies of a group share their key.
+// Copies of a group share their key object.
 bool same_group(const Group& a, const Group& b) {
   return &a.key() == &b.key() || (a.name() == b.name() && a.key() == b.key());
 }
 
-// What many calls have in common: ranks that run one listing share it. Of a work: no collective.
-struct ShapeView {
+// A view of a CallShape, for look-up without a copy. For work, `collective` is null.
+struct CallShapeView {
   const Collective* collective = nullptr;
   int64_t peer = 0, whole_bytes = 0;
-  std::string_view work;  // name; empty for a call
+  std::string_view work;  // name of the work; empty for a call
   std::string_view stream;
   int line = 0;
   std::string_view instance;
@@ -44,14 +50,14 @@ struct ShapeView {
   }
 };
 
-struct Shape {
+struct CallShape {
   Collective collective;
   int64_t whole_bytes = 0;
   std::string work, stream;
   int line = 0;
   std::string instance;
 
-  explicit Shape(const ShapeView& view)
+  explicit CallShape(const CallShapeView& view)
       : whole_bytes(view.whole_bytes),
         work(view.work),
         stream(view.stream),
@@ -61,7 +67,7 @@ struct Shape {
     collective = *view.collective;
     collective.peer = view.peer;
   }
-  bool operator==(const ShapeView& view) const {
+  bool operator==(const CallShapeView& view) const {
     if (line != view.line || whole_bytes != view.whole_bytes || work != view.work ||
         stream != view.stream || instance != view.instance)
       return false;
@@ -72,32 +78,32 @@ struct Shape {
   }
 };
 
-// What only calls of several lanes, or with a table of counts, need.
-struct Spread {
+// Values that only calls with several lanes, or with a table of counts, have.
+struct LaneDetails {
   Lanes lanes;
-  PerLane<int64_t> sequence, number;  // of each lane
+  PerLane<int64_t> sequence, number;  // by lane
   std::vector<int64_t> peers;
   std::vector<std::vector<int64_t>> send_counts;
 };
 
-// A call or a work as it was issued; what became of it is asked when the world closes.
+// A call or a work as it was issued.
 struct Entry {
-  ExecutionContext* context = nullptr;  // the one that was recorded
+  ExecutionContext* context = nullptr;  // the inner context
   const Lanes* cohort = nullptr;
-  const Shape* shape = nullptr;
+  const CallShape* shape = nullptr;
   Ticket ticket = kDone;
   int64_t sequence = 0, number = 0;
   StreamId stream = 0;
-  int32_t rank = 0;  // the first of the cohort
-  std::unique_ptr<Spread> spread;
+  int32_t rank = 0;  // first rank of the cohort
+  std::unique_ptr<LaneDetails> spread;
 
   const Lanes& lanes() const { return spread ? spread->lanes : *cohort; }
 };
 
-// Numbers that count up on each rank of a cohort by itself.
+// Counts on each rank of a cohort separately.
 class Counter {
  public:
-  int64_t next_of_one() { return ++counts_.at(0, 1); }  // of a cohort of one rank
+  int64_t next_of_one() { return ++counts_.at(0, 1); }  // for a cohort of one rank
   PerLane<int64_t> next(const Lanes& lanes, const Lanes& cohort) {
     if (counts_.uniform() && lanes.size() == cohort.size()) {
       counts_.set_all(counts_[0] + 1);
@@ -122,11 +128,11 @@ class Recorder {
     if (entries_.size() == max_records_) entries_.pop_front();
     entries_.push_back(std::move(entry));
   }
-  const Shape* intern(const ShapeView& shape) {
-    // Ranks that go together make the same call one after the other.
+  const CallShape* intern(const CallShapeView& shape) {
+    // Ranks in step make the same call one after the other.
     if (last_ != nullptr && *last_ == shape) return last_;
-    std::vector<const Shape*>& alike = known_[shape.hash()];
-    for (const Shape* known : alike)
+    std::vector<const CallShape*>& alike = known_[shape.hash()];
+    for (const CallShape* known : alike)
       if (*known == shape) return last_ = known;
     alike.push_back(&shapes_.emplace_back(shape));
     return last_ = alike.back();
@@ -137,15 +143,15 @@ class Recorder {
  private:
   size_t max_records_;
   PooledDeque<Entry> entries_;
-  std::deque<Shape> shapes_;
-  const Shape* last_ = nullptr;
-  std::unordered_map<uint64_t, std::vector<const Shape*>> known_;  // looked up, never walked
+  std::deque<CallShape> shapes_;
+  const CallShape* last_ = nullptr;
+  std::unordered_map<uint64_t, std::vector<const CallShape*>> known_;  // never iterated: unordered
 };
 
 // --- from entries to records
 // ----------------------------------------------------------------------
 
-Record base_record(const Shape& shape) {
+Record base_record(const CallShape& shape) {
   Record record;
   record.stream = shape.stream;
   record.line = shape.line;
@@ -173,21 +179,21 @@ Record base_record(const Shape& shape) {
   return record;
 }
 
-// Whether the root sends other bytes than the others.
+// True if the root sends another number of bytes than the others.
 bool is_lopsided(const Collective& c) {
   return c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::gather ||
          c.kind == CollectiveKind::scatter;
 }
 
-// The root of a reduce or gather only takes, the others of a scatter do.
-bool only_takes(const Shape& shape, int64_t rank) {
+// True if the rank only receives: the root of a reduce or gather, and the others of a scatter.
+bool only_takes(const CallShape& shape, int64_t rank) {
   const Collective& c = shape.collective;
   if (!shape.work.empty() || !is_lopsided(c)) return false;
   const bool is_root = c.group.index_of(rank) == c.root;
   return is_root != (c.kind == CollectiveKind::scatter);
 }
 
-// What may differ between the lanes of one entry.
+// Sets what may differ between the lanes of an entry.
 void refine(Record& record, const Entry& entry, int64_t lane,
             const std::optional<TicketTimes>& times) {
   record.sequence = entry.sequence;
@@ -195,7 +201,7 @@ void refine(Record& record, const Entry& entry, int64_t lane,
   const int64_t rank = entry.lanes()[lane];
   if (only_takes(*entry.shape, rank)) record.bytes_sent = 0;
   if (entry.spread) {
-    const Spread& spread = *entry.spread;
+    const LaneDetails& spread = *entry.spread;
     record.sequence = spread.sequence[lane];
     record.call = spread.number[lane];
     if (!spread.peers.empty()) record.root = spread.peers[static_cast<size_t>(lane)];
@@ -225,8 +231,8 @@ bool lanes_are_alike(const Entry& entry, const std::optional<TicketTimes>& times
          entry.spread->peers.empty() && entry.spread->send_counts.empty();
 }
 
-// What became of the calls, in order of issue: a call behind one of its stream that has not ended
-// has not started.
+// States of calls, in order of issue: a call whose stream has an earlier unfinished one has not
+// started.
 class Outcomes {
  public:
   RecordState of(const Entry& entry) {
@@ -242,27 +248,27 @@ class Outcomes {
   std::map<std::pair<const ExecutionContext*, StreamId>, bool> blocked_;
 };
 
-// A call of one rank, without what it shares: thousands of these become one record.
-struct Single {
-  const Shape* shape;
+// A call of one rank without its shape: thousands of equal ones become one record.
+struct SingleRankCall {
+  const CallShape* shape;
   int64_t sequence, number;
   RecordState state;
   Duration start, end;
   int32_t rank;
   TimedBy clock;
   Duration expected;
-  bool takes;  // and sends nothing
+  bool takes;  // receives only
   auto content() const {
     return std::tie(sequence, number, shape, state, start, end, clock, expected, takes);
   }
-  bool operator<(const Single& o) const { return content() < o.content(); }
+  bool operator<(const SingleRankCall& o) const { return content() < o.content(); }
 };
 
-void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
-  // Ranks that go together issued them in this order.
+void add_singles(std::vector<SingleRankCall> singles, std::vector<Record>& records) {
+  // Ranks in step issued them in this order, so they are usually sorted.
   if (!std::is_sorted(singles.begin(), singles.end())) std::sort(singles.begin(), singles.end());
   for (size_t first = 0, next = 0; first < singles.size(); first = next) {
-    const Single& single = singles[first];
+    const SingleRankCall& single = singles[first];
     std::vector<int32_t> ranks;
     for (; next < singles.size() && singles[next].content() == single.content(); ++next)
       ranks.push_back(singles[next].rank);
@@ -282,7 +288,7 @@ void add_singles(std::vector<Single> singles, std::vector<Record>& records) {
 
 std::vector<Record> Recorder::records() const {
   std::vector<Record> records;
-  std::vector<Single> singles;
+  std::vector<SingleRankCall> singles;
   singles.reserve(entries_.size());
   Outcomes outcomes;
   for (const Entry& entry : entries_) {
@@ -310,7 +316,7 @@ std::vector<Record> Recorder::records() const {
   return in_order(std::move(records));
 }
 
-// The group of a finding is found by its text among the calls that its ranks made.
+// Finds the group of the finding by its text, among the calls that its ranks made.
 void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& records) const {
   if (finding.verdict != Verdict::mismatch || finding.ranks.empty()) return;
   const std::string group = finding.group.substr(0, finding.group.find(' '));
@@ -327,8 +333,7 @@ void Recorder::tell_divergence(Finding& finding, const std::vector<Record>& reco
   }
 }
 
-// --- the door
-// -------------------------------------------------------------------------------------
+// --- the execution context
 
 class RecordingContext : public ForwardingContext {
  public:
@@ -361,7 +366,7 @@ class RecordingContext : public ForwardingContext {
 
   Ticket launch(Work work) override {
     if (work.name.empty()) return inner().launch(std::move(work));
-    ShapeView shape;
+    CallShapeView shape;
     shape.work = work.name;
     Entry entry = place(shape, work.lanes, work.stream, work.site);
     const Ticket ticket = entry.ticket = inner().launch(std::move(work));
@@ -370,7 +375,7 @@ class RecordingContext : public ForwardingContext {
   }
 
  private:
-  Entry place(ShapeView& shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
+  Entry place(CallShapeView& shape, const Lanes& lanes, StreamId stream, const CallSite& site) {
     shape.stream = stream == kMainStream ? std::string_view("main") : names_.at(stream);
     shape.line = site.line;
     shape.instance = site.instance;
@@ -383,7 +388,7 @@ class RecordingContext : public ForwardingContext {
     if (lanes_.size() == 1) {
       entry.sequence = lanes.empty() ? 0 : sequence_.next_of_one();
     } else {
-      entry.spread = std::make_unique<Spread>();
+      entry.spread = std::make_unique<LaneDetails>();
       entry.spread->lanes = lanes;
       entry.spread->sequence = sequence_.next(lanes, lanes_);
     }
@@ -391,7 +396,7 @@ class RecordingContext : public ForwardingContext {
   }
 
   Entry entry_of(const Call& call, StreamId stream) {
-    ShapeView shape;
+    CallShapeView shape;
     shape.collective = &call.collective;
     shape.whole_bytes = call.whole_bytes;
     shape.peer = lanes_.size() == 1 && !call.peers.empty() ? call.peers[0] : call.collective.peer;
@@ -405,7 +410,7 @@ class RecordingContext : public ForwardingContext {
     if (!entry.spread) {
       entry.number = number[0];
       if (call.send_counts.empty()) return entry;
-      entry.spread = std::make_unique<Spread>();
+      entry.spread = std::make_unique<LaneDetails>();
       entry.spread->lanes = call.lanes;
       entry.spread->sequence.set_all(entry.sequence);
     }

@@ -1,7 +1,7 @@
-// The flight recorder: writes down every call of every cohort, and every named work, in a ring
-// buffer, on whatever backend. Its records do not depend on how ranks are grouped into cohorts:
-// ranks whose call is alike in everything share a record. A mismatch is told with the first point
-// where its ranks parted.
+// The flight recorder: records every call and every named work of all cohorts in a ring buffer, on
+// any backend. Records do not depend on how ranks are grouped into cohorts: ranks whose calls are
+// equal in everything share a record. For a mismatch it adds the first call in which its ranks
+// differ.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,9 @@
 
 namespace shardproof {
 
-// Where hosts run in several processes and each is recorded by itself, the records go to the one
-// that judges before the world closes.
-//
-// Keeps the newest `max_records` calls and works of cohorts.
+// Returns `world` with a recorder that keeps the newest `max_records` calls and works of cohorts.
+// If hosts run in several processes, each sends its records to the coordinator before the world
+// closes.
 std::unique_ptr<World> recorded(std::unique_ptr<World> world, int64_t max_records);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// A door and a world that hand everything on: the base of decorators, which work on every backend
-// because they see nothing but the contract.
+// ForwardingContext: an execution context that forwards every call to another one. Decorators
+// (recorder, faults) derive from it; they work on every backend because they use only the contract.
 #pragma once
 
 #include <memory>

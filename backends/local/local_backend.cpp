@@ -1,3 +1,4 @@
+// Implements local_backend.h.
 #include "shardproof/backends/local/local_world.h"
 
 namespace shardproof {

@@ -1,5 +1,5 @@
-// The local backend: all ranks simulated in this process by the physics of sim. The reference every
-// other backend is compared with.
+// The local backend: simulates all ranks in this process, with the call matcher and the clock of
+// sim. It is the reference for all other backends.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"
@@ -8,8 +8,8 @@ namespace shardproof {
 
 class MatchObserver;  // sim/matching/call_matcher.h
 
-// Bare: without recorder and faults, which decorate any backend. A witness is told what the gate
-// lets through.
+// Starts a world without recorder and faults. `witness`, if not null, is called for every matched
+// call and must outlive the world.
 std::unique_ptr<World> local_world(const WorldOptions& options, MatchObserver* observer = nullptr);
 std::shared_ptr<Backend> local_backend();
 

@@ -1,5 +1,6 @@
-// The local world and its doors. A door keeps the streams of its cohort, the world lets them run:
-// at issue (fifo), or when no host can go on (seeded, adversarial). Internal to the local backend.
+// LocalWorld and LocalContext: the local world and its execution contexts. A context keeps the
+// streams of its cohort. The world runs their items: at issue (schedule fifo), or one by one when
+// no host can go on (seeded, adversarial). Internal to the local backend; one thread.
 #pragma once
 
 #include <deque>
@@ -58,14 +59,14 @@ class LocalContext : public ExecutionContext {
   bool is_stuck() const;
   LaneTimes through() const;
 
-  // In order of use: doors are many, and a call touches only the first lines of its own.
+  // Members in order of use: contexts are many, and a call should touch few cache lines.
   LocalWorld& world_;
   int32_t index_;
   CohortState state_ = CohortState::running;
   bool finished_ = false;
   Lanes lanes_;
   LaneTimes host_time_;
-  std::vector<Ticket> host_waits_;  // asked for before their end was known
+  std::vector<Ticket> host_waits_;  // tickets the host waits for whose end is not known
   Stream main_;
   std::vector<std::unique_ptr<Stream>> others_;
   MemoryMeter memory_;
@@ -86,9 +87,9 @@ class LocalWorld : public World {
   CallMatcher& matcher() { return matcher_; }
   TicketTable& book() { return book_; }
   Submission& new_submission();
-  // A stream has an item that may run.
+  // Marks a stream as having an item that may run.
   void list(TicketTable::Place place);
-  // Everything that follows from what the gate has just done.
+  // Runs everything that may run after the call matcher has changed.
   void settle();
 
  private:
@@ -96,7 +97,7 @@ class LocalWorld : public World {
   LocalContext& context(int32_t index) { return contexts_[static_cast<size_t>(index)]; }
   void land(Submission& submission);
   void wake();
-  // Runs the head of a stream. False when it had to wait.
+  // Runs the head of a stream. Returns false if it has to wait.
   bool run_head(TicketTable::Place place);
   void run_stream(TicketTable::Place place);
   bool step();

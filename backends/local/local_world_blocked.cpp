@@ -1,3 +1,16 @@
+// Implements the search for blocked ranks of local_world.h: fills the wait-for graph
+// (sim/analysis/deadlock.h) when nothing can run any more.
+//
+// 1. collect: each stream that is held by a call or a wait gives an entry in `blocked`.
+// 2. connect: for each blocked call, the call matcher names the ranks that have not come. For each
+//    of them, trace finds the reason. If the rank has queued the call behind another one, there is
+//    an edge to what holds that stream. If its host waits for a stream, there is an edge to that
+//    stream. Otherwise the rank never comes: it is missing.
+// 3. explain (sim/analysis/deadlock.h) finds cycles and missing ranks in the graph.
+//
+// Example: rank 0 waits in send to 1, rank 1 in send to 0, each with its receive queued behind.
+// Call A (rank 0) awaits rank 1, whose receive is queued behind call B: edge A -> B; likewise B ->
+// A. The cycle is a deadlock.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,17 +23,17 @@
 
 namespace shardproof {
 
-// Who is blocked by whom when nothing moves any more.
+// Builds the wait-for graph of the world.
 struct BlockedRanksSurvey {
   LocalWorld& world;
   WaitGraph still;
-  // Blocked calls of each stream of each cohort.
+  // Blocked calls by cohort and stream.
   std::map<std::pair<int32_t, StreamId>, std::vector<int32_t>> heads;
-  std::vector<const SubmittedCall*> parties;  // of each blocked call; null: a wait for a ticket
-  std::vector<int32_t> owner;                 // of each rank
+  std::vector<const SubmittedCall*> parties;  // by blocked call; null: a wait for a ticket
+  std::vector<int32_t> owner;                 // cohort of each rank; -1: none
   std::map<std::pair<std::string, int64_t>, int32_t> known;  // group and call -> awaiting
-  std::set<int32_t> wrong;  // ranks with a call that is found wrong though not all have come to it
-  std::optional<PlannedCalls> planned;  // computed when it is first needed
+  std::set<int32_t> wrong;  // ranks in a call that is known to be wrong before all have come to it
+  std::optional<PlannedCalls> planned;  // computed on first use
 
   static bool lives(const LocalContext& context) { return context.state_ == CohortState::running; }
 
@@ -60,7 +73,7 @@ struct BlockedRanksSurvey {
       if (!lives(context)) continue;
       for (StreamId id = 0; id < context.stream_count(); ++id) {
         const Stream& stream = context.at(id);
-        if (stream.stuck()) continue;  // that it was found wrong is told
+        if (stream.stuck()) continue;  // a finding about its failed call exists
         if (stream.flying != nullptr) {
           for (const SubmittedCall& submitted : stream.flying->parties)
             if (submitted.open > 0) add_call(context, id, submitted);
@@ -71,8 +84,7 @@ struct BlockedRanksSurvey {
     }
   }
 
-  // The stream on which `rank` has issued what `waiting` needs, behind something else; -1: it has
-  // not.
+  // Returns the stream on which `rank` has queued the call that `waiting` needs; -1: none.
   StreamId queued_on(LocalContext& context, int32_t rank, const SubmittedCall& waiting) {
     for (StreamId id = 0; id < context.stream_count(); ++id)
       for (const StreamItem& item : context.at(id).items()) {
@@ -90,7 +102,7 @@ struct BlockedRanksSurvey {
     awaiting.holders.insert(awaiting.holders.end(), found->second.begin(), found->second.end());
   }
 
-  // The streams whose end the host waits for; all of them where it has not said which.
+  // Adds the streams that the host of `rank` waits for; all of them if it has named none.
   void hold_by_host(WaitEdge& awaiting, int32_t rank, LocalContext& context) {
     const size_t before = awaiting.holders.size();
     bool known = false;
@@ -102,8 +114,9 @@ struct BlockedRanksSurvey {
     }
     for (StreamId id = 0; !known && id < context.stream_count(); ++id)
       hold(awaiting, context.index_, id);
-    const bool told = context.is_stuck() || wrong.contains(rank);
-    if (awaiting.holders.size() == before && !told) miss(awaiting, rank, "has stopped");
+    const bool explained_elsewhere = context.is_stuck() || wrong.contains(rank);
+    if (awaiting.holders.size() == before && !explained_elsewhere)
+      miss(awaiting, rank, "has stopped");
   }
 
   void miss(WaitEdge& awaiting, int32_t rank, const char* reason) {
@@ -116,20 +129,20 @@ struct BlockedRanksSurvey {
     if (cohort < 0) return miss(awaiting, rank, "was never started");
     LocalContext& context = world.context(cohort);
     if (lives(context)) {
-      awaiting.left_out.push_back(rank);  // it may be: see keep_left_out
+      awaiting.left_out.push_back(rank);  // keep_left_out removes it if its program has the call
       if (const StreamId stream = queued_on(context, rank, waiting); stream >= 0)
         return hold(awaiting, cohort, stream);
       if (!context.finished_) return hold_by_host(awaiting, rank, context);
       awaiting.left_out.pop_back();
     }
-    // Of a rank with a call that was found wrong nothing else is told: what it lacks may follow.
+    // A rank with a wrong call is not reported as missing: that may follow from the wrong call.
     if (context.is_stuck() || wrong.contains(rank)) return;
     if (context.state_ == CohortState::hung) return miss(awaiting, rank, "hangs");
     if (context.state_ == CohortState::dead) return miss(awaiting, rank, "has died");
     miss(awaiting, rank, "has ended");
   }
 
-  // Of the ranks that may still make the call, keeps those that do not, by their program.
+  // Keeps only those ranks whose program does not have the call.
   void keep_left_out(WaitEdge& awaiting, const SubmittedCall& waiting) {
     const std::vector<int32_t> may_come = std::exchange(awaiting.left_out, {});
     const Lanes& lanes = waiting.call.lanes;
@@ -173,7 +186,7 @@ struct BlockedRanksSurvey {
     still.awaiting.push_back(std::move(awaiting));
   }
 
-  // A stream that waits for a ticket is held by the stream the ticket stands for.
+  // A stream that waits for a ticket is held by the stream on which the ticket was issued.
   void connect_wait(size_t index) {
     const int32_t cohort = owner[static_cast<size_t>(still.blocked[index].ranks[0])];
     LocalContext& context = world.context(cohort);

@@ -1,3 +1,5 @@
+// Implements the end of local_world.h: runs what can still run, collects findings, times and
+// memory.
 #include <algorithm>
 #include <tuple>
 
@@ -36,7 +38,7 @@ void LocalWorld::report_memory(WorldReport& report) {
 
 namespace {
 
-// By what they are about, so that it does not matter which of them was made first.
+// Sorts by what findings are about, so that their order does not depend on the schedule.
 void sort_findings(std::vector<Finding>& findings) {
   const auto key = [](const Finding& f) {
     return std::tuple<Verdict, int, int32_t, int64_t, const std::string&, const std::string&>(

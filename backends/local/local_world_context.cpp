@@ -1,3 +1,10 @@
+// Implements LocalContext of local_world.h.
+//
+// An item (work, call, wait for a ticket) runs at issue if its stream is empty and the schedule is
+// fifo. Otherwise it is queued, and the world runs it. A call of whole groups without pending calls
+// completes at once (pass); all others become submissions that the call matcher holds.
+//
+// Time: an item starts at the later of its stream's time and the host's time when it was issued.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +33,7 @@ Ticket LocalContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.book().open({index_, stream});
 }
 
-// A stopped host issues nothing more; what it asks for never ends.
+// A stopped host issues nothing: its tickets never end.
 Ticket LocalContext::refuse() { return world_.book().open({index_, kMainStream}); }
 
 Ticket LocalContext::last(StreamId stream) { return at(stream).last; }
@@ -46,7 +53,7 @@ void LocalContext::host_wait(Ticket ticket) {
   }
 }
 
-// The clock of the host moves when the end of what it waits for is known.
+// The host's clock moves once the end of a ticket it waits for is known.
 void LocalContext::observe_host_waits() {
   if (host_waits_.empty()) return;
   std::erase_if(host_waits_, [&](Ticket ticket) {
@@ -139,7 +146,7 @@ int64_t lanes_of(std::span<const Call> calls) {
 
 bool may_pass(const Call& call) { return call.lanes.size() >= call.collective.group.size(); }
 
-// When some lanes of the call were no members.
+// Restricts the views after lanes that are not members were removed.
 void restrict_views(SubmittedCall& submitted) {
   submitted.input = submitted.input.restrict_to(submitted.call.lanes);
   submitted.output = submitted.output.restrict_to(submitted.call.lanes);
@@ -147,7 +154,8 @@ void restrict_views(SubmittedCall& submitted) {
 
 }  // namespace
 
-// A call of whole groups that runs at once: no flight. Nothing when it has to wait for others.
+// Fast path: completes a call that covers whole groups and returns its ticket; nullopt if the call
+// has to wait for others.
 std::optional<Ticket> LocalContext::complete_if_whole_group(Call& call, StreamId id) {
   Stream& stream = at(id);
   if (!world_.timed()) {
@@ -202,8 +210,8 @@ Ticket LocalContext::submit(std::span<Call> calls, StreamId id) {
   return ticket;
 }
 
-// False when the rank itself has no business with one of the calls: there is nothing it could go on
-// with.
+// Removes lanes that are not members. Returns false if a rank that runs alone is outside the group
+// of one of its calls: it can never complete the submission.
 bool LocalContext::drop_non_members(std::span<Call> calls) {
   bool any_left = true;
   for (Call& call : calls) {
@@ -228,7 +236,7 @@ bool LocalContext::is_stuck() const {
   return false;
 }
 
-// A fault happens at its call: what was issued before goes on, whatever the schedule.
+// Items issued before the fault still run, with every schedule.
 void LocalContext::stop(CohortState state) { state_ = state; }
 
 // --- memory

@@ -1,3 +1,8 @@
+// Implements the streams of local_world.h.
+//
+// Streams whose head may run are in ready_. With fifo, settle() runs all of them whenever something
+// is issued or ends. With seeded and adversarial, progress() runs one item of a stream that the
+// schedule picks, when no host can go on.
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +41,7 @@ void LocalWorld::list(TicketTable::Place place) {
 }
 
 void LocalWorld::land(Submission& submission) {
-  // The gate may still point at its other parties, and its stream stays in it.
+  // Keeps it: the call matcher may point at its other calls, and its stream never gets past it.
   if (submission.failed) return book_.end(submission.ticket, TicketState::failed);
   Stream& stream = context(submission.cohort).at(submission.stream);
   stream.flying = nullptr;
@@ -111,7 +116,7 @@ void LocalWorld::settle() {
   running_ = false;
 }
 
-// One item of one stream: the least that lets a host go on.
+// Runs one item of one stream: the least that may let a host go on.
 bool LocalWorld::step() {
   while (!ready_.empty()) {
     std::vector<int64_t> ages;
@@ -140,7 +145,7 @@ std::optional<std::vector<int32_t>> LocalWorld::take_ready_ranks() {
     const Lanes& lanes = context(cohort).lanes_;
     for (int64_t i = 0; i < lanes.size(); ++i) ranks.push_back(lanes[i]);
   }
-  // Those of one meeting end in order.
+  // Ranks of one collective end in ascending order, so the list is usually sorted.
   if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;

@@ -1,9 +1,10 @@
+// Implements mpi_backend.h: the backend in its three forms, without processes, as coordinator, as
+// worker.
 #include "shardproof/backends/mpi/mpi_backend.h"
-#include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/mpi/mpi_transport.h"
 #include "shardproof/backends/mpi/mpirun.h"
+#include "shardproof/backends/remote/coordinator/process_backend.h"
 #include "shardproof/backends/remote/process/process_spawner.h"
-#include "shardproof/backends/remote/worker/worker.h"
 
 namespace shardproof {
 namespace {
@@ -18,63 +19,46 @@ class MpiBackend : public Backend, public MultiProcessBackend {
     return std::nullopt;
   }
   std::unique_ptr<World> start(const WorldOptions&) override {
-    throw Error(ErrorKind::unsupported, "the mpi backend runs nothing before it has processes");
+    throw Error(ErrorKind::unsupported, "the mpi backend was given no processes");
   }
   std::shared_ptr<Backend> with_processes(const WorkerPoolOptions& options) const override;
 };
 
-// With processes that this one coordinates.
-class MpiCoordination : public MpiBackend {
+// Starts processes by mpirun; if mpirun, srun or a shell has started them, only the first worker.
+class CoordinatedMpi : public CoordinatedBackend<MpiBackend> {
  public:
-  explicit MpiCoordination(const WorkerPoolOptions& options)
-      : beside_others_(options.place != nullptr),
-        coordinator_(options, beside_others_ ? spawner({options}) : mpirun_starter(options)) {}
+  explicit CoordinatedMpi(const WorkerPoolOptions& options)
+      : CoordinatedBackend(options,
+                           options.place != nullptr ? spawner({options}) : mpirun_starter(options)),
+        beside_others_(options.place != nullptr) {}
   std::optional<std::string> not_viable() const override {
     return beside_others_ ? not_viable_beside_others() : MpiBackend::not_viable();
   }
-  std::unique_ptr<World> start(const WorldOptions& options) override {
-    faults_of(options);  // refused before anybody starts
-    return coordinator_.start(options);
-  }
-  WorkerPool* pool() override { return &coordinator_; }
 
  private:
   bool beside_others_;
-  Coordinator coordinator_;
 };
 
-// Who started this process has to tell MPI the same.
-std::unique_ptr<Transport> transport_of(const WorkerPoolOptions& options) {
+// Starts MPI. Throws Error(unsupported) if MPI and the environment number this process differently.
+std::unique_ptr<Transport> start_mpi(const WorkerPoolOptions& options) {
   std::unique_ptr<Transport> transport = mpi_transport();
   if (transport->self() == options.process && transport->processes() == options.processes)
     return transport;
   transport->abort();
   throw Error(
       ErrorKind::unsupported,
-      fmt::format("MPI takes this process for {} of {}, and it is {} of {}: processes are "
-                  "started by mpirun, or by srun --mpi=pmix",
-                  transport->self(), transport->processes(), options.process, options.processes));
+      fmt::format(
+          "MPI numbers this process {} of {}, its environment {} of {}; start the processes "
+          "with mpirun or with srun --mpi=pmix",
+          transport->self(), transport->processes(), options.process, options.processes));
 }
-
-class MpiWorker : public MpiBackend {
- public:
-  explicit MpiWorker(const WorkerPoolOptions& options) : link_(options, transport_of(options)) {}
-  std::optional<std::string> not_viable() const override { return std::nullopt; }
-  std::unique_ptr<World> start(const WorldOptions& options) override {
-    return worker_world(link_, options);
-  }
-  WorkerPool* pool() override { return &link_; }
-
- private:
-  WorkerLink link_;
-};
 
 std::shared_ptr<Backend> MpiBackend::with_processes(const WorkerPoolOptions& options) const {
   if (options.gpus_per_process > 1)
     throw Error(ErrorKind::bad_input,
-                "--gpus-per-process is of the nccl backend; processes of mpi have no GPUs");
-  if (options.join.empty()) return std::make_shared<MpiCoordination>(options);
-  return std::make_shared<MpiWorker>(options);
+                "--gpus-per-process needs backend nccl; processes of mpi use no GPUs");
+  if (options.join.empty()) return std::make_shared<CoordinatedMpi>(options);
+  return std::make_shared<WorkerBackend<MpiBackend>>(options, start_mpi(options));
 }
 
 }  // namespace

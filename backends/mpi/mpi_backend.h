@@ -1,5 +1,5 @@
-// The mpi backend: ranks in real processes, which are started by mpirun and exchange contents over
-// MPI. Where the tree was built without MPI, or mpirun is missing, it is not viable and says why.
+// The mpi backend: ranks in processes started by mpirun, which exchange contents over MPI. Without
+// MPI in the build, or without mpirun, not_viable() returns the reason.
 #pragma once
 
 #include "shardproof/backends/api/execution_context.h"

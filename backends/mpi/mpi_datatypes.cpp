@@ -1,3 +1,5 @@
+// Implements mpi_datatypes.h. MPI calls a user function without context, so a template makes one
+// function for each pair of operator and dtype.
 #include "shardproof/backends/mpi/mpi_datatypes.h"
 
 #include <array>
@@ -9,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-// What partial results are joined by: avg, premul_sum and norm are sums on their way.
+// The operators that join partial results; avg, premul_sum and norm join as sums.
 constexpr ReduceOp kJoins[] = {ReduceOp::sum,  ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                                ReduceOp::band, ReduceOp::bor,  ReduceOp::bxor};
 constexpr size_t kJoinCount = std::size(kJoins);
@@ -20,7 +22,7 @@ size_t join_of(ReduceOp op) {
   return 0;
 }
 
-// MPI's functions get no context, so there is one for each operator and dtype.
+// MPI gives its functions no context: there is one for each operator and dtype.
 template <size_t kIndex>
 void join(void* in, void* inout, int* count, MPI_Datatype*) {
   const Reduction reduction{kJoins[kIndex % kJoinCount], 0};
@@ -36,8 +38,8 @@ constexpr auto functions_of(std::index_sequence<kIndices...>) {
 }
 constexpr auto kFunctions = functions_of(std::make_index_sequence<kJoinCount * kDTypeCount>());
 
-// Not the narrow integers: Open MPI's sums of these stop at the largest number where the processor
-// has an instruction for it, ours wrap.
+// Excludes narrow integers: Open MPI's sums of them saturate if the processor has an instruction
+// for that; ours wrap.
 MPI_Datatype own_type(DType dtype) {
   switch (dtype) {
     case DType::f64: return MPI_DOUBLE;
@@ -48,7 +50,7 @@ MPI_Datatype own_type(DType dtype) {
   }
 }
 
-void check(int code) { SP_CHECK(code == MPI_SUCCESS, "MPI says {}", code); }
+void check_type_call(int code) { SP_CHECK(code == MPI_SUCCESS, "MPI reports {}", code); }
 
 }  // namespace
 
@@ -61,8 +63,8 @@ MPI_Datatype MpiDatatypes::type(DType dtype) {
   if (const MPI_Datatype known = own_type(dtype); known != MPI_DATATYPE_NULL) return known;
   const auto [at, fresh] = made_types_.emplace(dtype, MPI_DATATYPE_NULL);
   if (fresh) {
-    check(MPI_Type_contiguous(static_cast<int>(size_of(dtype)), MPI_BYTE, &at->second));
-    check(MPI_Type_commit(&at->second));
+    check_type_call(MPI_Type_contiguous(static_cast<int>(size_of(dtype)), MPI_BYTE, &at->second));
+    check_type_call(MPI_Type_commit(&at->second));
   }
   return at->second;
 }
@@ -73,7 +75,7 @@ MPI_Op MpiDatatypes::op(ReduceOp reduction, DType dtype) {
   const auto [at, fresh] = made_ops_.emplace(std::pair(kJoins[join], dtype), MPI_OP_NULL);
   if (fresh) {
     MPI_User_function* const function = kFunctions[static_cast<size_t>(dtype) * kJoinCount + join];
-    check(MPI_Op_create(function, 1, &at->second));
+    check_type_call(MPI_Op_create(function, 1, &at->second));
   }
   return at->second;
 }

@@ -1,5 +1,5 @@
-// MPI's datatypes and operators for every dtype and reduction, also those MPI does not have.
-// Internal to the mpi backend.
+// MpiDatatypes: MPI's datatypes and operators for every dtype and reduction; makes those that MPI
+// lacks. Internal to the mpi backend. Owns what it makes; must end before MPI_Finalize.
 #pragma once
 
 #include <mpi.h>
@@ -17,9 +17,9 @@ class MpiDatatypes {
   MpiDatatypes(const MpiDatatypes&) = delete;
   MpiDatatypes& operator=(const MpiDatatypes&) = delete;
 
-  // Elements are folded as MPI's own type where MPI adds it as we do, else as so many bytes.
+  // Returns MPI's own type if MPI reduces it with our result, else a type of so many bytes.
   MPI_Datatype type(DType dtype);
-  // Joins partial results.
+  // Returns the operator that joins partial results: avg, premul_sum and norm join as sums.
   MPI_Op op(ReduceOp reduction, DType dtype);
 
  private:

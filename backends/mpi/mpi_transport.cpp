@@ -1,3 +1,9 @@
+// Implements mpi_transport.h.
+//
+// Reductions and broadcasts are MPI's non-blocking collectives. Copies (gather, scatter,
+// all-to-all) and reduce_scatter are point-to-point messages: MPI's collectives count all pieces
+// together in one int. done() tests all requests; partial results that came as messages are then
+// folded in rank order.
 #include "shardproof/backends/mpi/mpi_transport.h"
 
 #include <malloc.h>
@@ -15,18 +21,18 @@
 namespace shardproof {
 namespace {
 
-constexpr int kTags = 32768;  // every MPI has as many
+constexpr int kTags = 32768;  // the least number of tags that MPI guarantees
 constexpr int kGroupTag = 1;
 
-void check(int code) {
+void check_mpi(int code) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  SP_UNREACHABLE("MPI says {}", text);
+  SP_UNREACHABLE("MPI reports {}", text);
 }
 
-// MPI allocates as much as a reduction's contents for each one: from fresh pages, that takes longer
+// MPI allocates a buffer of the reduction's size for each one. Fresh pages for it would take longer
 // than the reduction.
 void keep_pages() {
   constexpr int kKept = 1 << 30;
@@ -34,13 +40,13 @@ void keep_pages() {
   mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
-// What one process of the team gets of another: bytes from the start, elements.
-struct Piece {
+// The contents from or to one process of the team: offset in bytes, count in elements.
+struct MpiPiece {
   int64_t start = 0, count = 0;
 };
 
-std::vector<Piece> one_after_another(const Exchange& e, const std::vector<int64_t>& counts) {
-  std::vector<Piece> pieces;
+std::vector<MpiPiece> one_after_another(const Exchange& e, const std::vector<int64_t>& counts) {
+  std::vector<MpiPiece> pieces;
   int64_t start = 0;
   for (int64_t count : counts) {
     pieces.push_back({start, count});
@@ -53,9 +59,9 @@ class MpiTransport : public Transport {
  public:
   explicit MpiTransport(int64_t most) : most_(most) {
     int provided = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
-    check(MPI_Comm_rank(MPI_COMM_WORLD, &self_));
-    check(MPI_Comm_size(MPI_COMM_WORLD, &processes_));
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &self_));
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &processes_));
     datatypes_ = std::make_unique<MpiDatatypes>();
     keep_pages();
   }
@@ -63,7 +69,7 @@ class MpiTransport : public Transport {
     for (auto& [team, comm] : comms_)
       if (!aborted_) MPI_Comm_free(&comm);
     datatypes_.reset();
-    if (!aborted_) MPI_Finalize();  // which waits for the others
+    if (!aborted_) MPI_Finalize();  // waits for all processes
   }
 
   int processes() const override { return processes_; }
@@ -77,8 +83,8 @@ class MpiTransport : public Transport {
 
   bool done() override {
     int flag = 0;
-    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
-                      MPI_STATUSES_IGNORE));
+    check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag,
+                          MPI_STATUSES_IGNORE));
     if (flag == 0) return false;
     requests_.clear();
     for (const Fold& fold : folds_) fold_parts(fold);
@@ -87,7 +93,7 @@ class MpiTransport : public Transport {
   }
 
  private:
-  // What is received to be folded: the parts of each process of its team but this one.
+  // A reduction to be done when its parts have arrived: those of all other processes of the team.
   struct Fold {
     Exchange exchange;
     std::vector<Bytes> parts;
@@ -97,7 +103,7 @@ class MpiTransport : public Transport {
     switch (e.kind) {
       case CollectiveKind::send:
       case CollectiveKind::recv: return start_message(e);
-      case CollectiveKind::barrier: check(MPI_Ibarrier(comm(e), fresh())); return;
+      case CollectiveKind::barrier: check_mpi(MPI_Ibarrier(comm(e), fresh())); return;
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return start_reduction(e);
       case CollectiveKind::broadcast: return start_broadcast(e);
@@ -108,21 +114,21 @@ class MpiTransport : public Transport {
 
   MPI_Request* fresh() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  // All processes of the team make it at the same place of their order.
+  // Returns the communicator of a team. All its processes make it at the same place in their order.
   MPI_Comm comm(const Exchange& e) {
     if (static_cast<int>(e.team.size()) == processes_) return MPI_COMM_WORLD;
     const auto [at, first] = comms_.emplace(e.team, MPI_COMM_NULL);
     if (!first) return at->second;
     MPI_Group all, some;
-    check(MPI_Comm_group(MPI_COMM_WORLD, &all));
-    check(MPI_Group_incl(all, static_cast<int>(e.team.size()), e.team.data(), &some));
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, some, kGroupTag, &at->second));
+    check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &all));
+    check_mpi(MPI_Group_incl(all, static_cast<int>(e.team.size()), e.team.data(), &some));
+    check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, some, kGroupTag, &at->second));
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     return at->second;
   }
 
-  // Parts that an int can count; none of nothing.
+  // Calls `part` for pieces of at most most_ elements; not at all for none.
   template <typename F>
   void in_chunks(int64_t count, int64_t size, F&& part) const {
     for (int64_t at = 0; at < count; at += most_)
@@ -132,13 +138,13 @@ class MpiTransport : public Transport {
   void send(const std::byte* from, int64_t count, DType dtype, int to) {
     const MPI_Datatype type = datatypes_->type(dtype);
     in_chunks(count, size_of(dtype), [&](int64_t at, int length) {
-      check(MPI_Isend(from + at, length, type, to, kGroupTag, MPI_COMM_WORLD, fresh()));
+      check_mpi(MPI_Isend(from + at, length, type, to, kGroupTag, MPI_COMM_WORLD, fresh()));
     });
   }
   void receive(std::byte* into, int64_t count, DType dtype, int from) {
     const MPI_Datatype type = datatypes_->type(dtype);
     in_chunks(count, size_of(dtype), [&](int64_t at, int length) {
-      check(MPI_Irecv(into + at, length, type, from, kGroupTag, MPI_COMM_WORLD, fresh()));
+      check_mpi(MPI_Irecv(into + at, length, type, from, kGroupTag, MPI_COMM_WORLD, fresh()));
     });
   }
 
@@ -148,22 +154,23 @@ class MpiTransport : public Transport {
   }
   bool is_root(const Exchange& e) const { return e.root == static_cast<int>(position_in(e)); }
 
-  // What this process sends to each, and gets from each.
-  std::vector<Piece> pieces_out(const Exchange& e) const {
+  // Return what this process sends to each process of the team, and receives from each.
+  std::vector<MpiPiece> pieces_out(const Exchange& e) const {
     const bool pieces = e.kind == CollectiveKind::all_to_all ||
                         e.kind == CollectiveKind::all_to_all_v ||
                         (e.kind == CollectiveKind::scatter && is_root(e));
     if (pieces) return one_after_another(e, e.send_counts);
-    std::vector<Piece> out(e.team.size());
+    std::vector<MpiPiece> out(e.team.size());
     if (e.kind == CollectiveKind::gather) out[static_cast<size_t>(e.root)].count = e.count;
     if (e.kind == CollectiveKind::all_gather)
-      for (Piece& piece : out) piece.count = e.count;
+      for (MpiPiece& piece : out) piece.count = e.count;
     return out;
   }
-  std::vector<Piece> pieces_in(const Exchange& e) const {
-    if (e.kind == CollectiveKind::gather && !is_root(e)) return std::vector<Piece>(e.team.size());
+  std::vector<MpiPiece> pieces_in(const Exchange& e) const {
+    if (e.kind == CollectiveKind::gather && !is_root(e))
+      return std::vector<MpiPiece>(e.team.size());
     if (e.kind != CollectiveKind::scatter) return one_after_another(e, e.recv_counts);
-    std::vector<Piece> in(e.team.size());
+    std::vector<MpiPiece> in(e.team.size());
     in[static_cast<size_t>(e.root)].count = e.count;
     return in;
   }
@@ -173,9 +180,9 @@ class MpiTransport : public Transport {
     const int tag = kGroupTag + 1 + static_cast<int>(e.number % (kTags - kGroupTag - 1));
     in_chunks(e.count, 1, [&](int64_t at, int length) {
       if (e.kind == CollectiveKind::send) {
-        check(MPI_Isend(e.send + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
+        check_mpi(MPI_Isend(e.send + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
       } else {
-        check(MPI_Irecv(e.recv + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
+        check_mpi(MPI_Irecv(e.recv + at, length, MPI_BYTE, other, tag, MPI_COMM_WORLD, fresh()));
       }
     });
   }
@@ -186,9 +193,9 @@ class MpiTransport : public Transport {
     const MPI_Comm team = comm(e);
     in_chunks(e.count, size_of(e.dtype), [&](int64_t at, int length) {
       if (e.kind == CollectiveKind::all_reduce) {
-        check(MPI_Iallreduce(e.send + at, e.recv + at, length, type, op, team, fresh()));
+        check_mpi(MPI_Iallreduce(e.send + at, e.recv + at, length, type, op, team, fresh()));
       } else {
-        check(MPI_Ireduce(e.send + at, e.recv + at, length, type, op, e.root, team, fresh()));
+        check_mpi(MPI_Ireduce(e.send + at, e.recv + at, length, type, op, e.root, team, fresh()));
       }
     });
   }
@@ -196,14 +203,14 @@ class MpiTransport : public Transport {
   void start_broadcast(const Exchange& e) {
     const MPI_Comm team = comm(e);
     in_chunks(e.count, size_of(e.dtype), [&](int64_t at, int length) {
-      check(MPI_Ibcast(e.recv + at, length, datatypes_->type(e.dtype), e.root, team, fresh()));
+      check_mpi(MPI_Ibcast(e.recv + at, length, datatypes_->type(e.dtype), e.root, team, fresh()));
     });
   }
 
-  // Each process gets the others' parts of its piece and folds them in the order of processes: less
-  // moves than by MPI's own, which reduces everything on one process first.
+  // Each process receives the others' parts of its piece and folds them in rank order. MPI's own
+  // reduce_scatter moves more: it reduces everything on one process first.
   void start_reduce_scatter(const Exchange& e) {
-    const std::vector<Piece> out = one_after_another(e, e.recv_counts);
+    const std::vector<MpiPiece> out = one_after_another(e, e.recv_counts);
     const size_t own = position_in(e);
     const int64_t bytes = out[own].count * size_of(e.dtype);
     Fold& fold = folds_.emplace_back(Fold{e, std::vector<Bytes>(e.team.size())});
@@ -217,7 +224,7 @@ class MpiTransport : public Transport {
 
   void fold_parts(const Fold& fold) const {
     const Exchange& e = fold.exchange;
-    const Piece own = one_after_another(e, e.recv_counts)[position_in(e)];
+    const MpiPiece own = one_after_another(e, e.recv_counts)[position_in(e)];
     std::vector<const std::byte*> inputs;
     for (const Bytes& part : fold.parts) inputs.push_back(part.data());
     inputs[position_in(e)] = e.send + own.start;
@@ -226,9 +233,9 @@ class MpiTransport : public Transport {
                 static_cast<int64_t>(inputs.size()), e.recv);
   }
 
-  // Copies are messages, each pair's own: MPI's collectives count all of them in one int.
+  // Messages between each pair: MPI's collectives count all pieces in one int.
   void start_copies(const Exchange& e) {
-    const std::vector<Piece> out = pieces_out(e), in = pieces_in(e);
+    const std::vector<MpiPiece> out = pieces_out(e), in = pieces_in(e);
     const size_t n = e.team.size(), own = position_in(e);
     for (size_t step = 1; step < n; ++step) {
       const size_t from = (own + n - step) % n;

@@ -1,4 +1,4 @@
-// Exchanges over MPI, non-blocking underneath. Internal to the mpi backend.
+// The transport over MPI, with non-blocking calls. Internal to the mpi backend.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@ namespace shardproof {
 
 inline constexpr int64_t kMostElements = int64_t{1} << 30;  // MPI counts in ints
 
-// MPI is initialized with the transport and finalized with it. An exchange of more elements is cut
-// into several calls of MPI.
+// Initializes MPI; the transport's destructor finalizes it. An exchange of more than
+// `most_elements` is cut into several MPI calls.
 std::unique_ptr<Transport> mpi_transport(int64_t most_elements = kMostElements);
 
 }  // namespace shardproof

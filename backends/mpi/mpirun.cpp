@@ -1,3 +1,5 @@
+// Implements mpirun.h: runs mpirun as a child process, watches it, and ends it with all that it has
+// started.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,22 +21,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr uint64_t kOwnFiles = uint64_t{16} << 20;      // of Open MPI, which takes half of it
-constexpr uint64_t kSharedMemory = uint64_t{64} << 20;  // a process, with room to spare
-constexpr uint64_t kLeastShared = uint64_t{5} << 20;    // a process
-constexpr milliseconds kVersionTime{10000};
+constexpr uint64_t kMpiFileBytes = uint64_t{16} << 20;     // bytes; Open MPI uses half of it
+constexpr uint64_t kSharedBytes = uint64_t{64} << 20;      // bytes for each process, with a reserve
+constexpr uint64_t kLeastSharedBytes = uint64_t{5} << 20;  // bytes for each process
+constexpr milliseconds kVersionTimeout{10000};
 
-class Mpirun : public Starter {
+class MpirunStarter : public Starter {
  public:
-  explicit Mpirun(WorkerPoolOptions options) : options_(std::move(options)) {}
-  ~Mpirun() override { stop(); }
+  explicit MpirunStarter(WorkerPoolOptions options) : options_(std::move(options)) {}
+  ~MpirunStarter() override { stop(); }
 
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const uint64_t sharing = options_.host_file ? 0 : static_cast<uint64_t>(processes);
     folder_ = std::make_unique<RunDirectory>(
-        RunDirectory::Needs{kOwnFiles, kSharedMemory * sharing, kLeastShared * sharing});
-    std::vector<std::string> words = words_of(processes);
+        RunDirectory::Needs{kMpiFileBytes, kSharedBytes * sharing, kLeastSharedBytes * sharing});
+    std::vector<std::string> words = mpirun_arguments(processes);
     for (std::string& word : folder_->worker_words(options_)) words.push_back(std::move(word));
     words.push_back(address);
     address_ = address;
@@ -47,7 +49,7 @@ class Mpirun : public Starter {
   }
 
   std::optional<std::string> ended() override {
-    if (child_ <= 0) return "they are not there";
+    if (child_ <= 0) return "they were not started";
     drain();
     if (!status_) {
       int status = 0;
@@ -61,7 +63,7 @@ class Mpirun : public Starter {
       return "mpirun was not found; install openmpi-bin";
     if (output_.empty())
       return fmt::format("mpirun has ended with exit code {}", WEXITSTATUS(*status_));
-    return "mpirun says: " + first_words(output_);
+    return "mpirun printed: " + first_words(output_);
   }
 
   std::string state_of(int process) override { return below_.state_of(process); }
@@ -73,7 +75,7 @@ class Mpirun : public Starter {
 
   void drain() override { read_output(pipe_, output_, options_.passes_on ? stderr : nullptr); }
 
-  // First mpirun, which cleans up behind itself if it can; then whoever is left.
+  // Ends mpirun first, which cleans up if it can; then kills what is left.
   void stop() override {
     if (child_ <= 0) return;
     ProcessReaper endings;
@@ -94,7 +96,7 @@ class Mpirun : public Starter {
   }
 
  private:
-  std::vector<std::string> words_of(int processes) const {
+  std::vector<std::string> mpirun_arguments(int processes) const {
     std::vector<std::string> words{"mpirun",
                                    "--allow-run-as-root",
                                    "--oversubscribe",
@@ -109,14 +111,14 @@ class Mpirun : public Starter {
     if (options_.host_file) {
       words.insert(words.end(), {"--hostfile", *options_.host_file});
     } else {
-      set("plm", "isolated");  // no remote shell is looked for
+      set("plm", "isolated");  // do not look for a remote shell
     }
     set("pml", "ob1");
     set("btl", options_.host_file ? "self,vader,tcp" : "self,vader");
-    set("btl_vader_single_copy_mechanism", "none");  // needs rights that containers do not give
+    set("btl_vader_single_copy_mechanism", "none");  // needs rights that containers lack
     set("mpi_yield_when_idle", "1");
     set("orte_tmpdir_base", folder_->path());
-    // Files of its own would stay in memory when it is killed.
+    // Open MPI's own files would stay in memory after a kill.
     if (!options_.host_file) set("btl_vader_backing_directory", folder_->shared_path());
     return words;
   }
@@ -133,13 +135,13 @@ class Mpirun : public Starter {
 }  // namespace
 
 std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options) {
-  return std::make_unique<Mpirun>(options);
+  return std::make_unique<MpirunStarter>(options);
 }
 
 std::optional<std::string> no_mpirun() {
   const Child child = start_child({"mpirun", "--version"});
   ActiveTimeClock clock;
-  const Clock::time_point limit = clock.now() + kVersionTime;
+  const Clock::time_point limit = clock.now() + kVersionTimeout;
   int status = 0;
   bool ended = false;
   while (!(ended = has_ended(child.pid, &status)) && clock.now() < limit)
@@ -150,8 +152,7 @@ std::optional<std::string> no_mpirun() {
   }
   ::close(child.output);
   if (!ended)
-    return fmt::format("mpirun --version does not come to its end in {} s",
-                       kVersionTime.count() / 1000);
+    return fmt::format("mpirun --version did not end within {} s", kVersionTimeout.count() / 1000);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
   return "mpirun was not found; install openmpi-bin";
 }

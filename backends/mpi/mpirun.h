@@ -1,15 +1,16 @@
-// Starting processes with mpirun, on this machine or on those of a host file. Internal to the mpi
+// Starts processes with mpirun, on this machine or on those of a host file. Internal to the mpi
 // backend.
 #pragma once
 
 #include <memory>
 
-#include "shardproof/backends/remote/coordinator/coordinator.h"
+#include "shardproof/backends/api/worker_pool.h"
+#include "shardproof/backends/remote/process/starter.h"
 
 namespace shardproof {
 
 std::unique_ptr<Starter> mpirun_starter(const WorkerPoolOptions& options);
-// Why none can be used here; nothing when one can.
+// Returns why mpirun cannot be used; nullopt if it can. Runs mpirun --version, up to 10 s.
 std::optional<std::string> no_mpirun();
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// The mpi backend of a tree that was built without MPI.
+// Implements mpi_backend.h in a build without MPI: the backend states the reason.
 #include "shardproof/backends/mpi/mpi_backend.h"
 
 namespace shardproof {

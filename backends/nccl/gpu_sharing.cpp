@@ -1,3 +1,4 @@
+// Implements gpu_sharing.h.
 #include "shardproof/backends/nccl/gpu_sharing.h"
 
 #include <algorithm>
@@ -12,9 +13,9 @@
 namespace shardproof {
 namespace {
 
-constexpr int kSharesGpus = 23003;
+constexpr int kGpuSharingVersion = 23003;  // oldest version with several ranks on one GPU
 
-// "NAME=value NAME=\"value\"": those that are not there yet.
+// Adds the settings of "NAME=value NAME=\"value\"" whose names are not set yet.
 void add_settings(Environment& out, const std::string& text) {
   std::istringstream in(text);
   for (std::string word; in >> word;) {
@@ -27,8 +28,8 @@ void add_settings(Environment& out, const std::string& text) {
   }
 }
 
-// Where the coordinator is found by a name, which is of one machine. Of all others nobody knows how
-// many machines they are.
+// True if the coordinator is found by a name on this machine. Otherwise the number of machines is
+// not known.
 bool are_on_one_machine(const WorkerPoolOptions& options) {
   if (options.join.empty() && options.place == nullptr) return true;
   const std::string& address = options.join.empty() ? options.place->address() : options.join;
@@ -43,28 +44,28 @@ bool goes_over_loopback(const WorkerPoolOptions& options, GpuSharing sharing) {
 
 GpuSharing gpu_sharing(const WorkerPoolOptions& options, int nccl_version) {
   if (options.ranks_per_gpu == 1 || options.processes == 1) return GpuSharing::none;
-  return nccl_version >= kSharesGpus ? GpuSharing::by_nccl : GpuSharing::as_hosts;
+  return nccl_version >= kGpuSharingVersion ? GpuSharing::by_nccl : GpuSharing::as_hosts;
 }
 
 void check_order(const ReductionSchedule& order, int nccl_version) {
   if (is_order_of_nccl(order, nccl_version)) return;
   const ReductionSchedule its = with_nccl(order, nccl_version);
-  const std::string what = fmt::format("order {} is not that of NCCL {}, ", to_string(order),
+  const std::string what = fmt::format("order {} is not the order of NCCL {}; ", to_string(order),
                                        nccl_version_text(nccl_version));
-  throw Error(ErrorKind::unsupported, what + (is_order_of_nccl(its, nccl_version)
-                                                  ? fmt::format("which is {}", to_string(its))
-                                                  : "of which it is not known"));
+  throw Error(ErrorKind::unsupported,
+              what + (is_order_of_nccl(its, nccl_version) ? fmt::format("write {}", to_string(its))
+                                                          : "its order is not known"));
 }
 
 Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing, int process) {
   Environment out;
   add_settings(out, nccl_pins(options.order));
-  // What NCCL is to simulate needs communicators that wait, all else those that do not. To NCCL a
-  // variable that is empty is none.
+  // Predictions need blocking communicators, all else non-blocking ones: the variable must not
+  // decide. NCCL treats an empty variable as not set.
   add_settings(out, "NCCL_COMM_BLOCKING=");
-  // NCCL takes what GPUs of one process hold for open to each other; memory of their pools is not.
-  // And a thread that waits for the kernel of one GPU never launches that of the next, which the
-  // first one waits for.
+  // NCCL assumes that GPUs of one process can access each other's memory; memory of their pools is
+  // not accessible. With blocking launches, a thread would wait for the kernel of one GPU. That
+  // kernel waits for one that the thread launches next on another GPU.
   if (options.gpus_per_process > 1)
     add_settings(out, "NCCL_P2P_DIRECT_DISABLE=1 CUDA_LAUNCH_BLOCKING=0");
   switch (sharing) {
@@ -73,7 +74,7 @@ Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharin
       add_settings(out, fmt::format("NCCL_HOSTID=shardproof-{}", process));
       break;
     case GpuSharing::by_nccl:
-      // Kernels of all ranks have to fit on the GPU together.
+      // The kernels of all ranks must fit on the GPU at the same time.
       add_settings(out,
                    "NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0 "
                    "NCCL_NET_GDR_LEVEL=LOC");
@@ -84,7 +85,7 @@ Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharin
 
 Environment nccl_preferences(const WorkerPoolOptions& options, GpuSharing sharing) {
   Environment out;
-  // The second sign is NCCL's: no other interface whose name begins so.
+  // "==" is NCCL's notation for this interface name only, not as a prefix.
   if (goes_over_loopback(options, sharing))
     add_settings(out, "NCCL_SOCKET_IFNAME==lo NCCL_NET=Socket");
   return out;
@@ -99,7 +100,7 @@ void set_nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing) 
 
 std::string sharing_note(const WorkerPoolOptions& options, GpuSharing sharing) {
   if (sharing == GpuSharing::none) return {};
-  const std::string times = "its times are not those of as many GPUs";
+  const std::string times = "times differ from those of one rank on each GPU";
   if (sharing == GpuSharing::by_nccl)
     return fmt::format("{} ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); {}",
                        options.ranks_per_gpu, times);
@@ -115,10 +116,10 @@ int first_own_gpu(const WorkerPoolOptions& options, int gpus) {
   if (gpus == each) return 0;
   if (each > 1)
     throw Error(ErrorKind::unsupported,
-                fmt::format("number {} on its machine has no {} GPUs: {} are visible",
+                fmt::format("process {} of its machine needs {} GPUs: {} are visible",
                             options.number_here, each, gpus));
   throw Error(ErrorKind::unsupported,
-              fmt::format("number {} on its machine has no GPU: {} are visible; --ranks-per-gpu N "
+              fmt::format("process {} of its machine has no GPU: {} are visible; --ranks-per-gpu N "
                           "puts N processes on one",
                           options.number_here, gpus));
 }

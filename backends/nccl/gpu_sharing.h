@@ -1,5 +1,5 @@
-// How ranks of NCCL share GPUs when there are fewer GPUs than ranks, and what the processes'
-// environment has to say for it.
+// How NCCL ranks share GPUs if there are fewer GPUs than ranks, and the environment variables that
+// the processes need for it.
 #pragma once
 
 #include "shardproof/backends/api/worker_pool.h"
@@ -8,31 +8,31 @@
 namespace shardproof {
 
 enum class GpuSharing : uint8_t {
-  none,      // one rank each
-  as_hosts,  // each rank says that it is a machine of its own: sockets
-  by_nccl,   // NCCL 2.30.3 and newer takes several ranks on one GPU
+  none,      // one rank on each GPU
+  as_hosts,  // each rank claims to be a machine of its own (NCCL_HOSTID) and uses sockets
+  by_nccl,   // NCCL 2.30.3 and newer supports several ranks on one GPU
 };
 GpuSharing gpu_sharing(const WorkerPoolOptions& options, int nccl_version);
 
-// Of one process: how GPUs are shared or go together, and the order in which it is to add.
+// Returns the variables of one process, for the sharing of GPUs and the order of additions.
 Environment nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing, int process);
-// The same of what holds only where the user has not said otherwise: sockets over loopback, for
-// processes that are known to be on one machine.
+// Returns variables that the user may override: sockets over loopback, if all processes are known
+// to be on one machine.
 Environment nccl_preferences(const WorkerPoolOptions& options, GpuSharing sharing);
-// Both, in this process, before NCCL is asked for anything.
+// Sets both in this process; call it before NCCL is used.
 void set_nccl_environment(const WorkerPoolOptions& options, GpuSharing sharing);
 
-// Throws Error(unsupported) when NCCL of that version adds otherwise than this order says.
+// Throws Error(unsupported) if NCCL of that version cannot add in this order.
 void check_order(const ReductionSchedule& order, int nccl_version);
 
-// What a report has to say about times of such a run; empty: nothing.
+// Returns a remark for reports about the times of such a run; empty: none.
 std::string sharing_note(const WorkerPoolOptions& options, GpuSharing sharing);
 
-// Of those that this process sees, the first of its own. Where whoever started it shows it but as
-// many as it is to have, these are its own. Throws Error(unsupported) when there are too few.
+// Returns the index, among the visible GPUs, of this process's first one. If only as many are
+// visible as it needs, that is 0. Throws Error(unsupported) if there are too few.
 int first_own_gpu(const WorkerPoolOptions& options, int gpus);
 
-// Throws Error(unsupported) when the machine has too few.
+// Throws Error(unsupported) if this machine has too few GPUs for the run.
 void check_gpu_count(const WorkerPoolOptions& options, int gpus);
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements load_nccl of nccl_api.h with dlopen.
 #include <dlfcn.h>
 
 #include <fmt/format.h>
@@ -8,19 +9,19 @@
 namespace shardproof {
 namespace {
 
-constexpr int kOldest = 21800;  // ncclCommSplit
+constexpr int kOldestVersion = 21800;  // ncclCommSplit
 
-// A library stays open until the process ends: threads of its own may still run in it.
-class Library {
+// A library is never closed: its threads may still run.
+class NcclLibrary {
  public:
-  explicit Library(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW)) {
+  explicit NcclLibrary(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW)) {
     if (handle_ == nullptr)
       if (const char* const text = ::dlerror()) trouble_ = text;
   }
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& trouble() const { return trouble_; }
 
-  // Leaves null what the library has not.
+  // Sets null if the library lacks the function.
   template <typename Function>
   void find(Function& function, const char* name) const {
     function = reinterpret_cast<Function>(::dlsym(handle_, name));
@@ -37,7 +38,7 @@ class Library {
   std::string trouble_, missing_;
 };
 
-void find_needed(Library& library, NcclApi& api) {
+void find_needed(NcclLibrary& library, NcclApi& api) {
   library.need(api.get_unique_id, "ncclGetUniqueId");
   library.need(api.comm_init, "ncclCommInitRankConfig");
   library.need(api.comm_split, "ncclCommSplit");
@@ -60,7 +61,7 @@ void find_needed(Library& library, NcclApi& api) {
   library.need(api.op_destroy, "ncclRedOpDestroy");
 }
 
-void find_newer(const Library& library, NcclApi& api) {
+void find_newer(const NcclLibrary& library, NcclApi& api) {
   library.find(api.group_simulate_end, "ncclGroupSimulateEnd");
   library.find(api.mem_alloc, "ncclMemAlloc");
   library.find(api.mem_free, "ncclMemFree");
@@ -71,16 +72,16 @@ void find_newer(const Library& library, NcclApi& api) {
   library.find(api.wait_signal, "ncclWaitSignal");
 }
 
-NcclApi table_of(Library& library, const std::string& path) {
+NcclApi table_of(NcclLibrary& library, const std::string& path) {
   NcclApi api;
   api.path = path;
   library.find(api.get_version, "ncclGetVersion");
   if (api.get_version == nullptr || api.get_version(&api.version) != nccl::kSuccess)
-    throw Error(ErrorKind::unsupported, fmt::format("{} is no NCCL", path));
-  if (api.version < kOldest)
+    throw Error(ErrorKind::unsupported, fmt::format("{} is not an NCCL library", path));
+  if (api.version < kOldestVersion)
     throw Error(ErrorKind::unsupported,
                 fmt::format("{} is NCCL {}; {} or newer is needed", path,
-                            nccl_version_text(api.version), nccl_version_text(kOldest)));
+                            nccl_version_text(api.version), nccl_version_text(kOldestVersion)));
   find_needed(library, api);
   if (!library.missing().empty())
     throw Error(ErrorKind::unsupported,
@@ -93,7 +94,7 @@ NcclApi table_of(Library& library, const std::string& path) {
 }  // namespace
 
 std::string nccl_version_text(int version) {
-  // Until 2.8 the minor number had two digits less.
+  // Versions before 2.9 have a minor number of two digits less.
   const int major = version < 10000 ? version / 1000 : version / 10000;
   const int minor = version < 10000 ? version / 100 % 10 : version / 100 % 100;
   return fmt::format("{}.{}.{}", major, minor, version % 100);
@@ -101,7 +102,7 @@ std::string nccl_version_text(int version) {
 
 NcclApi load_nccl(const NcclSearchPaths& places) {
   if (!places.library.empty()) {
-    Library given(places.library);
+    NcclLibrary given(places.library);
     if (given) return table_of(given, places.library);
     throw Error(ErrorKind::unsupported, fmt::format("NCCL was not opened: {}", given.trouble()));
   }
@@ -109,7 +110,7 @@ NcclApi load_nccl(const NcclSearchPaths& places) {
   for (const std::string& folder : places.folders) paths.push_back(folder + "/" + places.name);
   std::vector<std::string> refused;
   for (const std::string& path : paths) {
-    Library found(path);
+    NcclLibrary found(path);
     if (!found) continue;
     try {
       return table_of(found, path);

@@ -1,8 +1,8 @@
-// NcclApi: the functions of NCCL that are used, as a table. It is filled from the library that the
-// machine has when the program runs (load_nccl), never linked, so that one build runs with every
-// NCCL since 2.18 and starts on machines that have none. What only newer versions have is null
-// where it is absent. Types are NCCL's own by layout (match_nccl_header.cpp proves it where nccl.h
-// is at hand); results are ncclResult_t as int.
+// NcclApi: the NCCL functions that this program uses, as a table filled from the library at run
+// time (load_nccl). NCCL is never linked: one build runs with every version from 2.18 on, and
+// starts without NCCL. Functions of newer versions are null if absent. Types have NCCL's layout,
+// which nccl_api_static_checks.cpp checks if <nccl.h> is installed. Results are ncclResult_t
+// as int.
 #pragma once
 
 #include <climits>
@@ -14,7 +14,7 @@
 
 namespace shardproof {
 
-struct NcclCommunicator;  // NCCL's own
+struct NcclCommunicator;  // ncclComm
 using NcclComm = NcclCommunicator*;
 struct NcclWindowHandle;
 using NcclWindow = NcclWindowHandle*;
@@ -26,15 +26,15 @@ struct NcclId {
 
 namespace nccl {
 inline constexpr int kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5, kInProgress = 7;
-inline constexpr int kNoColor = -1;  // of comm_split
+inline constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
 inline constexpr int kUndefined = INT_MIN;
 enum Type { i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, f8e4m3, f8e5m2 };
 enum Op { sum, prod, max, min, avg, kOps };
-inline constexpr int kHostScalar = 1;  // of premul_sum
-inline constexpr int kSymmetric = 1;   // of window_register
+inline constexpr int kHostScalar = 1;  // ncclScalarHostImmediate
+inline constexpr int kSymmetric = 1;   // NCCL_WIN_COLL_SYMMETRIC
 }  // namespace nccl
 
-// ncclConfig_t as it was in 2.18; newer versions take it by its size and version.
+// ncclConfig_t of 2.18; newer versions accept it by its size and version.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
@@ -45,7 +45,7 @@ struct NcclConfig {
   int max_ctas = nccl::kUndefined;
   const char* net_name = nullptr;
   int split_share = nccl::kUndefined;
-  int traffic_class = nccl::kUndefined;  // padding then; NCCL 2.26 reads it whatever the version
+  int traffic_class = nccl::kUndefined;  // padding in 2.18; NCCL 2.26 reads it for every version
 };
 
 // ncclSimInfo_t, since 2.22.
@@ -62,7 +62,7 @@ struct NcclSignals {
 };
 
 struct NcclApi {
-  std::string path;  // of the library
+  std::string path;  // path of the library
   int version = 0;   // 22809 is 2.28.9
 
   int (*get_version)(int*) = nullptr;
@@ -87,7 +87,7 @@ struct NcclApi {
   int (*premul_sum)(int* op, void* scalar, int type, int where, NcclComm) = nullptr;
   int (*op_destroy)(int op, NcclComm) = nullptr;
 
-  // Of newer versions.
+  // Functions of newer versions.
   int (*group_simulate_end)(NcclSimulation*) = nullptr;                             // 2.22
   int (*mem_alloc)(void**, size_t) = nullptr;                                       // 2.19
   int (*mem_free)(void*) = nullptr;                                                 // 2.19
@@ -99,18 +99,18 @@ struct NcclApi {
   int (*wait_signal)(int, NcclSignals*, NcclComm, NcclStream) = nullptr;  // 2.29
 };
 
-// "2.28.9"
+// Returns "2.28.9" for 22809.
 std::string nccl_version_text(int version);
 
-// Where the library is looked for: `library` alone when it is given; else by the system's own
-// search for its name, then in `folders`.
+// Places to look for the library: only `library` if it is set; else by the system's search for
+// `name`, then in `folders`.
 struct NcclSearchPaths {
   std::string library;
   std::vector<std::string> folders;
   std::string name = "libnccl.so.2";
 };
-// The first that is new enough and has all that is needed. Throws Error(unsupported) with the
-// reasons when there is none.
+// Opens the first library that is new enough and complete. Throws Error(unsupported) with all
+// reasons if there is none.
 NcclApi load_nccl(const NcclSearchPaths& places);
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Compiled where nccl.h was found: the table's types are NCCL's.
+// Checks nccl_api.h against <nccl.h>, where that is installed: values, layouts and arguments.
 #include <nccl.h>
 
 #include <cstddef>
@@ -34,7 +34,7 @@ static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking)
 static_assert(sizeof(NcclSimulation) == sizeof(ncclSimInfo_t) &&
               offsetof(NcclSimulation, microseconds) == offsetof(ncclSimInfo_t, estimatedTime));
 
-// The same number and order of arguments, each of the same size and kind.
+// True if both functions have the same number of arguments, each of the same size and kind.
 template <typename Ours, typename Theirs>
 constexpr bool alike() {
   if constexpr (std::is_pointer_v<Ours>)

@@ -1,10 +1,11 @@
+// Implements nccl_backend.h: the backend in its three forms, without processes, as coordinator, as
+// worker.
 #include "shardproof/backends/nccl/nccl_backend.h"
 #include "shardproof/backends/api/library_choice.h"
-#include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/nccl/gpu_sharing.h"
 #include "shardproof/backends/nccl/nccl_transport.h"
+#include "shardproof/backends/remote/coordinator/process_backend.h"
 #include "shardproof/backends/remote/process/process_spawner.h"
-#include "shardproof/backends/remote/worker/worker.h"
 
 namespace shardproof {
 namespace {
@@ -31,7 +32,7 @@ class NcclBackend : public Backend, public MultiProcessBackend {
     return "each of its ranks has a GPU of its own, and computes there";
   }
   std::unique_ptr<World> start(const WorldOptions&) override {
-    throw Error(ErrorKind::unsupported, "the nccl backend runs nothing before it has processes");
+    throw Error(ErrorKind::unsupported, "the nccl backend was given no processes");
   }
   std::vector<std::pair<std::string, std::string>> environment() const override {
     if (not_viable()) return {};
@@ -72,28 +73,22 @@ SpawnOptions spawn_options(const WorkerPoolOptions& options, GpuSharing sharing)
           [options, sharing](int process) { return nccl_environment(options, sharing, process); }};
 }
 
-// With processes that this one coordinates.
-class NcclCoordination : public NcclBackend {
+class CoordinatedNccl : public CoordinatedBackend<NcclBackend> {
  public:
-  NcclCoordination(const NcclDependencies& parts, const WorkerPoolOptions& options)
-      : NcclBackend(parts),
-        sharing_(gpu_sharing(options, parts.load(parts.places).version)),
-        note_(sharing_note(options, sharing_)),
-        coordinator_(options, spawner(spawn_options(options, sharing_))) {}
-  std::unique_ptr<World> start(const WorldOptions& options) override {
-    faults_of(options);  // refused before anybody starts
-    return coordinator_.start(options);
-  }
-  WorkerPool* pool() override { return &coordinator_; }
+  CoordinatedNccl(const NcclDependencies& parts, const WorkerPoolOptions& options)
+      : CoordinatedNccl(parts, options, gpu_sharing(options, parts.load(parts.places).version)) {}
   std::string report_note() const override {
-    const std::string& puts = coordinator_.window_words;
+    const std::string& puts = coordinator().window_words;
     return note_ + (note_.empty() || puts.empty() ? "" : "; ") + puts;
   }
 
  private:
-  GpuSharing sharing_;
+  CoordinatedNccl(const NcclDependencies& parts, const WorkerPoolOptions& options,
+                  GpuSharing sharing)
+      : CoordinatedBackend(options, spawner(spawn_options(options, sharing)), parts),
+        note_(sharing_note(options, sharing)) {}
+
   std::string note_;
-  Coordinator coordinator_;
 };
 
 NcclHardware machine_of(const NcclDependencies& parts, int first_gpu) {
@@ -105,38 +100,25 @@ NcclHardware machine_of(const NcclDependencies& parts, int first_gpu) {
   return machine;
 }
 
-// Before NCCL reads its environment: who started this process may know nothing of it.
-int first_gpu_of(const NcclDependencies& parts, const WorkerPoolOptions& options) {
-  const GpuSharing sharing = gpu_sharing(options, parts.load(parts.places).version);
-  set_nccl_environment(options, sharing);
-  return first_own_gpu(options, gpu_count(parts.cuda));
+// Sets NCCL's variables in this worker, because the program that started it may not have, and
+// returns the transport over the worker's own GPUs.
+std::unique_ptr<Transport> start_nccl(const NcclDependencies& parts,
+                                      const WorkerPoolOptions& options) {
+  set_nccl_environment(options, gpu_sharing(options, parts.load(parts.places).version));
+  const int first_gpu = first_own_gpu(options, gpu_count(parts.cuda));
+  return nccl_transport(machine_of(parts, first_gpu), {options.process, options.processes,
+                                                       options.gpus_per_process, options.order});
 }
 
-class NcclWorker : public NcclBackend {
- public:
-  NcclWorker(const NcclDependencies& parts, const WorkerPoolOptions& options)
-      : NcclBackend(parts),
-        link_(options, nccl_transport(machine_of(parts, first_gpu_of(parts, options)),
-                                      {options.process, options.processes, options.gpus_per_process,
-                                       options.order})) {}
-  std::optional<std::string> not_viable() const override { return std::nullopt; }
-  std::unique_ptr<World> start(const WorldOptions& options) override {
-    return worker_world(link_, options);
-  }
-  WorkerPool* pool() override { return &link_; }
-
- private:
-  WorkerLink link_;
-};
-
 std::shared_ptr<Backend> NcclBackend::with_processes(const WorkerPoolOptions& options) const {
-  if (!options.join.empty()) return std::make_shared<NcclWorker>(parts_, options);
+  if (!options.join.empty())
+    return std::make_shared<WorkerBackend<NcclBackend>>(options, start_nccl(parts_, options),
+                                                        parts_);
   if (options.host_file)
-    throw Error(ErrorKind::unsupported,
-                "--hosts: the nccl backend runs on the GPUs of this machine");
+    throw Error(ErrorKind::unsupported, "--hosts: backend nccl uses the GPUs of this machine only");
   if (!options.place) check_gpu_count(options, gpu_count(parts_.cuda));
   check_order(options.order, parts_.load(parts_.places).version);
-  return std::make_shared<NcclCoordination>(parts_, options);
+  return std::make_shared<CoordinatedNccl>(parts_, options);
 }
 
 }  // namespace

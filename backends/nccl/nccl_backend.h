@@ -1,6 +1,6 @@
-// The nccl backend: ranks on GPUs, in processes that this program starts itself, one GPU each,
-// several GPUs each, or several of them on one; they exchange contents over NCCL. Without a GPU, or
-// without an NCCL that can be opened, it is not viable and says why.
+// The nccl backend: ranks on GPUs that exchange contents over NCCL. This program starts the
+// processes: with one GPU each, several GPUs each, or several processes on one GPU. Without a GPU
+// or without a usable NCCL, not_viable() returns the reason.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// One exchange on device memory as calls of NCCL.
+// Implements nccl_calls.h. NCCL has no collective for gather, scatter, all-to-all and uneven
+// pieces: they are groups of sends and receives, of broadcasts, or of reductions.
 #include "shardproof/backends/nccl/nccl_calls.h"
 
 #include "shardproof/backends/nccl/nccl_group.h"
@@ -18,12 +19,12 @@ bool is_message(const Exchange& e) {
   return e.kind == CollectiveKind::send || e.kind == CollectiveKind::recv;
 }
 
-// The first call that is refused says so for all.
-int worse(int a, int b) { return a == nccl::kSuccess || a == nccl::kInProgress ? b : a; }
+// Returns the first code that is an error.
+int first_error(int a, int b) { return a == nccl::kSuccess || a == nccl::kInProgress ? b : a; }
 
-class Calls {
+class ExchangeIssuer {
  public:
-  Calls(const NcclApi& api, const Exchange& e, const NcclPlace& place)
+  ExchangeIssuer(const NcclApi& api, const Exchange& e, const NcclPlace& place)
       : api_(api),
         e_(e),
         self_(place.self),
@@ -35,7 +36,7 @@ class Calls {
 
   int issue() {
     switch (e_.kind) {
-      case CollectiveKind::barrier:  // of a type that every algorithm adds
+      case CollectiveKind::barrier:  // f32: every algorithm supports it
         return api_.all_reduce(recv_, recv_, 1, nccl::f32, nccl::sum, comm_, stream_);
       case CollectiveKind::send:
         return api_.send(send_, bytes(e_.count), nccl::u8, peer(), comm_, stream_);
@@ -102,29 +103,29 @@ class Calls {
       const std::byte* from = send_;
       for (size_t i = 0; i < e_.team.size(); ++i) {
         if (const int64_t count = e_.recv_counts[i]; count != 0)
-          code = worse(code, api_.reduce(from, recv_, elements(count), type, op,
-                                         static_cast<int>(i), comm_, stream_));
+          code = first_error(code, api_.reduce(from, recv_, elements(count), type, op,
+                                               static_cast<int>(i), comm_, stream_));
         from += bytes(e_.recv_counts[i]);
       }
       return code;
     });
   }
 
-  // Pieces of different length from everybody to everybody.
+  // all_gather with pieces of different length: one broadcast for each.
   int broadcast_all() {
     int code = nccl::kSuccess;
     std::byte* to = recv_;
     for (size_t i = 0; i < e_.team.size(); ++i) {
       const size_t length = bytes(e_.recv_counts[i]);
       if (length != 0)
-        code = worse(code, api_.broadcast(i == self_ ? send_ : to, to, length, nccl::u8,
-                                          static_cast<int>(i), comm_, stream_));
+        code = first_error(code, api_.broadcast(i == self_ ? send_ : to, to, length, nccl::u8,
+                                                static_cast<int>(i), comm_, stream_));
       to += length;
     }
     return code;
   }
 
-  // Gather, scatter and both all-to-alls: what each sends to each.
+  // Gather, scatter and both all-to-alls: a send and a receive for each pair.
   int send_pieces() {
     int code = nccl::kSuccess;
     const std::byte* from = send_;
@@ -132,8 +133,8 @@ class Calls {
     for (size_t i = 0; i < e_.team.size(); ++i) {
       const size_t out = piece_to(i), in = piece_from(i);
       const int other = static_cast<int>(i);
-      if (out != 0) code = worse(code, api_.send(from, out, nccl::u8, other, comm_, stream_));
-      if (in != 0) code = worse(code, api_.recv(to, in, nccl::u8, other, comm_, stream_));
+      if (out != 0) code = first_error(code, api_.send(from, out, nccl::u8, other, comm_, stream_));
+      if (in != 0) code = first_error(code, api_.recv(to, in, nccl::u8, other, comm_, stream_));
       from += out;
       to += in;
     }
@@ -169,7 +170,7 @@ NcclComm comm_of(const NcclSession& session, const Exchange& e) {
 }
 
 int issue_exchange(const NcclApi& api, const Exchange& e, const NcclPlace& place) {
-  return Calls(api, e, place).issue();
+  return ExchangeIssuer(api, e, place).issue();
 }
 
 bool is_one_collective(const Exchange& e) {

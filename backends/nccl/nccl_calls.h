@@ -1,4 +1,4 @@
-// One exchange on device memory as calls of NCCL. Internal to the nccl backend.
+// Issues one exchange on device memory as calls of NCCL. Internal to the nccl backend.
 #pragma once
 
 #include "shardproof/backends/nccl/nccl_session.h"
@@ -6,17 +6,18 @@
 
 namespace shardproof {
 
-// The communicator of its team; messages go over the world.
+// Returns the communicator of an exchange: of its team; of all ranks for messages.
 NcclComm comm_of(const NcclSession& session, const Exchange& exchange);
-// `self`: index in the team of the GPU whose part it is, which is the thread's device. Gives NCCL's
-// code; what it says later is to be asked for. A barrier needs room for a number in `recv`.
+// The rank, within the team, of the GPU whose share is issued. The GPU must be the thread's
+// device. A barrier needs space for one number in `recv`. Returns NCCL's code; errors may follow
+// later.
 struct NcclPlace {
   NcclComm comm = nullptr;
   NcclStream stream = nullptr;
   size_t self = 0;
 };
 int issue_exchange(const NcclApi& api, const Exchange& exchange, const NcclPlace& place);
-// Whether it is one collective of NCCL, whose time NCCL can estimate.
+// True if it is one collective of NCCL, whose time NCCL can predict.
 bool is_one_collective(const Exchange& exchange);
 
 }  // namespace shardproof

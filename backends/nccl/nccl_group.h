@@ -1,6 +1,5 @@
-// NcclGroup: what a thread asks of NCCL while it lives is one group of calls. It ends however it is
-// left: a group that stayed open would hold all that the thread asks for later. Internal to the
-// nccl backend.
+// NcclGroup: an open group of NCCL calls (ncclGroupStart to ncclGroupEnd). The destructor ends it:
+// an open group would hold back all later calls of the thread. Internal to the nccl backend.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@ namespace shardproof {
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclApi& api) : NcclGroup(api, api.group_end) {}
-  // One that ends by another function than ncclGroupEnd.
+  // Ends by another function than ncclGroupEnd.
   NcclGroup(const NcclApi& api, std::function<int()> end) : end_(std::move(end)) {
     api.group_start();
   }

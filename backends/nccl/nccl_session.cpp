@@ -1,3 +1,6 @@
+// Implements nccl_session.h. All communicators are non-blocking: after each call they are polled
+// until NCCL is ready (comes_ready). An error that is not the caller's counts as a lost peer: all
+// communicators are then aborted together.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -10,26 +13,26 @@
 namespace shardproof {
 namespace {
 
-constexpr std::chrono::microseconds kBetweenLooks{200};
-constexpr std::chrono::seconds kLastLook{5};  // for communicators to come to their end
-constexpr int kAbortsTogether = 22200;        // the oldest that does so without a thread of its own
+constexpr std::chrono::microseconds kPollInterval{200};
+constexpr std::chrono::seconds kFinalizeTimeout{5};  // for communicators to finish at the end
+constexpr int kGroupAbortVersion = 22200;            // oldest version that aborts in a group
 
 NcclConfig config_of(int blocking) {
   NcclConfig config;
   config.blocking = blocking;
   return config;
 }
-constexpr int kWaits = 1, kGoesOn = 0;
+constexpr int kBlocking = 1, kNonBlocking = 0;
 
-// What the caller got wrong; all else has happened to NCCL. A peer that dies is a remote error, but
-// a system error or an internal one just as well, by where NCCL meets it.
+// True for errors of the caller. All others count as a lost peer: NCCL reports one as a remote, a
+// system or an internal error, depending on where it notices.
 bool is_refusal(int code) { return code == nccl::kInvalidArgument || code == nccl::kInvalidUsage; }
 
 }  // namespace
 
 std::string nccl_name(const NcclApi& api) { return "NCCL " + nccl_version_text(api.version); }
 
-// One for each of these ranks here, in a group when they are several.
+// Calls `ask` for each of these ranks, in one group if there are several.
 template <typename Ask>
 int NcclSession::ask_each(const std::vector<int>& ranks, Ask ask) {
   std::optional<NcclGroup> group;
@@ -55,7 +58,7 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
       ranks_(ranks),
       select_(std::move(select)),
       worlds_(static_cast<size_t>(ranks.here), nullptr) {
-  NcclConfig config = config_of(kGoesOn);
+  NcclConfig config = config_of(kNonBlocking);
   await(nullptr, ask_each(ranks_here(), [&](size_t i) {
           return api_.comm_init(&worlds_[i], ranks_.all, id, ranks_.first + static_cast<int>(i),
                                 &config);
@@ -63,8 +66,8 @@ NcclSession::NcclSession(const NcclApi& api, const NcclId& id, NcclRanks ranks, 
   for (const NcclComm world : worlds_) await(world, nccl::kInProgress);
 }
 
-// In the order of their end: what was split off goes before what it was split from. Those of one
-// entry end together.
+// Returns the communicators in the order of their end: those that were split off come before their
+// parents. The communicators of one entry end together.
 std::vector<std::vector<NcclComm>> NcclSession::by_end() const {
   std::vector<std::vector<NcclComm>> all;
   if (one_sided_ != nullptr) all.push_back({one_sided_});
@@ -87,18 +90,18 @@ bool NcclSession::end(const std::vector<NcclComm>& comms, Clock::time_point limi
     int state = nccl::kInProgress;
     while (api_.async_error(comm, &state) == nccl::kSuccess && state == nccl::kInProgress &&
            Clock::now() < limit)
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kPollInterval);
     if (state != nccl::kSuccess) return false;
   }
   for (const NcclComm comm : comms) api_.comm_destroy(comm);
   return true;
 }
 
-// Peers that are gone must not hold this one up.
+// Waits a limited time: a lost peer must not delay the end of this process.
 NcclSession::~NcclSession() {
   const std::lock_guard<std::mutex> lock(aborting_);
   if (aborted_) return;
-  const Clock::time_point limit = Clock::now() + kLastLook;
+  const Clock::time_point limit = Clock::now() + kFinalizeTimeout;
   std::vector<std::vector<NcclComm>> left = by_end();
   while (!left.empty() && end(left.front(), limit)) left.erase(left.begin());
   abort_together(left);
@@ -106,7 +109,7 @@ NcclSession::~NcclSession() {
 
 std::string NcclSession::error_text(int code) const {
   const std::string detail = api_.last_error(nullptr) == nullptr ? "" : api_.last_error(nullptr);
-  return fmt::format("{} says: {}{}{}", nccl_name(api_), api_.error_text(code),
+  return fmt::format("{} reports: {}{}{}", nccl_name(api_), api_.error_text(code),
                      detail.empty() ? "" : ": ", detail);
 }
 
@@ -116,27 +119,27 @@ int NcclSession::state_of(NcclComm comm) const {
   return code == nccl::kSuccess ? state : code;
 }
 
-// Until a communicator is there for the first time.
+// Waits for a new communicator.
 void NcclSession::await(NcclComm comm, int code) {
   while (code == nccl::kInProgress && comm != nullptr) {
     code = state_of(comm);
-    if (code == nccl::kInProgress) std::this_thread::sleep_for(kBetweenLooks);
+    if (code == nccl::kInProgress) std::this_thread::sleep_for(kPollInterval);
   }
   if (code != nccl::kSuccess && code != nccl::kInProgress)
     throw Error(ErrorKind::unsupported, error_text(code));
 }
 
-// Only a communicator itself says when it is ready: ncclCommSplit gives success at once, and the
-// new one when the old one is ready again. False: lost.
+// A communicator itself reports when it is ready: ncclCommSplit returns success at once, and the
+// new one is valid when the old one is ready. Returns false if a peer is lost.
 bool NcclSession::comes_ready(NcclComm comm, int code) {
   for (;; code = nccl::kSuccess) {
     const State state = look_at({comm}, code);
     if (state != State::under_way) return state == State::ready;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 
-// What is split off by several is written by NCCL's own threads until each has come to its end.
+// NCCL's threads write the new communicators until every old one is ready.
 bool NcclSession::all_come_ready(const std::vector<NcclComm>& comms, int code) {
   try {
     return std::all_of(comms.begin(), comms.end(),
@@ -156,7 +159,7 @@ int NcclSession::color_of(const std::vector<std::vector<int>>& teams, int rank) 
 
 void NcclSession::form(const std::vector<std::vector<int>>& teams) {
   if (aborted_) return;
-  NcclConfig config = config_of(kGoesOn);
+  NcclConfig config = config_of(kNonBlocking);
   std::vector<NcclComm> comms(worlds_.size(), nullptr);
   const std::vector<int> here = ranks_here();
   const int code = ask_each(here, [&](size_t i) {
@@ -186,7 +189,7 @@ std::vector<NcclComm> NcclSession::to_simulate(const std::vector<int>& ranks) {
   std::vector<int> here;
   for (const int rank : ranks)
     if (rank >= ranks_.first && rank < ranks_.first + ranks_.here) here.push_back(rank);
-  NcclConfig config = config_of(kWaits);
+  NcclConfig config = config_of(kBlocking);
   std::vector<NcclComm> comms(here.size(), nullptr);
   const int code = ask_each(here, [&](size_t i) {
     return api_.comm_split(team(ranks, here[i]), 0, here[i], &comms[i], &config);
@@ -202,7 +205,7 @@ NcclComm NcclSession::to_put() {
   SP_CHECK(ranks_.here == 1, "a process with {} GPUs puts", ranks_.here);
   if (aborted_) return nullptr;
   select(rank());
-  NcclConfig config = config_of(kGoesOn);
+  NcclConfig config = config_of(kNonBlocking);
   NcclComm comm = nullptr;
   const NcclComm parent = world(rank());
   const int code = api_.comm_split(parent, 0, rank(), &comm, &config);
@@ -211,7 +214,7 @@ NcclComm NcclSession::to_put() {
   return one_sided_ = comm;
 }
 
-// Peers may have given up on it already, and then never do their part.
+// Limits the wait: peers that have given up never take part.
 std::string NcclSession::await_putting(int code) {
   const Clock::time_point limit = Clock::now() + kPuttingPatience;
   while (code == nccl::kSuccess || code == nccl::kInProgress) {
@@ -222,7 +225,7 @@ std::string NcclSession::await_putting(int code) {
     if (aborted_ || look_at(worlds_, nccl::kSuccess) == State::lost) return kPeerLost;
     if (code == nccl::kSuccess) return {};
     if (Clock::now() > limit) return kPutHasNoEnd;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kPollInterval);
   }
   const char* const detail = api_.last_error(nullptr);
   return detail == nullptr || *detail == 0 ? api_.error_text(code) : detail;
@@ -234,8 +237,8 @@ void NcclSession::give_up_putting() noexcept {
   one_sided_ = nullptr;
 }
 
-// The calls of one group are under way until those of each communicator are launched. Who aborts
-// frees what is looked at.
+// The calls of a group are in progress until those of each communicator are launched. The lock
+// keeps another thread's abort from freeing communicators that are polled here.
 NcclSession::State NcclSession::look_at(const std::vector<NcclComm>& comms, int code) {
   bool under_way = false;
   {
@@ -268,10 +271,10 @@ void NcclSession::abort() noexcept {
   if (!aborted_.exchange(true)) abort_together(by_end());
 }
 
-// An abort waits for what its communicator has in streams, and that for what other ones have there
-// before it: a group tells all of them to stop before it waits for any.
+// An abort waits for the communicator's work in streams, which may wait behind that of another one.
+// In a group, NCCL stops all of them before it waits for any.
 void NcclSession::abort_together(const std::vector<std::vector<NcclComm>>& all) const noexcept {
-  const bool grouped = ranks_.here > 1 || api_.version >= kAbortsTogether;
+  const bool grouped = ranks_.here > 1 || api_.version >= kGroupAbortVersion;
   if (grouped) api_.group_start();
   for (const std::vector<NcclComm>& comms : all)
     for (const NcclComm comm : comms) api_.comm_abort(comm);

@@ -1,3 +1,9 @@
+// Implements nccl_transport.h.
+//
+// First, start() issues all exchanges in the streams of their GPUs as one NCCL group and records an
+// event behind each. Then launched() polls the communicators until NCCL has put everything into the
+// streams, and done() polls the events. Contents on the host are copied to the device before, and
+// back after.
 #include <sched.h>
 
 #include <fmt/format.h>
@@ -17,11 +23,11 @@
 namespace shardproof {
 namespace {
 
-constexpr int kWindowStream = -1;  // of the device: programs count theirs from 0
+constexpr int kWindowStream = -1;  // device stream of puts; programs count theirs from 0
 constexpr int64_t kScratchBytes = 256;
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kBetweenLooks{1};
+constexpr std::chrono::milliseconds kSessionPollInterval{1};
 
 int64_t total(const std::vector<int64_t>& counts) {
   int64_t sum = 0;
@@ -33,11 +39,11 @@ bool is_one_sided(const Exchange& e) {
   return e.kind == CollectiveKind::put || e.kind == CollectiveKind::wait_signal;
 }
 
-// Elements on each side of an exchange, of the `self`th of the team.
-struct Sides {
+// Elements that the `self`th endpoint of the team sends and receives.
+struct ElementCounts {
   int64_t sent = 0, received = 0;
 };
-Sides sides_of(const Exchange& e, size_t self) {
+ElementCounts element_counts(const Exchange& e, size_t self) {
   const bool is_root = static_cast<size_t>(e.root) == self;
   switch (e.kind) {
     case CollectiveKind::all_reduce: return {e.count, e.count};
@@ -55,24 +61,23 @@ Sides sides_of(const Exchange& e, size_t self) {
   }
 }
 
-// Device memory for as long as an exchange needs it, of the stream that is the current one when it
-// is taken.
-class Room {
+// Device memory for the time of an exchange, allocated in the stream that was current then.
+class StagingMemory {
  public:
-  Room() = default;
-  Room(std::shared_ptr<Device> device, int64_t bytes)
+  StagingMemory() = default;
+  StagingMemory(std::shared_ptr<Device> device, int64_t bytes)
       : device_(std::move(device)), bytes_(bytes), stream_(device_->current()) {
     if (bytes_ != 0) start_ = device_->allocate(bytes_);
   }
-  Room(Room&& other) noexcept { *this = std::move(other); }
-  Room& operator=(Room&& other) noexcept {
+  StagingMemory(StagingMemory&& other) noexcept { *this = std::move(other); }
+  StagingMemory& operator=(StagingMemory&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(bytes_, other.bytes_);
     std::swap(stream_, other.stream_);
     std::swap(start_, other.start_);
     return *this;
   }
-  ~Room() {
+  ~StagingMemory() {
     if (start_ != nullptr) device_->release(start_, bytes_, {&stream_, 1});
   }
   std::byte* start() const { return start_; }
@@ -85,22 +90,22 @@ class Room {
   std::byte* start_ = nullptr;
 };
 
-// One of this process's, with room for what a barrier moves.
+// One of this process's GPUs, with memory for what a barrier moves.
 struct OwnGpu {
   std::shared_ptr<Device> device;
-  Room scratch;
+  StagingMemory scratch;
 };
 
 // One exchange between its start and its end.
-struct UnderWay {
+struct StartedExchange {
   Exchange exchange;
   OwnGpu* gpu = nullptr;
   NcclPlace place;
-  std::byte* host = nullptr;  // where the answer goes when it is staged
-  Room sent, received;
+  std::byte* host = nullptr;  // destination of the result if contents are staged
+  StagingMemory sent, received;
 };
 
-// While it lives, GPUs may use other streams.
+// Restores each GPU's current stream when it is destroyed.
 class StreamsBefore {
  public:
   explicit StreamsBefore(const std::vector<OwnGpu>& gpus) {
@@ -116,9 +121,9 @@ class StreamsBefore {
   std::vector<std::pair<Device*, int>> before_;
 };
 
-class Exchanges : public Transport {
+class NcclTransport : public Transport {
  public:
-  Exchanges(const NcclHardware& machine, const NcclRankConfig& rank_config)
+  NcclTransport(const NcclHardware& machine, const NcclRankConfig& rank_config)
       : machine_(machine), seat_(rank_config) {}
   int processes() const override { return seat_.processes; }
   int self() const override { return seat_.process; }
@@ -147,13 +152,13 @@ class Exchanges : public Transport {
   OwnGpu& gpu(int endpoint) { return gpus_.at(static_cast<size_t>(endpoint - first_endpoint())); }
   void synchronize();
   void add(const Exchange& exchange);
-  void stage(UnderWay& it);
-  int issue(const UnderWay& it);
+  void stage(StartedExchange& it);
+  int issue(const StartedExchange& it);
   int issue_all();
   void mark_begins();
   void mark_ends();
   void time_it();
-  bool heed(NcclSession::State state);
+  bool note_state(NcclSession::State state);
   void finish();
   void forget_events();
 
@@ -161,46 +166,46 @@ class Exchanges : public Transport {
   NcclRankConfig seat_;
   std::vector<OwnGpu> gpus_;
   std::function<void(const std::string&)> tell_;
-  std::mutex opening_;  // of the session, which another thread may abort
+  std::mutex opening_;  // guards session_ against an abort by another thread
   std::unique_ptr<NcclSession> session_;
 
-  std::unique_ptr<PutWindow> window_;  // before the session goes, its own
+  std::unique_ptr<PutWindow> window_;  // must end before the session
 
-  std::vector<UnderWay> under_way_;  // the group that was started last
-  std::vector<NcclComm> comms_;      // its own, each once
+  std::vector<StartedExchange> under_way_;  // the group that was started last
+  std::vector<NcclComm> comms_;             // communicators of that group, each once
   struct Mark {
     OwnGpu* gpu = nullptr;
     int64_t event = 0;
   };
-  std::vector<Mark> begun_;  // of each GPU, in the stream of its first one
-  std::vector<Mark> ended_;  // one in the stream of each; none: not launched
+  std::vector<Mark> begun_;  // for each GPU, in the stream of its first exchange
+  std::vector<Mark> ended_;  // for each exchange; empty: not launched
   bool lost_ = false;
-  Clock::time_point next_look_;  // at all communicators
+  Clock::time_point next_look_;  // next poll of all communicators
   std::optional<DeviceSpan> span_;
   std::map<std::string, std::optional<double>> estimates_;
 };
 
-std::string Exchanges::invitation() {
+std::string NcclTransport::invitation() {
   if (seat_.process != 0) return {};
   const NcclApi api = machine_.open_nccl();
   NcclId id{};
   if (const int code = api.get_unique_id(&id); code != nccl::kSuccess)
     throw Error(ErrorKind::unsupported,
-                fmt::format("{} gives no id: {}", nccl_name(api), api.error_text(code)));
+                fmt::format("{} cannot make an id: {}", nccl_name(api), api.error_text(code)));
   return {id.bytes, sizeof(id.bytes)};
 }
 
-void Exchanges::join(std::string_view invitation) {
+void NcclTransport::join(std::string_view invitation) {
   NcclId id{};
   if (invitation.size() != sizeof(id.bytes))
-    throw Error(ErrorKind::io, fmt::format("an NCCL id has {} bytes, {} came", sizeof(id.bytes),
+    throw Error(ErrorKind::io, fmt::format("an NCCL id has {} bytes, received {}", sizeof(id.bytes),
                                            invitation.size()));
   std::memcpy(id.bytes, invitation.data(), sizeof(id.bytes));
   for (int i = 0; i < seat_.gpus; ++i) {
     OwnGpu& own = gpus_.emplace_back();
     own.device = machine_.open_device(i);
-    own.scratch = Room(own.device, kScratchBytes);
-    own.device->start_clock();  // behind which all streams may use it
+    own.scratch = StagingMemory(own.device, kScratchBytes);
+    own.device->start_clock();  // synchronizes, so any stream may use the memory
   }
   const NcclRanks ranks{first_endpoint(), seat_.gpus, seat_.processes * seat_.gpus};
   auto session = std::make_unique<NcclSession>(machine_.open_nccl(), id, ranks,
@@ -212,21 +217,21 @@ void Exchanges::join(std::string_view invitation) {
   session_ = std::move(session);
 }
 
-void Exchanges::abort() noexcept {
+void NcclTransport::abort() noexcept {
   const std::lock_guard<std::mutex> lock(opening_);
   if (session_ != nullptr) session_->abort();
 }
 
-// Host contents go through the device.
-void Exchanges::stage(UnderWay& it) {
+// Copies contents of the host to the device.
+void NcclTransport::stage(StartedExchange& it) {
   Exchange& e = it.exchange;
-  const Sides sides = sides_of(e, it.place.self);
+  const ElementCounts sides = element_counts(e, it.place.self);
   const int64_t size = size_of(e.dtype);
   const std::shared_ptr<Device>& device = it.gpu->device;
-  it.sent = Room(device, sides.sent * size);
-  it.received = Room(device, sides.received * size);
+  it.sent = StagingMemory(device, sides.sent * size);
+  it.received = StagingMemory(device, sides.received * size);
   it.host = e.recv;
-  // A broadcast's root finds its contents where the others get them.
+  // A broadcast's root has its contents in `recv`.
   const std::byte* const from = e.kind == CollectiveKind::broadcast ? e.recv : e.send;
   if (it.sent.bytes() != 0) device->to_device(it.sent.start(), from, it.sent.bytes());
   e.send = it.sent.start();
@@ -239,8 +244,8 @@ size_t index_in(const std::vector<int>& team, int self) {
   return static_cast<size_t>(own - team.begin());
 }
 
-void Exchanges::add(const Exchange& exchange) {
-  UnderWay& it = under_way_.emplace_back();
+void NcclTransport::add(const Exchange& exchange) {
+  StartedExchange& it = under_way_.emplace_back();
   it.exchange = exchange;
   it.gpu = &gpu(exchange.self);
   it.gpu->device->use(exchange.stream);
@@ -254,25 +259,25 @@ void Exchanges::add(const Exchange& exchange) {
     comms_.push_back(it.place.comm);
 }
 
-void Exchanges::start(std::span<const Exchange> exchanges) {
+void NcclTransport::start(std::span<const Exchange> exchanges) {
   SP_CHECK(under_way_.empty() || !ended_.empty(),
            "an exchange is started while another is being launched");
   forget_events();
   under_way_.clear();
   comms_.clear();
-  // Of what was to be formed when a peer was lost there may be nothing.
+  // A team that was to be formed when a peer was lost has no communicator.
   if (session_->is_aborted()) {
-    heed(NcclSession::State::lost);
+    note_state(NcclSession::State::lost);
     return;
   }
   const StreamsBefore streams(gpus_);
   for (const Exchange& exchange : exchanges) add(exchange);
   mark_begins();
-  if (heed(session_->look_at(comms_, issue_all()))) mark_ends();
+  if (note_state(session_->look_at(comms_, issue_all()))) mark_ends();
 }
 
-void Exchanges::mark_begins() {
-  for (const UnderWay& it : under_way_) {
+void NcclTransport::mark_begins() {
+  for (const StartedExchange& it : under_way_) {
     const auto same = [&it](const Mark& mark) { return mark.gpu == it.gpu; };
     if (std::any_of(begun_.begin(), begun_.end(), same)) continue;
     it.gpu->device->use(it.exchange.stream);
@@ -280,8 +285,8 @@ void Exchanges::mark_begins() {
   }
 }
 
-// What is put goes through one window, which streams have in turn.
-int Exchanges::issue(const UnderWay& it) {
+// All puts use one window, so they run in one stream.
+int NcclTransport::issue(const StartedExchange& it) {
   it.gpu->device->select();
   if (!is_one_sided(it.exchange)) return issue_exchange(session_->api(), it.exchange, it.place);
   it.gpu->device->use(kWindowStream);
@@ -289,17 +294,17 @@ int Exchanges::issue(const UnderWay& it) {
   return window_->issue(it.exchange);
 }
 
-// Calls of one group may be in several streams: NCCL starts them when all of these have come to
-// them, and holds all of them until they have ended.
-int Exchanges::issue_all() {
-  for (UnderWay& it : under_way_) {
+// The exchanges of a group may be in several streams: NCCL starts them when all streams have
+// reached them, and blocks all streams until they have ended.
+int NcclTransport::issue_all() {
+  for (StartedExchange& it : under_way_) {
     it.gpu->device->use(it.exchange.stream);
     it.place.stream = it.gpu->device->native_stream();
   }
   if (under_way_.size() == 1) return issue(under_way_.front());
   NcclGroup group(session_->api());
   int code = nccl::kSuccess;
-  for (const UnderWay& it : under_way_) {
+  for (const StartedExchange& it : under_way_) {
     const int said = issue(it);
     if (code == nccl::kSuccess || code == nccl::kInProgress) code = said;
   }
@@ -307,24 +312,24 @@ int Exchanges::issue_all() {
   return code == nccl::kSuccess || code == nccl::kInProgress ? end : code;
 }
 
-bool Exchanges::heed(NcclSession::State state) {
+bool NcclTransport::note_state(NcclSession::State state) {
   lost_ = lost_ || state == NcclSession::State::lost;
   return state == NcclSession::State::ready;
 }
 
-// Asked between any two looks at the device, and of every communicator there is.
-bool Exchanges::goes_on() {
+// Polls all communicators, at most once a millisecond.
+bool NcclTransport::goes_on() {
   const Clock::time_point now = Clock::now();
   if (lost_ || now < next_look_) return !lost_;
-  next_look_ = now + kBetweenLooks;
-  heed(session_->look_at_all());
+  next_look_ = now + kSessionPollInterval;
+  note_state(session_->look_at_all());
   return !lost_;
 }
 
-void Exchanges::mark_ends() {
+void NcclTransport::mark_ends() {
   const StreamsBefore streams(gpus_);
   const int window[] = {kWindowStream};
-  for (const UnderWay& it : under_way_) {
+  for (const StartedExchange& it : under_way_) {
     Device& device = *it.gpu->device;
     if (is_one_sided(it.exchange)) {
       device.use(kWindowStream);
@@ -336,9 +341,9 @@ void Exchanges::mark_ends() {
   }
 }
 
-bool Exchanges::launched() {
+bool NcclTransport::launched() {
   if (!ended_.empty()) return true;
-  if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess))) {
+  if (lost_ || !note_state(session_->look_at(comms_, nccl::kSuccess))) {
     ::sched_yield();
     return false;
   }
@@ -346,12 +351,12 @@ bool Exchanges::launched() {
   return true;
 }
 
-bool Exchanges::done() {
+bool NcclTransport::done() {
   const auto event_completed = [](const Mark& mark) {
     return mark.gpu->device->event_completed(mark.event);
   };
   if (!launched()) return false;
-  if (lost_ || !heed(session_->look_at(comms_, nccl::kSuccess)) ||
+  if (lost_ || !note_state(session_->look_at(comms_, nccl::kSuccess)) ||
       !std::all_of(ended_.begin(), ended_.end(), event_completed)) {
     ::sched_yield();
     return false;
@@ -360,8 +365,8 @@ bool Exchanges::done() {
   return true;
 }
 
-// Of each GPU the first of its exchanges.
-void Exchanges::time_it() {
+// Takes the first exchange of each GPU.
+void NcclTransport::time_it() {
   span_.reset();
   for (const Mark& begun : begun_) {
     const auto end = std::find_if(ended_.begin(), ended_.end(),
@@ -371,10 +376,10 @@ void Exchanges::time_it() {
   }
 }
 
-void Exchanges::finish() {
+void NcclTransport::finish() {
   const StreamsBefore streams(gpus_);
   time_it();
-  for (const UnderWay& it : under_way_)
+  for (const StartedExchange& it : under_way_)
     if (it.host != nullptr && it.received.bytes() != 0) {
       it.gpu->device->use(it.exchange.stream);
       it.gpu->device->to_host(it.host, it.received.start(), it.received.bytes());
@@ -382,26 +387,26 @@ void Exchanges::finish() {
   under_way_.clear();
 }
 
-void Exchanges::forget_events() {
+void NcclTransport::forget_events() {
   for (const std::vector<Mark>* marks : {&begun_, &ended_})
     for (const Mark& mark : *marks) mark.gpu->device->forget(mark.event);
   begun_.clear();
   ended_.clear();
 }
 
-// Before NCCL allocates, which knows nothing of what pools keep.
-void Exchanges::synchronize() {
+// Returns memory before NCCL allocates: NCCL cannot use what the pools keep.
+void NcclTransport::synchronize() {
   for (const OwnGpu& own : gpus_) own.device->trim_memory_pool();
 }
 
-// A communicator is split while nothing is under way on it.
-void Exchanges::form(const std::vector<std::vector<int>>& teams) {
+// Requires that no exchange is in progress: a communicator is split only then.
+void NcclTransport::form(const std::vector<std::vector<int>>& teams) {
   synchronize();
   session_->form(teams);
 }
 
-// What differs in nothing that NCCL looks at is asked for once.
-std::optional<double> Exchanges::estimate(std::span<const Exchange> parts) {
+// Computes one prediction for each set of values that NCCL's prediction depends on.
+std::optional<double> NcclTransport::estimate(std::span<const Exchange> parts) {
   const Exchange& e = parts.front();
   const std::string key =
       fmt::format("{} {} {} {} {} {}", name(e.kind), to_string(e.reduction), name(e.dtype), e.count,
@@ -411,7 +416,7 @@ std::optional<double> Exchanges::estimate(std::span<const Exchange> parts) {
   return known->second;
 }
 
-std::string Exchanges::open_window(int64_t bytes) {
+std::string NcclTransport::open_window(int64_t bytes) {
   if (gpus_.size() > 1) return "puts by ncclSend and ncclRecv (a process has several GPUs)";
   synchronize();
   const StreamsBefore streams(gpus_);
@@ -424,8 +429,8 @@ std::string Exchanges::open_window(int64_t bytes) {
   return "puts by ncclPutSignal";
 }
 
-// NCCL says how long the last call of a group takes, on whichever of its communicators that is.
-std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
+// For a group NCCL predicts the time of its last call, on any of its communicators.
+std::optional<double> NcclTransport::simulate(std::span<const Exchange> parts) {
   const NcclApi& api = session_->api();
   const std::vector<int>& team = parts.front().team;
   if (api.group_simulate_end == nullptr || !is_one_collective(parts.front())) return std::nullopt;
@@ -451,7 +456,7 @@ std::optional<double> Exchanges::simulate(std::span<const Exchange> parts) {
 
 std::unique_ptr<Transport> nccl_transport(const NcclHardware& machine,
                                           const NcclRankConfig& rank_config) {
-  return std::make_unique<Exchanges>(machine, rank_config);
+  return std::make_unique<NcclTransport>(machine, rank_config);
 }
 
 }  // namespace shardproof

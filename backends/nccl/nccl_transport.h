@@ -1,8 +1,10 @@
-// NcclTransport: exchanges of processes over NCCL. Their endpoints are GPUs, one or several in
-// each, and NCCL's ranks. A call of the program is a call of NCCL where every GPU brings one
-// member: on device memory, in NCCL's own order and with its own roundings. Where a GPU holds
-// several ranks, NCCL joins what they have folded. Contents on the host are staged. What starts
-// together, on all GPUs of a process, is one group of NCCL's.
+// The transport over NCCL. Its endpoints are GPUs, one or several in each process, and are the
+// ranks of NCCL.
+//
+// If every GPU holds one member of a group, a collective of the program is one of NCCL on device
+// memory, with NCCL's order and roundings. If a GPU holds several, NCCL joins their partial
+// results. Contents on the host are staged through the device. Exchanges that start together, on
+// all GPUs of a process, are one NCCL group.
 #pragma once
 
 #include <functional>
@@ -14,15 +16,15 @@
 
 namespace shardproof {
 
-// How this process gets at what it needs. Both throw Error(unsupported) with the reason.
+// Opens what a process needs. Both throw Error(unsupported) with the reason.
 struct NcclHardware {
   std::function<NcclApi()> open_nccl;
-  std::function<std::shared_ptr<Device>(int own)> open_device;  // of those of this process
+  std::function<std::shared_ptr<Device>(int own)> open_device;  // index among this process's GPUs
 };
 struct NcclRankConfig {
   int process = 0, processes = 1;
-  int gpus = 1;                  // in each
-  ReductionSchedule order = {};  // whose algorithms NCCL is told to take
+  int gpus = 1;                  // in each process
+  ReductionSchedule order = {};  // algorithms to which NCCL is set
 };
 std::unique_ptr<Transport> nccl_transport(const NcclHardware& machine,
                                           const NcclRankConfig& rank_config);

@@ -1,9 +1,10 @@
+// Implements nccl_types.h.
 #include "shardproof/backends/nccl/nccl_types.h"
 
 namespace shardproof {
 namespace {
 
-// NCCL takes the factor in the dtype.
+// True if the dtype holds the value exactly: NCCL takes the factor in the dtype.
 bool is_exact_in(double value, DType dtype) {
   const DType part = dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
   alignas(16) std::byte element[16];
@@ -13,7 +14,7 @@ bool is_exact_in(double value, DType dtype) {
 
 }  // namespace
 
-// It adds 8-bit floats on some GPUs only, and has no 16-bit integers.
+// Excludes 8-bit floats, which NCCL adds on some GPUs only, and 16-bit integers, which it lacks.
 NcclElements nccl_elements(DType dtype) {
   switch (dtype) {
     case DType::f64: return {nccl::f64, 1};
@@ -40,7 +41,7 @@ bool nccl_reduces(const Reduction& reduction, DType dtype) {
     case ReduceOp::min:
     case ReduceOp::max: return !is_complex(dtype);
     case ReduceOp::band:
-    case ReduceOp::bor: return dtype == DType::boolean;  // which holds 0 and 1
+    case ReduceOp::bor: return dtype == DType::boolean;  // min and max of 0 and 1
     case ReduceOp::premul_sum: return is_exact_in(reduction.scalar, dtype);
     default: return false;
   }
@@ -52,10 +53,10 @@ bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, D
   const bool rounds_products = scales && !is_integral(dtype);
   switch (order.order) {
     case FoldOrder::pat: return !scales;
-    // Which products are rounded before they are added depends on where the compiler saw both.
+    // The compiler decides which products are rounded before they are added.
     case FoldOrder::ring: return !rounds_products || order.protocol != NcclProtocol::ll128;
     case FoldOrder::tree:
-      // The two trees of several channels have their roots on either of two nodes.
+      // With several channels the two trees have their roots on two nodes.
       return !rounds_products ||
              (order.protocol != NcclProtocol::ll128 && (order.channels == 1 || order.nodes == 1));
     case FoldOrder::nvls: break;

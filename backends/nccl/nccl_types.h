@@ -1,4 +1,4 @@
-// What NCCL has of our dtypes and reductions. Internal to the nccl backend.
+// Maps dtypes and reductions to NCCL's. Internal to the nccl backend.
 #pragma once
 
 #include "shardproof/backends/nccl/nccl_api.h"
@@ -6,20 +6,20 @@
 
 namespace shardproof {
 
-// As which type NCCL reduces elements, and how many of them each is (complex numbers are two);
-// 0 elements: it does not.
+// The NCCL type that reduces a dtype, and how many of its elements make one (complex: 2). 0: NCCL
+// cannot reduce it.
 struct NcclElements {
   int type = nccl::u8;
   int each = 0;
 };
 NcclElements nccl_elements(DType dtype);
 
-// Whether NCCL makes this reduction of that dtype.
+// True if NCCL can make this reduction of that dtype.
 bool nccl_reduces(const Reduction& reduction, DType dtype);
-// Whether the algorithms that NCCL is told to take for an order include one for it, whose bits are
-// those of the order.
+// True if one of the algorithms to which NCCL is set for `order` can make the reduction with
+// exactly the bits of that order.
 bool has_algorithm(const ReductionSchedule& order, const Reduction& reduction, DType dtype);
-// Its operator; kOps: one that is made for the scalar.
+// Returns NCCL's operator; kOps: one that must be created for the scalar.
 int nccl_op(const Reduction& reduction, FoldPart part);
 
 }  // namespace shardproof

@@ -1,3 +1,8 @@
+// Implements put_window.h.
+//
+// Opening has five steps. Split off a communicator. Allocate NCCL memory. Register it as a window.
+// Signal the next rank. Wait for the signal of the previous rank. After each step all processes
+// exchange their error texts over another communicator, and all stop if one has failed.
 #include <sched.h>
 
 #include <chrono>
@@ -9,16 +14,16 @@
 namespace shardproof {
 namespace {
 
-// NCCL has one signal for each pair of ranks so far, and nothing to say about it.
+// NCCL has one signal for each pair of ranks, in one context, and no flags.
 constexpr int kSignal = 0, kContext = 0;
 constexpr unsigned kFlags = 0;
 
-constexpr int kWordsStream = -2;  // of the device, beside that of the window
-constexpr int64_t kWords = 256;   // of one process
+constexpr int kErrorTextStream = -2;      // device stream of error texts, beside that of the window
+constexpr int64_t kErrorTextBytes = 256;  // bytes of one process's error text
 
 }  // namespace
 
-// The last step ends only where all have taken the one before it.
+// A step ends only if all processes have done the one before it.
 PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64_t bytes)
     : session_(session), device_(std::move(device)), bytes_(bytes) {
   const NcclApi& api = session_.api();
@@ -36,14 +41,14 @@ PutWindow::PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64
     session_.rely_on_putting();
     return;
   }
-  // Its kernels may wait for peers in this memory until it is aborted; the window goes with it.
+  // Kernels may wait for peers in this memory until the abort, which also frees the window.
   session_.give_up_putting();
   window_ = nullptr;
   close();
   comm_ = nullptr;
 }
 
-// The communicator, which ends with the session, has to be there still: the window is its.
+// Requires that the communicator, to which the window belongs, still exists.
 PutWindow::~PutWindow() { close(); }
 
 void PutWindow::close() noexcept {
@@ -71,11 +76,11 @@ void PutWindow::take_memory() {
 void PutWindow::register_it() {
   await(session_.api().window_register(comm_, memory_, static_cast<size_t>(2 * bytes_), &window_,
                                        nccl::kSymmetric));
-  // It succeeds without a window where peers do not reach each other's memory.
+  // NCCL returns success without a window if peers cannot reach each other's memory.
   if (trouble_.empty() && window_ == nullptr) trouble_ = "the GPUs have no symmetric memory";
 }
 
-// Whether NCCL puts here it says only when asked to.
+// Only a signal shows whether puts work between these GPUs.
 void PutWindow::signal_next() {
   await(session_.api().signal((session_.rank() + 1) % session_.ranks(), kSignal, kContext, kFlags,
                               comm_, device_->native_stream()));
@@ -99,7 +104,7 @@ void PutWindow::await(int code) {
   trouble_ = comm_ == nullptr ? kPeerLost : session_.await_putting(code);
 }
 
-// What was asked of the current stream; else a peer is lost.
+// Waits for what the current stream holds. Returns false if a peer is lost.
 bool PutWindow::ends(NcclComm comm, int code) {
   NcclSession::State state = session_.look_at({comm}, code);
   while (state == NcclSession::State::under_way) {
@@ -116,9 +121,9 @@ bool PutWindow::ends(NcclComm comm, int code) {
   return state != NcclSession::State::lost;
 }
 
-// Over the communicator of all processes, in a stream that waits for no signal: everybody tells
-// everybody, and the words of the first that has any are those of all. What may have failed in one
-// of them is over in all when this is.
+// Exchanges error texts with all processes; the first text becomes everyone's. Uses the
+// communicator of all ranks in a stream that waits for no signal. An earlier step that failed in
+// one process has ended in all when this returns.
 bool PutWindow::all_are_well() {
   if (session_.is_aborted()) {
     trouble_ = kPeerLost;
@@ -127,21 +132,22 @@ bool PutWindow::all_are_well() {
   const NcclApi& api = session_.api();
   const NcclComm world = session_.world(session_.rank());
   const int stream = device_->current();
-  device_->use(kWordsStream);
-  const int64_t bytes = kWords * session_.ranks();
+  device_->use(kErrorTextStream);
+  const int64_t bytes = kErrorTextBytes * session_.ranks();
   std::string words(static_cast<size_t>(bytes), '\0');
-  trouble_.copy(words.data(), kWords - 1);
-  std::byte* const own = device_->allocate(kWords);
+  trouble_.copy(words.data(), kErrorTextBytes - 1);
+  std::byte* const own = device_->allocate(kErrorTextBytes);
   std::byte* const all = device_->allocate(bytes);
-  device_->to_device(own, reinterpret_cast<const std::byte*>(words.data()), kWords);
-  const int code = api.all_gather(own, all, kWords, nccl::u8, world, device_->native_stream());
-  const bool told = ends(world, code);
-  if (told) device_->to_host(reinterpret_cast<std::byte*>(words.data()), all, bytes);
-  device_->release(own, kWords);
+  device_->to_device(own, reinterpret_cast<const std::byte*>(words.data()), kErrorTextBytes);
+  const int code =
+      api.all_gather(own, all, kErrorTextBytes, nccl::u8, world, device_->native_stream());
+  const bool received = ends(world, code);
+  if (received) device_->to_host(reinterpret_cast<std::byte*>(words.data()), all, bytes);
+  device_->release(own, kErrorTextBytes);
   device_->release(all, bytes);
   device_->use(stream);
-  trouble_ = told ? "" : kPeerLost;
-  for (int64_t at = 0; told && trouble_.empty() && at < bytes; at += kWords)
+  trouble_ = received ? "" : kPeerLost;
+  for (int64_t at = 0; received && trouble_.empty() && at < bytes; at += kErrorTextBytes)
     trouble_ = words.data() + at;
   return trouble_.empty();
 }

@@ -1,7 +1,7 @@
-// PutWindow: the same room in all processes, into which they put without the others' help, over a
-// communicator of its own. Half of it is for what arrives, the other half for what is on its way:
-// NCCL puts only from a window. All processes have one, or none has: after each step of opening it
-// they tell each other what trouble they have. Internal to the nccl backend.
+// PutWindow: memory of the same size in all processes, into which other processes put without the
+// receiver's help, over a communicator of its own. The first half receives puts; the second half
+// holds what is being sent, because NCCL puts only from a window. Either all processes have one or
+// none: after each step of opening they exchange their errors. Internal to the nccl backend.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@ namespace shardproof {
 
 class PutWindow {
  public:
-  // In every process of the session. `stream` is the device's current one.
+  // Opens it in every process of the session at once. Uses the device's current stream.
   PutWindow(NcclSession& session, std::shared_ptr<Device> device, int64_t bytes);
   ~PutWindow();
   PutWindow(const PutWindow&) = delete;
   PutWindow& operator=(const PutWindow&) = delete;
 
-  // Why there is none, in words that are the same in all processes; empty: there is one.
+  // Returns why there is none, the same text in all processes; empty: it is open.
   const std::string& trouble() const { return trouble_; }
   NcclComm comm() const { return comm_; }
-  // A put or the wait for one, on the current stream. Gives NCCL's code.
+  // Issues a put or the wait for one on the current stream. Returns NCCL's code.
   int issue(const Exchange& exchange);
-  // What has landed, behind the wait for it.
+  // Copies a put that has landed out of the window; enqueue it behind the wait.
   void take_out(const Exchange& exchange);
 
  private:

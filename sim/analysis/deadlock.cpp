@@ -1,3 +1,13 @@
+// Implements deadlock.h.
+//
+// 1. without_left_out: in each cycle, ranks that leave out the call that others wait for become
+//    missing there; that breaks the cycle.
+// 2. lacking_of: a second graph, in which a call is held by the ranks that are missing for it, if
+//    all of these wait themselves. Its cycles are ranks that wait for each other without a call
+//    left.
+// 3. find_cycles: strongly connected components of both graphs give the deadlock finding; its
+//    shortest cycle is shown.
+// 4. find_missing: calls with missing ranks that no cycle explains give the other finding.
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -12,14 +22,14 @@ namespace {
 
 constexpr size_t kShownRows = 16;
 constexpr size_t kShownCycles = 4;
-// In Standstill::gone.
+// Reasons in Standstill::gone that lie in the program itself.
 constexpr std::string_view kEnded = "has ended", kLeavesOut = "leaves the call out";
-constexpr std::string_view kToSignal = "to signal";  // in Awaiting::what
+constexpr std::string_view kToSignal = "to signal";  // value of Awaiting::what
 
-// Tarjan's strongly connected components without recursion. Nodes 0..n-1 are the blocked calls, n..
-// what they await; each blocked call points at one awaiting, each awaiting at its holders. Two
-// kinds of node alternate, so a component of two or more nodes holds a circle, also that of a call
-// which holds itself up.
+// Strongly connected components by Tarjan's algorithm without recursion (R. Tarjan, "Depth-first
+// search and linear graph algorithms", 1972). Nodes 0..n-1 are the blocked calls, nodes from n on
+// are what they await. Edges lead from one kind to the other, so a component of two or more nodes
+// has a cycle. That includes a call that holds itself up.
 class Components {
  public:
   explicit Components(const WaitGraph& s) : s_(s), calls_(s.blocked.size()) {
@@ -31,8 +41,8 @@ class Components {
       if (index_[node] == 0) search(node);
   }
 
-  // Blocked calls of each circle, ascending.
-  std::vector<std::vector<size_t>> circles;
+  // The blocked calls of each component with a cycle, ascending.
+  std::vector<std::vector<size_t>> cycles;
 
  private:
   size_t degree(size_t node) const {
@@ -84,7 +94,7 @@ class Components {
     }
     if (size < 2) return;
     std::sort(calls.begin(), calls.end());
-    circles.push_back(std::move(calls));
+    cycles.push_back(std::move(calls));
   }
 
   struct Step {
@@ -107,7 +117,7 @@ std::string waits_text(const WaitEdge& awaiting) {
   return awaiting.what.empty() ? text : text + " " + awaiting.what;
 }
 
-// Calls that stand at the same line for the same reason share a row.
+// Returns table rows; calls at the same line that wait for the same share a row.
 std::vector<std::string> rows_of(const WaitGraph& s, const std::vector<size_t>& calls) {
   struct Row {
     const Blocked* first;
@@ -141,8 +151,8 @@ std::vector<std::string> rows_of(const WaitGraph& s, const std::vector<size_t>& 
 
 int32_t first_rank(const WaitGraph& s, size_t call) { return s.blocked[call].ranks[0]; }
 
-// The shortest way round, from the call of the lowest rank: breadth first.
-std::vector<size_t> shortest_circle(const WaitGraph& s, const std::vector<size_t>& calls) {
+// Returns the shortest cycle through the call of the lowest rank, by breadth-first search.
+std::vector<size_t> shortest_cycle(const WaitGraph& s, const std::vector<size_t>& calls) {
   const size_t start = *std::min_element(calls.begin(), calls.end(), [&](size_t a, size_t b) {
     return first_rank(s, a) < first_rank(s, b);
   });
@@ -165,20 +175,20 @@ std::vector<size_t> shortest_circle(const WaitGraph& s, const std::vector<size_t
       queue.push_back(next);
     }
   }
-  SP_UNREACHABLE("a component without a circle");
+  SP_UNREACHABLE("a component without a cycle");
 }
 
-std::string circle_text(const WaitGraph& s, const std::vector<size_t>& circle) {
+std::string cycle_text(const WaitGraph& s, const std::vector<size_t>& cycle) {
   std::string text = "cycle   ";
   std::set<std::string> groups;
-  for (size_t i = 0; i < circle.size(); ++i) {
-    if (circle.size() > 2 * kShownRows && i == kShownRows) {
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    if (cycle.size() > 2 * kShownRows && i == kShownRows) {
       text += " -> ...";
-      i = circle.size() - kShownRows;
+      i = cycle.size() - kShownRows;
     }
-    text += fmt::format("{}{}", i == 0 ? "" : " -> ", first_rank(s, circle[i]));
+    text += fmt::format("{}{}", i == 0 ? "" : " -> ", first_rank(s, cycle[i]));
   }
-  for (size_t call : circle) {
+  for (size_t call : cycle) {
     const std::string& group = awaiting_of(s, s.blocked[call])->group;
     if (!group.empty()) groups.insert(group.substr(0, group.find(' ')));
   }
@@ -221,8 +231,8 @@ Finding finding_at(const WaitGraph& s, Verdict verdict, const Blocked& call) {
   return finding;
 }
 
-// A signal waits for nobody, so that moving it up opens a circle that it has a part in.
-std::string circle_fix(const WaitGraph& s, const std::vector<size_t>& calls) {
+// A signal waits for no rank: moving one up breaks a cycle that contains it.
+std::string cycle_fix(const WaitGraph& s, const std::vector<size_t>& calls) {
   const auto all = [&](const auto& holds) {
     return std::all_of(calls.begin(), calls.end(), [&](size_t call) { return holds(call); });
   };
@@ -241,26 +251,26 @@ std::string lacking_fix(const WaitEdge& awaiting) {
                                     : "let every send have its receive, and every receive its send";
 }
 
-// It has no such call left, by its own program and no fault.
+// True if the rank has no such call left because of its program, not because of a fault.
 bool lacks_calls(const WaitGraph& s, int32_t rank) {
   return s.gone.at(rank) == kEnded || s.gone.at(rank) == kLeavesOut;
 }
 
-// The same where something of it waits.
+// True if, in addition, a call of the rank is blocked.
 bool is_stuck(const WaitGraph& s, int32_t rank, const Lanes& blocked) {
   return lacks_calls(s, rank) && blocked.contains(rank);
 }
 
-// Ranks of circles that leave out what other calls of these wait for become missing there, and no
-// longer hold these calls.
+// Makes ranks of cycles that leave out an awaited call missing there; they no longer hold that
+// call.
 WaitGraph without_left_out(WaitGraph s) {
-  const std::vector<std::vector<size_t>> circles = Components(s).circles;
-  for (const std::vector<size_t>& circle : circles) {
-    for (const size_t call : circle) {
+  const std::vector<std::vector<size_t>> cycles = Components(s).cycles;
+  for (const std::vector<size_t>& cycle : cycles) {
+    for (const size_t call : cycle) {
       WaitEdge& awaiting = s.awaiting[static_cast<size_t>(s.blocked[call].awaiting)];
       std::vector<size_t> holding;
       for (const int32_t holder : awaiting.holders)
-        if (std::binary_search(circle.begin(), circle.end(), static_cast<size_t>(holder)))
+        if (std::binary_search(cycle.begin(), cycle.end(), static_cast<size_t>(holder)))
           holding.push_back(static_cast<size_t>(holder));
       const Lanes inside = ranks_of(s, holding);
       std::vector<int32_t> moved;
@@ -278,8 +288,7 @@ WaitGraph without_left_out(WaitGraph s) {
   return s;
 }
 
-// The same calls, each held by those of the ranks that it misses, where all of these wait
-// themselves.
+// Returns the graph in which each call is held by the ranks that it misses, if all of them wait.
 WaitGraph lacking_of(const WaitGraph& s) {
   WaitGraph lacking = s;
   const Lanes blocked = all_blocked(s);
@@ -298,41 +307,41 @@ WaitGraph lacking_of(const WaitGraph& s) {
   return lacking;
 }
 
-struct Circle {
-  const WaitGraph* graph;  // whose holders make it
+struct Cycle {
+  const WaitGraph* graph;  // the graph whose holders make the cycle
   std::vector<size_t> calls;
 };
 
-// `lacking`: ranks that wait for each other though none of them has the call left that would help.
-std::optional<Finding> find_circles(const WaitGraph& s, const WaitGraph& lacking) {
-  std::vector<Circle> circles;
+// `lacking`: the graph of ranks that wait for each other without a call left that would help.
+std::optional<Finding> find_cycles(const WaitGraph& s, const WaitGraph& lacking) {
+  std::vector<Cycle> cycles;
   for (const WaitGraph* graph : {&s, &lacking})
-    for (std::vector<size_t>& calls : Components(*graph).circles)
-      circles.push_back({graph, std::move(calls)});
-  if (circles.empty()) return std::nullopt;
-  std::stable_sort(circles.begin(), circles.end(), [&](const Circle& a, const Circle& b) {
+    for (std::vector<size_t>& calls : Components(*graph).cycles)
+      cycles.push_back({graph, std::move(calls)});
+  if (cycles.empty()) return std::nullopt;
+  std::stable_sort(cycles.begin(), cycles.end(), [&](const Cycle& a, const Cycle& b) {
     return ranks_of(s, a.calls)[0] < ranks_of(s, b.calls)[0];
   });
   std::vector<size_t> calls, without;
-  for (const Circle& circle : circles) {
-    calls.insert(calls.end(), circle.calls.begin(), circle.calls.end());
-    if (circle.graph == &lacking)
-      without.insert(without.end(), circle.calls.begin(), circle.calls.end());
+  for (const Cycle& cycle : cycles) {
+    calls.insert(calls.end(), cycle.calls.begin(), cycle.calls.end());
+    if (cycle.graph == &lacking)
+      without.insert(without.end(), cycle.calls.begin(), cycle.calls.end());
   }
   Finding finding = finding_at(s, Verdict::deadlock, earliest(s, calls));
   finding.ranks = ranks_of(s, calls);
   const Lanes stuck = all_blocked(s);
   finding.headline = fmt::format("deadlock: {} of {} ranks can never go on", stuck.size(), s.world);
   finding.details = rows_of(s, calls);
-  for (size_t i = 0; i < std::min(circles.size(), kShownCycles); ++i)
-    finding.details.push_back(circle_text(s, shortest_circle(*circles[i].graph, circles[i].calls)));
-  if (circles.size() > kShownCycles)
-    finding.details.push_back(fmt::format("and {} more cycles", circles.size() - kShownCycles));
+  for (size_t i = 0; i < std::min(cycles.size(), kShownCycles); ++i)
+    finding.details.push_back(cycle_text(s, shortest_cycle(*cycles[i].graph, cycles[i].calls)));
+  if (cycles.size() > kShownCycles)
+    finding.details.push_back(fmt::format("and {} more cycles", cycles.size() - kShownCycles));
   if (const Lanes others = stuck.minus(finding.ranks); !others.empty())
     finding.details.push_back(fmt::format("{} {} outside the cycles and cannot go on either",
                                           ranks_text(others), others.size() == 1 ? "is" : "are"));
   finding.fix =
-      without.empty() ? circle_fix(s, calls) : lacking_fix(*awaiting_of(s, earliest(s, without)));
+      without.empty() ? cycle_fix(s, calls) : lacking_fix(*awaiting_of(s, earliest(s, without)));
   return finding;
 }
 
@@ -342,24 +351,25 @@ std::string plural(const std::string& reason) {
   return reason.starts_with("was ") ? "were " + reason.substr(4) : reason;
 }
 
-// A message has two ends, a collective has members. Where several wait, the rows tell for what.
+// A message has two ends, a collective has members. If several calls wait, the rows name theirs.
 std::string missing_text(const WaitGraph& s, const Finding& finding,
                          const std::vector<size_t>& waiters, const WaitEdge& awaiting) {
-  const std::string never = fmt::format("{} never {}", ranks_text(finding.ranks),
-                                        finding.ranks.size() == 1 ? "comes" : "come");
+  const bool one = finding.ranks.size() == 1;
+  const std::string never = ranks_text(finding.ranks) + " never";
+  const char* const make = one ? "makes" : "make";
   if (awaiting.what.empty())
-    return fmt::format("{} to call {} of group {}", never, finding.call, finding.group);
+    return fmt::format("{} {} call {} of group {}", never, make, finding.call, finding.group);
   const Lanes waiting = ranks_of(s, waiters);
   if (waiting.size() > 1)
-    return fmt::format("{} to the other end of messages in group {}", never, finding.group);
+    return fmt::format("{} {} the other end of messages in group {}", never, make, finding.group);
   const char* link = awaiting.what == "to send"      ? " to"
                      : awaiting.what == "to receive" ? " from"
                                                      : "";
-  return fmt::format("{} {}{} {} in group {}", never, awaiting.what, link, ranks_text(waiting),
-                     finding.group);
+  return fmt::format("{} {}{}{} {} in group {}", never, awaiting.what.substr(3), one ? "s" : "",
+                     link, ranks_text(waiting), finding.group);
 }
 
-// None for ranks that died or hang: their program may be as good as any.
+// Returns no fix for ranks that died or hang: their program may be right.
 std::string missing_fix(const WaitGraph& s, const Finding& finding, const WaitEdge& awaiting) {
   bool ended = false;
   for (int64_t i = 0; i < finding.ranks.size(); ++i)
@@ -367,9 +377,9 @@ std::string missing_fix(const WaitGraph& s, const Finding& finding, const WaitEd
   return ended ? lacking_fix(awaiting) : "";
 }
 
-// These calls and all that come to wait for one of them, from call to call. Others may stand for
-// another reason: a call that was found wrong is told by itself.
-std::vector<size_t> in_turn(const WaitGraph& s, std::vector<size_t> calls) {
+// Returns these calls and all that wait for one of them, directly or in turn. Calls that are
+// blocked for another reason are not reached.
+std::vector<size_t> calls_waiting_for(const WaitGraph& s, std::vector<size_t> calls) {
   std::vector<std::vector<size_t>> held(s.blocked.size()), waiting(s.awaiting.size());
   for (size_t i = 0; i < s.awaiting.size(); ++i)
     for (int32_t holder : s.awaiting[i].holders) held[static_cast<size_t>(holder)].push_back(i);
@@ -388,25 +398,25 @@ std::vector<size_t> in_turn(const WaitGraph& s, std::vector<size_t> calls) {
   return calls;
 }
 
-// Whether a circle of `lacking` tells of each call: it is on one, or comes to wait for one that is.
-std::vector<bool> told_by_circles(const WaitGraph& s, const WaitGraph& lacking) {
-  std::vector<bool> told(s.blocked.size(), false);
+// Returns for each call whether a cycle of `lacking` explains it: it is in one or waits for one.
+std::vector<bool> explained_by_cycles(const WaitGraph& s, const WaitGraph& lacking) {
+  std::vector<bool> explained(s.blocked.size(), false);
   std::vector<size_t> calls;
-  for (const std::vector<size_t>& circle : Components(lacking).circles)
-    calls.insert(calls.end(), circle.begin(), circle.end());
-  if (calls.empty()) return told;
+  for (const std::vector<size_t>& cycle : Components(lacking).cycles)
+    calls.insert(calls.end(), cycle.begin(), cycle.end());
+  if (calls.empty()) return explained;
   WaitGraph both = lacking;
   for (size_t i = 0; i < s.awaiting.size(); ++i)
     both.awaiting[i].holders.insert(both.awaiting[i].holders.end(), s.awaiting[i].holders.begin(),
                                     s.awaiting[i].holders.end());
-  for (size_t call : in_turn(both, std::move(calls))) {
+  for (size_t call : calls_waiting_for(both, std::move(calls))) {
     const WaitEdge* awaiting = awaiting_of(lacking, lacking.blocked[call]);
-    told[call] = awaiting != nullptr && !awaiting->holders.empty();
+    explained[call] = awaiting != nullptr && !awaiting->holders.empty();
   }
-  return told;
+  return explained;
 }
 
-// What a missing rank does instead.
+// Describes what a missing rank does instead.
 std::string absence_text(const WaitGraph& s, int32_t rank, bool several, const Lanes& blocked) {
   const std::string& reason = s.gone.at(rank);
   if (!is_stuck(s, rank, blocked)) return several ? plural(reason) : reason;
@@ -422,10 +432,10 @@ std::string absence_text(const WaitGraph& s, int32_t rank, bool several, const L
 std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking) {
   std::vector<size_t> waiters;
   std::vector<int32_t> missing;
-  const std::vector<bool> told = told_by_circles(s, lacking);
+  const std::vector<bool> explained = explained_by_cycles(s, lacking);
   for (size_t i = 0; i < s.blocked.size(); ++i) {
     const WaitEdge* awaiting = awaiting_of(s, s.blocked[i]);
-    if (awaiting == nullptr || awaiting->missing.empty() || told[i]) continue;
+    if (awaiting == nullptr || awaiting->missing.empty() || explained[i]) continue;
     waiters.push_back(i);
     missing.insert(missing.end(), awaiting->missing.begin(), awaiting->missing.end());
   }
@@ -445,8 +455,9 @@ std::optional<Finding> find_missing(const WaitGraph& s, const WaitGraph& lacking
   for (const auto& [reason, ranks] : by_reason)
     finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
                               absence_text(s, ranks[0], ranks.size() > 1, blocked));
-  if (const Lanes others =
-          ranks_of(s, in_turn(s, waiters)).minus(ranks_of(s, waiters)).minus(finding.ranks);
+  if (const Lanes others = ranks_of(s, calls_waiting_for(s, waiters))
+                               .minus(ranks_of(s, waiters))
+                               .minus(finding.ranks);
       !others.empty())
     finding.details.push_back(fmt::format("{} in turn {} for them", ranks_text(others),
                                           others.size() == 1 ? "waits" : "wait"));
@@ -460,8 +471,8 @@ std::vector<Finding> explain(const WaitGraph& known) {
   std::vector<Finding> findings;
   const WaitGraph wait_graph = without_left_out(known);
   const WaitGraph lacking = lacking_of(wait_graph);
-  if (std::optional<Finding> circles = find_circles(wait_graph, lacking))
-    findings.push_back(std::move(*circles));
+  if (std::optional<Finding> cycles = find_cycles(wait_graph, lacking))
+    findings.push_back(std::move(*cycles));
   if (std::optional<Finding> missing = find_missing(wait_graph, lacking))
     findings.push_back(std::move(*missing));
   return findings;

@@ -1,23 +1,30 @@
-// Deadlock: why nothing moves any more, as findings. A pure function of who is blocked and by whom.
+// Deadlock diagnosis: explains by a wait-for graph why no rank can go on. A pure function.
 //
-// Two causes are told apart. Ranks that wait for each other in a circle: one `deadlock` finding;
-// its ranks are those in circles, its line is the earliest of their calls. A circle is made of
-// calls that others issued but cannot start, or of ranks that each have no call left that the other
-// waits for; where it takes both, the calls that were left out are the cause. Ranks that wait for
-// one which will never come: one `missing rank` finding; its ranks are the missing ones, its line
-// is the earliest call that waits directly for them. Ranks that only wait for such ranks in turn
-// are told in its details.
+// The graph: each blocked call (Blocked) points to what it awaits (Awaiting), which points to the
+// calls that keep the missing ranks from coming (holders). Two causes are distinguished.
 //
-// A rank of a circle that leaves a call out and waits in a later one is missing too, not in a
-// deadlock. It leaves a call of a group out if it makes fewer calls on the group in its whole
-// program than each member that waits there (Awaiting::left_out); so its own later calls on the
-// group do not make up for it.
-//   rank 0: all_reduce(tp), barrier(world)   rank 1: barrier(world)
-//     Rank 0 waits in call 1 of tp for rank 1, rank 1 in the barrier for rank 0. Rank 1 makes no
-//     call on tp, rank 0 makes one: `missing rank`, rank 1, at rank 0's line.
-//   rank 0: all_reduce(tp), barrier(world)   rank 1: barrier(world), all_reduce(tp)
-//     The same two waits, but each rank makes one call on tp and one on world: `deadlock`.
-// Where it is unknown what ranks call later (rank functions in C++), a circle is a deadlock.
+// `deadlock`: ranks wait for each other in a cycle. Its ranks are those in cycles, its line is the
+// earliest of their calls. A cycle consists of calls that were issued and cannot start, or of ranks
+// that each have no call left that the other waits for. If it takes both, the calls that were left
+// out are the cause.
+//
+// `missing rank`: ranks wait for one that never comes. Its ranks are the missing ones, its line is
+// the earliest call that waits directly for them. Its details name the ranks that wait in turn.
+//
+// A rank in a cycle that leaves a call out and waits in a later one is missing, not in a deadlock.
+// It leaves a call of a group out if its whole program makes fewer calls on the group than each
+// member that waits there (Awaiting::left_out).
+//
+// Example 1. rank 0: all_reduce(tp), barrier(world). rank 1: barrier(world).
+//   blocked[0] = rank 0 in call 1 of tp, awaits rank 1; blocked[1] = rank 1 in call 1 of world,
+//   awaits rank 0. Holders: 0 -> 1, 1 -> 0, a cycle. Rank 1 makes no call on tp, rank 0 makes one:
+//   `missing rank`, rank 1, at rank 0's line.
+// Example 2. rank 0: all_reduce(tp), barrier(world). rank 1: barrier(world), all_reduce(tp).
+//   The same graph, but both ranks make one call on tp and one on world: `deadlock`, ranks 0-1.
+//
+// If it is unknown which calls ranks make later (rank functions in C++), a cycle is a deadlock.
+// Complexity: linear in calls and edges, but for the shortest cycle, which is searched breadth
+// first.
 #pragma once
 
 #include <map>
@@ -29,16 +36,16 @@
 
 namespace shardproof {
 
-// What a call needs before it can go on; calls of one meeting share it.
+// The needs of a call that cannot go on. Calls of one collective share it.
 struct WaitEdge {
   std::string group;             // "tp [4 5 6 7]"; empty for a wait between streams
   int64_t call = 0;              // number in the group
-  std::string what;              // "to receive", or empty
-  std::vector<int32_t> ranks;    // that have not come
-  std::vector<int32_t> holders;  // indices of the blocked calls that keep them from coming
-  std::vector<int32_t> missing;  // of `ranks`: those that will never come
-  std::vector<int32_t>
-      left_out;  // of `ranks`, waiting elsewhere: those with fewer such calls in all
+  std::string what;              // of a message or signal: "to receive"; else empty
+  std::vector<int32_t> ranks;    // ranks that have not come
+  std::vector<int32_t> holders;  // indices of blocked calls that keep them from coming
+  std::vector<int32_t> missing;  // those of `ranks` that never come
+  // Those of `ranks` that wait elsewhere and make fewer such calls in their whole program.
+  std::vector<int32_t> left_out;
 };
 
 // The call at the head of a stream.
@@ -46,18 +53,20 @@ struct Blocked {
   Lanes ranks;
   int line = 0;
   std::string instance;
-  std::string text;       // as its author wrote it
+  std::string text;       // source text of the call
   bool pairwise = false;  // a send or a receive
-  int32_t awaiting = -1;  // index
+  int32_t awaiting = -1;  // index into Standstill::awaiting; -1: none
 };
 
+// The wait-for graph of a world in which nothing can run.
 struct WaitGraph {
   int64_t world = 0;  // ranks
   std::vector<Blocked> blocked;
   std::vector<WaitEdge> awaiting;
-  std::map<int32_t, std::string> gone;  // missing rank -> "has ended"
+  std::map<int32_t, std::string> gone;  // missing rank -> reason, "has ended"
 };
 
+// Returns at most one finding of each kind: deadlock, then missing rank.
 std::vector<Finding> explain(const WaitGraph& known);
 
 }  // namespace shardproof

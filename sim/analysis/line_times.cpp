@@ -1,3 +1,4 @@
+// Implements line_times.h.
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -28,8 +29,7 @@ double nccl_factor(std::string_view kind, int64_t members) {
   }
 }
 
-// A record holds what a rank brings; the larger of what the call's ranks hold before and after
-// counts.
+// A record has the size of a rank's input. A call's size is the larger of input and output.
 double nccl_bytes(const Record& call) {
   if (!call.dtype) return 0;
   const int64_t elements = std::accumulate(call.sizes.begin(), call.sizes.end(), int64_t{0});
@@ -40,9 +40,9 @@ double nccl_bytes(const Record& call) {
 
 int32_t LineTime::telling_rank() const {
   const auto less = [](const auto& a, const auto& b) { return a.second.time < b.second.time; };
-  const auto told = is_call() ? std::min_element(ranks.begin(), ranks.end(), less)
-                              : std::max_element(ranks.begin(), ranks.end(), less);
-  return told->first;
+  const auto deciding = is_call() ? std::min_element(ranks.begin(), ranks.end(), less)
+                                  : std::max_element(ranks.begin(), ranks.end(), less);
+  return deciding->first;
 }
 
 std::vector<LineTime> line_times(const std::vector<Record>& records) {
@@ -58,7 +58,7 @@ std::vector<LineTime> line_times(const std::vector<Record>& records) {
     for (int64_t i = 0; i < record.ranks.size(); ++i) {
       RankTime& rank = line.ranks[record.ranks[i]];
       rank.time += record.end - record.start;
-      // Of some of the calls it would be no time of the line.
+      // A prediction for some of the calls only is no prediction for the line.
       const bool of_all =
           record.expected != Duration{} && (rank.count == 0 || rank.expected != Duration{});
       rank.expected = of_all ? rank.expected + record.expected : Duration{};
@@ -116,7 +116,7 @@ namespace {
 
 using Span = std::pair<Duration, Duration>;
 
-// Disjoint, in order.
+// Returns the union of the spans as disjoint spans, in order.
 std::vector<Span> united(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end());
   std::vector<Span> result;
@@ -155,7 +155,7 @@ std::map<int32_t, StepTime> step_times(const std::vector<Record>& records) {
     const std::vector<Span> all = united(std::move(own.all));
     StepTime& step = result[rank];
     step.step = all.back().second - all.front().first;
-    // What is covered by anything and not by work.
+    // Time covered by any activity, minus time covered by work.
     step.exposed = length(all) - length(united(std::move(own.work)));
   }
   return result;

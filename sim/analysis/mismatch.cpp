@@ -1,3 +1,8 @@
+// Implements mismatch.h, except texts (mismatch_text.cpp) and divergence (mismatch_divergence.cpp).
+//
+// Members with equal calls form a class. Classes whose calls fit each other agree; the ranks
+// outside an agreeing majority are the ranks of the finding. Example: ranks 0-2 call all_reduce
+// with 8 elements, rank 3 with 4: two classes, the majority is 0-2, the finding is about rank 3.
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
@@ -6,17 +11,17 @@
 namespace shardproof {
 namespace {
 
-// Members that brought the same call.
-struct Class {
+// Members that made the same call.
+struct CallClass {
   const Call* call = nullptr;
   std::vector<int32_t> ranks;
 };
 
-std::vector<Class> classes_of(const CollectiveInstance& meeting) {
-  std::vector<Class> classes;
+std::vector<CallClass> call_classes(const CollectiveInstance& meeting) {
+  std::vector<CallClass> classes;
   for (const Arrival& arrival : meeting.arrivals) {
     const Call& call = arrival.submitted->call;
-    const auto same = std::find_if(classes.begin(), classes.end(), [&](const Class& c) {
+    const auto same = std::find_if(classes.begin(), classes.end(), [&](const CallClass& c) {
       const CallSite &known = c.call->site, &site = call.site;
       return known.line == site.line && known.text == site.text &&
              known.instance == site.instance && fits(c.call->collective, call.collective);
@@ -27,20 +32,20 @@ std::vector<Class> classes_of(const CollectiveInstance& meeting) {
       same->ranks.push_back(arrival.rank());
     }
   }
-  for (Class& c : classes) std::sort(c.ranks.begin(), c.ranks.end());
-  std::sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) {
+  for (CallClass& c : classes) std::sort(c.ranks.begin(), c.ranks.end());
+  std::sort(classes.begin(), classes.end(), [](const CallClass& a, const CallClass& b) {
     if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
     return a.ranks[0] < b.ranks[0];
   });
   return classes;
 }
 
-// The ranks whose call fits none of a majority's.
-std::vector<int32_t> differing_ranks(const std::vector<Class>& classes, size_t members) {
-  for (const Class& candidate : classes) {
+// Returns the ranks outside the majority; all ranks if there is no majority.
+std::vector<int32_t> differing_ranks(const std::vector<CallClass>& classes, size_t members) {
+  for (const CallClass& candidate : classes) {
     size_t agreeing = 0;
     std::vector<int32_t> others;
-    for (const Class& c : classes) {
+    for (const CallClass& c : classes) {
       if (fits(c.call->collective, candidate.call->collective)) {
         agreeing += c.ranks.size();
       } else {
@@ -50,7 +55,7 @@ std::vector<int32_t> differing_ranks(const std::vector<Class>& classes, size_t m
     if (2 * agreeing > members) return others;
   }
   std::vector<int32_t> all;
-  for (const Class& c : classes) all.insert(all.end(), c.ranks.begin(), c.ranks.end());
+  for (const CallClass& c : classes) all.insert(all.end(), c.ranks.begin(), c.ranks.end());
   return all;
 }
 
@@ -59,7 +64,7 @@ std::string amount_text(const Collective& collective) {
   return fmt::format("{} x {}", name(collective.dtype), collective.count);
 }
 
-// What tells two calls apart when their texts do not.
+// Describes the arguments in which calls of equal text differ.
 std::string argument_text(const Collective& collective) {
   std::string out(name(collective.kind));
   if (reduces(collective.kind)) out += " " + to_string(collective.reduction);
@@ -69,13 +74,13 @@ std::string argument_text(const Collective& collective) {
 
 std::string line_of(const Call& call) { return line_text(call.site.line, call.site.instance); }
 
-std::vector<std::string> describe(const std::vector<Class>& classes) {
+std::vector<std::string> describe(const std::vector<CallClass>& classes) {
   bool told_apart = true;
   for (size_t i = 1; i < classes.size(); ++i)
     told_apart &= call_text(*classes[i].call) != call_text(*classes[0].call);
   constexpr size_t kShown = 8;
   std::vector<std::vector<std::string>> rows;
-  for (const Class& c : classes) {
+  for (const CallClass& c : classes) {
     if (rows.size() == kShown) break;
     const Collective& collective = c.call->collective;
     rows.push_back({ranks_text(Lanes::of(c.ranks)), call_text(*c.call),
@@ -88,20 +93,20 @@ std::vector<std::string> describe(const std::vector<Class>& classes) {
   return lines;
 }
 
-std::string fix_text(const std::vector<Class>& classes) {
+std::string fix_text(const std::vector<CallClass>& classes) {
   const Collective& first = classes.front().call->collective;
-  for (const Class& c : classes) {
+  for (const CallClass& c : classes) {
     const Collective& other = c.call->collective;
     if (fits(first, other)) continue;
     const bool other_place =
         classes.front().call->site.line != c.call->site.line && first.dtype == other.dtype;
     if (other.kind != first.kind || other_place) return std::string(kSameOrder);
-    if (other.dtype != first.dtype) return "bring the same dtype on all members";
+    if (other.dtype != first.dtype) return "pass the same dtype on all members";
     if (reduces(first.kind) && other.reduction != first.reduction)
       return "reduce with the same operator on all members";
     if (has_root(first.kind) && other.root != first.root)
-      return "name the same root on all members";
-    return "bring the same number of elements on all members";
+      return "pass the same root on all members";
+    return "pass the same number of elements on all members";
   }
   return "";
 }
@@ -115,7 +120,7 @@ Finding base_finding(const std::string& group, int64_t number) {
   return finding;
 }
 
-// Lowest line of the calls of these ranks.
+// Sets the line to the lowest among the calls of the finding's ranks.
 void place_at(Finding& finding, const CollectiveInstance& meeting) {
   for (const Arrival& arrival : meeting.arrivals) {
     const CallSite& site = arrival.submitted->call.site;
@@ -146,7 +151,7 @@ std::vector<UnevenPair> disagreeing_pairs(const CollectiveInstance& meeting) {
   return pairs;
 }
 
-// One rank that is an end of every disagreeing pair is the odd one; else all ends are.
+// Returns the rank that is an end of every disagreeing pair if there is exactly one, else all ends.
 std::vector<int32_t> odd_ends(const std::vector<UnevenPair>& pairs) {
   std::vector<int32_t> ends;
   for (const UnevenPair& pair : pairs) {
@@ -177,14 +182,14 @@ std::optional<Finding> find_uneven(const CollectiveInstance& meeting, const std:
     rows.push_back({fmt::format("rank {}", pair.sender->rank()),
                     line_of(pair.sender->submitted->call),
                     fmt::format("sends {} to rank {}", pair.sent, pair.receiver->rank()),
-                    fmt::format("which awaits {}", pair.awaited)});
+                    fmt::format("which expects {}", pair.awaited)});
   }
   finding.details = aligned(std::move(rows));
-  finding.fix = "the receive counts are the transpose of the send counts";
+  finding.fix = "make the receive counts the transpose of the send counts";
   return finding;
 }
 
-// A lane's row: of the call's table, or of the collective's flat one.
+// Returns a lane's counts, from the call's table or from the collective's flat one.
 std::span<const int64_t> counts_of(const std::vector<std::vector<int64_t>>& rows,
                                    const std::vector<int64_t>& flat, const Arrival& arrival) {
   if (!rows.empty()) return rows[static_cast<size_t>(arrival.lane)];
@@ -219,7 +224,7 @@ std::optional<Finding> find_mismatch(const CollectiveInstance& meeting, const st
         meeting.arrivals.front().submitted->call.collective.kind == CollectiveKind::all_to_all_v;
     return uneven ? find_uneven(meeting, group) : std::nullopt;
   }
-  const std::vector<Class> classes = classes_of(meeting);
+  const std::vector<CallClass> classes = call_classes(meeting);
   Finding finding = base_finding(group, meeting.number);
   finding.ranks = Lanes::of(differing_ranks(classes, meeting.arrivals.size()));
   place_at(finding, meeting);
@@ -259,7 +264,7 @@ Finding not_a_member(const Call& call, const Lanes& outside, const std::string& 
   finding.line = call.site.line;
   finding.instance = call.site.instance;
   finding.group = group;
-  finding.headline = fmt::format("call on group {} by ranks that are no members", group);
+  finding.headline = fmt::format("call on group {} by ranks that are not members", group);
   finding.details = aligned({{ranks_text(outside), call_text(call), line_of(call)}});
   finding.fix = "make the call on members only";
   return finding;

@@ -1,3 +1,5 @@
+// Implements first_divergence and differ_in_order of record_order.h: compares the calls that two
+// ranks made before a collective that does not fit, and describes the first difference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +30,7 @@ History::const_iterator find_call(const History& history, const InstanceOfRecord
   });
 }
 
-// What a rank called, up to its call number `call` on the group.
+// Returns the calls of a rank up to its call number `call` on the group.
 History history_of(const std::vector<Record>& records, int32_t rank,
                    const InstanceOfRecords& meeting) {
   History history = calls_of(records, rank);
@@ -38,8 +40,8 @@ History history_of(const std::vector<Record>& records, int32_t rank,
   return history;
 }
 
-// What a member brings to an all_to_all_v is its own.
-bool alike(const Record& a, const Record& b) {
+// True if two calls are equal. In an all_to_all_v each member has counts of its own.
+bool equal_calls(const Record& a, const Record& b) {
   const bool own_sizes = a.kind == name(CollectiveKind::all_to_all_v);
   return a.kind == b.kind && a.group == b.group && a.reduction == b.reduction &&
          a.dtype == b.dtype && (own_sizes || a.sizes == b.sizes);
@@ -60,66 +62,69 @@ std::string place_of(const Record& record) {
   return record.line == 0 ? "" : fmt::format(" (line {}{})", record.line, pass);
 }
 
-std::string word(int32_t rank, const History& odd, int32_t other, const History& usual, size_t at) {
+std::string divergence_text(int32_t rank, const History& odd, int32_t other, const History& typical,
+                            size_t at) {
   const auto same = [&](size_t mine, size_t theirs) {
-    return mine < odd.size() && theirs < usual.size() && alike(*odd[mine], *usual[theirs]);
+    return mine < odd.size() && theirs < typical.size() &&
+           equal_calls(*odd[mine], *typical[theirs]);
   };
-  if (at + 1 >= odd.size() && at + 1 >= usual.size()) return "";
+  if (at + 1 >= odd.size() && at + 1 >= typical.size()) return "";
   if (same(at, at + 1) && same(at + 1, at))
     return fmt::format("rank {} made  {}  first{}, rank {} after it", rank, text_of(*odd[at]),
                        place_of(*odd[at]), other);
   if (same(at, at + 1) || at + 1 >= odd.size())
-    return fmt::format("rank {} skipped  {}  before it{}", rank, text_of(*usual[at]),
-                       place_of(*usual[at]));
-  if (same(at + 1, at) || at + 1 >= usual.size())
+    return fmt::format("rank {} skipped  {}  before it{}", rank, text_of(*typical[at]),
+                       place_of(*typical[at]));
+  if (same(at + 1, at) || at + 1 >= typical.size())
     return fmt::format("rank {} alone made  {}  before it{}", rank, text_of(*odd[at]),
                        place_of(*odd[at]));
-  // Calls that read alike differ in what they bring.
-  std::string mine = text_of(*odd[at]), theirs = text_of(*usual[at]);
+  // Calls with equal text differ in dtype or counts.
+  std::string mine = text_of(*odd[at]), theirs = text_of(*typical[at]);
   if (mine == theirs) {
     mine += contents_of(*odd[at]);
-    theirs += contents_of(*usual[at]);
+    theirs += contents_of(*typical[at]);
   }
   return fmt::format("rank {} made  {}{}  where rank {} made  {}{}", rank, mine, place_of(*odd[at]),
-                     other, theirs, place_of(*usual[at]));
+                     other, theirs, place_of(*typical[at]));
 }
 
-int32_t usual_rank_of(const InstanceOfRecords& meeting) {
-  const Lanes usual = meeting.members.minus(meeting.odd);
-  return usual.empty() ? meeting.members[0] : usual[0];
+int32_t typical_rank_of(const InstanceOfRecords& meeting) {
+  const Lanes typical = meeting.members.minus(meeting.odd);
+  return typical.empty() ? meeting.members[0] : typical[0];
 }
 
 }  // namespace
 
 bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
-  constexpr size_t kLongest = 1000;  // each call is sought among all
-  const int32_t usual_rank = usual_rank_of(meeting);
-  const History usual = calls_of(records, usual_rank);
-  const auto there = find_call(usual, meeting);
-  if (there == usual.end() || usual.size() > kLongest) return false;
-  const auto same = [](const Record* a, const Record* b) { return alike(*a, *b); };
+  constexpr size_t kLongest = 1000;  // longer histories: comparing all pairs would take too long
+  const int32_t typical_rank = typical_rank_of(meeting);
+  const History typical = calls_of(records, typical_rank);
+  const auto there = find_call(typical, meeting);
+  if (there == typical.end() || typical.size() > kLongest) return false;
+  const auto same = [](const Record* a, const Record* b) { return equal_calls(*a, *b); };
   for (int64_t i = 0; i < meeting.odd.size(); ++i) {
     const History odd = calls_of(records, meeting.odd[i]);
     const auto here = find_call(odd, meeting);
-    if (meeting.odd[i] != usual_rank && here != odd.end() && !alike(**here, **there) &&
-        std::is_permutation(odd.begin(), odd.end(), usual.begin(), usual.end(), same))
+    if (meeting.odd[i] != typical_rank && here != odd.end() && !equal_calls(**here, **there) &&
+        std::is_permutation(odd.begin(), odd.end(), typical.begin(), typical.end(), same))
       return true;
   }
   return false;
 }
 
 std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& meeting) {
-  const int32_t usual_rank = usual_rank_of(meeting);
-  const History usual = history_of(records, usual_rank, meeting);
+  const int32_t typical_rank = typical_rank_of(meeting);
+  const History typical = history_of(records, typical_rank, meeting);
   for (int64_t i = 0; i < meeting.odd.size(); ++i) {
     const int32_t rank = meeting.odd[i];
-    if (rank == usual_rank) continue;
+    if (rank == typical_rank) continue;
     const History odd = history_of(records, rank, meeting);
-    if (odd.empty() || usual.empty()) continue;
+    if (odd.empty() || typical.empty()) continue;
     size_t at = 0;
-    while (at < odd.size() && at < usual.size() && alike(*odd[at], *usual[at])) ++at;
-    if (at == odd.size() || at == usual.size()) continue;
-    if (std::string text = word(rank, odd, usual_rank, usual, at); !text.empty()) return text;
+    while (at < odd.size() && at < typical.size() && equal_calls(*odd[at], *typical[at])) ++at;
+    if (at == odd.size() || at == typical.size()) continue;
+    if (std::string text = divergence_text(rank, odd, typical_rank, typical, at); !text.empty())
+      return text;
   }
   return "";
 }

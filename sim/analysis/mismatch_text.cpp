@@ -1,3 +1,4 @@
+// Implements the texts of mismatch.h.
 #include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
@@ -52,8 +53,8 @@ std::vector<std::string> aligned(std::vector<std::vector<std::string>> rows) {
 
 namespace {
 
-// The group; or, in the group that is told of already, what the headline says after it.
-std::string where_it_is(const Finding& known, const Finding& finding) {
+// Returns the group; for the group of the known finding, what the headline states after it.
+std::string place_text(const Finding& known, const Finding& finding) {
   const std::string group = "group " + finding.group;
   if (known.group != finding.group) return group;
   const size_t after = finding.headline.find(group + ", ");
@@ -73,10 +74,10 @@ void merge_finding(std::vector<Finding>& findings, Finding finding) {
     known.ranks = known.ranks.unite(finding.ranks);
     const bool member = finding.verdict == Verdict::not_a_member;
     std::string more =
-        member ? finding.details.front() : "the same in " + where_it_is(known, finding);
+        member ? finding.details.front() : "the same in " + place_text(known, finding);
     constexpr size_t kShown = 16;
-    const bool told = std::count(known.details.begin(), known.details.end(), more) > 0;
-    if (!told && known.details.size() < kShown) known.details.push_back(std::move(more));
+    const bool listed = std::count(known.details.begin(), known.details.end(), more) > 0;
+    if (!listed && known.details.size() < kShown) known.details.push_back(std::move(more));
     return;
   }
   findings.push_back(std::move(finding));

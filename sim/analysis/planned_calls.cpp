@@ -1,5 +1,5 @@
-// Implements planned_calls.h. Calls meet calls of the same communicator, which is a group's key and
-// name; signals meet waits of the same slot, whatever their groups are.
+// Implements planned_calls.h. Calls match calls of the same communicator, which is a group's key
+// and name; signals match waits of the same slot, whatever their groups are.
 #include "shardproof/sim/analysis/planned_calls.h"
 
 #include <algorithm>

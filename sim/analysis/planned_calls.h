@@ -1,6 +1,6 @@
-// PlannedCalls: how many calls each rank makes in its whole program if nothing holds it up. Where
-// ranks wait for each other, it tells a rank that left a call out from one that makes it later
-// (deadlock.h).
+// PlannedCalls: how many calls each rank makes in its whole program if nothing blocks it. If ranks
+// wait for each other, the counts separate a rank that leaves a call out from one that makes it
+// later (deadlock.h). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ class PlannedCalls {
 
   // Counts one call of each caller. A caller outside the group makes no call.
   void add(const Collective& call, const std::vector<Caller>& callers);
-  // Those of `ranks` that make fewer calls that can answer `waiting` than each of `waiters` makes
-  // of its kind. All are members of its group; for calls with two ends there is one waiter.
+  // Returns those of `ranks` that make fewer calls that can match `waiting` than each of `waiters`
+  // makes of its kind. All must be members of its group; a call with two ends has one waiter.
   std::vector<int32_t> lacking(const std::vector<int32_t>& ranks,
                                const std::vector<int32_t>& waiters,
                                const Collective& waiting) const;
 
  private:
   enum class Role : uint8_t { collective, send, receive, signal, wait };
-  using Calls = std::pair<Role, std::string>;          // and the group; "" for signals and waits
+  using Calls = std::pair<Role, std::string>;          // role and group; "" for signals and waits
   using Ends = std::tuple<int32_t, int32_t, int64_t>;  // rank, other end or -1, slot
   using Tally = std::map<Ends, int64_t>;
   static Role role_of(CollectiveKind kind);

@@ -1,3 +1,4 @@
+// Implements in_order of record_order.h: sorts records by everything but ranks, then merges equals.
 #include <algorithm>
 #include <tuple>
 
@@ -6,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-// Everything but the ranks.
+// Everything but the ranks. The order of fields is the order of records.
 auto content(const Record& r) {
   return std::tie(r.end, r.start, r.sequence, r.line, r.kind, r.group, r.call, r.members,
                   r.reduction, r.dtype, r.sizes, r.root, r.stream, r.state, r.bytes_sent,

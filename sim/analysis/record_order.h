@@ -1,5 +1,5 @@
-// The one order of records: as the calls ended, ranks that did alike in one record. Two runs of one
-// program have equal records however their ranks were grouped.
+// The order of records: by end time, with equal records of several ranks merged into one. Two runs
+// of one program have equal records however their ranks were grouped into cohorts. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 
 namespace shardproof {
 
+// Returns the records in that order.
 std::vector<Record> in_order(std::vector<Record> records);
 
-// Where ranks that brought different calls parted before: compares what `odd` ranks did with what
-// another member did, up to the call itself. "rank 6 skipped  barrier(group=dp)  before it (line
-// 21)", or "" when nothing before the call differs or the records do not reach back.
+// A collective whose calls do not fit: `members` made it, the calls of `odd` differ.
 struct InstanceOfRecords {
   Lanes members, odd;
   std::string group;
   int64_t call = 0;
 };
+// Returns the first call before it in which an odd rank and another member differ: "rank 6 skipped
+// barrier(group=dp)  before it (line 21)". Empty if none differs or the records do not reach back.
 std::string first_divergence(const std::vector<Record>& records, const InstanceOfRecords& instance);
-// Whether one of `odd` makes the very calls of another member, and this one at another time.
+// True if an odd rank makes the same calls as another member in another order.
 bool differ_in_order(const std::vector<Record>& records, const InstanceOfRecords& instance);
 
 }  // namespace shardproof

@@ -1,8 +1,9 @@
-// What a host hands to the physics: communication calls, local work, allocations, and the tickets
-// it gets for them. The door (backends/api/execution_context.h) takes them, the gate matches them.
+// The submissions of a host: communication calls, local work, allocations, and the tickets it
+// receives for them. The execution context (backends/api/execution_context.h) accepts them, the
+// call matcher (gate.h) matches calls.
 //
-// A Call names its tensors by pointer: the views are copied when the call is issued, the contents
-// are read when it starts, and the buffers of the output are filled when it ends.
+// A Call names its tensors by pointer. Views are copied when the call is issued, contents are read
+// when it starts, and the buffers of the output are filled when it ends.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +22,34 @@ inline constexpr Ticket kDone = 0;
 using StreamId = int32_t;
 inline constexpr StreamId kMainStream = 0;
 
-// Where in the user's program a call stands: for verdicts and records.
+// The place of a call in the user's program, for findings and records.
 struct CallSite {
   int line = 0;
-  std::string_view text;      // source line; outlives the run
+  std::string_view text;      // source line; must outlive the run
   std::string_view instance;  // "i=2"
 };
 
-// One communication call of some lanes of the cohort. Inputs and outputs are flat dense tensors as
-// in collective.h; `output` has buffers whose contents the door provides (absent where a lane gets
-// nothing).
+// One communication call by some lanes of the cohort. Inputs and outputs are flat dense tensors, as
+// collective.h defines. `output` names buffers without contents; lanes without output have no
+// block.
 struct Call {
   Collective collective;
   Lanes lanes;
-  std::vector<int64_t> peers;  // per lane; empty: collective.peer for all
+  std::vector<int64_t> peers;  // by lane; empty: collective.peer for all
   std::vector<std::vector<int64_t>> send_counts,
-      recv_counts;                     // per lane, elements (all_to_all_v)
-  const LocalTensor* input = nullptr;  // null: barrier, recv, signal, ... Read when the call starts
-  LocalTensor* output = nullptr;       // buffers given; slots and bytes are set when the call ends
-  int64_t whole_bytes = 0;             // S for bytes_sent; 0: taken from counts
+      recv_counts;                     // by lane, elements (all_to_all_v)
+  const LocalTensor* input = nullptr;  // null for barrier, recv, signal, wait_signal
+  LocalTensor* output = nullptr;       // slots and bytes are set when the call ends
+  int64_t whole_bytes = 0;             // S of bytes_sent; 0: computed from counts
   CallSite site;
 };
 
-// Local work: the door runs `body` when its stream gets there (now, when idle). The body only
-// touches memory.
+// Local work. The execution context runs `body` when its turn in the stream comes; at once if the
+// stream is idle. The body only reads and writes memory.
 struct Work {
   Lanes lanes;
   StreamId stream = kMainStream;
-  double flops = 0, bytes = 0;  // of one lane, for the clock
+  double flops = 0, bytes = 0;  // for each lane, for the clock
   std::function<void()> body;
   CallSite site;
   std::string_view name;  // op, for records
@@ -56,7 +57,7 @@ struct Work {
 
 struct Allocation {
   Lanes lanes;
-  int64_t bytes = 0;  // of one lane; 0 is legal
+  int64_t bytes = 0;  // for each lane; 0 is allowed
   int category = 0;
   StreamId stream = kMainStream;
 };

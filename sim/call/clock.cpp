@@ -1,3 +1,4 @@
+// Implements clock.h. Tickets index a vector; times of lanes that differ are kept apart.
 #include <utility>
 
 #include "shardproof/sim/call/clock.h"

@@ -1,5 +1,6 @@
-// The virtual clock: integer picoseconds per lane and stream, and what each ticket remembers of it.
-// Time never runs backwards: a stream's time is only ever raised.
+// TicketTable: state and times of every ticket of a world, and the streams that wait for one. Times
+// are virtual, in integer picoseconds for each lane and stream, and only ever raised. Not
+// thread-safe. Constant time for each operation.
 #pragma once
 
 #include <deque>
@@ -13,10 +14,10 @@
 
 namespace shardproof {
 
-// State and times of every ticket of a world, and who waits for one.
+// Tickets count from 1; kDone (0) is always done.
 class TicketTable {
  public:
-  // Which stream of which cohort a ticket stands for.
+  // The stream of the cohort on which a ticket was issued.
   struct Place {
     int32_t cohort = 0;
     StreamId stream = 0;
@@ -29,14 +30,14 @@ class TicketTable {
   Place place(Ticket ticket) const { return entries_[index(ticket)].place; }
   void end(Ticket ticket, TicketState state);
   void end(Ticket ticket, TicketState state, const LaneTimes& start, const LaneTimes& finish);
-  // Nothing while the ticket has not ended, or without a clock.
+  // Returns nullopt before the ticket has ended, or without a clock.
   std::optional<TicketTimes> times(Ticket ticket) const;
-  void raise(LaneTimes& times, Ticket ticket) const;  // to the ticket's end
-  // The next end of `ticket` puts `place` into `woken`.
+  void raise(LaneTimes& times, Ticket ticket) const;  // raises `times` to the ticket's end
+  // Adds `place` to woken() when the ticket ends.
   void wait(Ticket ticket, Place place);
   std::vector<Place>& woken() { return woken_; }
-  // Cohorts for which a ticket has ended since the last call, each time anew. Kept from the first
-  // call on, which gives nothing.
+  // Returns the cohorts of tickets that have ended since the last call. The first call returns
+  // nullopt and starts the recording.
   std::optional<std::vector<int32_t>> take_ended();
 
  private:
@@ -44,14 +45,14 @@ class TicketTable {
     TicketState state = TicketState::pending;
     bool awaited = false;
     Place place;
-    int32_t spread = -1;  // index into spread_ when lanes differ
+    int32_t spread = -1;  // index into spread_ if lanes have different times; else -1
     Duration start, end;
   };
   static size_t index(Ticket ticket) { return static_cast<size_t>(ticket - 1); }
 
   PooledDeque<Entry> entries_;
   std::deque<TicketTimes> spread_;
-  std::unordered_map<Ticket, std::vector<Place>> waiters_;  // looked up, never walked
+  std::unordered_map<Ticket, std::vector<Place>> waiters_;  // never iterated: unordered
   std::vector<Place> woken_;
   std::optional<std::vector<int32_t>> ended_;
 };

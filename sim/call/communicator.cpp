@@ -1,3 +1,4 @@
+// Implements communicator.h.
 #include "shardproof/sim/call/communicator.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -1,5 +1,6 @@
-// Communicator: the state of one group (all its siblings) at the gate: who sits where, how many
-// calls each member has issued, which meetings and pairs are open.
+// Communicator: the state of one group, with all its siblings, in the call matcher. It holds the
+// place of each member, how many collectives it has issued, and the unmatched collectives and
+// messages.
 #pragma once
 
 #include <map>
@@ -12,24 +13,24 @@
 
 namespace shardproof {
 
-// One lane of a call, come to its meeting.
+// One lane of a call that has reached its collective.
 struct Arrival {
   SubmittedCall* submitted = nullptr;
-  int32_t lane = 0;    // of the party's call
+  int32_t lane = 0;    // index among the lanes of the call
   int32_t member = 0;  // index in the group
   int32_t rank() const { return submitted->call.lanes[lane]; }
 };
 
-// The k-th collective of one sibling group.
+// The k-th collective of one sibling group, until all members have come.
 struct CollectiveInstance {
   int64_t number = 0;
   int64_t sibling = 0;
   std::vector<Arrival> arrivals;
-  Duration latest;       // when the last of them came; nothing without a clock
-  bool differs = false;  // some calls do not fit the first one
+  Duration latest;       // arrival of the last member; zero without a clock
+  bool differs = false;  // a call does not fit the first one (mismatch.h)
 };
 
-// Sends and receives from one rank to another, in issue order.
+// Sends and receives from one rank to another. The k-th send matches the k-th receive.
 struct Channel {
   struct End {
     int64_t number = 0;
@@ -38,11 +39,12 @@ struct Channel {
     int32_t rank() const { return submitted->call.lanes[lane]; }
   };
   int64_t sends = 0, receives = 0;
-  std::vector<End> senders, receivers;  // started, not yet paired
+  std::vector<End> senders, receivers;  // started, not matched
 };
 
 class Communicator {
  public:
+  // The place of a rank: its sibling group and its index there; -1, -1 if it is no member.
   struct Seat {
     int32_t sibling = -1, index = -1;
   };
@@ -51,12 +53,12 @@ class Communicator {
   const Group& group() const { return group_; }
   const Lanes& lanes() const { return lanes_; }  // all members of all siblings
   Seat seat(int64_t rank) const;
-  // Remembers its last answer: a cohort asks the same for each of its calls.
+  // True if `lanes` are all members of some siblings. Remembers the last lanes found to be.
   bool covers_whole_groups(const Lanes& lanes);
 
-  // Whether the next collective has one number on all these lanes.
+  // True if the next collective has the same number on all these lanes.
   bool next_numbers_agree(const Lanes& lanes) const;
-  // Takes the next number of each lane of a collective.
+  // Returns the number of each lane's next collective and counts it.
   PerLane<int64_t> next_numbers(const Lanes& lanes);
   CollectiveInstance& instance(int64_t sibling, int64_t number);
   const CollectiveInstance* find_instance(int64_t sibling, int64_t number) const;
@@ -68,7 +70,7 @@ class Communicator {
   Channel& channel(int64_t from, int64_t to) { return channels_[{from, to}]; }
   const Channel* find_channel(int64_t from, int64_t to) const;
 
-  // "tp [4 5 6 7]"
+  // Returns the group's text: "tp [4 5 6 7]".
   std::string text(int64_t sibling) const;
 
  private:
@@ -77,7 +79,7 @@ class Communicator {
   Group group_;
   Lanes lanes_, whole_;
   PerLane<int64_t> issued_;
-  mutable std::vector<Seat> seats_;  // per lane; made when first asked for
+  mutable std::vector<Seat> seats_;  // by lane; filled on first use
   struct Pair {
     int64_t from, to;
     bool operator==(const Pair&) const = default;
@@ -89,10 +91,10 @@ class Communicator {
   };
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<CollectiveInstance>>
       instances_;                                         // by number, sibling
-  std::unordered_map<Pair, Channel, PairHash> channels_;  // looked up, never walked
+  std::unordered_map<Pair, Channel, PairHash> channels_;  // never iterated: unordered
 };
 
-// Members as they are listed: "[4 5 6 7]", long lists shortened.
+// Returns the members as a list, "[4 5 6 7]"; beyond 16 the middle is left out.
 std::string member_list(const std::vector<int32_t>& members);
 
 }  // namespace shardproof

@@ -1,6 +1,6 @@
-// PerLane: one value for each lane of a cohort, held once while all lanes agree. Clocks, counters
-// and memory meters are of this kind, so that a cohort of 65,536 lanes costs as much as one lane
-// until a lane goes its own way.
+// PerLane: one value for each lane of a cohort, stored once while all lanes agree. Clocks, counters
+// and memory meters are such values: a cohort of 65,536 lanes costs as much as one lane until lanes
+// differ. Each operation is constant while uniform, else linear in lanes. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class PerLane {
     one_ = std::move(value);
     each_.clear();
   }
-  // Spreads over `lanes` lanes and returns the one asked for.
+  // Stores a value for each of `lanes` lanes and returns that of `lane`.
   T& at(int64_t lane, int64_t lanes) {
     if (lanes == 1) return one_;
     spread(lanes);
@@ -33,7 +33,7 @@ class PerLane {
   void spread(int64_t lanes) {
     if (each_.empty()) each_.assign(static_cast<size_t>(lanes), one_);
   }
-  // Back to one value when all lanes agree again.
+  // Stores one value again if all lanes agree.
   void collapse() {
     if (each_.empty()) return;
     for (const T& value : each_)
@@ -48,7 +48,7 @@ class PerLane {
       for (T& value : each_) change(value);
     }
   }
-  // Lane by lane; both belong to the same cohort.
+  // Takes the maximum lane by lane. Requires lanes of the same cohort.
   void raise_to(const PerLane& other) {
     if (other.uniform()) {
       for_each([&](T& value) { value = std::max(value, other.one_); });
@@ -58,7 +58,7 @@ class PerLane {
     for (size_t i = 0; i < each_.size(); ++i) each_[i] = std::max(each_[i], other.each_[i]);
   }
   T max() const { return each_.empty() ? one_ : *std::max_element(each_.begin(), each_.end()); }
-  const std::vector<T>& spread_values() const { return each_; }  // empty: all lanes agree
+  const std::vector<T>& spread_values() const { return each_; }  // by lane; empty: all agree
 
  private:
   T one_{};

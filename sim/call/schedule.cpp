@@ -1,3 +1,4 @@
+// Implements schedule.h: fifo picks the oldest item, adversarial the newest, seeded a random one.
 #include <algorithm>
 
 #include "shardproof/sim/call/schedule.h"

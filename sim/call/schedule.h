@@ -1,6 +1,6 @@
-// Schedule: in which order the physics runs what may run. Results may depend on it only when the
-// program races. fifo runs at issue; seeded and adversarial hold everything back until no host can
-// go on.
+// Schedule: the order in which the simulator runs what may run. Results depend on it only if the
+// program has a race. Schedule fifo runs items at issue; seeded and adversarial run them when no
+// host can go on.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ struct Schedule {
   uint64_t seed = 0;
 };
 
-// Picks among streams that may run by the age of their next item. A function of the schedule and of
-// the choices before.
+// Picks one of the streams that may run, by the age of its next item. Deterministic: a function of
+// the schedule and of the picks before.
 class StreamPicker {
  public:
   explicit StreamPicker(const Schedule& schedule) : schedule_(schedule) {}
   bool defers() const { return schedule_.kind != ScheduleKind::fifo; }
-  // Index into `ages` (issue order of each stream's next item; not empty).
+  // Returns an index into `ages`, the order of issue of each stream's next item. Requires one at
+  // least.
   size_t pick(std::span<const int64_t> ages);
 
  private:

@@ -1,5 +1,6 @@
-// A stream of one cohort: items run in order, one at a time; nothing is implied between streams. A
-// submission that was found wrong never ends: its stream stays in it, and no other.
+// Stream: a queue of items of one cohort, which run in order, one at a time. Streams are
+// independent of each other. A submission that was found wrong never ends, so its stream never gets
+// past it.
 #pragma once
 
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace shardproof {
 
-// Local work, a submission, or the wait for a ticket.
+// Local work, a submission, or a wait for a ticket.
 struct StreamItem {
   Ticket ticket = kDone;
   std::variant<Work, Submission*, Ticket> what;
@@ -19,10 +20,10 @@ struct StreamItem {
 };
 
 struct Stream {
-  LaneTimes time;                // when the last item that ran is through
-  Ticket last = kDone;           // of all that was issued
-  Submission* flying = nullptr;  // the submission under way
-  bool listed = false;           // among those that may run
+  LaneTimes time;                // end of the last item that ran
+  Ticket last = kDone;           // last ticket that was issued
+  Submission* flying = nullptr;  // the submission in progress
+  bool listed = false;           // it is in its world's list of streams that may run
   std::string name;
 
   bool idle() const { return flying == nullptr && head_ == items_.size(); }

@@ -1,6 +1,6 @@
-// Flight: one submission between its issue and its end: a group of calls that start and end
-// together. A Party is one call of it. Both keep views of the caller's tensors; buffers are shared
-// with the caller. Addresses are stable while the flight lives: the gate points at parties.
+// Flight: one submission from its issue to its end: a group of calls that start and end together.
+// Party: one of its calls. Both keep views of the caller's tensors and share their buffers. The
+// addresses of calls are stable as long as the submission lives: the call matcher points at them.
 #pragma once
 
 #include <memory>
@@ -13,23 +13,23 @@ namespace shardproof {
 
 struct Submission;
 
-// One lane's flat part of a tensor.
+// The part of one lane in a tensor, as bytes of its buffer.
 struct CallBuffer {
   std::shared_ptr<Buffer> buffer;  // null: the lane has no part
-  int64_t lane = 0;                // of the buffer
+  int64_t lane = 0;                // index among the buffer's lanes
   int64_t offset_bytes = 0, bytes = 0;
 };
 
 struct SubmittedCall {
   Call call;
-  // What call.input and call.output named at issue. A call of one lane holds views, which are
-  // cheaper.
+  // Copies of the tensors that call.input and call.output named at issue. A call of one lane uses
+  // the cheaper views `in` and `out` instead.
   LocalTensor input, output;
   CallBuffer in, out;
-  PerLane<int64_t> number;  // of each lane's call in its group or channel, from 1
+  PerLane<int64_t> number;  // by lane: number of the call in its group or channel, from 1
   Submission* submission = nullptr;
-  int64_t open = 0;        // lanes whose part has not ended
-  bool separated = false;  // lanes of the output have copies of their own
+  int64_t open = 0;        // lanes that have not ended
+  bool separated = false;  // each lane of the output has a copy of its own
 
   int64_t peer(int64_t lane) const {
     return call.peers.empty() ? call.collective.peer : call.peers[static_cast<size_t>(lane)];
@@ -38,12 +38,12 @@ struct SubmittedCall {
 
 struct Submission {
   int32_t cohort = 0;
-  Lanes lanes;  // of the cohort
+  Lanes lanes;  // all lanes of the cohort
   StreamId stream = 0;
   Ticket ticket = kDone;
   PooledVector<SubmittedCall> parties;
   LaneTimes issued, start, end;
-  int64_t open = 0;  // parties that have not ended
+  int64_t open = 0;  // calls that have not ended
   bool started = false, ended = false, failed = false;
 
   int64_t lane_of(int64_t rank) const { return lanes.size() == 1 ? 0 : lanes.index_of(rank); }

@@ -1,4 +1,4 @@
-// When the work of a ticket began and ended, on each lane of its cohort: virtual or measured time,
+// TicketTimes: start and end of a ticket's work on each lane of its cohort, virtual or measured,
 // counted from the start of the run.
 #pragma once
 
@@ -12,7 +12,7 @@ using LaneTimes = PerLane<Duration>;
 struct TicketTimes {
   LaneTimes start, end;
   TimedBy clock = TimedBy::world;
-  Duration expected;  // by the library that did it; zero: it does not say
+  Duration expected;  // predicted by the library; zero: no prediction
 };
 
 }  // namespace shardproof

@@ -1,3 +1,4 @@
+// Implements cost_model.h.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +34,7 @@ class FlatMachine : public CostModel {
   Duration transfer(double bytes) const {
     return duration_of_seconds(bytes / link_.bytes_per_second);
   }
-  // `steps` hops, each with this share of the whole.
+  // The time of `steps` hops that each move `bytes`.
   Duration hops(int64_t steps, double bytes) const {
     return link_.latency * steps + transfer(static_cast<double>(steps) * bytes);
   }

@@ -1,3 +1,4 @@
+// Implements fault.h.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-constexpr std::string_view kNames[] = {"hang", "die", "skip", "delay", "corrupt", "slow"};
+constexpr std::string_view kFaultNames[] = {"hang", "die", "skip", "delay", "corrupt", "slow"};
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -18,11 +19,11 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-using Arguments = std::map<std::string, std::string, std::less<>>;
+using FaultArguments = std::map<std::string, std::string, std::less<>>;
 
-// "rank=3, by='2 ms'" as keys and values without their quotes.
-Arguments split_arguments(std::string_view text, std::string_view whole) {
-  Arguments arguments;
+// Splits "rank=3, by='2 ms'" into keys and values, without quotes.
+FaultArguments split_arguments(std::string_view text, std::string_view whole) {
+  FaultArguments arguments;
   while (!trimmed(text).empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view part = trimmed(text.substr(0, comma));
@@ -49,9 +50,9 @@ T number(std::string_view text, std::string_view key, std::string_view whole) {
   return value;
 }
 
-class Reader {
+class FaultReader {
  public:
-  Reader(Arguments arguments, std::string_view whole)
+  FaultReader(FaultArguments arguments, std::string_view whole)
       : arguments_(std::move(arguments)), whole_(whole) {}
 
   std::optional<std::string> take(std::string_view key) {
@@ -74,11 +75,11 @@ class Reader {
   }
   void end() const {
     if (!arguments_.empty())
-      throw_bad_input("fault \"{}\": unknown {}=", whole_, arguments_.begin()->first);
+      throw_bad_input("fault \"{}\": unknown argument {}=", whole_, arguments_.begin()->first);
   }
 
  private:
-  Arguments arguments_;
+  FaultArguments arguments_;
   std::string_view whole_;
 };
 
@@ -87,14 +88,14 @@ FaultKind kind_named(std::string_view verb, std::string_view whole) {
     throw Error(ErrorKind::unsupported,
                 fmt::format("fault \"{}\": {} is not supported yet", whole, verb));
   NearestName nearest(verb);
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (kNames[i] == verb) return static_cast<FaultKind>(i);
-    nearest.offer(kNames[i]);
+  for (size_t i = 0; i < std::size(kFaultNames); ++i) {
+    if (kFaultNames[i] == verb) return static_cast<FaultKind>(i);
+    nearest.offer(kFaultNames[i]);
   }
   throw_bad_input("unknown fault \"{}\"{}", whole, nearest.hint());
 }
 
-void read_place(Fault& fault, Reader& reader, std::string_view whole) {
+void read_place(Fault& fault, FaultReader& reader, std::string_view whole) {
   const std::optional<std::string> call = reader.take("call"), line = reader.take("line");
   if (call.has_value() == line.has_value())
     throw_bad_input("fault \"{}\" needs either call= or line=", whole);
@@ -105,7 +106,8 @@ void read_place(Fault& fault, Reader& reader, std::string_view whole) {
 }  // namespace
 
 std::string to_string(const Fault& fault) {
-  std::string text = fmt::format("{}(rank={}", kNames[static_cast<size_t>(fault.kind)], fault.rank);
+  std::string text =
+      fmt::format("{}(rank={}", kFaultNames[static_cast<size_t>(fault.kind)], fault.rank);
   if (fault.call != 0) text += fmt::format(", call={}", fault.call);
   if (fault.line != 0) text += fmt::format(", line={}", fault.line);
   if (fault.kind == FaultKind::delay) text += fmt::format(", by='{}'", to_string(fault.by));
@@ -121,7 +123,8 @@ Fault parse_fault(std::string_view text) {
     throw_bad_input("fault \"{}\": expected verb(key=value, ...)", whole);
   Fault fault;
   fault.kind = kind_named(trimmed(whole.substr(0, open)), whole);
-  Reader reader(split_arguments(whole.substr(open + 1, whole.size() - open - 2), whole), whole);
+  FaultReader reader(split_arguments(whole.substr(open + 1, whole.size() - open - 2), whole),
+                     whole);
   fault.rank = reader.integer("rank", reader.need("rank"), 0);
   if (fault.kind == FaultKind::slow) {
     fault.factor = number<double>(reader.need("by"), "by", whole);

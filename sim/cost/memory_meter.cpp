@@ -1,3 +1,4 @@
+// Implements memory_meter.h.
 #include "shardproof/sim/cost/memory_meter.h"
 #include "shardproof/localtensor/base/error.h"
 

@@ -1,6 +1,6 @@
-// MemoryMeter: how many bytes each lane of a cohort holds, by category, and its peak. It counts as
-// the caching allocator does: a block's size is rounded up to 512 bytes, a size of 0 takes no
-// block. Categories are small numbers of the caller's own.
+// MemoryMeter: counts the bytes that each lane of a cohort holds, by category, and their peak.
+// Counts like PyTorch's caching allocator: sizes are rounded up to 512 bytes; a size of 0 takes no
+// block. Categories are small numbers that the caller chooses. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ inline int64_t rounded_block(int64_t bytes) {
 
 struct MemoryUse {
   int64_t bytes = 0, peak_bytes = 0;
-  std::vector<int64_t> by_category, peak_by_category;  // at the first moment of the peak
+  std::vector<int64_t> by_category,
+      peak_by_category;  // bytes now, and when the peak was first reached
   void add(int64_t bytes_more, int category);
   bool operator==(const MemoryUse&) const = default;
 };
@@ -33,7 +34,7 @@ class MemoryMeter {
     change(lanes, -rounded_block(bytes), category);
   }
   const MemoryUse& of_lane(int64_t lane) const { return use_[lane]; }
-  // The lane with the highest peak; the first of equals.
+  // Returns the lane with the highest peak; the first of equals.
   int64_t fullest_lane() const;
 
  private:

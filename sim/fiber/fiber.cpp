@@ -1,3 +1,6 @@
+// Implements fiber.h with Boost.Fiber's contexts. The pool has a scheduler of its own
+// (FiberScheduler) and workers that are reused. A worker that has run its body waits for the next
+// one.
 #include <boost/fiber/algo/algorithm.hpp>
 #include <boost/fiber/algo/round_robin.hpp>
 #include <boost/fiber/context.hpp>
@@ -12,13 +15,13 @@
 #include "shardproof/sim/fiber/fiber_stacks.h"
 
 namespace shardproof {
-namespace {
-
 using boost::fibers::context;
 
-// Workers in order of becoming ready; the thread's own context only when no worker is. The
-// library's dispatcher comes before it: it does what the library itself has to do in between.
-class InOrder : public boost::fibers::algo::algorithm {
+// These types are in no anonymous namespace: FiberPool::Impl has members of them.
+
+// Runs workers in order of becoming ready, and the thread's own context if none is. The library's
+// dispatcher runs before that context: it does the library's own cleaning up.
+class FiberScheduler : public boost::fibers::algo::algorithm {
  public:
   void awakened(context* fiber) noexcept override {
     if (fiber->is_context(boost::fibers::type::dispatcher_context)) {
@@ -34,7 +37,7 @@ class InOrder : public boost::fibers::algo::algorithm {
     if (!workers_.empty()) {
       context* next = &workers_.front();
       workers_.pop_front();
-      // The one after it: stacks of many are cold, and its page is far away.
+      // Prefetches the next one: the stacks of many fibers are not in the cache.
       if (!workers_.empty()) __builtin_prefetch(&workers_.front());
       return next;
     }
@@ -44,7 +47,7 @@ class InOrder : public boost::fibers::algo::algorithm {
   bool has_ready_fibers() const noexcept override {
     return !workers_.empty() || dispatcher_ != nullptr || main_ != nullptr;
   }
-  // Nobody outside this thread can make a fiber ready.
+  // Only this thread makes fibers ready.
   void suspend_until(const std::chrono::steady_clock::time_point&) noexcept override {}
   void notify() noexcept override {}
 
@@ -53,9 +56,9 @@ class InOrder : public boost::fibers::algo::algorithm {
   context *dispatcher_ = nullptr, *main_ = nullptr;
 };
 
-class SlabStacks {
+class SlabStackAllocator {
  public:
-  explicit SlabStacks(FiberStacks& slabs) : slabs_(&slabs) {}
+  explicit SlabStackAllocator(FiberStacks& slabs) : slabs_(&slabs) {}
   void deallocate(boost::context::stack_context& stack) noexcept {
     slabs_->give_back(static_cast<std::byte*>(stack.sp) - stack.size);
   }
@@ -64,36 +67,36 @@ class SlabStacks {
   FiberStacks* slabs_;
 };
 
-// The function a fiber of the pool runs, one at a time. A type of this file: the library makes
-// workers of other people's functions.
-struct Body {
+// The function that a worker runs. A type of this file, so that the specialization of
+// worker_context below is unique.
+struct FiberBody {
   std::function<void()> run;
 };
-using Worker = boost::fibers::worker_context<Body>;
+using FiberWorker = boost::fibers::worker_context<FiberBody>;
 
-// What the fibers of a pool share.
-struct Crew {
+// State that the fibers of a pool share.
+struct FiberState {
   FiberStacks slabs;
-  InOrder* order;             // the scheduler's
-  std::vector<Worker*> idle;  // have run their body and wait for another
+  FiberScheduler* order;           // owned by the scheduler
+  std::vector<FiberWorker*> idle;  // workers that have run their body
   int64_t alive = 0;
 };
 
-}  // namespace
 }  // namespace shardproof
 
 namespace boost::fibers {
 
-// The library's own worker ends by context::terminate(), whose frame is deeper (5 KB) than what
-// most functions need: each stack would have a second page for it. This one stays when its body is
-// through, for the next body, and leaves its stack when its context is released.
+// The library's worker ends by context::terminate(), whose frame of 5 KB is larger than most
+// functions need. Each stack would touch a second page for it. This worker waits for its next body
+// instead, and leaves its stack when its context is released.
 template <>
-class worker_context<shardproof::Body> final : public context {
+class worker_context<shardproof::FiberBody> final : public context {
  public:
-  worker_context(const boost::context::preallocated& room, shardproof::Crew& crew)
-      : context(1, type::worker_context, launch::post), pool_(crew) {
-    c_ = boost::context::fiber(std::allocator_arg, room, shardproof::SlabStacks(crew.slabs),
-                               [this](boost::context::fiber&&) { return run(); });
+  worker_context(const boost::context::preallocated& room, shardproof::FiberState& state)
+      : context(1, type::worker_context, launch::post), state_(state) {
+    c_ =
+        boost::context::fiber(std::allocator_arg, room, shardproof::SlabStackAllocator(state.slabs),
+                              [this](boost::context::fiber&&) { return run(); });
   }
   void give(std::function<void()> body) { body_.run = std::move(body); }
 
@@ -104,15 +107,15 @@ class worker_context<shardproof::Body> final : public context {
       body_.run = nullptr;
       for (auto& [key, data] : fss_data_) data.do_cleanup();
       fss_data_.clear();
-      --pool_.alive;
-      pool_.idle.push_back(this);
-      // Resumed by the scheduler it gets nothing back; by a release, whom to go back to.
-      if (boost::context::fiber back = pool_.order->pick_next()->suspend_with_cc()) return back;
+      --state_.alive;
+      state_.idle.push_back(this);
+      // The scheduler resumes it with nothing; a release passes the context to return to.
+      if (boost::context::fiber back = state_.order->pick_next()->suspend_with_cc()) return back;
     }
   }
 
-  shardproof::Crew& pool_;
-  shardproof::Body body_;
+  shardproof::FiberState& state_;
+  shardproof::FiberBody body_;
 };
 
 }  // namespace boost::fibers
@@ -120,70 +123,70 @@ class worker_context<shardproof::Body> final : public context {
 namespace shardproof {
 
 struct FiberPool::Impl {
-  struct Seat {
-    Worker* worker;
-    bool suspended;  // else it runs, is ready or has ended
+  struct FiberEntry {
+    FiberWorker* worker;
+    bool suspended;  // false: it runs, is ready or has ended
   };
-  Crew crew;
-  std::vector<Seat> seats;  // of each fiber
+  FiberState state;
+  std::vector<FiberEntry> entries;  // by fiber
 
-  Worker* worker();
+  FiberWorker* worker();
 };
 
-Worker* FiberPool::Impl::worker() {
-  if (!crew.idle.empty()) {
-    Worker* free = crew.idle.back();
-    crew.idle.pop_back();
+FiberWorker* FiberPool::Impl::worker() {
+  if (!state.idle.empty()) {
+    FiberWorker* free = state.idle.back();
+    state.idle.pop_back();
     return free;
   }
-  // The context lies at the top of its stack.
+  // Places the context at the top of its stack.
   boost::context::stack_context stack;
-  stack.size = crew.slabs.stack_bytes();
-  std::byte* const bottom = crew.slabs.take();
+  stack.size = state.slabs.stack_bytes();
+  std::byte* const bottom = state.slabs.take();
   stack.sp = bottom + stack.size;
-  constexpr size_t kRoom = (sizeof(Worker) + 63) / 64 * 64;
+  constexpr size_t kRoom = (sizeof(FiberWorker) + 63) / 64 * 64;
   void* const place = bottom + stack.size - kRoom;
-  Worker* made = new (place) Worker({place, stack.size - kRoom, stack}, crew);
+  FiberWorker* made = new (place) FiberWorker({place, stack.size - kRoom, stack}, state);
   context::active()->attach(made);
   return made;
 }
 
 FiberPool::FiberPool(FiberOptions options) {
-  auto* order = new InOrder;
+  auto* order = new FiberScheduler;
   context::active()->get_scheduler()->set_algo(order);
   impl_.reset(new Impl{{{options.stack_bytes, options.guarded_stacks}, order, {}, 0}, {}});
 }
 
 FiberPool::~FiberPool() {
-  SP_CHECK(impl_->crew.alive == 0, "{} fibers have not ended", impl_->crew.alive);
+  SP_CHECK(impl_->state.alive == 0, "{} fibers have not ended", impl_->state.alive);
   run();
-  for (Worker* worker : impl_->crew.idle) intrusive_ptr_release(worker);
+  for (FiberWorker* worker : impl_->state.idle) intrusive_ptr_release(worker);
   boost::fibers::use_scheduling_algorithm<boost::fibers::algo::round_robin>();
 }
 
 FiberId FiberPool::spawn(std::function<void()> body) {
-  Worker* const worker = impl_->worker();
+  FiberWorker* const worker = impl_->worker();
   worker->give(std::move(body));
-  const FiberId id = static_cast<FiberId>(impl_->seats.size());
-  impl_->seats.push_back({worker, false});
-  ++impl_->crew.alive;
+  const FiberId id = static_cast<FiberId>(impl_->entries.size());
+  impl_->entries.push_back({worker, false});
+  ++impl_->state.alive;
   context::active()->schedule(worker);
   return id;
 }
 
 void FiberPool::run() { boost::this_fiber::yield(); }
 
-int64_t FiberPool::alive() const { return impl_->crew.alive; }
+int64_t FiberPool::alive() const { return impl_->state.alive; }
 
 void FiberPool::suspend(FiberId self) {
-  Impl::Seat& seat = impl_->seats[static_cast<size_t>(self)];
-  seat.suspended = true;
-  seat.worker->suspend();
+  Impl::FiberEntry& entry = impl_->entries[static_cast<size_t>(self)];
+  entry.suspended = true;
+  entry.worker->suspend();
 }
 
 void FiberPool::wake(FiberId fiber) {
-  Impl::Seat& seat = impl_->seats[static_cast<size_t>(fiber)];
-  if (std::exchange(seat.suspended, false)) seat.worker->get_scheduler()->schedule(seat.worker);
+  Impl::FiberEntry& entry = impl_->entries[static_cast<size_t>(fiber)];
+  if (std::exchange(entry.suspended, false)) entry.worker->get_scheduler()->schedule(entry.worker);
 }
 
 }  // namespace shardproof

@@ -1,11 +1,13 @@
-// FiberPool: many C++ functions that take turns on one OS thread, each on a stack of its own. A
-// fiber runs until it suspends itself; who wakes it decides when it goes on. Ready fibers run in
-// the order in which they became ready, so a run is a function of its input.
+// FiberPool: runs many C++ functions in turn on one OS thread, each on a stack of its own. A fiber
+// runs until it suspends itself and goes on when it is woken. Ready fibers run in the order in
+// which they became ready, so a run is deterministic.
 //
-// Stacks come from slabs. A function that has ended leaves its stack to the next one; of most, the
-// top page alone is touched. Before Linux 6.13 a guarded stack costs the system two mappings, of
-// which it has about 65,000: only the first `guarded_stacks` get a guard page below them there. A
-// pool belongs to the thread that made it, and there is one at a time on a thread.
+// Stacks are mapped in slabs (fiber_stacks.h) and reused; most functions touch only the top page.
+// Before Linux 6.13 a guarded stack needs two mappings, of which the system allows about 65,000:
+// only the first `guarded_stacks` have a guard page there.
+//
+// Threading: a pool belongs to the thread that made it; a thread has at most one. Spawning throws
+// Error(limit) if there is no memory for a stack.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,7 @@
 namespace shardproof {
 
 struct FiberOptions {
-  int64_t stack_bytes = 128 << 10;  // whole pages; real are the top one and what is touched
+  int64_t stack_bytes = 128 << 10;  // rounded up to pages; only touched pages take memory
   int64_t guarded_stacks = 16384;
 };
 
@@ -24,17 +26,17 @@ using FiberId = int64_t;
 class FiberPool {
  public:
   explicit FiberPool(FiberOptions options = {});
-  // Every fiber must have ended: stacks are never destroyed under a function.
+  // Requires that every fiber has ended.
   ~FiberPool();
   FiberPool(const FiberPool&) = delete;
   FiberPool& operator=(const FiberPool&) = delete;
 
-  // The body must not throw. It runs at the next run().
+  // Adds a fiber, which runs at the next run(). The body must not throw.
   FiberId spawn(std::function<void()> body);
-  // From outside of fibers: lets all that are ready run until none is.
+  // Runs all ready fibers until none is ready. Call it outside of fibers.
   void run();
   int64_t alive() const;
-  // From inside: the fiber that runs now gives way until somebody wakes it.
+  // Suspends the running fiber, `self`, until another one wakes it. Call it inside.
   void suspend(FiberId self);
   void wake(FiberId fiber);
 

@@ -1,3 +1,5 @@
+// Implements fiber_stacks.h with mmap. One system call installs the guards of a whole slab, another
+// one makes the top pages present.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,16 +16,16 @@
 namespace shardproof {
 namespace {
 
-// Few ranks are usual: slabs grow with what was asked for so far.
-constexpr int64_t kFewestStacks = 16, kMostStacks = 1024;
-static_assert(kMostStacks <= IOV_MAX);
+// Slabs grow with the number of stacks so far: most runs have few ranks.
+constexpr int64_t kMinSlabStacks = 16, kMaxSlabStacks = 1024;
+static_assert(kMaxSlabStacks <= IOV_MAX);
 
-// What the system is asked to do with pages; older headers lack the names. Guard: trap on access,
-// without a mapping of its own (Linux 6.13). Populate: be there before the first access.
+// Values of madvise that older headers lack. Guard install: accesses trap, without a mapping of
+// their own (Linux 6.13). Populate: makes pages present before the first access.
 constexpr int kGuardInstall = 102, kPopulateWrite = 23;
 
-// Asks it of `count` pages that lie `each` apart, by one call: the system takes many ranges at once
-// where it knows guards. How many it did it to: the first ones.
+// Advises `count` pages that lie `each` bytes apart, in one system call. Returns for how many, from
+// the first on, it succeeded: 0 on older kernels.
 int64_t advise(std::byte* first, size_t each, size_t page, int64_t count, int advice) {
   std::vector<iovec> pages(static_cast<size_t>(count));
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = {first + i * each, page};
@@ -52,7 +54,7 @@ FiberStacks::~FiberStacks() {
 
 void FiberStacks::map_slab() {
   const size_t each = stack_bytes_ + page_bytes_;
-  const int64_t stacks = std::clamp(stacks_, kFewestStacks, kMostStacks);
+  const int64_t stacks = std::clamp(stacks_, kMinSlabStacks, kMaxSlabStacks);
   const size_t bytes = each * static_cast<size_t>(stacks);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -63,13 +65,13 @@ void FiberStacks::map_slab() {
   slabs_.push_back({static_cast<std::byte*>(memory), bytes});
   std::byte* const slab = slabs_.back().begin;
   const int64_t guarded = advise(slab, each, page_bytes_, stacks, kGuardInstall);
-  // The top page is touched by every fiber, and enough for most of them.
+  // Every fiber touches its top page, and most touch no other.
   advise(slab + stack_bytes_, each, page_bytes_, stacks, kPopulateWrite);
   for (int64_t i = stacks; i-- > 0;) {
     std::byte* begin = slab + static_cast<size_t>(i) * each;
     free_.push_back(begin + page_bytes_);
     if (i < guarded || madvise(begin, page_bytes_, kGuardInstall) == 0) continue;
-    // Without a guard an overflow runs into the neighbour: better than to refuse so many ranks.
+    // A stack without a guard is better than refusing so many ranks.
     if (guards_left_ > 0 && mprotect(begin, page_bytes_, PROT_NONE) == 0) --guards_left_;
   }
 }

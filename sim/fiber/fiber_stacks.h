@@ -1,6 +1,6 @@
-// FiberStacks: memory for the stacks of fibers, mapped in slabs of many stacks and handed out again
-// after use. Growing down; a guard page below each stack, or below the first `guarded` ones where
-// the system takes a mapping for each.
+// FiberStacks: memory for the stacks of fibers, mapped in slabs of many stacks and reused. Stacks
+// grow down. A guard page lies below each stack; where a guard needs a mapping of its own, only
+// below the first `guarded` ones. Owns the memory. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,9 @@ class FiberStacks {
   FiberStacks& operator=(const FiberStacks&) = delete;
 
   size_t stack_bytes() const { return stack_bytes_; }
-  std::byte* take();  // the lowest usable byte; throws Error(limit) when the system has no more
+  // Returns the lowest usable byte of a stack. Throws Error(limit) if the system has no more
+  // memory.
+  std::byte* take();
   void give_back(std::byte* stack) { free_.push_back(stack); }
 
  private:

@@ -1,3 +1,6 @@
+// Implements gate.h: communicators, numbers, whole groups, start and end of submissions.
+// gate_collective.cpp matches collectives, gate_point_to_point.cpp messages and one-sided calls,
+// gate_blocked.cpp answers what blocked calls wait for.
 #include "shardproof/sim/matching/call_matcher.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@
 namespace shardproof {
 
 Communicator& CallMatcher::comm(const Group& group) {
-  // Copies of a group share their key.
+  // Copies of a group share their key object.
   if (last_ != nullptr && &last_->group().key() == &group.key()) return *last_;
   std::unique_ptr<Communicator>& slot = comms_[{group.key(), group.name()}];
   if (!slot) slot = std::make_unique<Communicator>(group);
@@ -98,7 +101,7 @@ bool CallMatcher::complete_if_whole_group(Call& call, const Lanes& cohort, LaneT
 
 void CallMatcher::run_whole(const Call& call) {
   if (call.output == nullptr || call.output->empty()) return;
-  SP_CHECK(call.input != nullptr, "{} brings nothing", to_string(call.collective));
+  SP_CHECK(call.input != nullptr, "{} has no input", to_string(call.collective));
   if (!holds_contents(*call.input)) return;
   if (call.input->blocks().size() == 1 && call.input->blocks()[0].lanes == call.lanes) {
     deliver(reference(call.collective, *call.input), *call.output);
@@ -135,8 +138,7 @@ void CallMatcher::start(Submission& submission) {
   submission.end = submission.start;
   submission.open = static_cast<int64_t>(submission.parties.size());
   for (SubmittedCall& submitted : submission.parties) submitted.open = submitted.call.lanes.size();
-  // All of them, even after one that is found wrong: what else is wrong and who goes on must not
-  // depend on which was met first.
+  // Starts all calls even if one is found wrong: findings must not depend on which came first.
   for (SubmittedCall& submitted : submission.parties) {
     if (submitted.open == 0) {
       end_party(submitted);

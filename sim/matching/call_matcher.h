@@ -1,11 +1,22 @@
-// The gate: where calls of different ranks meet. It matches them by communicator, checks that they
-// fit before anything is computed, computes with `reference`, and writes each lane's part of the
-// answer.
+// Gate: the call matcher. It matches the calls of different ranks by communicator and checks that
+// they fit before anything is computed. It computes results with `reference` and writes each lane's
+// part.
 //
-// The k-th collective of each member of a group meets the others' k-th (in issue order); a send
-// meets the receive of its peer in the same way. A communicator is a group's key, so equal groups
-// of different meshes are one. Inputs are read when the last member has come, outputs are written
-// then, and never later. What does not fit becomes a Finding; the calls of that meeting fail.
+// Matching. The k-th collective of each member of a group, in order of issue, matches the k-th of
+// the others. The k-th send matches the k-th receive of its peer. A communicator is a group's key
+// and name, so equal groups of different meshes are one. Inputs are read and outputs written when
+// the last member has come, never later. Calls that do not fit become a Finding and fail.
+//
+// Example. Group tp = [0 1]. Rank 0 issues A = all_reduce(tp), B = send to 1; rank 1 issues
+// C = recv from 0, D = all_reduce(tp).
+//   numbers: A is collective 1 of tp on rank 0, D on rank 1; B is send 1 and C receive 1 of 0 -> 1.
+//   rank 0 starts A: it arrives at collective 1 and waits for member 1.
+//   rank 1 starts C: it waits in channel 0 -> 1 for send 1. On one stream, B is behind A and D
+//   behind C: nothing can start, and deadlock.h finds the cycle A -> C -> A. If B is on another
+//   stream, B matches C, D starts and arrives: collective 1 is complete.
+//
+// Not thread-safe. Keeps pointers to submissions until they have ended. Matching takes logarithmic
+// time in the number of open collectives.
 #pragma once
 
 #include <array>
@@ -20,59 +31,59 @@
 
 namespace shardproof {
 
-// Is told what the gate lets through, where contents are moved by somebody else: each meeting, pair
-// and one-sided part as it completes, in an order in which they may be made one after another.
+// Observes matched calls, for contents that are moved elsewhere: each collective, message and
+// one-sided call as it completes. They may be carried out one after another in this order.
 class MatchObserver {
  public:
   virtual ~MatchObserver() = default;
   virtual void on_collective(const CollectiveInstance& instance) = 0;
   virtual void on_send_recv(const Channel::End& sender, const Channel::End& receiver) = 0;
-  // A put, a signal or the wait for one.
+  // A put, a signal, or a wait for signals (`peer` is then -1).
   virtual void on_one_sided(const SubmittedCall& submitted, int64_t lane, int32_t peer) = 0;
 };
 
 class CallMatcher {
  public:
-  // With a witness every call comes to a meeting, also one of whole groups.
+  // With an observer every call is matched lane by lane, even one of whole groups.
   explicit CallMatcher(std::shared_ptr<const CostModel> cost, MatchObserver* observer = nullptr)
       : cost_(std::move(cost)), observer_(observer) {}
 
-  // Runs a collective whose lanes cover whole groups that nobody else has business with, at once.
-  // False, and nothing done, for any other call. `times` (of the cohort's lanes; null without a
-  // clock) holds when each lane comes and becomes when each is through.
+  // Fast path: runs a collective at once if its lanes cover whole groups without pending calls.
+  // Otherwise returns false and changes nothing. `times` has the arrival of each of the cohort's
+  // lanes and is set to their ends; null without a clock.
   bool complete_if_whole_group(Call& call, const Lanes& cohort, LaneTimes* times);
 
-  // Takes the lanes out of a call that are no members of its group, and tells.
+  // Removes lanes that are not members of the call's group, and reports them as a finding.
   void drop_non_members(Call& call);
-  // Gives each lane's call its number; in issue order.
+  // Numbers each lane's call. Call it in order of issue.
   void number(SubmittedCall& submitted);
-  // All calls of the flight start together, at flight.start. Flights that ended are in ended(); one
-  // that is found wrong ends as failed, and so does one that comes as failed.
+  // Starts all calls of a submission together, at flight.start. Submissions that have ended are in
+  // ended(); one that is found wrong ends as failed, as does one that was failed before.
   void start(Submission& submission);
   std::vector<Submission*>& ended() { return ended_; }
-  // In the order in which they were made; siblings each have their own (merge_finding).
+  // Findings in order of discovery, one for each sibling group (merge_finding joins them).
   std::vector<Finding>& findings() { return findings_; }
-  // Tells mismatches of meetings that never became complete.
+  // Reports mismatches of collectives that not all members have reached.
   void find_open_mismatches();
 
-  // Who a started party still waits for.
+  // The ranks that a started call still waits for.
   struct Awaited {
     std::string group;           // "tp [4 5 6 7]"
     int64_t call = 0;            // number in the group
-    std::vector<int32_t> ranks;  // ascending
-    std::string_view what;       // "to receive", "to send", "to signal" or nothing
-    bool explained = false;      // a mismatch of its meeting is told
+    std::vector<int32_t> ranks;  // ranks that have not come, ascending
+    std::string_view what;       // "to receive", "to send", "to signal"; empty for collectives
+    bool explained = false;      // a mismatch of its collective is or will be reported
   };
   Awaited awaited(const SubmittedCall& submitted) const;
-  // Whether `party`, issued by `rank` but not started, is what `waiting` waits for.
+  // True if `party`, issued by `rank` but not started, is what `waiting` waits for.
   bool answers(const SubmittedCall& submitted, int32_t rank, const SubmittedCall& waiting) const;
 
-  // What was last put into a slot of a rank's window; null when nothing was.
+  // Returns what was last put into a slot of a rank's window; null if nothing was.
   const Bytes* window(int64_t rank, int64_t slot) const;
 
  private:
-  struct Signals {                 // from one rank into a slot of another
-    std::vector<Duration> landed;  // ascending; not yet waited for
+  struct Signals {                 // from one rank to a slot of another
+    std::vector<Duration> landed;  // arrival times, ascending, not yet waited for
     std::vector<Channel::End> waiting;
   };
   using SignalKey = std::array<int64_t, 3>;  // target, source, slot
@@ -103,7 +114,7 @@ class CallMatcher {
 
   std::shared_ptr<const CostModel> cost_;
   MatchObserver* observer_;
-  // By key and name: groups of equal members under two names are two communicators.
+  // By key and name: equal members under two names are two communicators.
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> comms_;
   Communicator* last_ = nullptr;
   std::map<SignalKey, Signals> signals_;

@@ -1,3 +1,5 @@
+// Implements the functions of gate.h about blocked calls: the ranks that a call waits for, and
+// whether a queued call is the awaited one.
 #include <algorithm>
 
 #include "shardproof/sim/matching/call_matcher.h"
@@ -9,7 +11,7 @@ int64_t lane_in(const SubmittedCall& submitted, int32_t rank) {
   return submitted.call.lanes.index_of(rank);
 }
 
-// The lanes whose part of a collective is open are those whose meeting still is.
+// Returns a collective of the call that is not complete; null if all are.
 const CollectiveInstance* open_instance(const Communicator& comm, const SubmittedCall& submitted) {
   for (int64_t i = 0; i < submitted.call.lanes.size(); ++i) {
     const int64_t sibling = comm.seat(submitted.call.lanes[i]).sibling;
@@ -29,7 +31,7 @@ std::vector<int32_t> absent_members(const Communicator& comm, const CollectiveIn
   return absent;
 }
 
-// The lane of a send or receive that has not been paired.
+// Returns the lane of a send or receive that is not matched; -1: none.
 int64_t unpaired_lane(const std::vector<Channel::End>& ends, const SubmittedCall& submitted) {
   for (const Channel::End& end : ends)
     if (end.submitted == &submitted) return end.lane;

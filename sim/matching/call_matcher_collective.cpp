@@ -1,3 +1,10 @@
+// Implements the collective part of gate.h.
+//
+// 1. join: each lane of a call arrives at the collective with its number; calls that do not fit the
+//    first one are noted.
+// 2. complete: runs when the last member has come. If the calls do not fit, a mismatch is reported
+//    and all of them fail. Else the result of `reference` is written to each member's output. All
+//    members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>
 #include <cstring>
 
@@ -9,8 +16,7 @@
 namespace shardproof {
 namespace {
 
-// What the members bring, in order of members. Read where it lies: nothing is copied. Nothing when
-// a member's tensor has no contents (shape-only runs).
+// Returns the inputs by member, without copying; nullopt if one has no contents (shape-only run).
 std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
     const CollectiveInstance& instance) {
   std::vector<std::span<const std::byte>> inputs(instance.arrivals.size());
@@ -25,7 +31,7 @@ std::optional<std::vector<std::span<const std::byte>>> brought_by_members(
   return inputs;
 }
 
-// A member's part of an answer whose lanes are the members.
+// Writes a member's part of a result whose lanes are the members.
 void deliver_part(const LocalTensor& answer, const Arrival& arrival) {
   if (answer.empty()) return;
   const Block& block = answer.blocks().front();
@@ -44,15 +50,15 @@ std::vector<const Arrival*> by_member(const CollectiveInstance& instance) {
   return members;
 }
 
-LocalTensor answer_of(const CollectiveInstance& instance) {
+LocalTensor result_of(const CollectiveInstance& instance) {
   const Collective& collective = instance.arrivals.front().submitted->call.collective;
   if (collective.kind == CollectiveKind::barrier) return {};
   const auto inputs = brought_by_members(instance);
   return inputs ? reference(collective, *inputs) : LocalTensor();
 }
 
-// Members come in the order of the schedule, and nothing may be told or priced by it.
-CollectiveInstance in_order_of_members(CollectiveInstance instance) {
+// Sorts arrivals by member: neither findings nor prices may depend on the schedule.
+CollectiveInstance sorted_by_member(CollectiveInstance instance) {
   const auto earlier = [](const Arrival& a, const Arrival& b) { return a.member < b.member; };
   std::vector<Arrival>& arrivals = instance.arrivals;
   if (!std::is_sorted(arrivals.begin(), arrivals.end(), earlier))
@@ -60,8 +66,7 @@ CollectiveInstance in_order_of_members(CollectiveInstance instance) {
   return instance;
 }
 
-// all_to_all_v: each member cuts its input by its send counts; what comes is laid in order of the
-// senders.
+// all_to_all_v: each member cuts its input by its send counts; pieces arrive in order of senders.
 void exchange_uneven(const CollectiveInstance& instance) {
   const std::vector<const Arrival*> members = by_member(instance);
   const int64_t size = size_of(members.front()->submitted->call.collective.dtype);
@@ -83,7 +88,7 @@ void exchange_uneven(const CollectiveInstance& instance) {
 
 }  // namespace
 
-// A queued call of whole groups needs no meeting either.
+// Fast path: a call that covers whole groups needs no meeting.
 bool CallMatcher::join_whole(Communicator& comm, SubmittedCall& submitted) {
   if (observer_ != nullptr || submitted.call.lanes.size() == 1 || !submitted.number.uniform() ||
       comm.has_open_instances() || submitted.call.collective.kind == CollectiveKind::all_to_all_v ||
@@ -119,7 +124,7 @@ void CallMatcher::join(Communicator& comm, SubmittedCall& submitted) {
   }
 }
 
-// Members of an uneven exchange bring as much as each says.
+// In an uneven exchange each member states its own counts.
 Duration CallMatcher::price(const CollectiveInstance& instance) const {
   const Call& call = instance.arrivals.front().submitted->call;
   if (call.collective.kind != CollectiveKind::all_to_all_v) return price(call);
@@ -130,10 +135,10 @@ Duration CallMatcher::price(const CollectiveInstance& instance) const {
 }
 
 void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
-  const CollectiveInstance instance = in_order_of_members(std::move(open));
+  const CollectiveInstance instance = sorted_by_member(std::move(open));
   comm.close(instance.number, instance.sibling);
   const Collective& collective = instance.arrivals.front().submitted->call.collective;
-  // Members that all fit the first one have nothing to disagree on, except in their tables.
+  // Members whose calls fit can still disagree in the count tables of all_to_all_v.
   if (instance.differs || collective.kind == CollectiveKind::all_to_all_v) {
     if (std::optional<Finding> finding = find_mismatch(instance, comm.text(instance.sibling))) {
       finding->group = comm.text(instance.sibling);
@@ -145,10 +150,10 @@ void CallMatcher::complete(Communicator& comm, CollectiveInstance& open) {
   if (observer_ != nullptr) observer_->on_collective(instance);
   const bool uneven = collective.kind == CollectiveKind::all_to_all_v;
   if (uneven && brought_by_members(instance)) exchange_uneven(instance);
-  const LocalTensor answer = uneven ? LocalTensor() : answer_of(instance);
+  const LocalTensor answer = uneven ? LocalTensor() : result_of(instance);
   Duration end = instance.latest;
   if (cost_) end += price(instance);
-  // One pass, for members are many: what a member's part touches is touched once.
+  // One pass over the members, which may be many: each one's memory is touched once.
   for (const Arrival& arrival : instance.arrivals) {
     deliver_part(answer, arrival);
     end_part(*arrival.submitted, arrival.lane, end);
@@ -159,7 +164,7 @@ void CallMatcher::find_open_mismatches() {
   for (auto& [key, comm] : comms_)
     for (const auto& [at, instance] : comm->meetings()) {
       if (!instance->differs) continue;
-      const CollectiveInstance ordered = in_order_of_members(*instance);
+      const CollectiveInstance ordered = sorted_by_member(*instance);
       if (std::optional<Finding> finding = find_mismatch(ordered, comm->text(instance->sibling)))
         report(std::move(*finding));
     }

@@ -1,3 +1,8 @@
+// Implements messages and one-sided calls of gate.h.
+//
+// A send and a receive match by their number in the channel between two ranks; both end at the
+// later arrival plus the price. A put or signal ends at once and leaves a signal; a wait takes as
+// many signals as it needs, the earliest first.
 #include <algorithm>
 #include <optional>
 
@@ -73,7 +78,7 @@ void CallMatcher::act_one_sided(Communicator& comm, SubmittedCall& submitted) {
     Duration end;
     if (cost_) end = arrival(submitted, i) + price(submitted.call);
     Signals& signals = signals_[{peer, self, collective.slot}];
-    // Whoever was simulated first, the earliest is waited for first.
+    // Sorted by time: the result must not depend on the order of simulation.
     signals.landed.insert(std::upper_bound(signals.landed.begin(), signals.landed.end(), end), end);
     end_part(submitted, i, end);
     settle(signals);
@@ -88,7 +93,7 @@ void CallMatcher::store(const SubmittedCall& submitted, int64_t self, int64_t ta
   windows_[{target, submitted.call.collective.slot}] = std::move(contents);
 }
 
-// Waits are served in the order in which they started.
+// Serves waits in the order in which they started.
 void CallMatcher::settle(Signals& signals) {
   while (!signals.waiting.empty()) {
     const Channel::End waiting = signals.waiting.front();

@@ -1,3 +1,4 @@
+// Implements write_outputs.h.
 #include "shardproof/sim/matching/write_outputs.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 
 int64_t bytes_in(const Tensor& tensor) { return tensor.elements() * size_of(tensor.dtype); }
 
-// The block is all its buffer holds, on all its lanes.
+// True if the block covers its buffer on all lanes.
 bool is_whole_buffer(const Block& block) {
   const Buffer& buffer = *block.tensor.buffer;
   return block.tensor.offset == 0 && bytes_in(block.tensor) == buffer.bytes_per_lane &&
@@ -48,8 +49,7 @@ int64_t place_of(const CallBuffer& view) {
   return view.buffer->slots[view.lane] * view.buffer->bytes_per_lane + view.offset_bytes;
 }
 
-// Gives all lanes of the party's output copies of their own, so that each can be written when its
-// part ends.
+// Gives each lane of the output a copy of its own, so that each can be written when it ends.
 void separate_lanes(SubmittedCall& submitted) {
   if (submitted.separated) return;
   submitted.separated = true;
@@ -75,7 +75,7 @@ void copy_lanes(const LocalTensor& answer, Block& target) {
   }
   for (int64_t i = 0; i < target.lanes.size(); ++i) {
     const int64_t rank = target.lanes[i];
-    SP_CHECK(flat_bytes(answer, rank) == bytes, "rank {} gets {} bytes into {}", rank,
+    SP_CHECK(flat_bytes(answer, rank) == bytes, "rank {} receives {} bytes into {}", rank,
              flat_bytes(answer, rank), bytes);
     if (bytes == 0) continue;
     std::memcpy(target.tensor.mutate(target.slot(i)), flat_data(answer, rank),
@@ -150,7 +150,7 @@ namespace {
 void deliver_one(const CallBuffer& out, int64_t rank, const std::byte* data, int64_t bytes,
                  const Bytes* whole) {
   if (out.buffer == nullptr) return;
-  SP_CHECK(out.bytes == bytes, "rank {} gets {} bytes into {}", rank, bytes, out.bytes);
+  SP_CHECK(out.bytes == bytes, "rank {} receives {} bytes into {}", rank, bytes, out.bytes);
   Buffer& buffer = *out.buffer;
   if (buffer.lanes.size() == 1 && buffer.bytes_per_lane == bytes) {
     buffer.slots = Slots::shared(1);
@@ -176,7 +176,7 @@ void deliver(SubmittedCall& submitted, int64_t rank, const std::byte* data, int6
   if (submitted.call.lanes.size() == 1) return deliver_one(submitted.out, rank, data, bytes, whole);
   const Block* target = submitted.output.find(rank);
   if (target == nullptr) return;
-  SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} gets {} bytes into {}", rank, bytes,
+  SP_CHECK(bytes_in(target->tensor) == bytes, "rank {} receives {} bytes into {}", rank, bytes,
            bytes_in(target->tensor));
   separate_lanes(submitted);
   if (bytes == 0) return;
@@ -189,8 +189,8 @@ void deliver(SubmittedCall& submitted, int64_t rank, const Bytes& whole) {
   Buffer* const buffer = submitted.call.lanes.size() == 1 ? submitted.out.buffer.get() : nullptr;
   if (buffer == nullptr || buffer->lanes.size() != 1 || buffer->bytes_per_lane != whole.size())
     return deliver(submitted, rank, whole.data(), whole.size(), &whole);
-  SP_CHECK(submitted.out.bytes == whole.size(), "rank {} gets {} bytes into {}", rank, whole.size(),
-           submitted.out.bytes);
+  SP_CHECK(submitted.out.bytes == whole.size(), "rank {} receives {} bytes into {}", rank,
+           whole.size(), submitted.out.bytes);
   buffer->slots = Slots::shared(1);
   buffer->bytes = whole;
 }

@@ -1,4 +1,4 @@
-// How long others have been silent: not while nobody here listened.
+// Tests of ActiveTimeClock: time during which this process did not run does not count.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/remote/process/active_time_clock.h"
@@ -9,7 +9,7 @@ namespace {
 using Clock = ActiveTimeClock::Clock;
 using std::chrono::milliseconds;
 
-TEST(ActiveTimeClock, AMachineThatStandsStillCountsAsAMoment) {
+TEST(ActiveTimeClock, LongGap_CountsAsAMoment) {
   ActiveTimeClock clock;
   Clock::time_point machine = Clock::now();
   const Clock::time_point start = clock.now(machine);

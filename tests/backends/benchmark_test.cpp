@@ -1,5 +1,5 @@
-// Repetitions: what they bring is exact, what they get is compared with the reference, and one
-// wrong element is one.
+// Tests of benchmarks of one collective: inputs are exact, outputs are compared with the reference,
+// and every wrong element is counted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ bool can_reduce(const Reduction& reduction, DType dtype) {
   return true;
 }
 
-// All members' inputs in the order of the group.
+// Returns all members' inputs in the order of the group.
 std::vector<Tensor> inputs_of(const Collective& c) {
   std::vector<Tensor> inputs;
   for (int64_t member = 0; member < c.group.size(); ++member) {
@@ -48,7 +48,7 @@ std::vector<Tensor> inputs_of(const Collective& c) {
   return inputs;
 }
 
-TEST(Repetition, TheReferenceIsNeverWrong) {
+TEST(Repetition, ReferenceOutputs_CountNoWrongElements) {
   for (const CollectiveKind kind : kKinds)
     for (const int64_t ranks : {1, 2, 3, 8, 13}) {
       const Collective c = repetition(kind, ranks, 4 * ranks).collective;
@@ -66,7 +66,7 @@ TEST(Repetition, TheReferenceIsNeverWrong) {
     }
 }
 
-TEST(Repetition, EveryChangedElementIsCounted) {
+TEST(Repetition, ChangedElements_AreCounted) {
   for (const CollectiveKind kind : kKinds) {
     const Collective c = repetition(kind, 4, 40000).collective;
     RepeatedTensors tensors = crafted_tensors(repetition(kind, 4, 40000), Lanes::one(3));
@@ -77,8 +77,8 @@ TEST(Repetition, EveryChangedElementIsCounted) {
   }
 }
 
-// Sums, products and what is on the way to them have few bits: folding from the other end is equal.
-TEST(Repetition, ReductionsAreExactInAnyOrder) {
+// Inputs and partial results have few bits: adding from the other end gives equal bits.
+TEST(Repetition, Reductions_InAnyOrder_AreExact) {
   for (int d = 0; d < kDTypeCount; ++d)
     for (const ReduceOp op : kOps) {
       Collective c = repetition(CollectiveKind::all_reduce, 13, 64).collective;
@@ -92,7 +92,7 @@ TEST(Repetition, ReductionsAreExactInAnyOrder) {
     }
 }
 
-TEST(Repetition, EveryKindIsRightAtALocalDoorApartAndInPlace) {
+TEST(Repetition, EveryKind_LocalBackend_IsRight) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     for (const Placing placing : {Placing::apart, Placing::in_place})
@@ -106,7 +106,7 @@ TEST(Repetition, EveryKindIsRightAtALocalDoorApartAndInPlace) {
       }
 }
 
-TEST(Repetition, NothingMayBeRepeatedToo) {
+TEST(Repetition, NoElements_CountNoWrongElements) {
   const std::shared_ptr<Backend> local = local_backend();
   for (const CollectiveKind kind : kKinds)
     EXPECT_EQ(repeat(*local, repetition(kind, 3, 0)).wrong, 0);

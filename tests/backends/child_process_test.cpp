@@ -1,4 +1,4 @@
-// Processes that this one starts: what they print never holds them up, and who is ended with them.
+// Tests of child processes: their output never blocks them, and the right ones are killed.
 #include "shardproof/backends/remote/process/child_process.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ bool comes_true(const std::function<bool()>& condition) {
   return condition();
 }
 
-// It says that it has been started, and stays.
+// Starts a process that prints a line and stays.
 Child resident(const std::string& word) {
   const Child child = start_child({"sh", "-c", "echo here; sleep 60; :", word});
   std::string output;
@@ -39,8 +39,8 @@ bool is_gone(const Child& child) {
   return has_ended(child.pid, &status);
 }
 
-// One job may have the number 1, and another one 12.
-TEST(Children, OnlyWhoWasStartedWithTheWholeWordIsEnded) {
+// A word of one job may be the prefix of another's: 1 and 12.
+TEST(Children, KillAll_MatchesWholeArgument_NotPrefix) {
   const std::string word = "shardproof-children-test-" + std::to_string(getpid());
   const Child one = resident(word + "1"), other = resident(word + "12");
   ProcessReaper endings;
@@ -54,14 +54,14 @@ TEST(Children, OnlyWhoWasStartedWithTheWholeWordIsEnded) {
   ::close(other.output);
 }
 
-// Whoever starts this may want to hear of no child: then none can be waited for.
-TEST(Children, WhoCannotBeWaitedForHasEnded) {
+// If the parent ignores SIGCHLD, children cannot be waited for.
+TEST(Children, HasEnded_ProcessIsNoChild_IsTrue) {
   int status = 1;
   EXPECT_TRUE(has_ended(getpid(), &status));
 }
 
-// A pipe holds 64 KiB.
-TEST(Children, WhatTheyPrintIsTakenWhileTheyRun) {
+// Prints more than the 64 KiB that a pipe holds.
+TEST(Children, Output_LargerThanPipe_IsReadWhileChildRuns) {
   const std::filesystem::path done =
       std::filesystem::path(testing::TempDir()) / ("printed-" + std::to_string(getpid()));
   SpawnOptions options;

@@ -1,5 +1,5 @@
-// The conformance suite of backends: what every door must do, whatever is behind it. A backend
-// joins with one source that defines conformance_backends() and is linked with the
+// The conformance suite of backends: what every execution context must do, on any backend. A
+// backend joins with a source that defines conformance_backends() and is linked with the
 // conformance_*.cpp here:
 //
 //   std::vector<ConformanceBackend> shardproof::conformance_backends() {
@@ -23,16 +23,16 @@ namespace shardproof {
 struct ConformanceBackend {
   std::string name;
   std::function<std::unique_ptr<World>(const WorldOptions&)> start;
-  // Why a collective cannot be run, or nothing.
+  // Returns why a collective cannot be run; nullopt: it can.
   std::function<std::optional<std::string>(const Collective&)> unsupported_reason =
       [](const Collective&) { return std::nullopt; };
-  bool reports_records = true;  // false: they stay in the process that judges
-  // Ranks whose hosts run in this process.
+  bool reports_records = true;  // false: records stay in the coordinator
+  // Returns the ranks whose hosts run in this process.
   std::function<Lanes(int64_t ranks)> here = [](int64_t ranks) { return Lanes::range(0, ranks); };
 };
 std::vector<ConformanceBackend> conformance_backends();
 
-// One host program of some lanes: it issues, never waits. Tensors live in it until the run is over.
+// A host program of some lanes: it only issues. Owns its tensors until the run is over.
 struct Host {
   ExecutionContext& context;
   Lanes lanes;
@@ -52,7 +52,7 @@ inline WorldOptions world_of(int64_t ranks) {
   return options;
 }
 
-// How ranks are grouped into cohorts.
+// Returns several ways to group ranks into cohorts.
 std::vector<std::vector<Lanes>> groupings(int64_t ranks);
 std::vector<Lanes> cohorts_of_one(int64_t ranks);
 
@@ -63,8 +63,7 @@ struct ConformanceRun {
   const LocalTensor* find(const std::string& name, int64_t rank) const;
   std::vector<double> values(const std::string& name, int64_t rank) const;
 };
-// Every cohort issues its program; then the world runs until nothing moves, the listings end and
-// the world closes.
+// Runs the program of every cohort, then the world until nothing moves, and closes it.
 ConformanceRun run_hosts(const ConformanceBackend& backend, const WorldOptions& options,
                          const std::vector<Lanes>& cohorts, const HostProgram& program);
 

@@ -1,3 +1,4 @@
+// The conformance suite as a test program: instantiates it for the backends of the linked source.
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {

@@ -1,3 +1,4 @@
+// Implements conformance.h: issues the programs of all cohorts and runs the world to its end.
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {
@@ -55,8 +56,7 @@ std::vector<double> ConformanceRun::values(const std::string& name, int64_t rank
 
 namespace {
 
-// What a host that waits does: it looks at its tickets, which on some backends is what makes ends
-// seen.
+// Polls all tickets, as a waiting host does: on some backends only polling makes ends visible.
 void look_at_tickets(ConformanceRun& run) {
   for (Host& host : run.hosts)
     for (Ticket ticket : host.tickets) host.context.poll(ticket);

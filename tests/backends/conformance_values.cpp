@@ -1,3 +1,5 @@
+// Part of the conformance suite: values of collectives and messages are those of `reference`, bit
+// by bit.
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {
@@ -12,8 +14,8 @@ std::vector<Group> groups() {
           Group::world(kRanks), Group::of_ranks("pair", {4, 1})};
 }
 
-// Small whole numbers: every sum and product of six of them is exact in every dtype but the 8-bit
-// ones, which get 0 and 1.
+// Small whole numbers: every sum and product of six of them is exact in every dtype. 8-bit floats
+// get only 0 and 1.
 double element(DType dtype, int64_t rank, int64_t index) {
   const bool narrow = size_of(dtype) == 1;
   const int64_t mixed = (rank * 7 + index * 5 + rank * index) % 5;
@@ -31,7 +33,7 @@ Tensor one_input(const Collective& c, int64_t rank) {
       .of_rank(rank);
 }
 
-// What `reference` says, by rank; nothing where the rank gets nothing.
+// Returns the outputs of `reference` by rank, without ranks that have none.
 std::map<int64_t, Tensor> expected(const Collective& c) {
   std::map<int64_t, Tensor> answers;
   for (int64_t sibling = 0; sibling < c.group.count(); ++sibling) {
@@ -83,7 +85,7 @@ bool can_reduce(ReduceOp op, DType dtype) {
   return !(order && is_complex(dtype));
 }
 
-TEST_P(Conformance, every_reduction_of_every_dtype_is_the_reference_to_the_bit) {
+TEST_P(Conformance, Reductions_EveryOpAndDtype_EqualReference) {
   const ReduceOp ops[] = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::prod,
                           ReduceOp::min, ReduceOp::max,  ReduceOp::band,
                           ReduceOp::bor, ReduceOp::bxor, ReduceOp::premul_sum};
@@ -104,7 +106,7 @@ TEST_P(Conformance, every_reduction_of_every_dtype_is_the_reference_to_the_bit) 
   EXPECT_GT(checked, 80);
 }
 
-TEST_P(Conformance, every_kind_over_every_group_is_the_reference_to_the_bit) {
+TEST_P(Conformance, Collectives_EveryKindAndGroup_EqualReference) {
   for (const Group& group : groups())
     for (int k = 0; k <= static_cast<int>(CollectiveKind::barrier); ++k) {
       Collective c;
@@ -118,7 +120,7 @@ TEST_P(Conformance, every_kind_over_every_group_is_the_reference_to_the_bit) {
     }
 }
 
-TEST_P(Conformance, nothing_at_all_may_be_exchanged) {
+TEST_P(Conformance, Collectives_NoElements_Complete) {
   for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                     CollectiveKind::all_to_all, CollectiveKind::broadcast}) {
     Collective c;
@@ -131,7 +133,7 @@ TEST_P(Conformance, nothing_at_all_may_be_exchanged) {
 // Rank r sends (r + to) % 3 elements to member `to`.
 int64_t uneven(int64_t from, int64_t to) { return (from + to) % 3; }
 
-TEST_P(Conformance, uneven_pieces_arrive_in_order_of_the_senders) {
+TEST_P(Conformance, AllToAllV_UnevenCounts_ArriveInSenderOrder) {
   Collective c;
   c.kind = CollectiveKind::all_to_all_v;
   c.group = Group::of_axes(mesh(), {1});
@@ -181,7 +183,7 @@ Collective message(CollectiveKind kind, const Group& group, int64_t count) {
   return c;
 }
 
-TEST_P(Conformance, a_grouped_ring_exchange_hands_each_shard_on) {
+TEST_P(Conformance, GroupedRing_SendsEachShardOn) {
   const Group ring = Group::of_axes(mesh(), {1});
   for (const std::vector<Lanes>& cohorts : groupings(kRanks)) {
     const ConformanceRun run = run_hosts(GetParam(), world_of(kRanks), cohorts, [&](Host& host) {
@@ -208,7 +210,7 @@ TEST_P(Conformance, a_grouped_ring_exchange_hands_each_shard_on) {
   }
 }
 
-TEST_P(Conformance, messages_of_one_pair_stay_in_order_and_a_self_send_needs_its_group) {
+TEST_P(Conformance, Messages_OfOnePair_StayInOrder_AndSelfSendNeedsGroup) {
   const Group world = Group::world(2);
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [&](Host& host) {
     const int64_t me = host.lanes[0];

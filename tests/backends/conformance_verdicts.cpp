@@ -1,3 +1,4 @@
+// Part of the conformance suite: findings, streams, one-sided calls and records.
 #include "shardproof/tests/backends/conformance.h"
 
 namespace shardproof {
@@ -19,7 +20,7 @@ LocalTensor* answer(Host& host, const std::string& name = "", int64_t count = 2)
   return host.keep(promised(host.lanes, DType::f32, count), name);
 }
 
-TEST_P(Conformance, ungrouped_opposite_sends_are_a_deadlock) {
+TEST_P(Conformance, OppositeSends_Ungrouped_AreDeadlock) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
     Call send =
         host.call(collective(CollectiveKind::send, Group::world(2)), ones(host), nullptr, 1);
@@ -38,7 +39,7 @@ TEST_P(Conformance, ungrouped_opposite_sends_are_a_deadlock) {
     for (Ticket ticket : host.tickets) EXPECT_EQ(host.context.poll(ticket), TicketState::pending);
 }
 
-TEST_P(Conformance, one_different_reduction_is_a_mismatch_and_fails_the_call) {
+TEST_P(Conformance, Reduction_DiffersOnOneRank_IsMismatch_AndCallFails) {
   const Group world = Group::world(4);
   const ConformanceRun run = run_hosts(GetParam(), world_of(4), cohorts_of_one(4), [&](Host& host) {
     Collective c = collective(CollectiveKind::all_reduce, world);
@@ -58,7 +59,7 @@ TEST_P(Conformance, one_different_reduction_is_a_mismatch_and_fails_the_call) {
   }
 }
 
-TEST_P(Conformance, a_member_that_ends_early_is_a_missing_rank) {
+TEST_P(Conformance, Member_EndsEarly_IsMissingRank) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(3), cohorts_of_one(3), [](Host& host) {
     const Collective c = collective(CollectiveKind::all_reduce, Group::world(3));
     host.submit({host.call(c, ones(host), answer(host), 1)});
@@ -71,7 +72,7 @@ TEST_P(Conformance, a_member_that_ends_early_is_a_missing_rank) {
   EXPECT_EQ(run.report.findings[0].call, 2);
 }
 
-TEST_P(Conformance, a_call_on_a_group_of_others_is_told_and_the_members_go_on) {
+TEST_P(Conformance, CallOutsideGroup_IsReported_AndMembersGoOn) {
   const Group even = Group::of_ranks("even", {0, 2, 4});
   for (const std::vector<Lanes>& cohorts : groupings(6)) {
     const ConformanceRun run = run_hosts(GetParam(), world_of(6), cohorts, [&](Host& host) {
@@ -100,7 +101,7 @@ Work work(const Host& host, StreamId stream, std::function<void()> body) {
   return work;
 }
 
-TEST_P(Conformance, a_stream_keeps_its_order_and_order_ties_two_streams) {
+TEST_P(Conformance, Stream_KeepsOrder_AndWaitOrdersTwoStreams) {
   std::vector<int> seen;
   const ConformanceRun run = run_hosts(GetParam(), world_of(1), cohorts_of_one(1), [&](Host& host) {
     const StreamId side = host.context.stream("side");
@@ -120,7 +121,7 @@ TEST_P(Conformance, a_stream_keeps_its_order_and_order_ties_two_streams) {
     EXPECT_EQ(run.hosts[0].context.poll(ticket), TicketState::done);
 }
 
-TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
+TEST_P(Conformance, BlockedStream_HoldsBackOnlyItsOwnWork) {
   std::vector<std::string> seen;
   const Group pair = Group::world(2);
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [&](Host& host) {
@@ -151,9 +152,9 @@ TEST_P(Conformance, a_blocked_stream_holds_its_work_back_and_no_other) {
   EXPECT_LT(at("1 starts"), at("0 behind"));
 }
 
-// Cohorts of one issue in turn, so that the first rank issues all before the call is found wrong,
-// the last one after: both get equally far.
-TEST_P(Conformance, a_call_that_is_found_wrong_stops_its_stream_and_what_waits_for_it) {
+// With one cohort for each rank, the first rank issues everything before the call is found wrong,
+// the last one after. Both must get equally far.
+TEST_P(Conformance, WrongCall_StopsItsStream_AndWaitingStreams) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
     const StreamId comm = host.context.stream("comm"), side = host.context.stream("side");
     Collective wrong = collective(CollectiveKind::all_reduce, Group::world(2));
@@ -177,7 +178,7 @@ TEST_P(Conformance, a_call_that_is_found_wrong_stops_its_stream_and_what_waits_f
 }
 
 // An input is read when the call starts, not when it is issued.
-TEST_P(Conformance, a_call_reads_what_its_stream_has_written_before) {
+TEST_P(Conformance, Call_ReadsEarlierWritesOfItsStream) {
   const ConformanceRun run = run_hosts(GetParam(), world_of(2), cohorts_of_one(2), [](Host& host) {
     LocalTensor* x = answer(host);
     host.context.launch(work(host, kMainStream, [&host, x] {
@@ -197,7 +198,7 @@ TEST_P(Conformance, a_call_reads_what_its_stream_has_written_before) {
 // --- one-sided
 // --------------------------------------------------------------------------------------
 
-TEST_P(Conformance, a_put_lands_in_the_window_before_its_signal_is_seen) {
+TEST_P(Conformance, Put_LandsBeforeItsSignal) {
   if (GetParam().unsupported_reason(collective(CollectiveKind::put, Group::world(3)))) return;
   for (const std::vector<Lanes>& cohorts : groupings(3)) {
     const Group world = Group::world(3);
@@ -228,7 +229,7 @@ TEST_P(Conformance, a_put_lands_in_the_window_before_its_signal_is_seen) {
 // --- records
 // ----------------------------------------------------------------------------------------
 
-TEST_P(Conformance, records_do_not_depend_on_the_grouping) {
+TEST_P(Conformance, Records_AnyCohorts_AreEqual) {
   const Mesh mesh = Mesh::parse("dp=2, tp=3");
   std::vector<Record> first;
   for (const std::vector<Lanes>& cohorts : groupings(6)) {

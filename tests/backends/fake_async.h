@@ -1,6 +1,5 @@
-// A backend that behaves like a device: nothing runs at issue, tickets are seen to end late and,
-// across streams, in another order than they were issued; a submission may fail. For tests of
-// hosts, and to try the conformance suite itself.
+// A backend that behaves like a device: nothing runs at issue; tickets end late and, across
+// streams, out of order; a submission may fail. Tests hosts and the conformance suite itself.
 #pragma once
 
 #include <deque>
@@ -14,14 +13,14 @@ namespace shardproof {
 
 struct FakeAsyncOptions {
   uint64_t seed = 1;
-  int64_t latest = 5;           // progress steps until an end is seen
-  int64_t fail_submission = 0;  // which one of the world, from 1; 0: none
+  int64_t latest = 5;           // most progress steps until an end is visible
+  int64_t fail_submission = 0;  // number of the submission of the world that fails; 0: none
 };
 
 struct FakeAsyncClock {
   FakeAsyncOptions options;
   int64_t now = 0, last_reveal = 0, submissions = 0;
-  bool closed = false;  // then nothing is late any more
+  bool closed = false;  // after the end of the world nothing is late
 };
 
 class FakeAsyncContext : public ForwardingContext {
@@ -41,7 +40,7 @@ class FakeAsyncContext : public ForwardingContext {
     return track(inner().launch(std::move(work)), stream);
   }
 
-  // Not before its time, and not before what was issued before it on its stream.
+  // An end is visible after its delay, and after all earlier ends of its stream.
   TicketState poll(Ticket ticket) override {
     if (ticket == kDone) return TicketState::done;
     const TicketState real = inner().poll(ticket);

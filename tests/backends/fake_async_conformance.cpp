@@ -1,3 +1,4 @@
+// The conformance suite on the fake asynchronous backend, and tests of hosts that wait for it.
 #include "shardproof/backends/api/rank_context.h"
 #include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/tests/backends/conformance.h"
@@ -50,7 +51,7 @@ std::vector<double> chain_on(FakeAsyncOptions fake, int64_t* stopped) {
   return got;
 }
 
-TEST(FakeAsync, hosts_wait_for_late_ends_and_get_the_same_values_for_every_seed) {
+TEST(FakeAsync, LateEnds_AnySeed_GiveEqualValues) {
   for (uint64_t seed = 1; seed < 30; ++seed) {
     int64_t stopped = 0;
     EXPECT_EQ(chain_on({seed, 7, 0}, &stopped), std::vector<double>(4, 96.0)) << "seed " << seed;
@@ -58,7 +59,7 @@ TEST(FakeAsync, hosts_wait_for_late_ends_and_get_the_same_values_for_every_seed)
   }
 }
 
-TEST(FakeAsync, a_failed_submission_stops_its_rank) {
+TEST(FakeAsync, FailedSubmission_StopsItsRank) {
   int64_t stopped = 0;
   const std::vector<double> got = chain_on({3, 4, 5}, &stopped);
   EXPECT_GE(stopped, 1);

@@ -1,3 +1,4 @@
+// Tests of fault injection: what each fault changes, and which texts are refused.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/api/rank_context.h"
@@ -11,7 +12,7 @@ Tensor number(double value, DType dtype = DType::f32) {
   return tensor_of(dtype, {2}, {value, value});
 }
 
-// Sum of 1 over three ranks, twice, as each rank sees it.
+// The sum of 1 over three ranks, made twice, as each rank receives it.
 struct Sums {
   std::vector<double> first = std::vector<double>(3), second = std::vector<double>(3);
   WorldReport report;
@@ -34,19 +35,19 @@ Sums sums_with(std::vector<std::string> faults, DType dtype = DType::f32) {
   return sums;
 }
 
-TEST(Faults, a_corrupt_copy_changes_the_sum_of_its_call_alone) {
+TEST(Faults, Corrupt_ChangesOnlyItsCall) {
   const Sums sums = sums_with({"corrupt(rank=1, call=2)"});
   EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 3}));
   EXPECT_EQ(sums.second, (std::vector<double>{0, 0, 0}));  // 1 - 2 + 1
   EXPECT_TRUE(sums.report.findings.empty());
 }
 
-TEST(Faults, integers_are_inverted) {
+TEST(Faults, Corrupt_Integer_IsInverted) {
   EXPECT_EQ(sums_with({"corrupt(rank=1, call=1)"}, DType::i32).first,
             (std::vector<double>{0, 0, 0}));
 }
 
-TEST(Faults, the_element_named_is_the_one_changed_and_the_buffer_keeps_its_contents) {
+TEST(Faults, Corrupt_ChangesNamedElement_NotTheBuffer) {
   RanksOptions options;
   options.world.faults = {"corrupt(rank=0, call=1, element=1)"};
   std::vector<double> sum, own;
@@ -64,7 +65,7 @@ TEST(Faults, the_element_named_is_the_one_changed_and_the_buffer_keeps_its_conte
   EXPECT_EQ(own, (std::vector<double>{-4, -4}));
 }
 
-TEST(Faults, a_corrupt_receive_changes_what_arrives) {
+TEST(Faults, Corrupt_Receive_ChangesReceivedElement) {
   RanksOptions options;
   options.world.faults = {"corrupt(rank=1, call=1)"};
   std::vector<double> got;
@@ -78,9 +79,8 @@ TEST(Faults, a_corrupt_receive_changes_what_arrives) {
   EXPECT_EQ(got, (std::vector<double>{-6, 5}));
 }
 
-// The others' call meets the skipping rank's next one, so the last call of the others has no
-// partner.
-TEST(Faults, a_skipped_call_leaves_its_own_input_and_shifts_the_rest) {
+// The others' call matches the skipping rank's next one, so their last call has no partner.
+TEST(Faults, Skip_OutputsItsInput_AndShiftsLaterCalls) {
   const Sums sums = sums_with({"skip(rank=2, call=1)"});
   EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 1}));
   ASSERT_EQ(sums.report.findings.size(), 1u);
@@ -88,7 +88,7 @@ TEST(Faults, a_skipped_call_leaves_its_own_input_and_shifts_the_rest) {
   EXPECT_EQ(sums.report.findings[0].ranks, Lanes::one(2));
 }
 
-TEST(Faults, hang_and_die_make_a_missing_rank) {
+TEST(Faults, HangAndDie_AreMissingRanks) {
   for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
     const Sums sums = sums_with({fault});
     EXPECT_EQ(sums.first, (std::vector<double>{3, 3, 3}));
@@ -98,10 +98,10 @@ TEST(Faults, hang_and_die_make_a_missing_rank) {
   }
 }
 
-TEST(Faults, who_stops_at_a_later_call_of_a_group_has_started_none_of_it) {
+TEST(Faults, Stop_AtLaterCallOfGroup_StartsNoneOfIt) {
   for (const char* fault : {"hang(rank=0, call=2)", "die(rank=0, call=2)"}) {
     RanksOptions options;
-    options.on_stop = OnStop::tell;  // sanitizers know nothing of what is unwound on a fiber
+    options.on_stop = OnStop::tell;  // sanitizers do not support unwinding on fibers
     options.world.faults = {fault};
     const WorldReport report = run_ranks(
         2,
@@ -116,7 +116,7 @@ TEST(Faults, who_stops_at_a_later_call_of_a_group_has_started_none_of_it) {
     EXPECT_EQ(report.findings[0].verdict, Verdict::missing_rank);
     EXPECT_EQ(report.findings[0].ranks, Lanes::one(0));
     EXPECT_EQ(report.findings[0].line, 1);
-    EXPECT_EQ(report.findings[0].details.size(), 3u);  // both calls of rank 1, and why
+    EXPECT_EQ(report.findings[0].details.size(), 3u);  // both calls of rank 1, and the reason
   }
 }
 
@@ -135,13 +135,13 @@ Duration time_with(std::vector<std::string> faults) {
       .time;
 }
 
-TEST(Faults, slow_and_delay_cost_exactly_what_they_say) {
+TEST(Faults, SlowAndDelay_TakeTheStatedTime) {
   EXPECT_EQ(to_string(time_with({})), "8 us");
   EXPECT_EQ(to_string(time_with({"slow(rank=1, by=1.5)"})), "12 us");
   EXPECT_EQ(to_string(time_with({"delay(rank=0, call=1, by='2 ms')"})), "2.008 ms");
 }
 
-TEST(Faults, print_and_parse_back) {
+TEST(Faults, Text_ParsesBack) {
   for (const char* text : {"hang(rank=3, call=5)", "die(rank=0, line=2)", "skip(rank=1, call=1)",
                            "delay(rank=3, call=5, by='2 ms')", "corrupt(rank=3, call=5, element=7)",
                            "slow(rank=5, by=1.5)"})
@@ -159,13 +159,13 @@ void expect_refused(const char* text, ErrorKind kind, const char* part) {
   }
 }
 
-TEST(FaultsRefused, what_is_no_fault_is_refused_with_its_reason) {
+TEST(FaultsRefused, MalformedFault_IsRefused_WithReason) {
   expect_refused("hung(rank=1, call=1)", ErrorKind::bad_input, "did you mean \"hang\"");
   expect_refused("hang(call=1)", ErrorKind::bad_input, "needs rank=");
   expect_refused("hang(rank=1)", ErrorKind::bad_input, "either call= or line=");
   expect_refused("hang(rank=1, call=0)", ErrorKind::bad_input, "at least 1");
   expect_refused("hang(rank=1, call=1, call=2)", ErrorKind::bad_input, "twice");
-  expect_refused("hang(rank=1, call=1, by=2)", ErrorKind::bad_input, "unknown by=");
+  expect_refused("hang(rank=1, call=1, by=2)", ErrorKind::bad_input, "unknown argument by=");
   expect_refused("delay(rank=1, call=1, by='2 apples')", ErrorKind::bad_input, "such as '2 ms'");
   expect_refused("slow(rank=1, by=0)", ErrorKind::bad_input, "above 0");
   expect_refused("link(nodes=[0, 1], bandwidth=0.1)", ErrorKind::unsupported, "link");

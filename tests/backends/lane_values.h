@@ -1,5 +1,5 @@
-// Flat tensors of many lanes for tests of doors: inputs by a function of rank and index, promised
-// outputs, and one rank's part of an answer.
+// Flat tensors of many lanes for tests of execution contexts. They are inputs by a function of rank
+// and index, outputs without contents, and one rank's part of a result.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ inline std::shared_ptr<Buffer> promised_buffer(const Lanes& lanes, int64_t bytes
   return buffer;
 }
 
-// Buffers without contents, as a host gives them to a call.
+// Returns buffers without contents, as a host gives them to a call.
 inline LocalTensor promised(const Lanes& lanes, DType dtype, int64_t count) {
   Tensor tensor;
   tensor.dtype = dtype;

@@ -1,4 +1,4 @@
-// Where the processes of a run meet: what a network may do to them.
+// Tests of ListenAddress: failures of a network.
 #include "shardproof/backends/remote/rendezvous/listen_address.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kPort = 40001, kNoRight = 77, kNobodyThere = 1, kHeldPort = 2, kMetNobody = 3;
 
-// A network of its own, where a socket that connects can only be given kPort.
+// Enters a network namespace in which a connecting socket can only be given the port kPort.
 bool in_a_network_of_one_port() {
   if (unshare(CLONE_NEWNET) != 0) return false;
   const int control = socket(AF_INET, SOCK_DGRAM, 0);
@@ -46,8 +46,8 @@ int who_comes_too_early_leaves_the_port() {
   return 0;
 }
 
-// Its socket meets itself there: Linux opens a connection from a port to the same one.
-TEST(ListenAddress, WhoComesTooEarlyMeetsNobodyAndLeavesThePort) {
+// Linux connects a socket to itself if its own port is the one it connects to.
+TEST(ListenAddress, EarlyConnection_Fails_AndFreesThePort) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) _exit(who_comes_too_early_leaves_the_port());

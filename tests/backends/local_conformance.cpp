@@ -1,3 +1,4 @@
+// The conformance suite on the local backend, with every schedule.
 #include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/decorators/flight_recorder.h"
 #include "shardproof/backends/local/local_backend.h"

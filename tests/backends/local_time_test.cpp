@@ -17,7 +17,7 @@ ConformanceBackend local() {
   return {"local", [](const WorldOptions& o) { return instrumented(local_backend())->start(o); }};
 }
 
-// 1 us and 1 GB/s; a flop is a picosecond.
+// Latency 1 us, bandwidth 1 GB/s; a flop takes a picosecond.
 WorldOptions timed(int64_t ranks) {
   WorldOptions options = world_of(ranks);
   options.cost = flat_machine({{1'000'000}, 1e9}, {1e12, 1e12});
@@ -62,7 +62,7 @@ void ring(Host& host, const Group& group, int line) {
   host.submit({send, recv});
 }
 
-TEST(LocalTime, times_records_and_memory_do_not_depend_on_the_grouping_or_the_schedule) {
+TEST(LocalTime, TimesRecordsMemory_AnyCohortsAndSchedule_AreEqual) {
   const Mesh mesh = Mesh::parse("dp=2, tp=3");
   const Group dp = Group::of_axes(mesh, {0}), tp = Group::of_axes(mesh, {1});
   std::optional<WorldReport> first;
@@ -97,7 +97,7 @@ TEST(LocalTime, times_records_and_memory_do_not_depend_on_the_grouping_or_the_sc
   EXPECT_GT(first->records.size(), 6u);
 }
 
-TEST(LocalTime, a_call_starts_when_its_last_member_comes_and_streams_overlap) {
+TEST(LocalTime, Call_StartsAtLastMember_AndStreamsOverlap) {
   const Group world = Group::world(2);
   const ConformanceRun run = run_hosts(local(), timed(2), cohorts_of_one(2), [&](Host& host) {
     const StreamId side = host.context.stream("side");
@@ -108,7 +108,7 @@ TEST(LocalTime, a_call_starts_when_its_last_member_comes_and_streams_overlap) {
     work(host, Lanes::range(0, 2), 1e6);  // 9..10 us
   });
   EXPECT_EQ(run.report.rank_times, (std::vector<Duration>{{10'000'000}, {10'000'000}}));
-  // Each rank has its own start, as an event on its stream would see it.
+  // Each rank has its own start, as an event on its stream would.
   std::map<std::string, std::string> spans;
   for (const Record& record : run.report.records)
     if (record.kind == "barrier")
@@ -117,7 +117,7 @@ TEST(LocalTime, a_call_starts_when_its_last_member_comes_and_streams_overlap) {
             (std::map<std::string, std::string>{{"0", "0 ps to 7 us"}, {"1", "5 us to 7 us"}}));
 }
 
-TEST(LocalTime, the_host_waits_on_the_clock_only_where_it_says_so) {
+TEST(LocalTime, Host_WithoutHostWait_DoesNotWait) {
   for (const bool waits : {false, true}) {
     const ConformanceRun run = run_hosts(local(), timed(1), cohorts_of_one(1), [&](Host& host) {
       const StreamId side = host.context.stream("side");
@@ -129,8 +129,8 @@ TEST(LocalTime, the_host_waits_on_the_clock_only_where_it_says_so) {
   }
 }
 
-// Without a cost model there is no clock at all.
-TEST(LocalTime, no_machine_no_times) {
+// Without a cost model there is no clock.
+TEST(LocalTime, NoCostModel_GivesNoTimes) {
   const ConformanceRun run = run_hosts(local(), world_of(2), cohorts_of_one(2), [](Host& host) {
     work(host, Lanes::range(0, 2), 5e6);
     EXPECT_FALSE(host.context.times(host.tickets.back()));

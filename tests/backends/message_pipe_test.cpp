@@ -1,5 +1,4 @@
-// Messages between processes: large ones arrive whole, and who makes them faster than they are read
-// can wait.
+// Tests of MessagePipe: large messages arrive whole, and a fast sender can wait for the receiver.
 #include "shardproof/backends/remote/wire/message_pipe.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ WireWriter message_of(int64_t number, size_t bytes) {
   return message;
 }
 
-TEST(MessagePipe, WhoMakesThemFasterThanTheyAreReadWaitsForTheReader) {
+TEST(MessagePipe, FastSender_WaitsForReader) {
   constexpr int64_t kMessages = 40;
   constexpr size_t kBytes = 1 << 20, kMost = 2 << 20;
   Ends ends;
@@ -56,7 +55,7 @@ TEST(MessagePipe, WhoMakesThemFasterThanTheyAreReadWaitsForTheReader) {
   EXPECT_EQ(taken, kMessages);
 }
 
-TEST(MessagePipe, NobodyWaitsForAReaderThatIsGone) {
+TEST(MessagePipe, Sender_ReaderGone_DoesNotWait) {
   Ends ends;
   ends.here->send(message_of(0, 4 << 20));
   ends.there.reset();

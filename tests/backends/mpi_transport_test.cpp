@@ -1,5 +1,5 @@
-// Exchanges that MPI has to be asked for in several calls: this program starts itself under mpirun,
-// with a transport that gives MPI three elements at a time.
+// Tests exchanges that need several MPI calls: this program starts itself under mpirun, with a
+// transport that gives MPI three elements at a time.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ int64_t wrong_elements(Transport& transport) {
   return wrong;
 }
 
-TEST(MpiTransport, WhatIsCutIntoSeveralCallsArrivesWhole) {
+TEST(MpiTransport, Exchange_OfSeveralMpiCalls_ArrivesWhole) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   for (const int processes : {1, 2, 3, 4}) {
     const std::string start =

@@ -1,5 +1,5 @@
-// What is ordered together: calls of random programs reach the book as ranks come, and what leaves
-// it is carried out by workers that have one stream a rank.
+// Tests of PendingGroups: random programs give it matched calls, and simulated workers with one
+// stream for each rank carry out what it returns.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -11,15 +11,15 @@ namespace shardproof {
 namespace {
 
 using Message = std::pair<int, int>;  // from, to
-using Calls = std::vector<Message>;   // of one rank's group
+using Calls = std::vector<Message>;   // one group of a rank
 using Program = std::vector<std::vector<Calls>>;
 
-// A gate that pairs messages, and the ranks' streams before it.
+// A call matcher for messages, and the streams of the ranks before it.
 class Streams {
  public:
   explicit Streams(const Program& program) : program_(program), ranks_(program.size()) {}
 
-  // The next group of a rank; true when it had one.
+  // Issues the next group of a rank. Returns false if it has none.
   bool issue(int rank) {
     Rank& own = at(rank);
     const size_t group = own.issued.size();
@@ -43,10 +43,10 @@ class Streams {
  private:
   struct Rank {
     std::vector<Ticket> issued;
-    size_t started = 0, ended = 0;  // groups, at the gate
-    int64_t open = 0;               // of the one that was started last
-    size_t carried_out = 0;         // groups, by its worker
-    int64_t left = 0;               // of the next one, there
+    size_t started = 0, ended = 0;  // groups at the call matcher
+    int64_t open = 0;               // messages of the last started group that are not matched
+    size_t carried_out = 0;         // groups that its worker has carried out
+    int64_t left = 0;               // messages of the next one that it has not
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const std::vector<Calls>& of(int rank) const { return program_[static_cast<size_t>(rank)]; }
@@ -85,7 +85,7 @@ class Streams {
     for (auto events = book_.take_whole(); !events.empty(); events = book_.take_whole())
       carry_out(events);
   }
-  // All of it has to be next on the streams of its ranks.
+  // Requires that all of it comes next on the streams of its ranks.
   void carry_out(const PendingGroups::Together& events) {
     ++orders_;
     std::map<int, int64_t> done;
@@ -124,7 +124,7 @@ void run(Streams& streams, int ranks, uint64_t seed) {
   }
 }
 
-TEST(GroupOrders, ARingIsOneOrderInWhateverTurnItsRanksCome) {
+TEST(GroupOrders, Ring_RanksInAnyOrder_IsOneCommand) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 7), rounds = 3;
     Program program(static_cast<size_t>(ranks));
@@ -139,8 +139,8 @@ TEST(GroupOrders, ARingIsOneOrderInWhateverTurnItsRanksCome) {
   }
 }
 
-// Messages in an order of which each rank has its own part; now and then several go in one group.
-TEST(GroupOrders, WhateverIsCarriedOutIsNextOnTheStreamsOfItsRanks) {
+// Messages in one global order, of which each rank has its part; some of them are grouped.
+TEST(GroupOrders, Commands_AreNextOnTheStreamsOfTheirRanks) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Rng rng(seed, 8);
     uint64_t draws = 0;
@@ -162,8 +162,8 @@ TEST(GroupOrders, WhateverIsCarriedOutIsNextOnTheStreamsOfItsRanks) {
   }
 }
 
-// Rank 0 waits in one group for what follows from the other half of it.
-TEST(GroupOrders, AGroupThatWaitsForItsOwnOutcomeGoesInPieces) {
+// Rank 0 waits in one group for the consequence of its other half.
+TEST(GroupOrders, Group_WaitsForItsOwnOutcome_IsSplit) {
   const Program program{{{{0, 1}, {2, 0}}}, {{{0, 1}}, {{1, 2}}}, {{{1, 2}}, {{2, 0}}}};
   Streams streams(program);
   run(streams, 3, 1);

@@ -1,3 +1,4 @@
+// Tests of rank functions in C++ (rank_context.h): values, times, many ranks, stopped ranks.
 #include "shardproof/backends/api/rank_context.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace {
 
 Tensor number(double value) { return tensor_of(DType::f32, {1}, {value}); }
 
-TEST(Facade, rank_functions_reduce_over_the_world) {
+TEST(Facade, AllReduce_OverWorld_GivesSum) {
   std::vector<double> got(5);
   const WorldReport report = run_ranks(5, [&](RankContext& me) {
     const Tensor y = me.all_reduce(number(double(me.rank() + 1)));
@@ -21,7 +22,7 @@ TEST(Facade, rank_functions_reduce_over_the_world) {
   EXPECT_EQ(report.records[0].ranks, Lanes::range(0, 5));
 }
 
-TEST(Facade, a_chain_of_messages_visits_every_rank_in_turn) {
+TEST(Facade, MessageChain_VisitsEveryRank) {
   constexpr int64_t kRanks = 20;
   double last = 0;
   const WorldReport report = run_ranks(kRanks, [&](RankContext& me) {
@@ -37,7 +38,7 @@ TEST(Facade, a_chain_of_messages_visits_every_rank_in_turn) {
   EXPECT_EQ(last, kRanks - 1);
 }
 
-TEST(Facade, a_group_exchanges_without_a_circle) {
+TEST(Facade, GroupedExchange_DoesNotDeadlock) {
   std::vector<double> got(4);
   const WorldReport report = run_ranks(4, [&](RankContext& me) {
     CallGroup group = me.group();
@@ -50,7 +51,7 @@ TEST(Facade, a_group_exchanges_without_a_circle) {
   EXPECT_EQ(got, (std::vector<double>{3, 0, 1, 2}));
 }
 
-TEST(Facade, kernels_and_links_take_virtual_time) {
+TEST(Facade, KernelsAndLinks_TakeVirtualTime) {
   RanksOptions options;
   options.world.cost = flat_machine({{5'000'000}, 1e9}, {1e12, 1e12});
   const WorldReport report = run_ranks(
@@ -65,8 +66,8 @@ TEST(Facade, kernels_and_links_take_virtual_time) {
   EXPECT_EQ(report.rank_times, (std::vector<Duration>{{14'000'000}, {14'000'000}}));
 }
 
-// Sixteen thousand ranks at once; also more stacks than get a guard.
-TEST(Facade, as_many_ranks_as_a_large_machine_has) {
+// Sixteen thousand ranks at once: more stacks than have a guard.
+TEST(Facade, SixteenThousandRanks_Run) {
   constexpr int64_t kRanks = 16384;
   RanksOptions options;
   options.fibers.guarded_stacks = 1000;
@@ -79,8 +80,8 @@ TEST(Facade, as_many_ranks_as_a_large_machine_has) {
   EXPECT_EQ(right, kRanks);
 }
 
-// One rank at a time can go on: the time must not grow with the square of the ranks.
-TEST(Facade, a_long_chain_of_messages_arrives) {
+// Only one rank can go on at a time: the time must not grow with the square of the ranks.
+TEST(Facade, LongMessageChain_TakesLinearTime) {
   constexpr int64_t kRanks = 8192;
   for (const ScheduleKind kind : {ScheduleKind::fifo, ScheduleKind::seeded}) {
     const int64_t ranks = kind == ScheduleKind::fifo ? kRanks : 64;
@@ -104,7 +105,7 @@ TEST(Facade, a_long_chain_of_messages_arrives) {
   }
 }
 
-TEST(Facade, a_stuck_rank_may_be_told_instead_of_unwound) {
+TEST(Facade, BlockedRank_WithOnStopTell_IsNotUnwound) {
   RanksOptions options;
   options.on_stop = OnStop::tell;
   int64_t told = 0;

@@ -1,5 +1,5 @@
-// What throws through fibers, apart from the rest: this system's Boost.Context knows no address
-// sanitizer, so these are left out of builds with one.
+// Tests of exceptions thrown through fibers. Builds with the address sanitizer leave them out: this
+// system's Boost.Context does not support it.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ struct CountsItsEnd {
   ~CountsItsEnd() { ++ends; }
 };
 
-TEST(FacadeUnwind, stuck_ranks_unwind_their_objects) {
+TEST(FacadeUnwind, BlockedRank_IsUnwound) {
   int ends = 0, after = 0;
   const WorldReport report = run_ranks(3, [&](RankContext& me) {
     CountsItsEnd guard{ends};
@@ -31,7 +31,7 @@ TEST(FacadeUnwind, stuck_ranks_unwind_their_objects) {
   EXPECT_EQ(after, 0);
 }
 
-TEST(FacadeUnwind, an_exception_ends_its_rank_alone_and_who_waits_for_it_knows) {
+TEST(FacadeUnwind, Exception_EndsItsRank_AndWaitingRanksMissIt) {
   int64_t others = 0;
   const WorldReport report = run_ranks(4, [&](RankContext& me) {
     const Group pair =
@@ -48,7 +48,7 @@ TEST(FacadeUnwind, an_exception_ends_its_rank_alone_and_who_waits_for_it_knows) 
   EXPECT_EQ(report.findings[0].ranks, Lanes::one(1));
 }
 
-TEST(FacadeUnwind, a_call_that_means_nothing_ends_its_rank_with_the_reason) {
+TEST(FacadeUnwind, InvalidCall_EndsItsRank_WithReason) {
   const WorldReport report = run_ranks(3, [&](RankContext& me) {
     if (me.rank() == 0) me.send(number(1), 3, me.world());
     if (me.rank() == 1) me.all_reduce(tensor_of(DType::boolean, {1}, {1}));
@@ -63,7 +63,7 @@ TEST(FacadeUnwind, a_call_that_means_nothing_ends_its_rank_with_the_reason) {
   EXPECT_NE(report.rank_errors[2].message.find("divide"), std::string::npos);
 }
 
-TEST(FacadeUnwind, a_mismatch_unwinds_all_members) {
+TEST(FacadeUnwind, Mismatch_UnwindsAllMembers) {
   int after = 0;
   const WorldReport report = run_ranks(3, [&](RankContext& me) {
     me.all_reduce(number(1), {me.rank() == 0 ? ReduceOp::max : ReduceOp::sum});

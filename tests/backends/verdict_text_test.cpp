@@ -1,4 +1,4 @@
-// What people read when nothing moves any more or calls do not fit: approved text.
+// Approved texts of findings: deadlocks, missing ranks, mismatches.
 #include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/tests/approval.h"
@@ -60,7 +60,7 @@ void approve(const std::string& name, int64_t ranks, const std::function<void(Sc
 constexpr CollectiveKind kSend = CollectiveKind::send, kRecv = CollectiveKind::recv;
 constexpr CollectiveKind kReduce = CollectiveKind::all_reduce, kBarrier = CollectiveKind::barrier;
 
-TEST(VerdictText, neighbours_swap_without_grouping) {
+TEST(VerdictText, UngroupedSwap_IsDeadlock) {
   approve("swap", 2, [](Script& s) {
     const bool first = s.rank() == 0;
     s.message(kSend, 1 - s.rank(), Group::world(2), first ? "send(a, to=1)" : "send(a, to=0)", 1);
@@ -68,7 +68,7 @@ TEST(VerdictText, neighbours_swap_without_grouping) {
   });
 }
 
-TEST(VerdictText, a_ring_of_sends_and_ranks_that_wait_for_it) {
+TEST(VerdictText, SendRing_WithWaitingRanks) {
   approve("ring", 6, [](Script& s) {
     const Group ring = Group::of_ranks("ring", {0, 1, 2, 3});
     if (s.rank() < 4) {
@@ -79,7 +79,7 @@ TEST(VerdictText, a_ring_of_sends_and_ranks_that_wait_for_it) {
   });
 }
 
-TEST(VerdictText, two_groups_in_opposite_order) {
+TEST(VerdictText, TwoGroups_InOppositeOrder) {
   approve("two_groups", 4, [](Script& s) {
     const Mesh mesh = Mesh::parse("dp=2, tp=2");
     const Group dp = Group::of_axes(mesh, {0}), tp = Group::of_axes(mesh, {1});
@@ -100,14 +100,14 @@ TEST(VerdictText, two_groups_in_opposite_order) {
   });
 }
 
-TEST(VerdictText, a_send_to_oneself_outside_a_group) {
+TEST(VerdictText, SelfSend_Ungrouped) {
   approve("self_send", 1, [](Script& s) {
     s.message(kSend, 0, Group::world(1), "send(x, to=rank)", 1);
     s.message(kRecv, 0, Group::world(1), "y = recv(like=x, from=rank)", 2);
   });
 }
 
-TEST(VerdictText, a_rank_skips_a_barrier_and_brings_another_gradient) {
+TEST(VerdictText, SkippedBarrier_IsMismatch) {
   approve("skipped_barrier", 8, [](Script& s) {
     const Mesh mesh = Mesh::parse("dp=2, tp=4");
     const Group dp = Group::of_axes(mesh, {0}), tp = Group::of_axes(mesh, {1});
@@ -120,7 +120,7 @@ TEST(VerdictText, a_rank_skips_a_barrier_and_brings_another_gradient) {
   });
 }
 
-TEST(VerdictText, one_line_another_reduction_and_no_majority) {
+TEST(VerdictText, OneLine_OtherReduction_WithoutMajority) {
   approve("reduction", 4, [](Script& s) {
     const Mesh mesh = Mesh::parse("dp=2, tp=2");
     s.run(s.call(kReduce, Group::of_axes(mesh, {1}), "a = all_reduce(g, sum, group=tp)", 1));
@@ -130,7 +130,7 @@ TEST(VerdictText, one_line_another_reduction_and_no_majority) {
   });
 }
 
-TEST(VerdictText, both_ends_of_a_message_disagree) {
+TEST(VerdictText, MessageEnds_Disagree) {
   approve("message", 2, [](Script& s) {
     if (s.rank() == 0) s.message(kSend, 1, Group::world(2), "send(x, to=1)", 1);
     if (s.rank() == 1)
@@ -139,7 +139,7 @@ TEST(VerdictText, both_ends_of_a_message_disagree) {
   });
 }
 
-TEST(VerdictText, uneven_counts_disagree) {
+TEST(VerdictText, UnevenCounts_Disagree) {
   approve("uneven", 3, [](Script& s) {
     Call call = s.call(CollectiveKind::all_to_all_v, Group::world(3),
                        "y = all_to_all_v(x, send=s, recv=r)", 4, 3);
@@ -150,7 +150,7 @@ TEST(VerdictText, uneven_counts_disagree) {
   });
 }
 
-TEST(VerdictText, a_rank_leaves_early) {
+TEST(VerdictText, Rank_EndsEarly) {
   approve("left_early", 8, [](Script& s) {
     const Group tp = Group::of_axes(Mesh::parse("dp=2, tp=4"), {1});
     s.run(s.call(kReduce, tp, "a = all_reduce(g, sum, group=tp)", 1));
@@ -171,21 +171,21 @@ void three_steps(Script& s) {
   }
 }
 
-TEST(VerdictText, a_hang_at_the_second_barrier) {
+TEST(VerdictText, Hang_AtSecondBarrier) {
   approve("hang", 8, three_steps, {"hang(rank=3, call=5)"});
 }
 
-TEST(VerdictText, a_death_at_a_line) { approve("death", 8, three_steps, {"die(rank=6, line=4)"}); }
+TEST(VerdictText, Death_AtLine) { approve("death", 8, three_steps, {"die(rank=6, line=4)"}); }
 
-TEST(VerdictText, a_call_by_ranks_that_are_no_members) {
+TEST(VerdictText, Call_OutsideGroup) {
   approve("not_a_member", 6, [](Script& s) {
     const Group even = Group::of_ranks("even", {0, 2, 4});
     s.run(s.call(kReduce, even, "y = all_reduce(x, sum, group=even)", 1));
   });
 }
 
-// Sixteen ranks in one circle, and a circle in every pair: the text stays short.
-TEST(VerdictText, many_circles) {
+// Sixteen ranks in one cycle, and a cycle in every pair: the text stays short.
+TEST(VerdictText, ManyCycles_TextStaysShort) {
   approve("many_circles", 40, [](Script& s) {
     const Group pair = Group::of_axes(Mesh::parse("dp=20, pp=2"), {1});
     s.message(kSend, 1 - s.rank() % 2, pair, "send(x, to=next, group=pp)", 1);
@@ -193,10 +193,9 @@ TEST(VerdictText, many_circles) {
   });
 }
 
-// --- behind the text
-// ---------------------------------------------------------------------------------
+// --- findings beside their text
 
-TEST(Verdict, a_hang_for_which_nobody_waits_is_no_finding) {
+TEST(Verdict, Hang_WithoutWaitingRanks_IsNoFinding) {
   WorldOptions options = world_of(2);
   options.faults = {"hang(rank=1, call=2)"};
   const ConformanceRun run = run_hosts(local(), options, cohorts_of_one(2), [](Host& host) {
@@ -208,7 +207,7 @@ TEST(Verdict, a_hang_for_which_nobody_waits_is_no_finding) {
   EXPECT_EQ(run.hosts[1].context.state(), CohortState::hung);
 }
 
-TEST(Verdict, a_mismatch_wins_over_the_hang_that_follows) {
+TEST(Verdict, Mismatch_HidesLaterHang) {
   const ConformanceRun run = run_hosts(local(), world_of(4), cohorts_of_one(4), [](Host& host) {
     Script s{host};
     const Group pair = Group::of_ranks("pair", {0, 1});
@@ -223,7 +222,7 @@ TEST(Verdict, a_mismatch_wins_over_the_hang_that_follows) {
   EXPECT_EQ(run.report.findings[0].verdict, Verdict::mismatch);
 }
 
-TEST(Verdict, a_coarse_run_blocks_where_single_ranks_do) {
+TEST(Verdict, CoarseRun_BlocksAsSingleRanks) {
   WorldOptions options = world_of(2);
   const Group world = Group::world(2);
   const ConformanceRun run = run_hosts(local(), options, {Lanes::range(0, 2)}, [&](Host& host) {

@@ -1,3 +1,4 @@
+// Implements crew_conformance.h: the main program, which is the coordinator or a worker.
 #include <array>
 #include <filesystem>
 #include <tuple>
@@ -10,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-std::shared_ptr<Backend> joined;  // in a worker
+std::shared_ptr<Backend> joined;  // the backend, in a worker
 int own_process = 0, all_processes = 1;
 
 }  // namespace
@@ -31,7 +32,7 @@ namespace {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);  // this process coordinates
 
-// The worlds that the workers ask for, until they are through.
+// Starts the worlds that the workers want, until they have finished. Returns an error text.
 std::string serve(Coordinator& pool) {
   std::string troubles;
   std::vector<std::optional<WorldOptions>> wanted(static_cast<size_t>(pool.processes()));
@@ -70,7 +71,7 @@ std::string serve(Coordinator& pool) {
 
 class WorkerPoolConformanceTest : public testing::TestWithParam<int> {};
 
-TEST_P(WorkerPoolConformanceTest, the_suite_holds_in_every_process) {
+TEST_P(WorkerPoolConformanceTest, Suite_PassesInEveryProcess) {
   WorkerPoolOptions options;
   options.processes = GetParam();
   options.timeout_seconds = 30;

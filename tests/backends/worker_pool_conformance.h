@@ -1,6 +1,6 @@
-// The conformance suite in real processes: a program starts itself as a crew; each process runs the
-// suite for the ranks that lie there, and the first one coordinates. Linked with
-// crew_conformance.cpp and the conformance_*.cpp.
+// The conformance suite in real processes: a program starts itself as workers, each of which runs
+// the suite for its ranks; the first process coordinates. Linked with crew_conformance.cpp and the
+// conformance_*.cpp.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 namespace shardproof {
 
 struct WorkerPoolConformance {
-  std::string name;  // of the backend
+  std::string name;  // name of the backend
   std::vector<int> processes;
   std::function<std::unique_ptr<Starter>(const WorkerPoolOptions&)> starter;
-  // In a worker: its number, and how many there are.
+  // Returns the backend of a worker, with its number and the number of workers.
   std::function<std::pair<int, int>()> place;
   std::function<std::shared_ptr<Backend>(const WorkerPoolOptions&)> join;
-  // Why a collective's bits may differ from the reference, or nothing.
+  // Returns why a collective's bits may differ from the reference; nullopt: they may not.
   std::function<std::optional<std::string>(const Collective&)> unsupported_reason;
 };
-const WorkerPoolConformance& crew_conformance();  // defined by the backend's source
+const WorkerPoolConformance& crew_conformance();  // each backend's source defines it
 
 }  // namespace shardproof

@@ -119,7 +119,7 @@ TEST_F(Join, AFileSaysWhereTheyMeetAndGoes) {
   expect_clean(played(exec, meet));
   EXPECT_FALSE(fs::exists(path("meet")));
   folder_.write("meet", "something of somebody");
-  expect_refused(played(exec, meet), "no rendezvous of shardproof, but another file");
+  expect_refused(played(exec, meet), "another file than a rendezvous of shardproof");
   EXPECT_EQ(read_whole(path("meet")), "something of somebody");
   expect_refused(played(exec, "--rendezvous file:/dev/null/meet"), "/dev/null/meet: cannot be");
 }
@@ -145,7 +145,7 @@ TEST_F(Join, TheyMeetAtAPort) {
   ASSERT_GE(other, 0);
   const std::string exec = "exec \"$@\" --process $R --processes $N",
                     meet = "--rendezvous tcp:127.0.0.1:" + port;
-  expect_refused(played(exec, meet), " is taken: Address already in use");
+  expect_refused(played(exec, meet), " is in use: Address already in use");
   close(other);
   expect_clean(played(exec, meet));
 }
@@ -162,9 +162,9 @@ TEST_F(Join, AllOfThemRunTheSame) {
       played("[ $R = 2 ] && exec '" SHARDPROOF_PROGRAM "' run " + other +
                  "/clean.json --backend mpi " + meet + " --process 2 --processes 3\n" + numbered,
              meet);
-  expect_refused(files, "process 2 reads another clean.json than process 0");
+  expect_refused(files, "process 2 reads a different clean.json than process 0");
   const Ran twice = played("[ $R = 2 ] && R=1\n" + numbered, meet);
-  expect_refused(twice, "two processes came as number 1");
+  expect_refused(twice, "two processes connected as number 1");
   const Ran broken = played("[ $R = 2 ] && set -- '" SHARDPROOF_PROGRAM "' run " + path("none") +
                                 " --backend mpi " + meet + "\n" + numbered,
                             meet);

@@ -152,11 +152,11 @@ TEST_F(MpiTrouble, WhoIsStartedWithoutWordOfItsChildrenHearsOfThem) {
 // Before all have come, nothing of the program has run.
 TEST_F(MpiTrouble, WhoDoesNotComeSaysNothingAboutTheProgram) {
   const std::string lost = "process 2 could not be started: it ";
-  expect_refused(run_below(late("kill -9 $$")), lost + "has ended before it came");
+  expect_refused(run_below(late("kill -9 $$")), lost + "has ended before it connected");
   expect_refused(run_below(late("kill -STOP $$"), "--timeout 1s"),
                  lost + "is stopped (silent for 1 s)");
   expect_refused(run_below(below("[ $1 = --version ] || { echo no pipes are left; exit 1; }")),
-                 "the processes could not be started: mpirun says: no pipes are left");
+                 "the processes could not be started: mpirun printed: no pipes are left");
 }
 
 TEST_F(MpiTrouble, WhoIsKilledWhileOthersAreAwaitedSaysNothingAboutTheProgram) {
@@ -182,7 +182,7 @@ TEST_F(MpiTrouble, WhoIsKilledWhileOthersAreAwaitedSaysNothingAboutTheProgram) {
 
 TEST_F(MpiTrouble, NobodyWaitsForAnMpirunThatDoesNotSayItsVersion) {
   expect_refused(run_below(below("exec sleep 60")),
-                 "backend mpi: mpirun --version does not come to its end in 10 s");
+                 "backend mpi: mpirun --version did not end within 10 s");
 }
 
 // Where there is room for what processes share, it is a process that was lost, as any other.
@@ -206,7 +206,7 @@ TEST_F(MpiTrouble, TooLittleRoomForSharedMemoryIsRefused) {
       " \"$@\"' sh ";
   if (shell(room + "true").code != 0) GTEST_SKIP() << "file systems cannot be mounted here";
   expect_refused(run_below(room),
-                 "the processes share 15 MiB of memory, there is less room in "
+                 "the processes share 15 MiB of memory, there is less space in "
                  "/dev/shm and in ");
 }
 

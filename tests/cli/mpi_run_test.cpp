@@ -124,7 +124,7 @@ TEST_F(MpiRun, WhatCannotBeStartedIsRefusedInOneLine) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend mpi ";
   expect_refused(tool(run + "--processes 0"), "--processes must be between 1 and 4096");
   expect_refused(tool(run + "--processes many"), "--processes");
-  expect_refused(tool(run + "--gpus-per-process 2"), "--gpus-per-process is of the nccl backend");
+  expect_refused(tool(run + "--gpus-per-process 2"), "--gpus-per-process needs backend nccl");
   expect_refused(tool(run + "--timeout soon"), "--timeout: expected a time such as 30s");
   expect_refused(tool("run scenarios/corpus/collectives --processes 2"),
                  "--processes is for backends of several processes; local has none");
@@ -161,14 +161,14 @@ TEST_F(MpiRun, AFolderForTemporaryFilesIsNamedWhenItCannotBeUsed) {
   const std::string folder = folder_.path().string();
   expect_refused(shell("unshare -m sh -c \"mount -t tmpfs -o size=4m tmpfs '" + folder +
                        "' && TMPDIR='" + folder + "' " + run + "\""),
-                 folder + ": temporary files need 16 MiB, there is less room");
+                 folder + ": temporary files need 16 MiB, there is less space");
 }
 
 TEST_F(MpiRun, ProcessesThatEndBeforeTheyHaveComeSayNothingOfTheProgram) {
   const std::string run =
       "'" SHARDPROOF_PROGRAM "' run scenarios/corpus/bugs/sum_for_avg.json --backend mpi";
   expect_refused(shell("OMPI_MCA_coll=self " + run),
-                 " could not be started: it has ended with exit code 1 and says: ");
+                 " could not be started: it has ended with exit code 1 and printed: ");
 }
 
 }  // namespace

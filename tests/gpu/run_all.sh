@@ -1,14 +1,14 @@
 #!/bin/sh
-# Everything that needs a GPU, in one go and within eight minutes, on a machine that has a driver and an
-# NCCL but needs nothing else: no compiler, no MPI, no network, no packages. Run it in a package made by
-# `./dev gpu`, or in a checkout that has one at build/gpu:
+# Runs all tests that need a GPU, within eight minutes, on a machine with a driver and NCCL. It needs no
+# compiler, no MPI, no network and no packages. Run it in a package made by `./dev gpu`, or in a checkout
+# that has one at build/gpu:
 #
 #   tests/gpu/run_all.sh [RESULTS]      default: bench/results/<name of the GPU>/
 #
-# Each step's log, with the command that made it, goes to RESULTS; summary.md says how each ended, and
-# RESULTS.tar.gz holds all of it.
-# Exit code: 0 all went well; 1 a step failed; 2 there is no GPU, or no NCCL (the steps that need none
-# are run).
+# Each step writes its command and log to RESULTS; summary.md states how each step ended, and
+# RESULTS.tar.gz holds all files.
+# Exit code: 0 all steps passed; 1 a step failed; 2 there is no GPU, or no NCCL (steps that need no NCCL
+# still run).
 set -u
 case ${1:-} in
   /* | "") ;;
@@ -16,7 +16,7 @@ case ${1:-} in
 esac
 cd "$(dirname "$0")/../.." || exit 2
 
-# With what a package holds, beside this file or where `./dev gpu` left it.
+# Finds the package beside this file, or where `./dev gpu` has written it.
 find_programs() {
   package=build/gpu/package
   if [ ! -x bin/shardproof ] && [ ! -x $package/bin/shardproof ] && [ -f $package.tar.gz ]; then
@@ -30,7 +30,7 @@ find_programs() {
 }
 PROGRAMS=${PROGRAMS:-$(find_programs)}
 PATH=$PATH:/usr/local/cuda/bin # of compute-sanitizer
-# A python3 that is a script starts another one, which has the packages that hold NCCL.
+# If python3 is a script, it starts another python, which has the packages with NCCL.
 prefix=$(timeout 20 python3 -c 'import sys; print(sys.prefix)' 2>/dev/null) || prefix=
 [ ! -x "$prefix/bin/python3" ] || PATH=$PATH:$prefix/bin
 LIMIT=450 # seconds, of everything, so that it ends within eight minutes
@@ -45,7 +45,7 @@ die() {
 }
 left() { echo $((LIMIT - $(date +%s) + began)); }
 
-# step NAME SECONDS COMMAND...: runs it for at most so long, and never into what is kept for others.
+# step NAME SECONDS COMMAND...: runs the command for at most so long, and not into the time of later steps.
 step() {
   name=$1
   seconds=$2
@@ -83,7 +83,7 @@ skip() {
 }
 
 [ -x "$PROGRAMS/shardproof" ] || die "$PROGRAMS/shardproof is not there; ./dev gpu makes a package"
-# A loader that lacks something says so in one line.
+# Keeps the loader's one line if a library is missing.
 listed=$(timeout 60 "$PROGRAMS/shardproof" list backends 2>&1) ||
   die "$PROGRAMS/shardproof does not run here: $(printf '%s\n' "$listed" | head -n 1)"
 backend=$(printf '%s\n' "$listed" | sed -n '/^  nccl /p')
@@ -99,7 +99,7 @@ names=$(asked name)
 gpu=$(printf '%s\n' "$names" | head -n 1)
 gpus=$(printf '%s\n' "$names" | grep -c .)
 [ "$gpus" -gt 0 ] || gpus=1
-# nvidia-smi shows what programs are not shown.
+# nvidia-smi also shows GPUs that programs cannot see.
 if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
   gpus=$(printf '%s\n' "$CUDA_VISIBLE_DEVICES" | tr ',' '\n' | grep -c .)
 fi
@@ -107,7 +107,7 @@ machine=$(printf '%s_x%s' "${gpu:-unknown gpu}" "$gpus" | tr 'A-Z ' 'a-z_' | tr 
 results=${1:-bench/results/$machine}
 mkdir -p "$results" || die "$results cannot be made"
 summary="$results/summary.md"
-# What NCCL has to say, and of the bits its rings and trees, from each process in a file.
+# NCCL's log, and its rings and trees for the steps about bits, in one file for each process.
 logs="$results/nccl"
 rm -rf "$logs"
 mkdir "$logs" || die "$logs cannot be made"
@@ -122,14 +122,14 @@ export NCCL_DEBUG="${NCCL_DEBUG:-WARN}" NCCL_DEBUG_FILE="$logs/%p.log"
   say '|---|---|---|'
 } >"$summary"
 
-# So many ranks share one GPU when there are fewer GPUs than ranks. They have it in turn, and a call
-# takes as many turns as hops: of these little is asked.
+# Number of ranks that share one GPU if there are fewer GPUs than ranks. They run in turn, and a call
+# takes a turn for each hop, so these steps are short.
 sharing() { echo $((($1 + gpus - 1) / gpus)); }
 shares() { [ "$(sharing "$1")" -gt 1 ]; }
 say "results go to $results"
 step corpus_host 30 "$PROGRAMS/shardproof" run scenarios/corpus
 
-# What has to be known comes first.
+# The most important steps come first.
 kept=120
 step ops 120 "$PROGRAMS/gpu_ops_test"
 step corpus_cuda 60 "$PROGRAMS/shardproof" run scenarios/corpus --device cuda \
@@ -147,15 +147,14 @@ corpus_nccl() {
 with_nccl() {
   corpus_nccl 1 "" 60 scenarios/corpus
 
-  # What NCCL adds in its ring and its tree, of one channel and of two, beside what --order says, to
-  # the bit.
+  # Compares NCCL's bits in ring and tree, with one channel and two, with those of --order.
   for ranks in 1 2 4; do
     step "bits_$ranks" 60 env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,TUNING \
       NCCL_DEBUG_FILE="$logs/bits_${ranks}_%p.log" \
       "$PROGRAMS/nccl_probe" bits --ranks "$ranks" --ranks-per-gpu "$(sharing "$ranks")"
   done
 
-  # In parts, the calls first: a run that is ended has written no report.
+  # Runs in parts, calls first: a run that is cut short writes no report.
   for ranks in 2 4; do
     corpus_nccl "$ranks" _calls 60 scenarios/corpus/collectives scenarios/corpus/redistribute
   done
@@ -164,7 +163,7 @@ with_nccl() {
       scenarios/corpus/bugs
   done
 
-  # One process that drives several GPUs, then two of them.
+  # One process that drives several GPUs, then two such processes.
   if [ "$gpus" -gt 1 ]; then
     [ "$gpus" -gt 4 ] && several=4 || several=$gpus
     step several_gpus 60 "$PROGRAMS/shardproof" run scenarios/corpus --backend nccl --processes 1 \
@@ -177,13 +176,13 @@ with_nccl() {
     skip several_gpus "one GPU is visible"
   fi
 
-  # By the GPU's own events, beside what the simulator and NCCL predict.
+  # Times by the GPU's own events, beside the predictions of the simulator and of NCCL.
   kept=60
   step measured 60 "$PROGRAMS/shardproof" run scenarios/corpus/faults/ring_time.json \
     --backend local,nccl --processes 4 --ranks-per-gpu "$(sharing 4)" --warmup 2 --iters 10 \
     --timeout 60s --record "$results/measured"
 
-  # Measured, and what NCCL's own model says.
+  # Measured times, and those of NCCL's own model.
   for ranks in 1 2 4; do
     few=
     ! shares "$ranks" || few="--most 1048576 --repetitions 3 --in-a-row 3"
@@ -207,7 +206,7 @@ with_nccl() {
       --gpus-per-process "$several" -b 8 -e 64M -f 32 --json "$results/bench_several_gpus.json"
   fi
 
-  # How what is put travels.
+  # Checks how puts travel.
   step one_sided 60 "$PROGRAMS/shardproof" run scenarios/corpus/collectives/one_sided_ring.json \
     --backend nccl --processes 3 --ranks-per-gpu "$(sharing 3)" --timeout 60s
 }
@@ -217,8 +216,8 @@ else
   skip nccl "$lacks_nccl"
 fi
 
-# Our kernels under compute-sanitizer: one scenario, then as many layers as there is time for. What
-# libraries ask of the driver in vain, to know what it has, is no error of theirs or of ours.
+# Our kernels under compute-sanitizer: one scenario, then as many layers as time allows. Failed driver
+# calls by which libraries detect features are no errors.
 kept=0
 sanitized() {
   before=$failed
@@ -229,7 +228,7 @@ sanitized() {
     failed=$before
     return 1
   fi
-  # One that is cut short has found nothing, as far as it came.
+  # A run that is cut short has found no error so far.
   case $code in
     124 | 137) grep -q 'Invalid __\|Misaligned\|Race reported' "$log" || failed=$before ;;
   esac

@@ -1,5 +1,5 @@
-// run_all.sh with programs that say what they are told to: what is run, how it is summed up, and
-// where it goes. Whether a GPU does what is asked is for a machine that has one.
+// Tests of run_all.sh with fake programs: which steps run, how results are summed up, and where
+// they go. The GPU itself is not tested.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ class RunAll : public testing::Test {
   }
   ~RunAll() override { fs::remove_all(root_); }
 
-  // Programs below the checkout, of which shardproof says this of the nccl backend.
+  // Makes programs below the checkout; shardproof prints `nccl` for the nccl backend.
   void programs(const std::string& folder, const std::string& nccl, const std::string& more = "") {
     for (const char* name : {"shardproof", "nccl_probe", "gpu_ops_test"}) {
       const fs::path path = root_ / "checkout" / folder / name;
@@ -35,7 +35,7 @@ class RunAll : public testing::Test {
       fs::permissions(path, fs::perms::owner_all);
     }
   }
-  // From a folder of its own, where the results go.
+  // Runs it from a folder of its own, where the results go.
   Ran run() const {
     fs::create_directories(root_ / "own");
     return shell("cd '" + (root_ / "own").string() + "' && ../checkout/tests/gpu/run_all.sh out");
@@ -51,7 +51,7 @@ class RunAll : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(RunAll, RunsWhatAPackageHoldsWhereverItWasLeft) {
+TEST_F(RunAll, Package_AnyFolder_Runs) {
   programs("build/gpu/package/bin", "ranks on GPUs over NCCL");
   ASSERT_EQ(shell("cd '" + (root_ / "checkout/build/gpu").string() +
                   "' && tar czf package.tar.gz package && rm -r package")
@@ -64,7 +64,7 @@ TEST_F(RunAll, RunsWhatAPackageHoldsWhereverItWasLeft) {
   EXPECT_TRUE(fs::exists(root_ / "own/out.tar.gz"));
 }
 
-TEST_F(RunAll, AStepThatFailsIsToldWithItsLastWordsAndTheOthersAreRun) {
+TEST_F(RunAll, FailedStep_IsReported_AndOthersRun) {
   programs("bin", "ranks on GPUs over NCCL",
            "[ \"$3\" != --device ] || { echo a kernel is wrong; exit 1; }");
   const Ran ran = run();
@@ -74,7 +74,7 @@ TEST_F(RunAll, AStepThatFailsIsToldWithItsLastWordsAndTheOthersAreRun) {
   expect(summary(), "| bits_4 | good, ");
 }
 
-TEST_F(RunAll, WhatNeedsNoNcclIsRunWithoutIt) {
+TEST_F(RunAll, WithoutNccl_OtherStepsRun) {
   programs("bin", "ranks on GPUs over NCCL; not here: NCCL was not found (libnccl.so.2)");
   const Ran ran = run();
   EXPECT_EQ(ran.code, 2) << ran.out;
@@ -83,7 +83,7 @@ TEST_F(RunAll, WhatNeedsNoNcclIsRunWithoutIt) {
   EXPECT_EQ(summary().find("bits_1"), std::string::npos);
 }
 
-TEST_F(RunAll, WithoutAGpuNothingIsRun) {
+TEST_F(RunAll, WithoutGpu_NothingRuns) {
   programs("bin", "ranks on GPUs over NCCL; not here: no NVIDIA driver on this machine");
   const Ran ran = run();
   EXPECT_EQ(ran.code, 2) << ran.out;

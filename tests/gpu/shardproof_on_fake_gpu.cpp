@@ -1,4 +1,4 @@
-// The whole tool on a machine whose GPUs and NCCL are stand-ins.
+// The whole tool on a machine with fake GPUs and a fake NCCL.
 #include "shardproof/backends/decorators/fault_injection.h"
 #include "shardproof/backends/local/local_backend.h"
 #include "shardproof/cli/cli.h"

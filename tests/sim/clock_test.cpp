@@ -1,3 +1,4 @@
+// Tests of virtual time: PerLane, TicketTable, cost models, schedules.
 #include "shardproof/sim/call/clock.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-TEST(PerLane, is_one_value_until_a_lane_goes_its_own_way_and_one_again_when_all_agree) {
+TEST(PerLane, DifferingLane_Spreads_AndAgreementCollapses) {
   PerLane<int64_t> values(5);
   EXPECT_TRUE(values.uniform());
   values.at(2, 4) = 7;
@@ -23,7 +24,7 @@ TEST(PerLane, is_one_value_until_a_lane_goes_its_own_way_and_one_again_when_all_
   EXPECT_EQ(values[3], 9);
 }
 
-TEST(PerLane, raise_to_takes_the_larger_of_each_lane) {
+TEST(PerLane, RaiseTo_TakesLarger) {
   PerLane<int64_t> a(3), b(1);
   b.at(1, 3) = 8;
   a.raise_to(b);
@@ -35,7 +36,7 @@ TEST(PerLane, raise_to_takes_the_larger_of_each_lane) {
   EXPECT_EQ(a[1], 8);
 }
 
-TEST(TicketTable, wakes_who_waits_and_remembers_times) {
+TEST(TicketTable, End_WakesWaiters_AndStoresTimes) {
   TicketTable book;
   const Ticket first = book.open({0, 0}), second = book.open({1, 2});
   EXPECT_EQ(book.state(kDone), TicketState::done);
@@ -67,7 +68,7 @@ Collective call_of(CollectiveKind kind, int64_t members) {
   return c;
 }
 
-TEST(CostModel, a_ring_of_one_link_costs_latency_and_bandwidth) {
+TEST(CostModel, FlatMachine_GivesRingTimes) {
   // 1 us and 1 GB/s: a byte is a nanosecond. S = 4000 bytes, 4 members.
   const auto flat = flat_machine({{1'000'000}, 1e9});
   const auto us = [&](CollectiveKind kind) {
@@ -84,14 +85,14 @@ TEST(CostModel, a_ring_of_one_link_costs_latency_and_bandwidth) {
   EXPECT_THROW(flat_machine({{1}, 0}), Error);
 }
 
-TEST(CostModel, kernels_take_the_longer_of_arithmetic_and_memory) {
+TEST(CostModel, Kernel_TakesLongerOfArithmeticAndMemory) {
   const auto ideal = ideal_machine();
   EXPECT_EQ(ideal->collective(call_of(CollectiveKind::all_reduce, 8), 1 << 30), Duration{});
   EXPECT_EQ(to_string(ideal->kernel(989.4e12, 0)), "1 s");
   EXPECT_EQ(to_string(ideal->kernel(1, 3.35e9)), "1 ms");
 }
 
-TEST(CostModel, the_whole_of_a_call_is_what_the_group_holds) {
+TEST(CostModel, WholeBytes_AreThoseOfTheGroup) {
   Collective c = call_of(CollectiveKind::all_gather, 4);
   c.count = 10;
   EXPECT_EQ(whole_bytes_of(c), 160);
@@ -104,7 +105,7 @@ TEST(CostModel, the_whole_of_a_call_is_what_the_group_holds) {
 // --- schedules
 // ----------------------------------------------------------------------------------------
 
-TEST(StreamPicker, fifo_takes_the_oldest_adversarial_the_newest_seeded_by_its_seed_alone) {
+TEST(StreamPicker, Pick_FollowsSchedule) {
   const std::vector<int64_t> ages{4, 2, 9};
   EXPECT_EQ(StreamPicker({ScheduleKind::fifo, 0}).pick(ages), 1u);
   EXPECT_EQ(StreamPicker({ScheduleKind::adversarial, 0}).pick(ages), 2u);

@@ -1,3 +1,4 @@
+// Tests of deadlock diagnosis on random wait-for graphs, against brute force, and of planned calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 namespace shardproof {
 namespace {
 
-// A world where rank r's call waits for `waits[r]` (empty: it has ended); who waits for nobody's
-// call that can move would not be here.
+// A world in which rank r's call waits for the ranks `waits[r]`; empty: the rank has ended.
 WaitGraph still_of(const std::vector<std::vector<int32_t>>& waits) {
   WaitGraph s;
   s.world = static_cast<int64_t>(waits.size());
@@ -40,7 +40,7 @@ WaitGraph still_of(const std::vector<std::vector<int32_t>>& waits) {
   return s;
 }
 
-// Ranks that reach themselves, by brute force.
+// Returns the ranks that reach themselves, by brute force.
 Lanes on_circles(const std::vector<std::vector<int32_t>>& waits) {
   const size_t n = waits.size();
   std::vector<std::vector<char>> reach(n, std::vector<char>(n, 0));
@@ -55,7 +55,7 @@ Lanes on_circles(const std::vector<std::vector<int32_t>>& waits) {
   return Lanes::of(ranks);
 }
 
-TEST(WaitGraph, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
+TEST(WaitGraph, RandomGraphs_GiveRanksOfBruteForce) {
   const Rng rng(5, 1);
   uint64_t draw = 0;
   int deadlocks = 0, missing = 0;
@@ -93,8 +93,7 @@ TEST(WaitGraph, finds_exactly_the_ranks_on_circles_and_the_missing_ones) {
   EXPECT_GT(missing, 50);
 }
 
-// Ranks that wait for each other with nothing left to issue; rank r waits for `lacks[r]` (-1: it
-// has ended).
+// Ranks that wait for each other with no call left; rank r waits for `lacks[r]` (-1: it has ended).
 WaitGraph lacking_calls(const std::vector<int32_t>& lacks) {
   WaitGraph s;
   s.world = static_cast<int64_t>(lacks.size());
@@ -114,18 +113,18 @@ WaitGraph lacking_calls(const std::vector<int32_t>& lacks) {
   return s;
 }
 
-TEST(WaitGraph, who_waits_for_each_other_has_not_ended) {
+TEST(WaitGraph, RanksWithoutCallsLeft_AreDeadlock) {
   std::vector<Finding> findings = explain(lacking_calls({1, 0, 1, 2}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::deadlock);
   EXPECT_EQ(findings[0].ranks, Lanes::range(0, 2));
   EXPECT_EQ(findings[0].fix, "let every send have its receive, and every receive its send");
-  // Here rank 3 is the one that is missing, and beside it there is a circle.
+  // Rank 3 is missing, and beside it there is a cycle.
   findings = explain(lacking_calls({1, 0, 3, -1}));
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[1].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[1].ranks, Lanes::one(3));
-  // A chain to one that has ended.
+  // A chain that ends at a rank that has ended.
   findings = explain(lacking_calls({1, 2, -1}));
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
@@ -147,8 +146,8 @@ Matrix reach_of(const Matrix& edges) {
 
 Matrix no_edges(size_t n) { return Matrix(n, std::vector<char>(n, 0)); }
 
-// By brute force, of a world where the call of rank i waits for rank j (`waits`), which leaves that
-// call out (`out`): the ranks of deadlocks, and the missing ones.
+// The expected ranks of deadlocks and the missing ones, by brute force, if the call of rank i waits
+// for rank j (`waits`), which leaves that call out (`out`).
 struct Expected {
   Lanes circles, missing;
 };
@@ -157,7 +156,7 @@ Expected expected_of(const Matrix& waits, const Matrix& out) {
   const size_t n = waits.size();
   const Matrix all = reach_of(waits);
   Matrix holds = no_edges(n), lacks = no_edges(n);
-  std::vector<char> stuck(n, 1);  // all that i's call misses wait themselves
+  std::vector<char> stuck(n, 1);  // all ranks that miss i's call wait themselves
   Matrix misses = no_edges(n);
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j < n; ++j) {
@@ -186,7 +185,7 @@ Expected expected_of(const Matrix& waits, const Matrix& out) {
   return {Lanes::of(circles), Lanes::of(missing)};
 }
 
-TEST(WaitGraph, CircleThroughACallLeftOut_IsMissingRank) {
+TEST(WaitGraph, CycleThroughACallLeftOut_IsMissingRank) {
   const Rng rng(9, 2);
   uint64_t draw = 0;
   int broken = 0;
@@ -234,13 +233,13 @@ TEST(WaitGraph, TwoRanks_LeaveOutOneCallOrNone) {
   EXPECT_EQ(findings[0].verdict, Verdict::missing_rank);
   EXPECT_EQ(findings[0].ranks, Lanes::one(1));
   EXPECT_EQ(findings[0].line, 1);
-  // Each leaves out what the other waits for.
+  // Each rank leaves out what the other waits for.
   still.awaiting[1].left_out = {0};
   EXPECT_EQ(explain(still).at(0).verdict, Verdict::deadlock);
 }
 
-// A call left out is no cause where nobody waits in a circle: rank 1 waits for one that has ended.
-TEST(WaitGraph, CallLeftOutOutsideACircle_IsNotNamed) {
+// A call left out is no cause outside of a cycle: rank 1 waits for one that has ended.
+TEST(WaitGraph, CallLeftOutOutsideACycle_IsNotNamed) {
   WaitGraph still = still_of({{1}, {2}, {}});
   still.awaiting[0].left_out = {1};
   const std::vector<Finding> findings = explain(still);
@@ -285,10 +284,10 @@ TEST(PlannedCalls, SignalsAnswerWaits_WhateverTheirGroup) {
   EXPECT_TRUE(planned.lacking({0}, {1}, wait).empty());
 }
 
-TEST(WaitGraph, nothing_blocked_is_nothing_to_explain) { EXPECT_TRUE(explain({}).empty()); }
+TEST(WaitGraph, NothingBlocked_GivesNoFinding) { EXPECT_TRUE(explain({}).empty()); }
 
-// One circle through 30,000 ranks: no recursion, no square of the ranks.
-TEST(WaitGraph, a_long_circle_is_found) {
+// One cycle through 30,000 ranks: neither recursion nor quadratic time.
+TEST(WaitGraph, LongCycle_IsFound) {
   std::vector<std::vector<int32_t>> waits(30000);
   for (size_t i = 0; i < waits.size(); ++i)
     waits[i] = {static_cast<int32_t>((i + 1) % waits.size())};

@@ -1,3 +1,4 @@
+// Tests of FiberPool: reuse of stacks, memory of a stack, order of fibers.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ constexpr int kFibers = 50;
 
 uintptr_t page_bytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
-// The page of the caller's frame.
+// Returns the page of the caller's frame.
 [[gnu::noinline]] uintptr_t page_here() {
   return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) / page_bytes();
 }
@@ -32,7 +33,7 @@ bool is_resident(uintptr_t page) {
   return (resident & 1) != 0;
 }
 
-TEST(FiberPool, functions_run_on_the_stacks_of_those_that_have_ended) {
+TEST(FiberPool, EndedFiber_LeavesItsStack) {
   FiberPool pool;
   const std::set<uintptr_t> first = pages_of_fibers(pool);
   EXPECT_EQ(first.size(), static_cast<size_t>(kFibers));
@@ -40,7 +41,7 @@ TEST(FiberPool, functions_run_on_the_stacks_of_those_that_have_ended) {
   EXPECT_EQ(pool.alive(), 0);
 }
 
-TEST(FiberPool, a_function_of_few_frames_touches_one_page_of_its_stack) {
+TEST(FiberPool, SmallFunction_TouchesOnePage) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "frames are larger under the address sanitizer";
 #endif
@@ -63,7 +64,7 @@ TEST(FiberPool, a_function_of_few_frames_touches_one_page_of_its_stack) {
   }
 }
 
-TEST(FiberPool, fibers_go_on_in_the_order_in_which_they_were_woken) {
+TEST(FiberPool, WokenFibers_RunInWakeOrder) {
   FiberPool pool;
   std::vector<FiberId> fibers;
   std::vector<int> order;
@@ -74,7 +75,7 @@ TEST(FiberPool, fibers_go_on_in_the_order_in_which_they_were_woken) {
     }));
   pool.run();
   for (const int i : {2, 0, 3, 1}) pool.wake(fibers[static_cast<size_t>(i)]);
-  pool.wake(fibers[2]);  // it is ready: once is enough
+  pool.wake(fibers[2]);  // it is ready already: it runs once
   pool.run();
   EXPECT_EQ(order, (std::vector<int>{2, 0, 3, 1}));
 }

@@ -1,4 +1,4 @@
-// What flight records say of time.
+// Tests of times computed from records.
 #include <gtest/gtest.h>
 
 #include "shardproof/sim/analysis/line_times.h"
@@ -31,7 +31,7 @@ Record call(const char* kind, int line, Lanes ranks, int64_t start, int64_t end,
 
 Duration us(int64_t count) { return Duration{count * kMicrosecond}; }
 
-TEST(LineTimes, AddsUpALineByRankAndKeepsItsCallsApart) {
+TEST(LineTimes, Line_SumsByRank_AndSeparatesCalls) {
   const std::vector<LineTime> lines = line_times({
       work(2, Lanes::range(0, 2), 0, 3),
       call("all_reduce", 2, Lanes::range(0, 2), 3, 10, 100),
@@ -49,48 +49,50 @@ TEST(LineTimes, AddsUpALineByRankAndKeepsItsCallsApart) {
   EXPECT_EQ(lines[2].ranks.at(0).bus_bytes, 600);
 }
 
-// What the library says of some of a line's calls is no time of the line.
-TEST(LineTimes, KnowsTheClockAndWhatTheLibraryExpectsWhenAllCallsHaveIt) {
-  Record told = call("all_reduce", 1, Lanes::one(0), 0, 10, 8);
-  told.clock = TimedBy::device;
-  told.expected = us(4);
-  Record untold = told;
-  untold.expected = {};
+// Predictions for only some of a line's calls give no prediction for the line.
+TEST(LineTimes, Prediction_OnlyIfAllCallsHaveOne) {
+  Record predicted = call("all_reduce", 1, Lanes::one(0), 0, 10, 8);
+  predicted.clock = TimedBy::device;
+  predicted.expected = us(4);
+  Record unpredicted = predicted;
+  unpredicted.expected = {};
   const auto first = [](const std::vector<Record>& records) {
     return line_times(records)[0].ranks.at(0);
   };
-  EXPECT_EQ(first({told, told}).expected, us(8));
-  EXPECT_EQ(first({told, told}).by_device, 2);
-  EXPECT_EQ(first({told, told}).with_launch, 0);
-  untold.clock = TimedBy::device_and_launch;
-  EXPECT_EQ(first({told, untold}).by_device, 2);
-  EXPECT_EQ(first({told, untold}).with_launch, 1);
-  for (const auto& records : {std::vector{told, untold, told}, {untold, told}, {told, untold}})
+  EXPECT_EQ(first({predicted, predicted}).expected, us(8));
+  EXPECT_EQ(first({predicted, predicted}).by_device, 2);
+  EXPECT_EQ(first({predicted, predicted}).with_launch, 0);
+  unpredicted.clock = TimedBy::device_and_launch;
+  EXPECT_EQ(first({predicted, unpredicted}).by_device, 2);
+  EXPECT_EQ(first({predicted, unpredicted}).with_launch, 1);
+  for (const auto& records : {std::vector{predicted, unpredicted, predicted},
+                              {unpredicted, predicted},
+                              {predicted, unpredicted}})
     EXPECT_EQ(first(records).expected, us(0));
 }
 
-TEST(LineTimes, ACallIsToldByTheRankThatCameLast) {
+TEST(LineTimes, Call_HasTimeOfLastRank) {
   const std::vector<LineTime> lines = line_times({call("all_gather", 1, Lanes::one(0), 0, 10, 8),
                                                   call("all_gather", 1, Lanes::one(1), 8, 10, 8)});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].telling_rank(), 1);
 }
 
-TEST(LineTimes, WhatNeverEndedDoesNotCount) {
+TEST(LineTimes, UnfinishedCall_DoesNotCount) {
   Record hung = call("all_reduce", 1, Lanes::one(0), 0, 10, 8);
   hung.state = RecordState::started;
   EXPECT_TRUE(line_times({hung}).empty());
   EXPECT_TRUE(step_times({hung}).empty());
 }
 
-TEST(LineTimes, SizesAndFactorsAreThoseOfNcclTests) {
+TEST(LineTimes, SizesAndFactors_EqualNcclTests) {
   const auto of = [](const char* kind, double bytes, double factor) {
     EXPECT_EQ(nccl_bytes(call(kind, 1, Lanes::one(0), 0, 1, 12)), bytes) << kind;
     EXPECT_DOUBLE_EQ(nccl_factor(kind, 4), factor) << kind;
   };
   of("all_reduce", 48, 1.5);
   of("all_gather", 192, 0.75);
-  of("reduce_scatter", 48, 0.75);  // a record holds what a rank brings: all pieces
+  of("reduce_scatter", 48, 0.75);  // a record has the size of the input: all pieces
   of("all_to_all", 48, 0.75);
   of("broadcast", 48, 1);
   of("reduce", 48, 1);
@@ -100,7 +102,7 @@ TEST(LineTimes, SizesAndFactorsAreThoseOfNcclTests) {
   EXPECT_EQ(nccl_factor("all_reduce", 1), 0);
 }
 
-TEST(LineTimes, CommunicationIsExposedWhereNoWorkHidesIt) {
+TEST(LineTimes, Communication_WithoutWork_IsExposed) {
   const auto steps =
       step_times({work(1, Lanes::one(0), 10, 20), call("all_reduce", 2, Lanes::one(0), 15, 40, 8),
                   call("all_reduce", 3, Lanes::one(0), 30, 45, 8), work(4, Lanes::one(0), 35, 37),
@@ -111,7 +113,7 @@ TEST(LineTimes, CommunicationIsExposedWhereNoWorkHidesIt) {
   EXPECT_EQ(slowest(steps), (StepTime{us(35), us(23)}));
 }
 
-TEST(LineTimes, TheMedianIsOfEachRankByItself) {
+TEST(LineTimes, Median_IsByRank) {
   std::vector<std::vector<LineTime>> repetitions;
   for (const int64_t time : {9, 1, 4})
     repetitions.push_back(

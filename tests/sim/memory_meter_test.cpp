@@ -1,3 +1,4 @@
+// Tests of MemoryMeter.
 #include <gtest/gtest.h>
 
 #include "shardproof/sim/cost/memory_meter.h"
@@ -5,14 +6,14 @@
 namespace shardproof {
 namespace {
 
-TEST(MemoryMeter, rounds_up_as_the_caching_allocator_does) {
+TEST(MemoryMeter, Sizes_RoundUpTo512Bytes) {
   EXPECT_EQ(rounded_block(0), 0);
   EXPECT_EQ(rounded_block(1), 512);
   EXPECT_EQ(rounded_block(512), 512);
   EXPECT_EQ(rounded_block(513), 1024);
 }
 
-TEST(MemoryMeter, the_peak_is_kept_with_what_made_it) {
+TEST(MemoryMeter, Peak_HasItsCategories) {
   MemoryMeter meter(Lanes::one(0));
   const Lanes all = Lanes::one(0);
   meter.allocate(all, 1000, 0);
@@ -24,8 +25,8 @@ TEST(MemoryMeter, the_peak_is_kept_with_what_made_it) {
   EXPECT_EQ(meter.of_lane(0).peak_by_category, (std::vector<int64_t>{1024, 0, 2048}));
 }
 
-// One cohort of all lanes counts what cohorts of one would.
-TEST(MemoryMeter, does_not_depend_on_the_grouping) {
+// One cohort of all lanes counts the same as cohorts of one lane.
+TEST(MemoryMeter, Counts_AnyCohorts_AreEqual) {
   MemoryMeter together(Lanes::range(0, 3));
   std::vector<MemoryMeter> alone;
   for (int64_t rank = 0; rank < 3; ++rank) alone.emplace_back(Lanes::one(rank));

@@ -1,3 +1,4 @@
+// Tests of the order of records and of the first divergence before a mismatch.
 #include <gtest/gtest.h>
 
 #include "shardproof/sim/analysis/record_order.h"
@@ -17,7 +18,7 @@ Record record_of(Lanes ranks, int64_t sequence, std::string kind, std::string gr
   return record;
 }
 
-TEST(RecordOrder, ranks_that_did_alike_share_a_record_whatever_the_grouping) {
+TEST(RecordOrder, EqualRecords_AnyCohorts_Merge) {
   const std::vector<Record> coarse{record_of(Lanes::range(0, 4), 1, "barrier", "world", 1, 1),
                                    record_of(Lanes::range(0, 2), 2, "barrier", "world", 2, 2)};
   std::vector<Record> fine;
@@ -29,7 +30,7 @@ TEST(RecordOrder, ranks_that_did_alike_share_a_record_whatever_the_grouping) {
   EXPECT_EQ(in_order(coarse), coarse);
 }
 
-TEST(RecordOrder, later_ends_come_later) {
+TEST(RecordOrder, Records_AreSortedByEnd) {
   Record early = record_of(Lanes::one(0), 9, "a", "g", 1, 9),
          late = record_of(Lanes::one(1), 1, "a", "g", 1, 1);
   late.end = Duration{5};
@@ -55,7 +56,7 @@ std::string divergence(const std::vector<std::vector<std::string>>& kinds, int64
                                              Lanes::one(1), "tp", call});
 }
 
-TEST(FirstDivergence, names_what_was_skipped_added_or_changed_before_the_call) {
+TEST(FirstDivergence, DifferentCall_BeforeTheCall_IsNamed) {
   EXPECT_EQ(divergence({{"x", "b", "x"}, {"x", "y"}}, 2),
             "rank 1 skipped  b(group=dp)  before it (line 11)");
   EXPECT_EQ(divergence({{"x", "x"}, {"x", "b", "y"}}, 2),
@@ -64,7 +65,7 @@ TEST(FirstDivergence, names_what_was_skipped_added_or_changed_before_the_call) {
             "rank 1 made  c(group=dp) (line 10)  where rank 0 made  b(group=dp) (line 10)");
 }
 
-TEST(FirstDivergence, tells_the_order_from_the_calls) {
+TEST(FirstDivergence, ReorderedCalls_AreDistinguished) {
   const auto in_order = [](const std::vector<std::vector<std::string>>& kinds, int64_t call) {
     return differ_in_order(histories(kinds), {Lanes::range(0, 2), Lanes::one(1), "tp", call});
   };
@@ -77,7 +78,7 @@ TEST(FirstDivergence, tells_the_order_from_the_calls) {
             "rank 1 made  y(group=tp)  first (line 10), rank 0 after it");
 }
 
-TEST(FirstDivergence, is_silent_when_only_the_call_itself_differs) {
+TEST(FirstDivergence, OnlyTheCallDiffers_GivesNoText) {
   EXPECT_EQ(divergence({{"x", "x"}, {"x", "y"}}, 2), "");
   EXPECT_EQ(divergence({{"x"}, {"y"}}, 1), "");
   EXPECT_EQ(divergence({{"x"}, {"y"}}, 5), "");

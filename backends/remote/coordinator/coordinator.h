@@ -1,6 +1,19 @@
-// The coordinator: the process that runs no ranks, but the physics. It hears what the hosts of all
-// workers do, lets the local world's gate match it, without contents, and orders the workers to
-// carry out what may go on: in one order for all, so that no exchange can wait for a later one.
+// Coordinator: the process of a run that executes no ranks. It starts the workers and receives what
+// their hosts announce. It matches their calls on a local world without contents (CoordinatorWorld)
+// and sends each worker the calls that it may carry out.
+//
+// Invariant: all workers receive their commands in one global order, so no exchange waits for a
+// later one. Example: commands A (workers 0, 1), B (1, 2), C (0, 2). Worker 0 receives A, C and
+// worker 2 receives B, C. A cycle of waits would need a worker that receives C before A or B.
+//
+// Liveness. A worker is lost if its pipe or its monitor's pipe closes. It is also lost after
+// `timeout_seconds` of active time without a message; workers send a heartbeat every 250 ms. A case
+// hangs if nothing arrives for that time while no worker computes. After a loss,
+// terminate_workers() ends all processes.
+//
+// Threading: one thread. Owns its starter and the records of its workers; a world that start()
+// returns must end before its coordinator. The functions of Crew that serve workers (next, done,
+// tell, transport) are internal errors here.
 #pragma once
 
 #include <chrono>
@@ -11,32 +24,16 @@
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/backends/remote/coordinator/worker_handle.h"
 #include "shardproof/backends/remote/process/active_time_clock.h"
+#include "shardproof/backends/remote/process/starter.h"
 #include "shardproof/backends/remote/rendezvous/listen_address.h"
 #include "shardproof/backends/remote/wire/messages.h"
 
 namespace shardproof {
 
-// Starts and ends the processes of a crew, as far as this program does.
-class Starter {
- public:
-  virtual ~Starter() = default;
-  // They come to the address. Throws Error when they cannot be started.
-  virtual void start(const std::string& address, int processes) = 0;
-  // How the starter ended, in words that follow its name; nothing while it runs.
-  virtual std::optional<std::string> ended() = 0;
-  // What became of a process that has not come, as a keeper says it; empty: it lives, or who knows.
-  virtual std::string state_of(int) { return {}; }
-  // Takes what the processes have printed, for which they would wait in the end.
-  virtual void drain() = 0;
-  // What they have printed so far.
-  virtual std::string output() = 0;
-  // Ends whatever still runs, and waits until it is gone.
-  virtual void stop() = 0;
-};
-
 class Coordinator : public WorkerPool {
  public:
   Coordinator(WorkerPoolOptions options, std::unique_ptr<Starter> starter);
+  // Sends all workers home and waits for their end; kills those that do not end in time.
   ~Coordinator() override;
 
   void gather() override;
@@ -48,33 +45,38 @@ class Coordinator : public WorkerPool {
   void tell(const Repeated&) override;
   Transport& transport() override;
 
+  // Starts a world over the present workers. Throws Error(io) if they have been ended.
   std::unique_ptr<World> start(const WorldOptions& options);
 
-  // For its worlds.
+  // The functions below serve the worlds of this coordinator.
   std::vector<WorkerHandle>& members() { return members_; }
   int processes() const { return options_.processes; }
   int endpoints_each() const { return options_.gpus_per_process; }
-  // Takes what has come, waiting at most so long for the first message; beats are kept here.
+  // Handles the messages that have come; waits up to `time` for the first one. Handles heartbeats,
+  // errors of transports and leaving itself, and passes all other messages to `hear`.
   using Hear = std::function<void(int process, WireReader& message)>;
   void listen(std::chrono::milliseconds time, const Hear& handle_message);
-  // A member that has ended, is stopped, or says nothing any more.
+  // Returns the first worker that has ended, or that was silent for too long.
   std::optional<WorkerLoss> find_loss();
-  // Its own time, in which waiting is counted.
+  // Returns the active time by which all timeouts are measured.
   WorkerHandle::Clock::time_point now() { return clock_.now(); }
+  // True if more than `timeout_seconds` of active time have passed since then.
   bool timed_out(WorkerHandle::Clock::time_point since);
-  // What transports say that have lost others or the way to them, one line for each.
+  // Returns the transport errors that workers have reported, one line each.
   std::vector<std::string> troubles() const;
-  // The same when nobody turned out to be gone, who would be the reason; nothing until then.
+  // Returns transport errors that no lost process explains. Empty until a lost process has had time
+  // to be noticed.
   std::optional<std::string> unattributed_transport_error();
-  // Teams that the transport has to form before they exchange something, once each.
+  // Returns those of `teams` for which the transport has to make a communicator, and marks them as
+  // made. Teams of one endpoint or of all endpoints need none.
   std::vector<std::vector<int>> new_teams(std::vector<std::vector<int>> teams);
-  void send(int process, const WireWriter& message);
-  // The first time: tells all processes to make room for what is put.
+  void send(int process, const WireWriter& message);  // without flush; listen() flushes
+  // On the first call, commands all workers to open windows of `bytes` bytes for puts.
   void open_windows(int64_t bytes);
-  // How what is put travels, as a process said; nothing was put: empty.
+  // How puts travel, as worker 0 reported; empty if no window was opened.
   std::string window_words;
   std::string output() { return starter_->output(); }
-  // After a loss: ends all processes. The next case starts new ones.
+  // Ends all processes, after a loss. The next case starts new ones if this program started them.
   void terminate_workers();
 
  private:
@@ -99,10 +101,11 @@ class Coordinator : public WorkerPool {
   std::unique_ptr<Starter> starter_;
   ActiveTimeClock clock_;
   std::vector<WorkerHandle> members_;
-  std::vector<std::unique_ptr<MessagePipe>> released_;  // keepers that somebody else started
-  std::string over_;  // what ended the processes of an earlier case, or does it to this one's
-  std::string invitation_;
-  std::set<std::vector<int>> teams_;  // that are formed
+  // Connections to monitors that mpirun or a shell has started: they end when these close.
+  std::vector<std::unique_ptr<MessagePipe>> released_;
+  std::string over_;        // last loss or transport error, of this case or an earlier one
+  std::string invitation_;  // data that all transports need to connect; empty: none
+  std::set<std::vector<int>> teams_;  // teams that have a communicator; {}: windows are open
 };
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// The end of a crew whose work is done.
+// Implements the shutdown of coordinator.h: workers receive quit and end by themselves within a
+// time.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,29 +12,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTurn{5};
-constexpr milliseconds kOwnEnd{5000};
-// Who leaves a transport waits for all others and for who has started them: on a machine that is
-// busy enough that takes its time, and who is ended meanwhile makes a good run a failed one.
-constexpr milliseconds kLeave{60000};
+constexpr milliseconds kShutdownPoll{5};
+constexpr milliseconds kWorkerExitTimeout{5000};
+// Time to close a transport. MPI_Finalize waits for all ranks and for mpirun, on a busy machine for
+// long. Killing a worker meanwhile would turn a clean run into a failure.
+constexpr milliseconds kTransportCloseTimeout{60000};
 
 }  // namespace
 
 Coordinator::~Coordinator() {
   for (WorkerHandle& member : members_) {
-    WireWriter message;
-    message.add(static_cast<int64_t>(CoordinatorCommand::quit));
+    WireWriter message = message_of(CoordinatorCommand::quit);
     member.pipe->send(message);
     member.pipe->flush();
   }
   try {
     shut_down_workers();
-  } catch (const Error&) {  // nobody hears of it any more
+  } catch (const Error&) {  // the run is over: no report can state it
   }
   terminate_workers();
 }
 
-// They end by themselves; who does not is ended.
+// Returns when all have ended, or when the time is over.
 void Coordinator::shut_down_workers() {
   const auto has_ended = [](const WorkerHandle& member) {
     return member.monitor->closed() || is_exit_description(member.state);
@@ -48,9 +48,10 @@ void Coordinator::shut_down_workers() {
     if (ended && starter_->ended()) return;
     const bool has_time =
         options_.place && !ended && std::all_of(members_.begin(), members_.end(), leaves);
-    if (has_time && process_state(::getppid()) == 'T') since = now();  // it hears of no end
-    if (now() - since > (has_time ? kLeave : kOwnEnd)) return;
-    listen(kTurn, [](int, WireReader&) {});
+    if (has_time && process_state(::getppid()) == 'T')
+      since = now();  // a stopped mpirun reaps none
+    if (now() - since > (has_time ? kTransportCloseTimeout : kWorkerExitTimeout)) return;
+    listen(kShutdownPoll, [](int, WireReader&) {});
   }
 }
 

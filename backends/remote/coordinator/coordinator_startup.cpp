@@ -1,3 +1,10 @@
+// Implements coordinator.h: startup, cases, messages, and detection of lost workers.
+// coordinator_shutdown.cpp holds the shutdown.
+//
+// Startup: (1) start the processes; (2) accept two connections from each, of its monitor and of its
+// worker, which sends hello with its number and the terms of the run; (3) check that the terms are
+// those of process 0; (4) send every worker the transport's invitation; (5) wait until each has
+// joined. Any failure ends all processes and throws.
 #include <poll.h>
 
 #include <fmt/format.h>
@@ -15,27 +22,21 @@ namespace {
 using Clock = WorkerHandle::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTurn{50};
-constexpr int kMostAtOnce = 256;  // messages
-constexpr milliseconds kStartTime{60000};
-constexpr milliseconds kGatherTime{120000};  // of processes that people may start by hand
-constexpr milliseconds kLastWords{1000};     // of a keeper, about a worker that ended
-constexpr milliseconds kStarterEnds{100};
-// A transport may know of a loss before the process that is lost has ended.
-constexpr milliseconds kForTheLost{2000};
-
-WireWriter message_of(CoordinatorCommand kind) {
-  WireWriter message;
-  message.add(static_cast<int64_t>(kind));
-  return message;
-}
+constexpr milliseconds kListenTime{50};
+constexpr int kMessagesPerTurn = 256;  // messages of one worker before the next worker's turn
+constexpr milliseconds kStartTimeout{60000};
+constexpr milliseconds kManualStartTimeout{120000};  // if people start the processes by hand
+constexpr milliseconds kMonitorReportTimeout{1000};  // from a closed pipe to the monitor's report
+constexpr milliseconds kStarterEndTimeout{100};
+// A transport may report a lost process before the monitor of that process does.
+constexpr milliseconds kLossDetectionDelay{2000};
 
 [[noreturn]] void throw_unfit(WireReader& in) {
   const int64_t process = in.number();
   throw Error(ErrorKind::unsupported, fmt::format("process {}: {}", process, in.text()));
 }
 
-// Whether a process was asked to run the same.
+// Throws Error(bad_input) if a process runs with other terms than this one.
 void check_terms(int64_t process, const std::map<std::string, std::string>& own, WireReader& in) {
   std::map<std::string, std::string> other;
   for (int64_t count = in.number(); count > 0; --count) {
@@ -47,13 +48,13 @@ void check_terms(int64_t process, const std::map<std::string, std::string>& own,
     const auto found = other.find(name);
     if (found != other.end() && found->second == value) continue;
     if (!name.starts_with("--"))
-      throw_bad_input("process {} reads another {} than process 0", process, name);
+      throw_bad_input("process {} reads a different {} than process 0", process, name);
     throw_bad_input("process {} runs with {} {}, process 0 with {} {}", process, name,
                     found == other.end() ? "not given" : found->second, name, value);
   }
   for (const auto& [name, value] : other)
     if (!own.contains(name))
-      throw_bad_input("process {} has {}, process 0 has not", process,
+      throw_bad_input("process {} was started with {}, process 0 was not", process,
                       name.starts_with("--") ? name + " " + value : name);
 }
 
@@ -72,9 +73,9 @@ void Coordinator::gather() {
 void Coordinator::start_workers() {
   if (options_.place && options_.place->socket() < 0)
     throw Error(ErrorKind::io,
-                fmt::format("not run: {} in an earlier case; this program has not started the "
-                            "processes of this run, and cannot start them again",
-                            over_.empty() ? "processes did not come to the end" : over_));
+                fmt::format("not run: {} in an earlier case; this program did not start the "
+                            "processes of this run and cannot restart them",
+                            over_.empty() ? "processes did not end" : over_));
   std::shared_ptr<ListenAddress> place = options_.place;
   if (!place && options_.host_file) place = ListenAddress::between_machines();
   if (!place) place = ListenAddress::on_this_machine();
@@ -108,8 +109,8 @@ bool Coordinator::all_present() const {
 
 void Coordinator::handshake(ListenAddress& place) {
   std::vector<std::unique_ptr<MessagePipe>> guests;
-  const auto open_context = [&](int milliseconds) {
-    // As many as may be due: strangers, and guests whom no descriptor is left for, hold up nobody.
+  const auto accept_waiting = [&](int milliseconds) {
+    // Accepts at most two for each worker in one turn: foreign connections must not block startup.
     for (size_t due = 2 * members_.size(); due > 0; --due, milliseconds = 0) {
       pollfd context{place.socket(), POLLIN, 0};
       if (::poll(&context, 1, milliseconds) <= 0) break;
@@ -123,24 +124,24 @@ void Coordinator::handshake(ListenAddress& place) {
   };
   const Clock::time_point since = now();
   while (!all_present()) {
-    open_context(guests.empty() ? 50 : 2);
+    accept_waiting(guests.empty() ? 50 : 2);
     const std::optional<WorkerLoss> loss = first_loss(since);
     if (!loss) continue;
-    open_context(0);  // who is of no use says why before it ends
+    accept_waiting(0);  // a process that cannot take part sends the reason before it ends
     throw_not_started(first_loss(since).value_or(*loss));
   }
   for (WorkerHandle& member : members_) member.heard = now();
 }
 
-// Who gives processes more time to move gives them as much to come.
+// A longer timeout set by the user also applies to startup.
 milliseconds Coordinator::start_time() const {
   const std::chrono::duration<double> timeout(options_.timeout_seconds);
   const bool by_hand = options_.place && !options_.place->address().starts_with("unix:");
-  return std::max(by_hand ? kGatherTime : kStartTime,
+  return std::max(by_hand ? kManualStartTimeout : kStartTimeout,
                   std::chrono::duration_cast<milliseconds>(timeout));
 }
 
-// Of those that come together.
+// Finds a process lost during startup, or the first absent one when the time is over.
 std::optional<WorkerLoss> Coordinator::first_loss(Clock::time_point since) {
   for (size_t i = 0; i < members_.size(); ++i) {
     WorkerHandle& member = members_[i];
@@ -156,17 +157,17 @@ std::optional<WorkerLoss> Coordinator::first_loss(Clock::time_point since) {
   return std::nullopt;
 }
 
-// Nothing of the program has run: whatever became of a process says nothing about it.
+// Throws for a process that ended during startup. No scenario has run, so this is no finding.
 void Coordinator::throw_not_started(const WorkerLoss& loss) {
   const std::string output = starter_->output();
-  const bool says = loss.words.find(" says: ") == std::string::npos &&
+  const bool says = loss.words.find(" printed: ") == std::string::npos &&
                     (!output.empty() || loss.words.starts_with("has ended with"));
   throw Error(ErrorKind::io,
               fmt::format("process {} could not be started: it {}{}{}", loss.process, loss.words,
-                          says ? " and says: " : "", says ? first_words(output) : ""));
+                          says ? " and printed: " : "", says ? first_words(output) : ""));
 }
 
-// All are here: each is told what the one that invites has said.
+// Sends the invitation to all workers and waits until each has joined.
 void Coordinator::connect_workers() {
   WireWriter message = message_of(CoordinatorCommand::join);
   message.add(invitation_);
@@ -180,7 +181,7 @@ void Coordinator::connect_workers() {
   };
   const Clock::time_point since = now();
   while (!all()) {
-    listen(kTurn, [this](int process, WireReader& in) { handle_handshake(process, in); });
+    listen(kListenTime, [this](int process, WireReader& in) { handle_handshake(process, in); });
     const std::optional<WorkerLoss> loss = all() ? std::nullopt : first_loss(since);
     if (loss) throw_not_started(*loss);
   }
@@ -190,11 +191,12 @@ void Coordinator::handle_handshake(int process, WireReader& in) {
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::unfit) throw_unfit(in);
   if (kind != WorkerMessage::joined)
-    throw Error(ErrorKind::io, fmt::format("process {} speaks before it has joined", process));
+    throw Error(ErrorKind::io,
+                fmt::format("process {} sent a message before it had joined", process));
   members_[static_cast<size_t>(process)].joined = true;
 }
 
-// Those that are there may wait for the others before they say so themselves.
+// Chooses the process that others may be waiting for: one that never connected comes first.
 WorkerLoss Coordinator::first_absent() const {
   const auto first = [this](const auto& is_absent) {
     return std::find_if(members_.begin(), members_.end(), is_absent);
@@ -207,39 +209,44 @@ WorkerLoss Coordinator::first_absent() const {
   if (member == members_.end()) member = first([](const WorkerHandle& one) { return !one.joined; });
   SP_CHECK(member != members_.end(), "all processes are there");
   return {static_cast<int>(member - members_.begin()), member->pid,
-          fmt::format("did not come within {} s{}{}", start_time().count() / 1000,
+          fmt::format("did not connect within {} s{}{}", start_time().count() / 1000,
                       member->state.empty() ? "" : ": it ", member->state)};
 }
 
-// A worker or a keeper says who it is.
+// Handles the first message of a connection, from a worker or a monitor.
 void Coordinator::accept_worker(std::unique_ptr<MessagePipe> guest, std::string_view message) {
   WireReader in(message);
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
   if (kind == WorkerMessage::unfit) throw_unfit(in);
   if (kind == WorkerMessage::hello && in.number() != kWireVersion)
-    throw Error(ErrorKind::io, "a process of another version of shardproof came");
+    throw Error(ErrorKind::io,
+                "a process of another version of shardproof connected; start all processes from "
+                "one build");
   const int64_t process = in.number();
   if (process < 0 || process >= options_.processes)
     throw Error(ErrorKind::io,
-                fmt::format("process {} came, {} are awaited", process, options_.processes));
+                fmt::format("process {} connected, and the run has processes 0 to {}", process,
+                            options_.processes - 1));
   WorkerHandle& member = members_[static_cast<size_t>(process)];
   std::unique_ptr<MessagePipe>& seat = kind == WorkerMessage::state ? member.monitor : member.pipe;
-  if (seat) throw_bad_input("two processes came as number {}", process);
+  if (seat)
+    throw_bad_input("two processes connected as number {}; give each process its own", process);
   seat = std::move(guest);
   if (kind == WorkerMessage::state) {
-    member.state.clear();  // it was seen standing still before it came
+    member.state.clear();  // it may have been seen stopped before it connected
     return;
   }
   if (const int64_t processes = in.number(); processes != options_.processes)
     throw Error(ErrorKind::io,
-                fmt::format("{} processes came, {} are awaited", processes, options_.processes));
+                fmt::format("process {} was started as one of {} processes, and the run has {}",
+                            process, processes, options_.processes));
   member.pid = static_cast<pid_t>(in.number());
   if (const std::string_view invitation = in.text(); !invitation.empty()) invitation_ = invitation;
   check_terms(process, options_.terms, in);
 }
 
-// Who is still there sees that nobody waits for it, and ends by itself if it can. Keepers that
-// others have started stay until this process ends.
+// Closing the pipes makes workers end themselves. Monitors that mpirun or a shell has started keep
+// their connections until this process ends. They must not end before the report is written.
 void Coordinator::terminate_workers() {
   for (WorkerHandle& member : members_) {
     if (!options_.place || !member.monitor) continue;
@@ -274,7 +281,7 @@ void Coordinator::begin(int64_t index) {
   }
 }
 
-// Whoever cannot leave the case together with the others is of no use for the next one.
+// If a worker cannot leave the case in time, all are ended: the next case starts new ones.
 void Coordinator::end() {
   if (!troubles().empty()) return terminate_workers();
   for (WorkerHandle& member : members_) {
@@ -287,7 +294,7 @@ void Coordinator::end() {
   };
   const Clock::time_point since = now();
   while (!left()) {
-    listen(kTurn, [](int, WireReader&) {});
+    listen(kListenTime, [](int, WireReader&) {});
     if (find_loss() || timed_out(since)) return terminate_workers();
   }
 }
@@ -304,7 +311,7 @@ std::vector<Repeated> Coordinator::told() {
   size_t missing = told.size();
   std::string trouble;
   while (missing != 0 && trouble.empty()) {
-    listen(kTurn, [&](int process, WireReader& in) {
+    listen(kListenTime, [&](int process, WireReader& in) {
       const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
       if (kind == WorkerMessage::case_done) trouble = in.text();
       if (kind != WorkerMessage::repeated) return;
@@ -327,8 +334,7 @@ std::vector<Repeated> Coordinator::told() {
   return result;
 }
 
-// --- hearing
-// --------------------------------------------------------------------------------------
+// --- messages
 
 void Coordinator::send(int process, const WireWriter& message) {
   members_[static_cast<size_t>(process)].pipe->send(message);
@@ -355,7 +361,7 @@ void Coordinator::hear_one(size_t process, std::string_view message, const Hear&
   }
 }
 
-// Of each member a limited number, so that none waits for long because another has much to say.
+// Handles at most 256 messages of each worker, so that a busy worker does not delay the others.
 void Coordinator::listen(milliseconds time, const Hear& handle_message) {
   std::vector<pollfd> entries;
   bool more = false;
@@ -373,14 +379,14 @@ void Coordinator::listen(milliseconds time, const Hear& handle_message) {
     if (entries[i].revents == 0 && !members_[i].has_more) continue;
     members_[i].heard = now();
     int heard = 0;
-    for (; heard < kMostAtOnce; ++heard) {
+    for (; heard < kMessagesPerTurn; ++heard) {
       const std::optional<std::string> message = members_[i].pipe->receive();
       if (!message) break;
       hear_one(i, *message, handle_message);
     }
-    members_[i].has_more = heard == kMostAtOnce;
+    members_[i].has_more = heard == kMessagesPerTurn;
   }
-  // Whoever had something to say while the others were heard lives.
+  // A worker whose message came during this loop is alive.
   if (::poll(entries.data(), entries.size(), 0) <= 0) return;
   for (size_t i = 0; i < members_.size(); ++i)
     if ((entries[i].revents & POLLIN) != 0) members_[i].heard = now();
@@ -403,7 +409,7 @@ std::vector<std::string> Coordinator::troubles() const {
 
 std::optional<std::string> Coordinator::unattributed_transport_error() {
   for (const WorkerHandle& member : members_)
-    if (!member.trouble.empty() && now() > member.troubled + kForTheLost)
+    if (!member.trouble.empty() && now() > member.troubled + kLossDetectionDelay)
       return fmt::format("{}", fmt::join(troubles(), "; "));
   return std::nullopt;
 }
@@ -422,14 +428,14 @@ void Coordinator::receive_from_monitors() {
     }
 }
 
-// A keeper speaks a moment later than the worker's pipe is closed; when it has gone too, who
-// started both may be about to.
+// The monitor reports shortly after the worker's pipe closes. If the monitor's pipe closes too, the
+// program that started both may be ending: then its state is the reason.
 std::string Coordinator::exit_description(int process) {
   const WorkerHandle& member = members_[static_cast<size_t>(process)];
-  Clock::time_point limit = Clock::now() + kLastWords;
+  Clock::time_point limit = Clock::now() + kMonitorReportTimeout;
   while (member.state.empty() && Clock::now() < limit) {
     if (member.monitor->closed() && starter_->ended()) break;
-    if (member.monitor->closed()) limit = std::min(limit, Clock::now() + kStarterEnds);
+    if (member.monitor->closed()) limit = std::min(limit, Clock::now() + kStarterEndTimeout);
     std::this_thread::sleep_for(milliseconds(5));
     receive_from_monitors();
   }

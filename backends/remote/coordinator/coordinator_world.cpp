@@ -1,3 +1,9 @@
+// Implements the life of coordinator_world.h.
+//
+// progress() repeats: receive messages, repeat them on the local world, send the matched calls.
+// Once no host can go on and all commands are done (quiet), it tries four things in order. It sends
+// the calls of groups that are not complete. It runs deferred work of the local world. It reports
+// failed calls. It lets every idle worker return from its own progress().
 #include <algorithm>
 
 #include "shardproof/backends/decorators/flight_recorder.h"
@@ -11,20 +17,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kTurn{50};
-constexpr milliseconds kDrain{10000};
-
-WireWriter message_of(CoordinatorCommand kind) {
-  WireWriter message;
-  message.add(static_cast<int64_t>(kind));
-  return message;
-}
+constexpr milliseconds kMessageWait{50};
+constexpr milliseconds kAbandonedWorldTimeout{10000};
 
 }  // namespace
 
 std::unique_ptr<World> Coordinator::start(const WorldOptions& options) {
-  if (members_.empty())
-    throw Error(ErrorKind::io, "the processes of this case have ended before its end");
+  if (members_.empty()) throw Error(ErrorKind::io, "the processes ended before this case did");
   return std::make_unique<CoordinatorWorld>(*this, options);
 }
 
@@ -40,8 +39,8 @@ CoordinatorWorld::CoordinatorWorld(Coordinator& pool, const WorldOptions& option
   }
 }
 
-// A world that is left before its end: what is under way has to come to its end all the same, or
-// the next world would meet it. Who has left the case by itself ends nothing more of it.
+// If the world ends early, its commands must end too, or they would run into the next world. A
+// worker that has left the case by itself completes no more of them.
 CoordinatorWorld::~CoordinatorWorld() {
   const auto has_ended_all = [&](size_t i) {
     return hosts_[i].sent == pool_.members()[i].executed;
@@ -55,9 +54,9 @@ CoordinatorWorld::~CoordinatorWorld() {
   try {
     send_events();
     break_groups();
-    const Clock::time_point limit = Clock::now() + kDrain;
+    const Clock::time_point limit = Clock::now() + kAbandonedWorldTimeout;
     while (!at_rest() && Clock::now() < limit && !pool_.find_loss() && pool_.troubles().empty())
-      pool_.listen(kTurn, [&](int process, WireReader& in) {
+      pool_.listen(kMessageWait, [&](int process, WireReader& in) {
         const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
         if (kind == WorkerMessage::idle || kind == WorkerMessage::at ||
             kind == WorkerMessage::conclude || kind == WorkerMessage::close)
@@ -83,7 +82,7 @@ bool CoordinatorWorld::all_are(Phase phase) const {
                      [phase](const Host& host) { return host.phase == phase; });
 }
 
-// No host can go on, and all orders are carried out.
+// True if no host can go on and all commands are completed.
 bool CoordinatorWorld::quiet() {
   if (!events_.empty()) return false;
   for (size_t i = 0; i < hosts_.size(); ++i)
@@ -103,7 +102,7 @@ void CoordinatorWorld::take_in(milliseconds time) {
 }
 
 void CoordinatorWorld::listen() {
-  take_in(kTurn);
+  take_in(kMessageWait);
   watch();
 }
 
@@ -130,9 +129,9 @@ bool CoordinatorWorld::progress() {
   return false;
 }
 
-// Hosts learn from their tickets that a call has failed.
+// Sends each failed ticket to its worker, whose hosts read the state of the ticket.
 bool CoordinatorWorld::tell_failures() {
-  bool told = false;
+  bool sent = false;
   std::erase_if(open_, [&](const std::pair<Ticket, ExecutionContext*>& open) {
     const TicketState state = open.second->poll(open.first);
     if (state != TicketState::failed) return state == TicketState::done;
@@ -140,10 +139,10 @@ bool CoordinatorWorld::tell_failures() {
     WireWriter message = message_of(CoordinatorCommand::fail);
     message.add(origin.ticket);
     order(origin.process, message, nullptr);
-    told = true;
+    sent = true;
     return true;
   });
-  return told;
+  return sent;
 }
 
 // --- the end

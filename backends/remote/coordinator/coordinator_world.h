@@ -1,4 +1,12 @@
-// The coordinator's world: no hosts, but all that they announce. Internal to the remote layer.
+// CoordinatorWorld: the world in the coordinator. It runs no hosts; it repeats what the hosts of
+// all workers announce on a local world without contents. The call matcher, clock and memory meter
+// of that world give the same verdicts as a simulation. Internal to backends/remote.
+//
+// State: workers and their phases (hosts_), matched calls on their way to workers (events_,
+// groups_, under_way), places of puts in windows (landings_), a lost worker (loss_). One thread.
+// Its sources: coordinator_world.cpp (life of the world), coordinator_receive.cpp (messages of
+// workers), coordinator_schedule.cpp (commands to workers), communicator_setup.cpp (communicators,
+// windows), worker_loss.cpp (findings about a lost worker).
 #pragma once
 
 #include <deque>
@@ -29,18 +37,19 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
  private:
   using Clock = WorkerHandle::Clock;
   enum class Phase : uint8_t { running, idle, concluding, closing };
-  // One worker in this world.
+  // One worker, in this world.
   struct Host {
     Phase phase = Phase::running;
     WireDictionary book;
-    std::vector<ExecutionContext*> contexts;
-    std::vector<Ticket> tickets;  // by the worker's number
-    int64_t sent = 0;
-    std::deque<std::shared_ptr<const MatchedCall>> under_way;  // the last ones of `sent`
+    std::vector<ExecutionContext*>
+        contexts;                 // contexts of the local world, by the worker's index of cohort
+    std::vector<Ticket> tickets;  // the coordinator's ticket, by the worker's
+    int64_t sent = 0;             // commands sent in this world
+    std::deque<std::shared_ptr<const MatchedCall>> under_way;  // the last ones sent, not completed
   };
   struct Origin {
     int process = 0;
-    Ticket ticket = kDone;  // the worker's number
+    Ticket ticket = kDone;  // in the numbering of that worker
   };
 
   void on_collective(const CollectiveInstance& meeting) override;
@@ -60,15 +69,15 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   void take_in(std::chrono::milliseconds time);
   void listen();
   void send_events();
-  // What waits for the rest of its group goes without it; false when nothing does.
+  // Sends the held calls of groups one by one. Returns false if none is held.
   bool break_groups();
   void send_event(const std::shared_ptr<const MatchedCall>& event);
   void send_together(const PendingGroups::Together& events);
   void form_teams(const MatchedCall& event);
-  // Where in its target's window a put goes; -1: there is no room.
+  // Returns the byte offset of a put in its target's window; -1 if the window has no room.
   int64_t window_offset(const MatchedCall& event);
   int64_t free_place(int64_t bytes, int64_t all) const;
-  // What each process that is in it is told.
+  // The command for each process that takes part.
   using Orders = std::map<int, WireWriter>;
   Orders orders_of(const MatchedCall& event);
   Orders orders_to_parts(const MatchedCall& event);
@@ -94,20 +103,22 @@ class CoordinatorWorld : public World, public Assembly, private MatchObserver {
   std::unique_ptr<World> physics_;
   std::vector<Host> hosts_;
   std::vector<Origin> origins_;  // by the coordinator's ticket
-  std::vector<std::pair<Ticket, ExecutionContext*>> open_;
+  std::vector<std::pair<Ticket, ExecutionContext*>>
+      open_;  // submissions that have neither ended nor failed
   std::deque<MatchedCall> events_;
   PendingGroups groups_;
   Reader reader_;
   std::vector<Record> measured_;
   std::vector<std::pair<int, HostResult>> conclusions_;
-  int64_t numbers_ = 0;
+  int64_t numbers_ = 0;  // last number given to a message or put
   struct PendingPut {
     int64_t offset, end;
-    int process;    // where it lands
-    int64_t order;  // of those it has been sent
+    int process;    // the process of the target
+    int64_t order;  // number, among those sent to it, of the command that takes the put out
   };
-  std::deque<PendingPut> landings_;  // that are under way
+  std::deque<PendingPut> landings_;  // puts whose room in the window is not free yet
   std::optional<WorkerLoss> loss_;
+  // moved_: last message of a worker, active time. looked_: last search for a lost worker.
   Clock::time_point moved_ = pool_.now(), looked_ = Clock::now();
   bool closed_ = false;
 };

@@ -1,5 +1,12 @@
-// Before endpoints exchange something for the first time, a transport that keeps communicators
-// makes one for them; that takes all processes of the run, so all are told.
+// Implements communicators and windows, on both sides: the coordinator's part (coordinator_world.h,
+// coordinator.h) and the worker's (worker_world.h).
+//
+// Communicators: before a collective runs over a team of endpoints for the first time, all
+// processes make a communicator for it. They make those of its sibling groups with it. Example:
+// with 4 endpoints and groups {0,1} and {2,3} along one axis, a call in {0,1} makes both.
+//
+// Windows: room for puts. The coordinator gives each put a range of bytes that no other put uses
+// until the target has copied it out. The ranges go round a window of 8 MiB like a ring buffer.
 #include <algorithm>
 #include <set>
 
@@ -9,7 +16,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kMostRanks = 1 << 12;  // of a group whose siblings are all looked at
+constexpr int64_t kMaxGroupRanks = 1 << 12;  // larger sets of siblings are not made at once
 
 std::vector<int> team_of(const std::vector<int32_t>& members, const RankBlocks& blocks) {
   std::set<int> team;
@@ -17,12 +24,12 @@ std::vector<int> team_of(const std::vector<int32_t>& members, const RankBlocks& 
   return {team.begin(), team.end()};
 }
 
-// The teams of all groups along the same axes, this one first; only this one where endpoints are in
-// several of them.
+// Returns the teams of all groups along the same axes, this group's first. Returns only this
+// group's if an endpoint belongs to several of them: one communicator call cannot make those.
 std::vector<std::vector<int>> sibling_teams(const Group& group, int64_t own,
                                             const RankBlocks& blocks) {
   std::vector<std::vector<int>> teams{team_of(group.members(own), blocks)};
-  if (group.count() * group.size() > kMostRanks) return teams;
+  if (group.count() * group.size() > kMaxGroupRanks) return teams;
   for (int64_t sibling = 0; sibling < group.count(); ++sibling)
     if (sibling != own) teams.push_back(team_of(group.members(sibling), blocks));
   std::set<int> taken;
@@ -42,8 +49,7 @@ void CoordinatorWorld::form_teams(const MatchedCall& event) {
   const int64_t own = group.sibling_of(event.parts.front().rank);
   const std::vector<std::vector<int>> teams = pool_.new_teams(sibling_teams(group, own, blocks_));
   if (teams.empty()) return;
-  WireWriter message;
-  message.add(static_cast<int64_t>(CoordinatorCommand::form));
+  WireWriter message = message_of(CoordinatorCommand::form);
   message.add(static_cast<int64_t>(teams.size()));
   for (const std::vector<int>& team : teams)
     message.add(std::vector<int64_t>(team.begin(), team.end()));
@@ -51,16 +57,14 @@ void CoordinatorWorld::form_teams(const MatchedCall& event) {
 }
 
 void Coordinator::open_windows(int64_t bytes) {
-  // Remembered among the teams, which go with their processes too.
+  // The empty team records that windows are open; teams_ is cleared with the processes.
   if (invitation_.empty() || !teams_.insert(std::vector<int>()).second) return;
-  WireWriter message;
-  message.add(static_cast<int64_t>(CoordinatorCommand::window));
+  WireWriter message = message_of(CoordinatorCommand::window);
   message.add(bytes);
   for (int process = 0; process < processes(); ++process) send(process, message);
 }
 
-// Nobody asks the target before a put lands, so it has a place of its own until the target has
-// taken it out, whatever slot it is for. Places are the same in all windows, and go round.
+// Ranges are the same in all windows: the sender writes without asking the target.
 int64_t CoordinatorWorld::window_offset(const MatchedCall& event) {
   constexpr int64_t kWindowBytes = int64_t{8} << 20, kAlignment = 256;
   pool_.open_windows(kWindowBytes);
@@ -77,7 +81,7 @@ int64_t CoordinatorWorld::window_offset(const MatchedCall& event) {
   return at;
 }
 
-// Behind the newest one, or at the start when there is no room behind it; -1: there is none.
+// Returns an offset behind the newest put, or at the start if no room is left behind it; else -1.
 int64_t CoordinatorWorld::free_place(int64_t bytes, int64_t all) const {
   if (landings_.empty()) return bytes <= all ? 0 : -1;
   const int64_t first = landings_.front().offset, next = landings_.back().end;
@@ -89,8 +93,7 @@ int64_t CoordinatorWorld::free_place(int64_t bytes, int64_t all) const {
 void WorkerWorld::open_window(WireReader& in) {
   const std::string words = link_.transport().open_window(in.number());
   if (link_.transport().self() != 0) return;
-  WireWriter message;
-  message.add(static_cast<int64_t>(WorkerMessage::window));
+  WireWriter message = message_of(WorkerMessage::window);
   message.add(words);
   announce(message);
 }

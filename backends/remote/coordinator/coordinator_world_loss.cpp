@@ -1,4 +1,12 @@
-// What is told when a process was lost: who, how, and who waited for its ranks.
+// Implements the part of coordinator_world.h that finds a lost worker and explains what its loss
+// means.
+//
+// 1. watch() looks for a lost worker, an unexplained transport error, or an exchange that does not
+//    end within the timeout.
+// 2. wait_for_survivors() lets the other workers run on until they are silent, so that it is known
+//    which ranks wait for the lost ones.
+// 3. findings_of_loss() names the missing ranks of each call that survivors wait in. It adds how
+//    the process ended, where it was last seen (ProgressPage), and its last output.
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -14,13 +22,13 @@
 namespace shardproof {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace{2000};
-constexpr std::chrono::milliseconds kSilence{150};
-constexpr std::chrono::milliseconds kTurn{20};
-constexpr std::chrono::milliseconds kBetweenLooks{25};
+constexpr std::chrono::milliseconds kSurvivorTimeout{2000};
+constexpr std::chrono::milliseconds kSurvivorSilence{150};
+constexpr std::chrono::milliseconds kSurvivorPoll{20};
+constexpr std::chrono::milliseconds kLossSearchInterval{25};
 
-// What processes printed; mpirun's own words among it are of no use.
-std::vector<std::string> last_words(const std::string& output) {
+// Returns the last lines that the processes printed, without those of mpirun's own runtime (PMIX).
+std::vector<std::string> last_output_lines(const std::string& output) {
   constexpr size_t kShown = 12;
   std::vector<std::string> lines;
   std::istringstream in(output);
@@ -43,17 +51,17 @@ bool shared_memory_is_full() {
 
 }  // namespace
 
-// Nothing has come from anybody, nobody computes, and somebody is in an exchange that does not end.
-// (Who computes may have come to its end without a word.)
+// The timeout counts only while no worker computes: a worker may compute for long. If it has ended
+// without a report, find_loss() finds it.
 void CoordinatorWorld::watch() {
-  if (loss_ || Clock::now() < looked_ + kBetweenLooks) return;
+  if (loss_ || Clock::now() < looked_ + kLossSearchInterval) return;
   looked_ = Clock::now();
   if ((loss_ = pool_.find_loss())) {
     if (loss_->words.ends_with("(SIGBUS)") && shared_memory_is_full()) {
       pool_.terminate_workers();
       throw Error(ErrorKind::io,
-                  fmt::format("process {} {}: no room is left where processes share memory, in "
-                              "/dev/shm or in the folder that TMPDIR names",
+                  fmt::format("process {} {}: shared memory is full; free space in /dev/shm and in "
+                              "the folder that TMPDIR names",
                               loss_->process, loss_->words));
     }
     return;
@@ -64,7 +72,7 @@ void CoordinatorWorld::watch() {
   if (pool_.timed_out(moved_)) loss_ = unending_exchange();
 }
 
-// Who is known to stand still has not been silent for long, where the exchange began long before.
+// A worker that is known to be stopped is the cause, even if its last message is recent.
 std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
   std::optional<WorkerLoss> found;
   for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -72,15 +80,14 @@ std::optional<WorkerLoss> CoordinatorWorld::unending_exchange() const {
     const WorkerHandle& member = pool_.members()[i];
     if (!member.state.empty()) return WorkerLoss{static_cast<int>(i), member.pid, member.state};
     if (!found)
-      found =
-          WorkerLoss{static_cast<int>(i), member.pid, "does not come to the end of an exchange"};
+      found = WorkerLoss{static_cast<int>(i), member.pid, "does not complete an exchange"};
   }
   return found;
 }
 
-// The others go on for as long as they can without it, so that it is known who waits.
+// Runs the world on for up to 2 s, until nothing computes and 150 ms brought no message.
 void CoordinatorWorld::wait_for_survivors() {
-  const Clock::time_point limit = Clock::now() + kGrace;
+  const Clock::time_point limit = Clock::now() + kSurvivorTimeout;
   const auto computes = [&] {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       const WorkerHandle& member = pool_.members()[i];
@@ -92,10 +99,11 @@ void CoordinatorWorld::wait_for_survivors() {
   };
   moved_ = pool_.now();
   break_groups();
-  while ((computes() || pool_.now() < moved_ + kSilence) && Clock::now() < limit) take_in(kTurn);
+  while ((computes() || pool_.now() < moved_ + kSurvivorSilence) && Clock::now() < limit)
+    take_in(kSurvivorPoll);
 }
 
-// Whether ranks of this process wait in it for the lost one.
+// True if ranks of `process` wait in this call for ranks of the lost process.
 bool CoordinatorWorld::awaits_loss(const MatchedCall& event, int process) const {
   if (event.kind == CoordinatorCommand::run) return false;
   bool lost = false, waits = false;
@@ -108,7 +116,7 @@ bool CoordinatorWorld::awaits_loss(const MatchedCall& event, int process) const 
                      [&](const auto& inner) { return awaits_loss(*inner, process); });
 }
 
-// They are written down.
+// Adds the call to `still`: the lost ranks as missing, the ranks of `processes` as waiting.
 void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set<int>& processes,
                                         WaitGraph& still) const {
   if (event.kind == CoordinatorCommand::run) return;
@@ -142,8 +150,8 @@ void CoordinatorWorld::describe_waiting(const MatchedCall& event, const std::set
   still.blocked.insert(still.blocked.end(), waiting.begin(), waiting.end());
 }
 
-// Orders that the lost process has not carried out, by its flight page where its keeper read it:
-// what it was in stands first.
+// Returns the commands that the lost process has not completed; the one it was in comes first.
+// Without a report of its monitor, some of them may have been completed.
 std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= hosts_.size()) return {};
@@ -159,17 +167,16 @@ std::vector<const MatchedCall*> CoordinatorWorld::orders_of_loss() const {
   return orders;
 }
 
-// Calls that were let through and never came to their end, because the lost process is in them: of
-// each process the first, since what comes after it waits for it. A process reports its progress
-// when it waits, so calls that the lost process has ended may still be among its orders; they hold
-// up nobody.
+// Explains the calls that survivors wait in because the lost process takes part. Only the first
+// such call of each worker counts: later ones wait for it. Workers report progress only when they
+// wait, so a call is skipped if the lost process is known to have completed it.
 std::vector<Finding> CoordinatorWorld::calls_under_way() {
   std::vector<const MatchedCall*> events;
   std::map<const MatchedCall*, std::set<int>> processes;
   const std::vector<const MatchedCall*> lost = orders_of_loss();
   const std::set<const MatchedCall*> open(lost.begin(), lost.end());
   for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
-    if (process == loss_->process) continue;  // nobody knows how far it came
+    if (process == loss_->process) continue;
     for (const std::shared_ptr<const MatchedCall>& event :
          hosts_[static_cast<size_t>(process)].under_way) {
       if (!event || !open.contains(event.get()) || !awaits_loss(*event, process)) continue;
@@ -188,10 +195,10 @@ namespace {
 
 struct CallOfLoss {
   const MatchedCall* event;
-  const MatchedCallPart* part;  // of one of the lost ranks
+  const MatchedCallPart* part;  // the share of one of the lost ranks
 };
 
-// The first call in an order, as one of these ranks makes it.
+// Returns the first call of a command with the share of one of these ranks.
 std::optional<CallOfLoss> call_in(const MatchedCall* event, const Lanes& ranks) {
   while (event != nullptr && event->parts.empty() && !event->together.empty())
     event = event->together.front().get();
@@ -207,7 +214,8 @@ std::string group_text(const MatchedCall& event) {
          member_list(group.members(group.sibling_of(event.parts.front().rank)));
 }
 
-// Others may wait in other calls, behind the one that the lost process was in: that one is named.
+// Renames the finding after the call that the lost process was in: survivors may wait in later
+// ones.
 void name_call(Finding& finding, const CallOfLoss& lost) {
   if (lost.event->kind != CoordinatorCommand::meet) return;
   finding.line = lost.part->site.line;
@@ -215,19 +223,19 @@ void name_call(Finding& finding, const CallOfLoss& lost) {
   finding.group = group_text(*lost.event);
   finding.call = lost.event->call;
   finding.headline =
-      fmt::format("{} never {} to call {} of group {}", ranks_text(finding.ranks),
-                  finding.ranks.size() == 1 ? "comes" : "come", finding.call, finding.group);
+      fmt::format("{} never {} call {} of group {}", ranks_text(finding.ranks),
+                  finding.ranks.size() == 1 ? "makes" : "make", finding.call, finding.group);
 }
 
 }  // namespace
 
-// How far the lost process had come, as its keeper read it: the others cannot know.
+// Describes where the lost process was last seen, as its monitor reported.
 std::string CoordinatorWorld::last_progress() const {
   const size_t process = static_cast<size_t>(loss_->process);
   if (process >= pool_.members().size() || pool_.members()[process].state.empty()) return {};
   const ProgressState& progress = pool_.members()[process].progress;
   const bool begun = progress.begun > progress.done;
-  const std::vector<const MatchedCall*> orders = orders_of_loss();  // the first: in it, or next
+  const std::vector<const MatchedCall*> orders = orders_of_loss();
   std::string call;
   if (const std::optional<CallOfLoss> lost =
           orders.empty() ? std::nullopt : call_in(orders.front(), blocks_.of(loss_->process)))
@@ -267,8 +275,9 @@ std::vector<Finding> CoordinatorWorld::findings_of_loss(std::vector<Finding> kno
     if (std::string progress = last_progress(); !progress.empty())
       finding.details.push_back(std::move(progress));
     for (std::string& line : pool_.troubles()) finding.details.push_back(std::move(line));
-    for (std::string& line : last_words(pool_.output())) finding.details.push_back(std::move(line));
-    finding.fix = fmt::format("look at why that process {}; run the case again",
+    for (std::string& line : last_output_lines(pool_.output()))
+      finding.details.push_back(std::move(line));
+    finding.fix = fmt::format("find out why that process {}; run the case again",
                               is_exit_description(loss_->words) ? "ended" : "stands still");
   }
   return findings;

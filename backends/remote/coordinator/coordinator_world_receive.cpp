@@ -1,14 +1,17 @@
-// What hosts announce is done at the physics' doors in their place.
+// Implements the receiving part of coordinator_world.h: every message of a worker becomes a call of
+// the same function on the local world's context. Tickets are translated: each worker numbers its
+// own, the local world numbers them again.
 #include "shardproof/backends/remote/coordinator/coordinator_world.h"
 
 namespace shardproof {
 
 namespace {
 
-// The sizes that an announcement holds may be anything when a process writes nonsense.
+// Reads lanes and throws Error(io) if they are not ranks of the sender.
 Lanes known_lanes(WireReader& in, const Lanes& own) {
   Lanes lanes = read_lanes(in);
-  if (!own.contains(lanes)) throw Error(ErrorKind::io, "a process speaks for ranks of another");
+  if (!own.contains(lanes))
+    throw Error(ErrorKind::io, "a process sent a message about ranks of another process");
   return lanes;
 }
 
@@ -36,7 +39,8 @@ void CoordinatorWorld::handle_message(int process, WireReader& in) {
     case WorkerMessage::want: {
       const WorldOptions wanted = read_options(in);
       if (wanted.ranks != options_.ranks || wanted.faults != options_.faults)
-        throw Error(ErrorKind::io, fmt::format("process {} reads another scenario", process));
+        throw Error(ErrorKind::io,
+                    fmt::format("process {} runs another scenario than process 0", process));
       return;
     }
     case WorkerMessage::open: {
@@ -73,7 +77,7 @@ void CoordinatorWorld::hear_measured(WireReader& in) {
     measured_.push_back(parse_record(in.text()));
 }
 
-// How far it has come with its orders, and whether its hosts can go on.
+// Handles messages about how many commands have ended and whether the hosts can go on.
 void CoordinatorWorld::hear_of_progress(WorkerMessage kind, int process, WireReader& in) {
   Host& host = hosts_[static_cast<size_t>(process)];
   pool_.members()[static_cast<size_t>(process)].executed = in.number();
@@ -110,7 +114,7 @@ void CoordinatorWorld::handle_context_message(WorkerMessage kind, int process, W
     case WorkerMessage::elapse: return context.elapse(Duration{in.number()});
     case WorkerMessage::stop: return context.stop(static_cast<CohortState>(in.number()));
     case WorkerMessage::finish: return context.finish();
-    default: throw Error(ErrorKind::io, "a process says what nobody understands");
+    default: throw Error(ErrorKind::io, "a process sent a message of unknown kind");
   }
 }
 
@@ -130,7 +134,8 @@ void CoordinatorWorld::handle_submit(int process, ExecutionContext& context, Wir
   open_.emplace_back(own, &context);
 }
 
-// Work that has to wait its turn: the turn is ordered.
+// Work runs in the worker. If the schedule is not fifo, the local world decides when its turn
+// comes; its body then sends the command to run it.
 void CoordinatorWorld::hear_launch(int process, ExecutionContext& context, WireReader& in) {
   Work work;
   work.stream = static_cast<StreamId>(in.number());

@@ -1,4 +1,5 @@
-// What the gate lets through becomes orders to those who are in it.
+// Implements the sending part of coordinator_world.h: calls that the call matcher completes become
+// commands to the workers whose ranks take part.
 #include "shardproof/backends/remote/coordinator/coordinator_world.h"
 #include "shardproof/sim/analysis/mismatch.h"
 #include "shardproof/sim/matching/write_outputs.h"
@@ -62,7 +63,7 @@ void CoordinatorWorld::order(int process, const WireWriter& message,
 }
 
 void CoordinatorWorld::send_events() {
-  // Work in between has its turn among the calls: where the schedule says when, nothing is put off.
+  // With other schedules, deferred work has its turn between calls: no call is held back then.
   const bool puts_off = options_.schedule.kind == ScheduleKind::fifo;
   while (!events_.empty()) {
     const auto event = std::make_shared<const MatchedCall>(std::move(events_.front()));
@@ -98,8 +99,7 @@ void CoordinatorWorld::send_together(const PendingGroups::Together& events) {
   group->kind = CoordinatorCommand::group;
   group->together = events;
   for (const auto& [process, messages] : parts) {
-    WireWriter message;
-    message.add(static_cast<int64_t>(CoordinatorCommand::group));
+    WireWriter message = message_of(CoordinatorCommand::group);
     message.add(static_cast<int64_t>(messages.size()));
     for (const WireWriter& part : messages) message.add(std::string_view(part.bytes()));
     order(process, message, group);
@@ -120,7 +120,7 @@ CoordinatorWorld::Orders CoordinatorWorld::orders_of(const MatchedCall& event) {
   }
 }
 
-// To each process the parts that lie there.
+// Sends each process its parts.
 CoordinatorWorld::Orders CoordinatorWorld::orders_to_parts(const MatchedCall& event) {
   std::map<int, std::vector<const MatchedCallPart*>> by_process;
   for (const MatchedCallPart& part : event.parts)
@@ -139,7 +139,7 @@ CoordinatorWorld::Orders CoordinatorWorld::orders_to_parts(const MatchedCall& ev
   return orders;
 }
 
-// A send and its receive, or a put and its target: to both ends, or once when they are one process.
+// A message or a put: sends both ends, or one command if both lie in one process.
 CoordinatorWorld::Orders CoordinatorWorld::orders_to_ends(const MatchedCall& event) {
   const bool puts = event.kind == CoordinatorCommand::put;
   const int32_t source = event.parts[0].rank, sink = puts ? event.target : event.parts[1].rank;

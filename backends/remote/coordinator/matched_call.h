@@ -1,5 +1,5 @@
-// MatchedCall: something that the coordinator's gate let through, and that workers have to carry
-// out. Internal to the remote layer.
+// MatchedCall: a call that the coordinator's call matcher has completed and that workers have to
+// carry out. Internal to backends/remote. A value; the coordinator shares it between workers.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// A part of a call in the coordinator's own numbers.
+// The share of one rank in a call, in the coordinator's numbering of tickets.
 struct MatchedCallPart {
   Ticket ticket = kDone;
   int64_t submitted = 0, lane = 0;
@@ -19,18 +19,18 @@ struct MatchedCallPart {
   CallSite site;
 };
 
-// What the gate let through, until all who are in it have carried it out.
+// A matched call. Kept until all workers concerned have carried it out.
 struct MatchedCall {
   CoordinatorCommand kind = CoordinatorCommand::end_part;
   std::vector<MatchedCallPart> parts;
-  Collective collective;  // without counts
-  std::string text;       // of the first part's call
-  int64_t call = 0;       // number in the group
-  int32_t target = -1;    // of a put
-  int64_t bytes = 0;
-  int process = -1;  // of work: whose, and its ticket there
-  Ticket work = kDone;
-  std::vector<std::shared_ptr<const MatchedCall>> together;  // of a group
+  Collective collective;  // kind, group and slot only
+  std::string text;       // text of the first part's call, for messages
+  int64_t call = 0;       // number of the call in its group
+  int32_t target = -1;    // target rank of a put
+  int64_t bytes = 0;      // size of a put
+  int process = -1;       // run: the worker that launched the work
+  Ticket work = kDone;    // run: the ticket of the work in that worker's numbering
+  std::vector<std::shared_ptr<const MatchedCall>> together;  // group: the calls that start together
 };
 
 }  // namespace shardproof

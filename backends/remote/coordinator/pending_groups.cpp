@@ -1,4 +1,9 @@
-// What is ordered together, because it starts together.
+// Implements pending_groups.h.
+//
+// 1. Held calls that share a submission are joined into sets (union-find over tickets).
+// 2. A set may start if all shares of its submissions are matched and no earlier submission of
+//    their streams is held. No one-sided call may overtake an earlier one of another set.
+// 3. take_whole() returns the first such set in the order of the call matcher.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +12,7 @@
 namespace shardproof {
 namespace {
 
-// What is put or signalled is found in the order in which it was.
+// Puts and signals must keep their order: the target finds them in the order of issue.
 bool is_one_sided(const MatchedCall& event) {
   return event.kind == CoordinatorCommand::put || event.kind == CoordinatorCommand::end_part;
 }
@@ -29,7 +34,7 @@ void PendingGroups::issue(const ExecutionContext* context, StreamId stream, Tick
   end = {ticket};
 }
 
-// Of the ticket that it waits for only the door is known to matter: what ends it is there.
+// The streams of one context hold everything that can end the ticket: later work waits for all.
 void PendingGroups::wait(const ExecutionContext* context, StreamId stream) {
   std::vector<Ticket> all;
   for (auto at = ends_.lower_bound({context, 0}); at != ends_.end() && at->first.first == context;
@@ -46,7 +51,7 @@ void PendingGroups::add(std::shared_ptr<const MatchedCall> event) {
   looked_ = false;
 }
 
-// Of each event the first one with which it has to go.
+// Returns for each held call the index of the first call of its set.
 std::vector<size_t> PendingGroups::groups() const {
   std::vector<size_t> first(kept_.size());
   std::iota(first.begin(), first.end(), size_t{0});

@@ -1,7 +1,15 @@
-// PendingGroups: what the gate has let through and nobody was told yet. The calls of a program's
-// group start together, so they are told together, and with those of every group that they meet:
-// none goes before all of them may. Where groups wait for each other's outcome there is no such
-// order; then each goes alone, in the order of the gate. Internal to the remote layer.
+// PendingGroups: matched calls that the coordinator has not sent to workers yet. Internal to
+// backends/remote.
+//
+// The calls of one submission (ncclGroupStart to ncclGroupEnd) must start together, with all calls
+// of the submissions that they match. One command names them all; it is sent when all of them have
+// been matched. If submissions wait for each other, no such set completes. The caller then takes
+// the calls one by one, in the order of the call matcher.
+//
+// Example: rank 0 submits {send to 1, recv from 2}, rank 1 {recv from 0}, rank 2 {send to 0}. The
+// pair 0-1 is matched first and is held. When 2-0 is matched, take_whole() returns both pairs.
+//
+// Not thread-safe. take_whole() is linear in the held calls and does nothing if none was added.
 #pragma once
 
 #include <map>
@@ -18,33 +26,33 @@ class PendingGroups {
  public:
   using Together = std::vector<std::shared_ptr<const MatchedCall>>;
 
-  // A submission of so many parts, issued on a stream; in order of issue.
+  // Registers a submission with `parts` shares (lanes of calls). Call it in the order of issue.
   void issue(const ExecutionContext* context, StreamId stream, Ticket ticket, int64_t parts);
-  // What is issued on the stream from here on waits for another stream of that door.
+  // Records that what is issued on `stream` from now on waits for another stream of that context.
   void wait(const ExecutionContext* context, StreamId stream);
-  // Let through, in the gate's order.
+  // Adds a matched call. Call it in the order of the call matcher.
   void add(std::shared_ptr<const MatchedCall> event);
 
-  // Whatever can go now, as one; nothing when nothing can.
+  // Returns one set of calls that may start now; empty if there is none.
   Together take_whole();
-  // All that is kept, each for itself.
+  // Returns all held calls. Each of them is to be sent by itself.
   Together take_all();
 
  private:
   struct Submission {
-    int64_t open = 0;           // parts that the gate has not let through
-    std::vector<Ticket> after;  // flights that have to end before it starts
+    int64_t open = 0;           // shares that the call matcher has not matched
+    std::vector<Ticket> after;  // submissions that must be sent before this one
   };
   std::vector<size_t> groups() const;
   bool is_whole(size_t group, const std::vector<size_t>& groups) const;
   Together take(const std::vector<bool>& taken);
   std::vector<Ticket> kept_of(const std::vector<Ticket>& tickets) const;
 
-  std::map<Ticket, Submission> submissions_;  // that somebody has still to be told of
-  // The last of them on each stream.
+  std::map<Ticket, Submission> submissions_;  // submissions with calls that were not sent
+  // The last submissions on each stream.
   std::map<std::pair<const ExecutionContext*, StreamId>, std::vector<Ticket>> ends_;
   Together kept_;
-  bool looked_ = true;  // since the last one came
+  bool looked_ = true;  // take_whole() found nothing, and nothing was added since
 };
 
 }  // namespace shardproof

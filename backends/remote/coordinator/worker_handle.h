@@ -1,4 +1,6 @@
-// WorkerHandle: one worker as the coordinator knows it, and how one of them is lost.
+// WorkerHandle: the coordinator's record of one worker; Loss: why a run cannot go on.
+//
+// The coordinator owns its members. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -13,34 +15,34 @@
 
 namespace shardproof {
 
-// One worker, over all worlds.
+// One worker. The record lives over all worlds of the run.
 struct WorkerHandle {
   using Clock = std::chrono::steady_clock;
-  std::unique_ptr<MessagePipe> pipe, monitor;
-  std::string state;           // what its keeper says of it; empty: it lives
-  std::string trouble;         // why its exchanges no longer end, as its transport says
-  Clock::time_point troubled;  // since then
-  ProgressState progress;      // and how far it had come then
+  std::unique_ptr<MessagePipe> pipe, monitor;  // to the worker, and to its monitor process
+  std::string state;           // as its monitor reported: "is stopped by ..."; empty: it runs
+  std::string trouble;         // error of its transport; empty: exchanges complete
+  Clock::time_point troubled;  // when that error was received
+  ProgressState progress;      // its progress when the monitor last reported
   pid_t pid = 0;
-  bool joined = false;  // it has come together with the others
+  bool joined = false;  // its transport has connected to the other processes
   bool case_done = false;
-  bool leaving = false;     // it has come to its good end, but for its transport's
-  bool has_more = false;    // messages that have come and were not heard yet
-  Clock::time_point heard;  // anything at all, as the coordinator's time goes
-  int64_t executed = 0;     // orders, of the world under way
+  bool leaving = false;     // it has finished all cases and is closing its transport
+  bool has_more = false;    // its pipe may hold messages that were received and not handled
+  Clock::time_point heard;  // last message of any kind, on the coordinator's active-time clock
+  int64_t executed = 0;     // commands of the present world that it has completed
   Activity activity = Activity::computes;
 };
 
-// Whether that is said of who is no more.
+// True if `words`, the state of a process, describe a process that has exited.
 inline bool is_exit_description(const std::string& words) {
   return words.starts_with("was ") || words.starts_with("has ");
 }
 
-// Why a run cannot go on.
+// The process because of which a run cannot go on, and its state.
 struct WorkerLoss {
   int process = 0;
   pid_t pid = 0;
-  std::string words;  // "was killed by signal 9 (SIGKILL)"
+  std::string words;  // predicate of a sentence: "was killed by signal 9 (SIGKILL)"
 };
 
 }  // namespace shardproof

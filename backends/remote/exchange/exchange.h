@@ -1,69 +1,80 @@
-// Contents on their way: a collective, message or put between its start and its end, as one worker
-// sees it. Internal to the remote layer.
+// Exchange operations: a collective, message or put between its start and its end, as one worker
+// takes part in it. Internal to backends/remote.
+//
+// A command names the parts that lie here. They are packed into an exchange of the transport
+// (start_*). When that is done, its result is written to the outputs (finish_*). Contents lie on
+// the host, or in the memory of the transport's device (*_on_device). Not thread-safe.
 #pragma once
 
+#include "shardproof/backends/remote/exchange/rank_blocks.h"
 #include "shardproof/backends/remote/exchange/transport.h"
-#include "shardproof/backends/remote/worker/worker.h"
 #include "shardproof/sim/call/submission.h"
 
 namespace shardproof {
 
-// One lane's part of a call that an order names.
+// The share of one rank in a call that a command names.
 struct CallShare {
   SubmittedCall* submitted = nullptr;
   int64_t lane = 0;
-  int64_t member = 0;  // index in the group; of collectives
+  int64_t member = 0;  // index in the group; collectives only
   int32_t rank() const { return submitted->call.lanes[lane]; }
 };
 
-// A collective, message or put between its start and its end, on the contents of lanes here.
 struct ExchangeOperation {
-  std::vector<CallShare> parts;  // in group order
-  std::vector<int32_t> members;
-  size_t meeting = 0;                      // of those that start together; of collectives
-  std::vector<std::vector<int64_t>> held;  // member indices of each endpoint of the team
+  std::vector<CallShare> parts;            // in group order
+  std::vector<int32_t> members;            // ranks of the group
+  size_t meeting = 0;                      // index of the collective among those of the command
+  std::vector<std::vector<int64_t>> held;  // indices of members, for each endpoint of the team
   Exchange exchange;
   Bytes out, in;
-  bool message = false;           // a send, a receive or a put
-  bool on_device = false;         // `out` and `in` lie in the transport's memory
-  bool unfolded = false;          // the reference reduces what all members bring
-  int64_t target = -1, slot = 0;  // of a put that lands here
-  int64_t begun = 0;              // event of the device, where it is measured
+  bool message = false;           // send, receive or put
+  bool on_device = false;         // `out` and `in` lie on the transport's device
+  bool unfolded = false;          // all inputs are gathered, then `reference` reduces them
+  int64_t target = -1, slot = 0;  // put that lands here; target -1: none
+  int64_t begun = 0;              // device event at the start, if times are measured
 };
-// The parts of a meeting that are here, one for each endpoint with its parts.
+// Splits the parts of a collective by endpoint. Returns one operation for each endpoint.
 std::vector<ExchangeOperation> by_endpoint(std::vector<CallShare> parts,
                                            std::vector<int32_t> members, const RankBlocks& blocks);
-// A meeting of `parts` and `members`, in the way that its transport likes best; false when no other
-// endpoint has a part, and all is done already.
+// Prepares the exchange of a collective: on the device if the transport has device memory and the
+// call can stay there, else on the host. Returns false if no other endpoint takes part; the
+// collective is then complete.
 bool start_instance(ExchangeOperation& moving, const RankBlocks& blocks, Transport& transport);
 void finish_instance(ExchangeOperation& moving);
 
-// Who of the group lies where.
+// Fills the team, the root and `held`: which members of the group lie on which endpoint.
 void seat(ExchangeOperation& moving, const RankBlocks& blocks);
-// Whether all groups beside this one lie over endpoints as it does, so that members that are folded
-// where they lie are added alike in each: replicas that come out of several of them are then equal
-// to the bit. A group that somebody wrote has none beside it: only one member on each endpoint.
+// True if all groups along the same mesh axes lie over endpoints in the same pattern. Partial sums
+// within an endpoint then add the same members in each of these groups, so that their results are
+// bit-equal replicas. For a group written as a list of ranks: true if each endpoint has one member.
+//
+// Example: 8 ranks on 2 endpoints, groups of 4 along an axis. {0,1,2,3} and {4,5,6,7} lie alike:
+// all four on one endpoint. With 3 endpoints, {0,1,2 | 3} and {4,5 | 6,7} do not.
 bool lies_alike(const Group& group, const RankBlocks& blocks);
-// Whether it matters to the bits which members are reduced first.
+// True if the result's bits depend on which members are reduced first.
 bool depends_on_association(const Collective& call);
-// Packs what the parts bring; false when no other endpoint has a part, and all is done already.
+// Packs the inputs of the parts. Returns false if no other endpoint takes part; the collective is
+// then complete.
 bool start_collective(ExchangeOperation& moving);
 void finish_collective(ExchangeOperation& moving);
-// Between this endpoint and another; contents and their count are the caller's.
+// Returns the exchange of a message between endpoints `self` and `other`, without contents and
+// count.
 Exchange message_exchange(CollectiveKind kind, int self, int other, int64_t number);
-// The same in the transport's memory, for a meeting to which each endpoint brings one member.
+// Collectives in device memory. Possible if each endpoint has one member, and the transport reduces
+// in the order of the call.
 bool can_stay_on_device(const ExchangeOperation& moving);
 void start_on_device(ExchangeOperation& moving, const std::shared_ptr<DeviceMemory>& memory);
 void finish_on_device(ExchangeOperation& moving);
-// What a part brings, or room for so many bytes, becomes the exchange's; null: on the host.
+// Sets the input of a part, or space for `bytes` bytes, as the contents of the exchange. A null
+// `memory` means the host.
 void send_piece(ExchangeOperation& moving, const CallShare& part,
                 const std::shared_ptr<DeviceMemory>& memory);
 void receive_bytes(ExchangeOperation& moving, int64_t bytes,
                    const std::shared_ptr<DeviceMemory>& memory);
-// What a part brings, dense; poison where nothing has been written yet.
+// The input of a part, contiguous. An input that was never written is filled with NaN or 0xA5.
 struct SendContents {
   Bytes owner;
-  const std::byte* data = nullptr;  // null when it brings nothing
+  const std::byte* data = nullptr;  // null if the part has no input
   int64_t size = 0;                 // bytes
 };
 SendContents brought(const CallShare& part);

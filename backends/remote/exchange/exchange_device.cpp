@@ -1,5 +1,6 @@
-// Exchanges whose contents stay in the transport's memory: each endpoint brings one member, so a
-// call of the program is one call of the transport, with its own order and roundings.
+// Implements the device side of exchange.h. Each endpoint has one member, so a collective of the
+// program is one collective of the transport (NCCL) on the buffers as they lie. Its order and
+// roundings are those of the transport.
 #include <algorithm>
 
 #include "shardproof/backends/remote/exchange/exchange.h"
@@ -9,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-// What a part brings, as a piece of contents that may lie anywhere.
+// The input of a part, in a buffer on the host or on a device.
 struct Piece {
   Bytes owner;
   int64_t offset = 0, size = 0;
@@ -35,7 +36,8 @@ Piece piece_of(const CallShare& part) {
   return piece;
 }
 
-// Of kinds whose pieces lie one after another, in group order and in that of the endpoints.
+// True if the pieces lie in group order on the endpoints in ascending order, or if the kind has no
+// pieces.
 bool lies_in_order(const ExchangeOperation& moving) {
   switch (moving.parts.front().submitted->call.collective.kind) {
     case CollectiveKind::all_reduce:
@@ -46,7 +48,7 @@ bool lies_in_order(const ExchangeOperation& moving) {
   }
 }
 
-// In group order is what nobody asked for in particular.
+// True if the program prescribes no order, or one that NCCL can be set to.
 bool is_transports_order(const ReductionSchedule& schedule) {
   return schedule == ReductionSchedule() || !nccl_pins(schedule).empty();
 }

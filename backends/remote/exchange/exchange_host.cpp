@@ -1,5 +1,17 @@
-// Collectives over several endpoints: what lies together is folded or packed in group order, then
-// exchanged, then finished and unpacked, with the meaning of `reference`.
+// Implements the host side of exchange.h: collectives over several endpoints, with the meaning of
+// `reference` (localtensor/collective/collective.h).
+//
+// 1. pack: members on one endpoint are combined: inputs of a reduction are summed, others are laid
+//    one after another. One exchange of the transport then runs over the endpoints.
+// 2. The transport moves or reduces the pieces.
+// 3. unpack: the result is divided (avg), ordered by member, and written to each member's output.
+//
+// Members of an endpoint need not be neighbours in the group, so pieces travel in the order of
+// `held`. Example: group 0,1,2,3, endpoint A holds members 0,2 and B holds 1,3. An all_gather of
+// one element each delivers x0 x2 x1 x3; unpack writes x0 x1 x2 x3.
+//
+// If the order of the reduction is prescribed, all inputs are gathered and `reference` reduces
+// them.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +23,7 @@ namespace shardproof {
 
 namespace {
 
-// Shares what the buffer holds: a later write into the buffer leaves this as it is.
+// Returns the storage of the input. It is shared: a later write to the buffer does not change it.
 Bytes storage_of(const CallShare& part) {
   const SubmittedCall& submitted = *part.submitted;
   if (submitted.call.lanes.size() == 1) return submitted.in.buffer->bytes;
@@ -46,7 +58,7 @@ SendContents brought(const CallShare& part) {
 
 namespace {
 
-// What the reference says, to the members that are here.
+// Computes the collective by `reference` and writes the outputs of the members that lie here.
 void deliver_reference(const ExchangeOperation& moving, const Collective& c,
                        const std::vector<Tensor>& inputs) {
   const std::vector<std::optional<Tensor>> outputs = reference(c, inputs);
@@ -58,10 +70,10 @@ void deliver_reference(const ExchangeOperation& moving, const Collective& c,
   }
 }
 
-// The meeting as its endpoints see it.
-class Pieces {
+// Packs and unpacks one collective.
+class CollectivePacker {
  public:
-  explicit Pieces(ExchangeOperation& moving)
+  explicit CollectivePacker(ExchangeOperation& moving)
       : m_(moving), c_(moving.parts.front().submitted->call.collective) {
     const std::vector<int>& team = m_.exchange.team;
     const auto own = std::lower_bound(team.begin(), team.end(), m_.exchange.self);
@@ -131,6 +143,7 @@ class Pieces {
   }
 
   // --- reductions
+  // Returns the sum of the inputs that lie here; the input itself if there is only one.
   SendContents folded(int64_t count) {
     std::vector<SendContents> own;
     std::vector<const std::byte*> inputs;
@@ -149,7 +162,7 @@ class Pieces {
     receive(c_.count);
   }
 
-  // Members' pieces, in the order in which endpoints hold them.
+  // Packs the sum with members' pieces in the order of `held`.
   void fold_scattered() {
     const SendContents sum = folded(c_.count * n_);
     for (const std::vector<int64_t>& members : m_.held)
@@ -167,7 +180,7 @@ class Pieces {
     send(std::move(ordered));
   }
 
-  // An order that is not the endpoints' own needs what every member brings, unfolded.
+  // Gathers the inputs unreduced: a prescribed order may interleave members of several endpoints.
   void gather_inputs() {
     const int64_t each = c_.kind == CollectiveKind::reduce_scatter ? c_.count * n_ : c_.count;
     m_.exchange.kind = CollectiveKind::all_gather;
@@ -274,7 +287,7 @@ class Pieces {
     send(std::move(ordered));
   }
 
-  // Every member gets its piece; pieces lie in the order of the members here.
+  // Writes one piece to each member here; pieces lie in the order of the members here.
   void answer_in_turn() {
     const int64_t piece = c_.count * size_;
     const std::byte* from = m_.in.data();
@@ -284,7 +297,7 @@ class Pieces {
     }
   }
 
-  // All members here that take anything get the same; of a reduce or a gather that is the root.
+  // Writes the whole result to the members here that have an output: reduce and gather, the root.
   void hand_out(const Bytes& answer) {
     const bool one = c_.kind == CollectiveKind::reduce || c_.kind == CollectiveKind::gather;
     for (const CallShare& part : m_.parts)
@@ -325,9 +338,9 @@ class Pieces {
     receive(expected);
   }
 
-  // By endpoint, there by its part here, there by its member there.
+  // Lays out pieces by receiving endpoint, then by sender here, then by receiver there.
   Bytes packed_pairs(const std::vector<SendContents>& own) const {
-    std::vector<std::vector<int64_t>> starts;  // of each member's piece, by member here
+    std::vector<std::vector<int64_t>> starts;  // offsets of each member's piece, by member here
     int64_t all = 0;
     for (size_t i = 0; i < m_.parts.size(); ++i) {
       all += own[i].size;
@@ -376,10 +389,10 @@ class Pieces {
   size_t self_ = 0;
   int64_t size_ = 0, n_ = 0;
   bool pinned_ = false;
-  bool in_order_ = true;  // endpoints hold members as the group names them: pieces lie as they are
+  bool in_order_ = true;  // `held`, read endpoint by endpoint, is 0, 1, 2, ...
 };
 
-// All members are here: the collective is its reference, whole.
+// All members lie on one endpoint: computes the collective by `reference` and moves nothing.
 void run_here(ExchangeOperation& moving) {
   Collective c = moving.parts.front().submitted->call.collective;
   if (c.kind == CollectiveKind::barrier) return;
@@ -406,13 +419,13 @@ bool start_collective(ExchangeOperation& moving) {
     run_here(moving);
     return false;
   }
-  Pieces(moving).pack();
+  CollectivePacker(moving).pack();
   return true;
 }
 
 void finish_collective(ExchangeOperation& moving) {
-  moving.out = Bytes();  // an answer into the same buffer need not keep what was sent
-  Pieces(moving).unpack();
+  moving.out = Bytes();  // else writing the output in place would copy the buffer
+  CollectivePacker(moving).unpack();
 }
 
 }  // namespace shardproof

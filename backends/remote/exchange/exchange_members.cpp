@@ -1,4 +1,4 @@
-// Who of a group lies where.
+// Implements the placement part of exchange.h: which members of a group lie on which endpoints.
 #include <algorithm>
 #include <map>
 
@@ -7,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-// Of each member, which of the endpoints that hold members has it.
+// Returns for each member the index, within the team, of the endpoint that holds it.
 std::vector<int> places_of(const std::vector<int32_t>& members, const RankBlocks& blocks) {
   std::vector<int> places;
   for (const int32_t member : members) places.push_back(blocks.endpoint_of(member));

@@ -1,7 +1,9 @@
-// Transport: moves contents between the endpoints of a run: its processes, or the devices of each
-// of them. It never decides whether: every process is told by the coordinator to start the same
-// exchanges in the same order, so that starting one and testing it until it is done can never wait
-// for one that comes later.
+// Transport: moves contents between the endpoints of a run, which are its processes or the devices
+// of each process. The coordinator commands every process to start the same exchanges in the same
+// order. An exchange that is started therefore never waits for a later one.
+//
+// Not thread-safe, except abort(). Errors that lie in other processes are reported by when_lost;
+// misuse and errors of this process throw Error. Each worker owns one transport.
 #pragma once
 
 #include <cstddef>
@@ -20,33 +22,39 @@ namespace shardproof {
 
 enum class Side : uint8_t { host, device };
 
-// One collective over some endpoints, as one of them takes part in it. Pieces are counted in
-// elements of `dtype`, one an endpoint of the team in its order, and lie one after another.
-//   all_reduce, reduce     `count` partial results are combined        (reduce: only on `root`)
-//   reduce_scatter         combined; piece i of `recv_counts` to endpoint i
-//   all_gather, gather     my `count`; piece i of `recv_counts` from endpoint i
-//   scatter                piece i of `send_counts` from `root`; my `count`
-//   broadcast              `count` from `root`, in `recv` on all; on a device from `send` there
-//   all_to_all             pieces of `send_counts` out, of `recv_counts` in
-//   send, recv             `count` to or from `team[root]`
-//   put                    `count` to `team[root]`, `offset` bytes into its window
-//   wait_signal            until that one's put has landed; its `count` from `offset`
-//   barrier                nothing
+// The share of one endpoint in a collective, message or put. Counts are elements of `dtype`. Counts
+// for each endpoint of the team follow its order, and their pieces lie one after another.
+//
+// | kind               | sends                            | receives                       |
+// |--------------------|----------------------------------|--------------------------------|
+// | all_reduce, reduce | `count` partial results          | `count`; reduce: only `root`   |
+// | reduce_scatter     | all `recv_counts`, partial       | its piece of `recv_counts`     |
+// | all_gather, gather | `count`                          | `recv_counts`; gather: `root`  |
+// | scatter            | `send_counts`, from `root`       | `count`                        |
+// | broadcast          | `count`, from `root`             | `count`                        |
+// | all_to_all (v)     | `send_counts`                    | `recv_counts`                  |
+// | send               | `count` to `team[root]`          | nothing                        |
+// | recv               | nothing                          | `count` from `team[root]`      |
+// | put                | `count` to `offset` of a window  | nothing                        |
+// | wait_signal        | nothing                          | `count` at `offset`, after put |
+// | barrier            | nothing                          | nothing                        |
+//
+// `offset` is in bytes. A broadcast on the host has its contents in `recv` on all endpoints.
 struct Exchange {
   CollectiveKind kind = CollectiveKind::barrier;
   Reduction reduction;
-  // Of the reduction, what is done here: partial results are joined, or it is all done.
+  // The part of the reduction that the transport does: joining partial results, or all of it.
   FoldPart part = FoldPart::joining;
   DType dtype = DType::f32;
   std::vector<int> team;  // endpoints, ascending
-  int self = 0;           // whose part this is: one of the team, of this process
+  int self = 0;           // the endpoint of this process whose share this is
   int root = 0;           // index in the team
   int64_t count = 0;
   std::vector<int64_t> send_counts, recv_counts;
-  const std::byte* send = nullptr;  // both on the host, or both in the memory of `self`
+  const std::byte* send = nullptr;  // both on the host, or both in device memory of `self`
   std::byte* recv = nullptr;
   Side side = Side::host;
-  int stream = 0;      // of the device whose memory that is: where it has its turn
+  int stream = 0;      // stream of the device of `self` in which the exchange runs
   int64_t number = 0;  // the same on both ends of a send and its receive
   int64_t offset = 0;
 };
@@ -56,49 +64,49 @@ class Transport {
   virtual ~Transport() = default;
   virtual int processes() const = 0;
   virtual int self() const = 0;
-  // Endpoints in each process, counted in the order of processes: rank `e` of a library's.
+  // Endpoints in each process. Endpoint e is rank e of the library (MPI, NCCL).
   virtual int endpoints_each() const { return 1; }
   int first_endpoint() const { return self() * endpoints_each(); }
 
-  // How its processes come together, before the first exchange: one of them says what all have to
-  // know (empty: nothing), then each joins. Both throw Error when this process is of no use.
+  // Connects the transports of all processes, before the first exchange. One process returns the
+  // data that all need (empty: none), such as an NCCL id; then each process joins with it. Both
+  // throw Error if this process cannot take part.
   virtual std::string invitation() { return {}; }
   virtual void join(std::string_view) {}
-  // Teams without an endpoint in common that will exchange something. Every process is told.
+  // Makes a communicator for each team. The teams share no endpoint. Every process calls this.
   virtual void form(const std::vector<std::vector<int>>&) {}
-  // Room for so many bytes in every process, for one-sided exchanges; every process is told. In
-  // words, how what is put travels from then on.
+  // Opens a window of so many bytes in every process, for puts. Every process calls this. Returns a
+  // text that states how puts travel from then on.
   virtual std::string open_window(int64_t) { return {}; }
-  virtual bool has_window() const { return false; }  // else by a send and a receive
-  // Who is told, in words, that exchanges no longer come to their end for a reason that lies in
-  // others or in the way to them. By the thread that asks this transport, as soon as it is known.
+  virtual bool has_window() const { return false; }  // false: a put is a send and a receive
+  // Sets the function that receives the text of an error of other processes or the network, after
+  // which exchanges no longer complete. The thread that uses the transport calls it.
   virtual void when_lost(std::function<void(const std::string& words)>) {}
-  // From another thread: nobody waits for this process any more, and it ends.
+  // Called by another thread right before this process exits because its coordinator is gone.
   virtual void abort() noexcept {}
 
-  // Where contents of an endpoint here may lie beside the host; null: exchanges name the host's
-  // only.
+  // Returns the device memory in which contents of this endpoint may lie; null: only on the host.
   virtual std::shared_ptr<DeviceMemory> memory(int /*endpoint*/) { return nullptr; }
-  // Whether it reduces so. If not, contents travel as they are.
+  // True if it can reduce like this. If false, inputs are gathered and the worker reduces them.
   virtual bool reduces_by(const Reduction&, DType) const { return true; }
 
-  // Together, as one group; the next ones when these are launched. Buffers stay until `done` says
-  // so; those in `memory` may be given back, in the order of their stream, from `launched` on.
+  // Starts exchanges as one group. Requires that the exchanges before are launched. Host buffers
+  // must stay until done(); device buffers may be freed in stream order once launched().
   virtual void start(std::span<const Exchange> exchanges) = 0;
-  // One test; a process that finds nothing to do in it leaves its processor to others. Launched:
-  // each is in its stream, and what that is asked for later finds its contents in `memory`.
+  // Polls once; yields the processor if there is nothing to do. True if every exchange is in its
+  // stream: later work of the stream finds the contents in device memory.
   virtual bool launched() { return done(); }
-  // All contents are there.
+  // Polls once. True if all contents have arrived.
   virtual bool done() = 0;
-  // Whether what is launched comes to its end, as far as is known here: else it never does.
+  // False if launched exchanges are known never to complete.
   virtual bool goes_on() { return true; }
 
-  // Of those that were done last, on the clock of the device that made them; of several devices,
-  // of the one that took longest.
+  // Returns the time of the exchanges that were done last, by the device's clock; of several
+  // devices the longest. Nullopt without such a clock.
   virtual std::optional<DeviceSpan> span() const { return std::nullopt; }
-  // How many microseconds the library itself expects an exchange to take, in which `parts` are
-  // those of the endpoints here; nothing is moved. Every process of the team asks, in the same
-  // order among their exchanges.
+  // Returns the time in microseconds that the library predicts for an exchange; nullopt if it
+  // predicts none. `parts` are the shares of the endpoints here. Moves nothing. Every process of
+  // the team must call it, in the same order among its exchanges.
   virtual std::optional<double> estimate(std::span<const Exchange> /*parts*/) {
     return std::nullopt;
   }

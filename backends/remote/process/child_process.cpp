@@ -1,3 +1,4 @@
+// Implements child_process.h, except process_state (descendant_processes.cpp).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,8 +19,9 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kKeptOutput = 1 << 14;
-constexpr size_t kAtOnce = 1 << 16;  // what a pipe holds: more may come for as long as it is read
+constexpr size_t kMaxOutputBytes = 1 << 14;
+constexpr size_t kMaxReadBytes = 1
+                                 << 16;  // the size of a pipe: reading until empty might never end
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
@@ -28,8 +30,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-// Of a process that may end at any moment: each ends with a zero, and one stands before the first.
-std::string words_of(pid_t pid) {
+// Returns the arguments of a process, each between zero bytes; empty if it has ended.
+std::string arguments_of(pid_t pid) {
   const int file = ::open(fmt::format("/proc/{}/cmdline", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
   std::string words(1, '\0');
@@ -40,8 +42,8 @@ std::string words_of(pid_t pid) {
   return words;
 }
 
-// Processes of this machine that were started with that word.
-std::vector<pid_t> started_with(const std::string& word) {
+// Returns the processes of this machine that have `word` among their arguments.
+std::vector<pid_t> processes_with_argument(const std::string& word) {
   std::vector<pid_t> found;
   const std::string whole = '\0' + word + '\0';
   std::error_code ignored;
@@ -49,7 +51,7 @@ std::vector<pid_t> started_with(const std::string& word) {
        at.increment(ignored)) {
     const pid_t pid = std::atoi(at->path().filename().c_str());
     if (pid <= 0 || pid == ::getpid()) continue;
-    if (words_of(pid).find(whole) != std::string::npos) found.push_back(pid);
+    if (arguments_of(pid).find(whole) != std::string::npos) found.push_back(pid);
   }
   return found;
 }
@@ -59,12 +61,13 @@ std::vector<pid_t> started_with(const std::string& word) {
 Child start_child(const std::vector<std::string>& words, const Environment& more) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ErrorKind::io, fmt::format("no pipe: {}", std::strerror(errno)));
+    throw Error(ErrorKind::io, fmt::format("cannot open a pipe: {}", std::strerror(errno)));
   std::vector<std::string> own_words = words;
   const std::vector<char*> arguments = pointers(own_words);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) throw Error(ErrorKind::io, fmt::format("no process: {}", std::strerror(errno)));
+  if (child < 0)
+    throw Error(ErrorKind::io, fmt::format("cannot start a process: {}", std::strerror(errno)));
   if (child == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -73,7 +76,7 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
     ::dup2(ends[1], STDERR_FILENO);
     const int nothing = ::open("/dev/null", O_RDONLY);
     if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
-    // No other thread of this process can hold the lock: who starts processes has one thread.
+    // setenv is safe here: the process has one thread, so no thread holds the lock of malloc.
     for (const auto& [name, value] : more) ::setenv(name.c_str(), value.c_str(), 1);
     ::execvp(arguments[0], arguments.data());
     ::_exit(kNotFoundExit);
@@ -84,7 +87,7 @@ Child start_child(const std::vector<std::string>& words, const Environment& more
 }
 
 void close_files(unsigned first, unsigned last) {
-  constexpr unsigned kMany = 1024;  // where the system knows of no ranges
+  constexpr unsigned kMany = 1024;  // if the kernel has no close_range
   if (::close_range(first, last, 0) == 0) return;
   for (unsigned file = first; file <= std::min(last, kMany); ++file)
     ::close(static_cast<int>(file));
@@ -98,12 +101,12 @@ bool has_ended(pid_t child, int* status) {
 void read_output(int output, std::string& text, std::FILE* also) {
   char chunk[4096];
   size_t taken = 0;
-  for (ssize_t n; taken < kAtOnce && (n = ::read(output, chunk, sizeof(chunk))) > 0;) {
+  for (ssize_t n; taken < kMaxReadBytes && (n = ::read(output, chunk, sizeof(chunk))) > 0;) {
     taken += static_cast<size_t>(n);
     text.append(chunk, static_cast<size_t>(n));
     if (also != nullptr) std::fwrite(chunk, 1, static_cast<size_t>(n), also);
   }
-  if (text.size() > 2 * kKeptOutput) text.erase(0, text.size() - kKeptOutput);
+  if (text.size() > 2 * kMaxOutputBytes) text.erase(0, text.size() - kMaxOutputBytes);
 }
 
 std::string first_words(const std::string& output) {
@@ -118,7 +121,7 @@ std::string first_words(const std::string& output) {
 }
 
 void ProcessReaper::kill_all(const std::string& word, pid_t but) {
-  for (const pid_t pid : started_with(word)) {
+  for (const pid_t pid : processes_with_argument(word)) {
     if (pid == but) continue;
     ::kill(pid, SIGKILL);
     killed_.insert(pid);

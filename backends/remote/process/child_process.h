@@ -1,5 +1,5 @@
-// Processes that this one starts, with what they print; and how they and all that they started are
-// brought to their end. Internal to the remote layer and to backends of real processes.
+// Child processes: starts them, reads what they print, and ends them with all that they started.
+// Internal to backends/remote and to backends of real processes. POSIX; not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -12,38 +12,44 @@
 
 namespace shardproof {
 
-inline constexpr int kNotFoundExit = 127;  // of a child whose program is not there
+inline constexpr int kNotFoundExit = 127;  // exit code of a child whose program was not found
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// In a process group of its own, that ends with this process. Reads nothing.
+// A process in a process group of its own. The kernel kills it when this process ends. Its standard
+// input is empty.
 struct Child {
   pid_t pid = 0;
-  int output = -1;  // the reading end of what it prints; never blocks
+  int output = -1;  // non-blocking pipe with the standard output and error; the caller closes it
 };
-// `more` is added to this process's environment. Throws Error(io).
+// Starts `words[0]` with the arguments `words`. Adds `more` to this process's environment. Returns
+// the child; throws Error(io) if no pipe or process can be made. If the program is not found, the
+// child ends with kNotFoundExit.
 Child start_child(const std::vector<std::string>& words, const Environment& more = {});
-// Whether a child has ended; then its status, as of waitpid. Of who is no child of this process, as
-// where nobody is told of children, it is true and the status stays as it is. Not to be asked
-// again.
+// True if `child` has ended; `*status` is then its status as waitpid gives it. If `child` is no
+// child of this process, returns true and leaves `*status` unchanged. Requires that it has not
+// returned true for this child before.
 bool has_ended(pid_t child, int* status);
-// As Linux tells it: T is stopped, Z and X have ended; 0: it knows nothing of it.
+// Returns the state letter of /proc/PID/stat: T is stopped, Z and X have ended; '\0' if unknown.
 char process_state(pid_t process);
-// Takes what it has printed so far; only the last of it is kept. All of it goes to `also` at once.
+// Appends what is in the pipe `output` to `text` without waiting, and writes it to `also` if that
+// is not null. Shortens `text` to its last 16 KiB when it grows beyond twice that.
 void read_output(int output, std::string& text, std::FILE* also = nullptr);
-// The first lines that say something, as one.
+// Returns the first non-empty lines of `output`, about 240 characters, joined by spaces; "nothing"
+// if there are none.
 std::string first_words(const std::string& output);
 
-// Closes the files of this process with these numbers, also where the system knows of no ranges.
+// Closes this process's files `first` to `last`. On kernels without close_range it closes those up
+// to 1024.
 void close_files(unsigned first, unsigned last);
 
-// Kills processes; they are this process's children as soon as their parents have ended, and are
-// waited for until nothing of them is left.
+// Kills processes and waits until they are gone. Requires PR_SET_CHILD_SUBREAPER: a process whose
+// parent has ended then becomes a child of this one and can be waited for.
 class ProcessReaper {
  public:
-  // All processes of this machine that were started with that word, but for one.
+  // Kills all processes of this machine that have `word` among their arguments, except `but`.
   void kill_all(const std::string& word, pid_t but);
-  // False while some are left.
+  // Waits for those that have ended, without blocking. Returns true if none is left.
   bool reap();
 
  private:

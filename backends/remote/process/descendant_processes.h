@@ -1,5 +1,6 @@
-// DescendantProcesses: processes of this machine that an mpirun has started, before they have said
-// anything. Internal to the remote layer and to backends of real processes.
+// DescendantProcesses: finds the processes that an mpirun on this machine has started. It reports
+// which of them ended or were stopped before they connected. Reads /proc. Internal to
+// backends/remote and to backends of real processes. Not thread-safe; looks at most every 200 ms.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +13,10 @@ namespace shardproof {
 
 class DescendantProcesses {
  public:
-  // 0: of no mpirun that could be looked at.
+  // `mpirun`: process id; 0 if there is no mpirun on this machine.
   explicit DescendantProcesses(pid_t mpirun = 0) : mpirun_(mpirun) {}
-  // What became of the one with this number, as a keeper says it; empty: it lives, or was not seen.
+  // Returns the state of MPI rank `process` in the words of a worker monitor; empty if it runs or
+  // was never seen. Reports a rank as gone if mpirun has started others and 5 s brought no new one.
   std::string state_of(int process);
 
  private:

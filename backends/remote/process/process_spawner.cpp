@@ -1,3 +1,4 @@
+// Implements process_spawner.h: fork and exec, one child for each process.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include "shardproof/backends/remote/process/descendant_processes.h"
 #include "shardproof/backends/remote/process/process_spawner.h"
 #include "shardproof/backends/remote/process/run_directory.h"
+#include "shardproof/backends/remote/rendezvous/listen_address.h"
 #include "shardproof/localtensor/base/error.h"
 
 namespace shardproof {
@@ -17,13 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kOwnEnd{1000};  // who is left by the coordinator has so long for its end
-constexpr milliseconds kLastEnd{3000};
+constexpr milliseconds kChildExitTimeout{1000};  // from the coordinator's end to killing a child
+constexpr milliseconds kKillTimeout{3000};
 
-class Spawner : public Starter {
+class ProcessSpawner : public Starter {
  public:
-  explicit Spawner(const SpawnOptions& options) : options_(options) {}
-  ~Spawner() override { stop(); }
+  explicit ProcessSpawner(const SpawnOptions& options) : options_(options) {}
+  ~ProcessSpawner() override { stop(); }
 
   void start(const std::string& address, int processes) override {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -45,13 +47,13 @@ class Spawner : public Starter {
     }
   }
 
-  // The first that failed; or that all have ended.
+  // Returns the first failure, or that all have ended.
   std::optional<std::string> ended() override {
-    if (children_.empty()) return "they are not there";
+    if (children_.empty()) return "they were not started";
     drain();
     bool all = true;
     for (size_t i = 0; i < children_.size(); ++i) {
-      const std::optional<int>& status = look_after(children_[i]);
+      const std::optional<int>& status = poll_status(children_[i]);
       all = all && status;
       if (!status || (WIFEXITED(*status) && WEXITSTATUS(*status) == 0)) continue;
       drain();
@@ -59,7 +61,7 @@ class Spawner : public Starter {
         return fmt::format("process {} was killed by signal {}", i, WTERMSIG(*status));
       if (WEXITSTATUS(*status) == kNotFoundExit && output_.empty())
         return fmt::format("{} was not found", options_.pool.command.front());
-      return fmt::format("process {} says: {}", i, first_words(output_));
+      return fmt::format("process {} printed: {}", i, first_words(output_));
     }
     if (!all) return std::nullopt;
     return "all processes have ended";
@@ -77,14 +79,14 @@ class Spawner : public Starter {
     for (const Started& one : children_) read_output(one.child.output, output_, also);
   }
 
-  // They know by now that nobody waits for them; whoever does not end is ended.
+  // The children have lost their coordinator and end by themselves; those that do not are killed.
   void stop() override {
     if (children_.empty()) return;
-    const Clock::time_point soon = Clock::now() + kOwnEnd;
+    const Clock::time_point soon = Clock::now() + kChildExitTimeout;
     while (!all_ended() && Clock::now() < soon) std::this_thread::sleep_for(milliseconds(2));
     ProcessReaper endings;
     endings.kill_all(address_, 0);
-    const Clock::time_point limit = Clock::now() + kLastEnd;
+    const Clock::time_point limit = Clock::now() + kKillTimeout;
     while ((!all_ended() || !endings.reap()) && Clock::now() < limit)
       std::this_thread::sleep_for(milliseconds(1));
     drain();
@@ -99,14 +101,14 @@ class Spawner : public Starter {
     std::optional<int> status;
   };
 
-  static const std::optional<int>& look_after(Started& one) {
+  static const std::optional<int>& poll_status(Started& one) {
     int status = 0;
     if (!one.status && has_ended(one.child.pid, &status)) one.status = status;
     return one.status;
   }
   bool all_ended() {
     bool all = true;
-    for (Started& one : children_) all = look_after(one).has_value() && all;
+    for (Started& one : children_) all = poll_status(one).has_value() && all;
     return all;
   }
 
@@ -120,7 +122,7 @@ class Spawner : public Starter {
 }  // namespace
 
 std::unique_ptr<Starter> spawner(const SpawnOptions& options) {
-  return std::make_unique<Spawner>(options);
+  return std::make_unique<ProcessSpawner>(options);
 }
 
 }  // namespace shardproof

@@ -1,18 +1,20 @@
-// The spawner: starts the processes of a crew on this machine itself, without an mpirun; only the
-// first one when somebody else has started the others.
+// The process spawner: a Starter that starts the processes of a run on this machine by fork,
+// without mpirun. If mpirun, srun or a shell has started the others, it starts only the first one.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "shardproof/backends/remote/coordinator/coordinator.h"
+#include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/backends/remote/process/child_process.h"
+#include "shardproof/backends/remote/process/starter.h"
 
 namespace shardproof {
 
 struct SpawnOptions {
   WorkerPoolOptions pool;
-  // What is added to this process's own, beside its numbers (kProcessVariable); may be empty.
+  // Returns what is added to the environment of a process, beside its numbers (kProcessVariable).
+  // May be empty.
   std::function<Environment(int process)> environment = {};
 };
 std::unique_ptr<Starter> spawner(const SpawnOptions& options);

@@ -1,5 +1,7 @@
-// ProgressPage: how far a worker has come, in memory that it shares with its keeper. What is
-// written there outlives the worker, however it ends, and the keeper tells it with the end.
+// ProgressPage: the progress of a worker, in memory shared with its monitor process. The memory
+// outlives the worker however that ends; the monitor then reports it to the coordinator.
+//
+// The worker writes, the monitor reads; both without locks. All numbers are of the present world.
 #pragma once
 
 #include <atomic>
@@ -7,13 +9,12 @@
 
 namespace shardproof {
 
-// Of the world under way.
 struct ProgressPage {
-  std::atomic<int64_t> begun{0}, done{0};  // orders, counted as they come
-  std::atomic<int32_t> line{0};            // of the program: what a host has issued last
+  std::atomic<int64_t> begun{0}, done{0};  // commands of the coordinator, counted as they come
+  std::atomic<int32_t> line{0};            // program line that a host has issued last; 0: none
 };
 
-// What was read there.
+// A copy of the page at one moment.
 struct ProgressState {
   int64_t begun = 0, done = 0;
   int32_t line = 0;

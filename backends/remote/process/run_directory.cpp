@@ -1,3 +1,5 @@
+// Implements run_directory.h. A forked helper process reads from a socket that only the owner holds
+// open. When the owner ends in any way, the read ends, and the helper removes the folders.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -19,7 +21,7 @@
 namespace shardproof {
 namespace {
 
-constexpr const char* kMemory = "/dev/shm";
+constexpr const char* kMemoryFolder = "/dev/shm";
 
 bool has_room(const char* folder, uint64_t bytes) {
   struct statvfs room {};
@@ -27,33 +29,34 @@ bool has_room(const char* folder, uint64_t bytes) {
   return static_cast<uint64_t>(room.f_bavail) * room.f_frsize >= bytes;
 }
 
-// A folder of its own below that one; empty when there can be none, and errno says why.
+// Makes a folder of its own below `below`. Returns its path; empty, with errno set, on failure.
 std::string new_folder(const std::string& below) {
   std::string path = below + "/shardproof-XXXXXX";
   return ::mkdtemp(path.data()) == nullptr ? "" : path;
 }
 
-// Rather than where the files are. Who writes there where no room is left is killed: throws
-// Error(io) when there is too little in both.
-bool is_shared_in_memory(const char* files, const RunDirectory::Needs& needs) {
+// Decides where processes share memory: true for /dev/shm. A process that writes to shared memory
+// on a full file system is killed by SIGBUS, so this throws Error(io) if neither place has room.
+bool shares_in_memory_folder(const char* files, const RunDirectory::Needs& needs) {
   if (!has_room(files, needs.bytes))
     throw Error(ErrorKind::io,
-                fmt::format("{}: temporary files need {} MiB, there is less room; TMPDIR names "
+                fmt::format("{}: temporary files need {} MiB, there is less space; set TMPDIR to "
                             "another folder",
                             files, needs.bytes >> 20));
   if (needs.shared_bytes == 0) return false;
-  if (has_room(kMemory, needs.shared_bytes)) return true;
+  if (has_room(kMemoryFolder, needs.shared_bytes)) return true;
   if (has_room(files, needs.bytes + needs.least_shared)) return false;
-  if (has_room(kMemory, needs.least_shared)) return true;
+  if (has_room(kMemoryFolder, needs.least_shared)) return true;
   throw Error(ErrorKind::io,
-              fmt::format("the processes share {} MiB of memory, there is less room in {} and in "
-                          "{}; TMPDIR names another folder",
-                          needs.least_shared >> 20, kMemory, files));
+              fmt::format("the processes share {} MiB of memory, there is less space in {} and in "
+                          "{}; set TMPDIR to another folder",
+                          needs.least_shared >> 20, kMemoryFolder, files));
 }
 
-// Only calls that are safe after a fork beside threads. Nothing else keeps what it holds open.
+// Runs in the helper. After a fork beside threads only async-signal-safe calls are allowed. It
+// closes all other files, which it would otherwise keep open.
 [[noreturn]] void wait_and_remove(int line, const char* folder, const char* shared) {
-  ::setsid();  // a terminal's signals are for the others
+  ::setsid();  // signals of the terminal must not end the helper
   if (line > 0) close_files(0, static_cast<unsigned>(line) - 1);
   close_files(static_cast<unsigned>(line) + 1, ~0u);
   char word = 0;
@@ -71,19 +74,20 @@ RunDirectory::RunDirectory(const Needs& needs) {
   std::error_code failed;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
   if (failed)
-    throw Error(ErrorKind::io, fmt::format("the folder for temporary files: {}; TMPDIR names it",
-                                           failed.message()));
-  const bool in_memory = is_shared_in_memory(temporary.c_str(), needs);
+    throw Error(
+        ErrorKind::io,
+        fmt::format("the folder for temporary files: {}; set TMPDIR to another", failed.message()));
+  const bool in_memory = shares_in_memory_folder(temporary.c_str(), needs);
   path_ = new_folder(temporary.string());
   if (path_.empty())
-    throw Error(ErrorKind::io, fmt::format("{}: no folder for temporary files can be made there: "
-                                           "{}; TMPDIR names another",
+    throw Error(ErrorKind::io, fmt::format("{}: cannot make a folder for temporary files: {}; set "
+                                           "TMPDIR to another folder",
                                            temporary.string(), std::strerror(errno)));
-  if (in_memory) shared_path_ = new_folder(kMemory);
+  if (in_memory) shared_path_ = new_folder(kMemoryFolder);
   keep_janitor();
 }
 
-// A process beside this one removes the folders when this one ends and has not, as killed ones do.
+// Starts the helper. Without one, a killed owner leaves its folders behind.
 void RunDirectory::keep_janitor() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
@@ -93,7 +97,7 @@ void RunDirectory::keep_janitor() {
   line_ = ends[1];
 }
 
-// The other process may be stopped, and must not be waited for then.
+// Kills the helper instead of waiting for it: it may be stopped.
 RunDirectory::~RunDirectory() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);

@@ -1,5 +1,5 @@
-// The keeper: a process that does nothing but watch one worker, its child, and tell the
-// coordinator how that ended. Only a parent learns by which signal.
+// Worker monitor: a process that only watches one worker, its child, and reports to the coordinator
+// how that stopped or ended. Only a parent learns which signal ended a process.
 #pragma once
 
 #include <chrono>
@@ -10,21 +10,24 @@
 
 namespace shardproof {
 
-// Forks; returns in the child, which becomes the worker and ends when its keeper does. Before any
-// thread is started. The page is the worker's as long as it lives.
+// Forks. The parent becomes the monitor, connects to the coordinator at `address`, and never
+// returns. Returns in the child, which becomes the worker; the kernel kills it when its monitor
+// ends. The returned page is valid as long as the worker. Requires a process with one thread.
+// Throws Error(io) if the coordinator is not reached or no process can be made, Error(limit) if
+// there is no memory.
 ProgressPage* fork_monitored_worker(const std::string& address, int process);
 
 struct MonitoredWorker {
-  std::string address;  // of the coordinator
+  std::string address;  // address of the coordinator (go_to)
   ProgressPage* progress = nullptr;
 };
-// The same in a process that somebody else started, which goes to a rendezvous. The keeper ends
-// with exit code 0, whatever became of the worker: what went wrong is in the report, and who
-// started the processes must not end those that write it.
+// The same in a process that mpirun, srun or a shell has started. It finds the coordinator at a
+// rendezvous and waits up to `patience` for it. The monitor ends with exit code 0 whatever became
+// of the worker: mpirun would otherwise kill the processes that write the report.
 MonitoredWorker monitor_external_worker(const std::string& rendezvous, int process,
                                         std::chrono::seconds patience);
 
-// Of a worker that comes to nothing: the coordinator is told why, if it is still there.
+// Reports to the coordinator why this worker cannot take part. Does nothing if it is not reached.
 void decline(const std::string& address, int process, const Error& error);
 
 }  // namespace shardproof

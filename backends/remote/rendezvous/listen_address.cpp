@@ -1,3 +1,4 @@
+// Implements listen_address.h, except the file of an address (listen_address_file.cpp).
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -20,26 +21,27 @@ namespace shardproof {
 namespace {
 
 constexpr int kConnectMilliseconds = 2000;
-constexpr timeval kSpeakTime{2, 0};    // for a guest to say the secret
-constexpr timeval kAnswerTime{10, 0};  // who coordinates may still be reading its files
-constexpr size_t kSecret = 32;         // characters
-// At a port that was agreed on there is no secret, only a word by which to know each other.
-constexpr const char* kWatchword = "shardproof-meets-at-this-port-1.";
+constexpr timeval kSecretTimeout{2, 0};   // seconds until a new connection has sent the secret
+constexpr timeval kAnswerTimeout{10, 0};  // the coordinator may still be reading its files
+constexpr size_t kSecretCharacters = 32;  // characters
+// The secret of a port that the user chose: it is public, and only distinguishes shardproof from
+// other programs.
+constexpr const char* kPortSecret = "shardproof-meets-at-this-port-1.";
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void throw_errno(const std::string& what) {
   throw Error(ErrorKind::io, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
 std::string random_word() {
-  unsigned char bytes[kSecret / 2];
+  unsigned char bytes[kSecretCharacters / 2];
   if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes)))
-    fail("no random numbers");
+    throw_errno("cannot get random numbers");
   std::string word;
   for (unsigned char byte : bytes) word += fmt::format("{:02x}", byte);
   return word;
 }
 
-// A leading zero byte: a name that is no file.
+// A leading zero byte makes an abstract name, which is no file.
 socklen_t unix_address(const std::string& name, sockaddr_un& address) {
   std::memset(&address, 0, sizeof(address));
   address.sun_family = AF_UNIX;
@@ -50,11 +52,12 @@ socklen_t unix_address(const std::string& name, sockaddr_un& address) {
 
 int open_socket(int family) {
   const int socket = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) fail("no socket");
+  if (socket < 0) throw_errno("cannot open a socket");
   return socket;
 }
 
-// Where other machines may reach this one; this machine's own name for itself comes last.
+// Returns the addresses at which other machines may reach this one; the loopback address comes
+// last.
 std::string hosts_of_this_machine() {
   std::string hosts;
   ifaddrs* all = nullptr;
@@ -84,8 +87,8 @@ int listen_at(int port) {
   const int number = errno;
   ::close(socket);
   errno = number;
-  if (errno == EADDRINUSE && port != 0) fail(fmt::format("port {} is taken", port));
-  fail("cannot listen");
+  if (errno == EADDRINUSE && port != 0) throw_errno(fmt::format("port {} is in use", port));
+  throw_errno("cannot listen");
 }
 
 std::unique_ptr<MessagePipe> pipe_over_tcp(int socket) {
@@ -95,14 +98,14 @@ std::unique_ptr<MessagePipe> pipe_over_tcp(int socket) {
   return std::make_unique<MessagePipe>(socket);
 }
 
-bool says(int socket, const std::string& word, const timeval& time) {
+bool receives_word(int socket, const std::string& word, const timeval& time) {
   std::string said(word.size(), '\0');
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   const ssize_t n = ::recv(socket, said.data(), said.size(), MSG_WAITALL);
   return n == static_cast<ssize_t>(said.size()) && said == word;
 }
 
-bool say(int socket, const std::string& word) {
+bool send_word(int socket, const std::string& word) {
   return ::send(socket, word.data(), word.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(word.size());
 }
@@ -131,7 +134,7 @@ std::unique_ptr<ListenAddress> ListenAddress::on_this_machine(const std::string&
   place->socket_ = open_socket(AF_UNIX);
   if (::bind(place->socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       ::listen(place->socket_, SOMAXCONN) != 0)
-    fail("cannot listen");
+    throw_errno("cannot listen");
   place->address_ = "unix:" + name;
   return place;
 }
@@ -142,7 +145,7 @@ std::unique_ptr<ListenAddress> ListenAddress::between_machines() {
   sockaddr_in address{};
   socklen_t length = sizeof(address);
   if (::getsockname(place->socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    fail("cannot listen");
+    throw_errno("cannot listen");
   place->secret_ = random_word();
   place->address_ =
       fmt::format("tcp:{}:{}:{}", hosts_of_this_machine(), ntohs(address.sin_port), place->secret_);
@@ -150,13 +153,13 @@ std::unique_ptr<ListenAddress> ListenAddress::between_machines() {
 }
 
 std::string address_of_port(const std::string& host, int port) {
-  return fmt::format("tcp:{}:{}:{}", host, port, kWatchword);
+  return fmt::format("tcp:{}:{}:{}", host, port, kPortSecret);
 }
 
 std::unique_ptr<ListenAddress> ListenAddress::at_port(const std::string& host, int port) {
   std::unique_ptr<ListenAddress> place(new ListenAddress);
   place->socket_ = listen_at(port);
-  place->secret_ = kWatchword;
+  place->secret_ = kPortSecret;
   place->address_ = address_of_port("127.0.0.1," + host, port);
   return place;
 }
@@ -166,7 +169,7 @@ ListenAddress::~ListenAddress() { close(); }
 void ListenAddress::close() {
   try {
     if (!file_.empty() && published_at(file_) == address_) ::unlink(file_.c_str());
-  } catch (const Error&) {  // somebody has put another file there
+  } catch (const Error&) {  // the path holds another file now
   }
   file_.clear();
   if (socket_ >= 0) ::close(socket_);
@@ -177,7 +180,8 @@ std::unique_ptr<MessagePipe> ListenAddress::accept() {
   const int guest = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
   if (guest < 0) return nullptr;
   if (secret_.empty() && same_user(guest)) return std::make_unique<MessagePipe>(guest);
-  if (!secret_.empty() && says(guest, secret_, kSpeakTime) && say(guest, answer_to(secret_)))
+  if (!secret_.empty() && receives_word(guest, secret_, kSecretTimeout) &&
+      send_word(guest, answer_to(secret_)))
     return pipe_over_tcp(guest);
   ::close(guest);
   return nullptr;
@@ -197,10 +201,10 @@ int connect_unix(const std::string& name) {
   const int number = errno;
   ::close(socket);
   errno = number;
-  fail("the coordinating process is not there");
+  throw_errno("cannot connect to the coordinating process");
 }
 
-// Of one address of a machine: the socket, or -1 when nobody who knows the secret is there.
+// Connects to one address. Returns the socket; -1 if no process there has the secret.
 int connect_tcp(const addrinfo& address, const std::string& secret) {
   const int socket = open_socket(AF_INET);
   const int flags = ::fcntl(socket, F_GETFL);
@@ -214,10 +218,11 @@ int connect_tcp(const addrinfo& address, const std::string& secret) {
       ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failed, &length);
   }
   ::fcntl(socket, F_SETFL, flags);
-  if (failed == 0 && say(socket, secret) && says(socket, answer_to(secret), kAnswerTime))
+  if (failed == 0 && send_word(socket, secret) &&
+      receives_word(socket, answer_to(secret), kAnswerTimeout))
     return socket;
-  // Where nobody listens yet, a socket may be given that very port and meet itself: closed as
-  // usual it would hold the port for a minute (TIME_WAIT) against who is to listen there.
+  // If nothing listens yet, the kernel may connect the socket to itself. An ordinary close would
+  // then hold the port for a minute (TIME_WAIT), and the coordinator could not listen there.
   const linger at_once{1, 0};
   ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   ::close(socket);
@@ -239,7 +244,7 @@ int connect_tcp(const std::string& hosts, const std::string& port, const std::st
     if (socket >= 0) return socket;
   }
   errno = number;
-  fail(fmt::format("the coordinating process is not there ({}, port {})", hosts, port));
+  throw_errno(fmt::format("cannot connect to the coordinating process ({}, port {})", hosts, port));
 }
 
 }  // namespace
@@ -250,7 +255,8 @@ std::unique_ptr<MessagePipe> go_to(const std::string& address) {
   const size_t secret = address.rfind(':');
   const size_t port = secret == std::string::npos ? secret : address.rfind(':', secret - 1);
   if (!address.starts_with("tcp:") || port == std::string::npos || port < 4)
-    throw Error(ErrorKind::io, fmt::format("no address of a coordinating process: {}", address));
+    throw Error(ErrorKind::io,
+                fmt::format("\"{}\" is not the address of a coordinating process", address));
   return pipe_over_tcp(connect_tcp(address.substr(4, port - 4),
                                    address.substr(port + 1, secret - port - 1),
                                    address.substr(secret + 1)));

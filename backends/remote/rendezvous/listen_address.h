@@ -1,4 +1,23 @@
-// ListenAddress: where the processes of a run find the one that coordinates them.
+// ListenAddress: the listening socket of the coordinator, at which the other processes of a run
+// connect. Not thread-safe; owns the socket and the file that publishes its address.
+//
+// Form of an address (at most 99 characters after "unix:"):
+//
+// | form                      | reached from                         | admits                     |
+// |---------------------------|--------------------------------------|----------------------------|
+// | unix:NAME                 | this machine; an abstract socket     | processes of the same user |
+// | tcp:HOST,HOST:PORT:SECRET | other machines; hosts tried in order | processes with the secret  |
+//
+// Handshake over tcp: the process that connects sends the 32 characters of the secret; the
+// coordinator answers with the secret reversed.
+//
+// Form of the file of publish(), at most 4,096 bytes, readable by its owner only:
+//
+// | field   | bytes | value                      |
+// |---------|-------|----------------------------|
+// | head    | 24    | "shardproof rendezvous 1\n" |
+// | address | any   | an address as above        |
+// | end     | 1     | "\n"                       |
 #pragma once
 
 #include <memory>
@@ -8,14 +27,12 @@
 
 namespace shardproof {
 
-// Its address is "unix:NAME" on one machine (a name without a file, and only for processes of the
-// same user), or "tcp:HOST,HOST:PORT:SECRET" between machines, where the first of the hosts at
-// which somebody knows the secret is the one.
 class ListenAddress {
  public:
-  static std::unique_ptr<ListenAddress> on_this_machine();  // nobody guesses its name
+  // All throw Error(io) if the socket cannot be opened.
+  static std::unique_ptr<ListenAddress> on_this_machine();  // under a random name
   static std::unique_ptr<ListenAddress> on_this_machine(const std::string& name);
-  static std::unique_ptr<ListenAddress> between_machines();
+  static std::unique_ptr<ListenAddress> between_machines();  // at a port that the system chooses
   static std::unique_ptr<ListenAddress> at_port(const std::string& host, int port);
   ~ListenAddress();
   ListenAddress(const ListenAddress&) = delete;
@@ -23,13 +40,14 @@ class ListenAddress {
 
   const std::string& address() const { return address_; }
   int socket() const { return socket_; }
-  // The address stands in a file from here on, whole or not at all, for as long as somebody may
-  // come. Throws Error(io) when it cannot be written, or when others meet there.
+  // Writes the address to a file, atomically; close() removes the file. Replaces the file of a run
+  // that has ended. Throws Error(io) if it cannot be written or if another run listens there.
   void publish(const std::string& path);
-  // Somebody who came and may come in, or null.
+  // Returns the connection of a process that was admitted; null if the first one waiting was not.
+  // Blocks if none waits.
   std::unique_ptr<MessagePipe> accept();
   void close();
-  // Processes that are still on their way, as who accepts them has counted.
+  // Number of processes that have not connected yet. The caller of accept() sets it for dismiss().
   int awaited() const { return awaited_; }
   void await(int processes) { awaited_ = processes; }
 
@@ -39,11 +57,12 @@ class ListenAddress {
   std::string address_, secret_, file_;
 };
 
-// Throws Error(io).
+// Connects to an address. Throws Error(io) if nothing listens there or the secret is refused.
 std::unique_ptr<MessagePipe> go_to(const std::string& address);
-// The address of the place at a port that was agreed on.
+// Returns the address of a place that at_port() opened.
 std::string address_of_port(const std::string& host, int port);
-// What is published there; empty: nothing. Throws Error(bad_input) when that is another file.
+// Returns the address that the file at `path` publishes; empty if there is no file. Throws
+// Error(io) if it cannot be read, Error(bad_input) if it is another kind of file.
 std::string published_at(const std::string& path);
 
 }  // namespace shardproof

@@ -1,3 +1,8 @@
+// Implements rendezvous.h.
+//
+// Connecting (come_to): every 20 ms read the address (from the file, the port or the name) and try
+// to connect, until the time is over. A name on this machine is an abstract socket that stays bound
+// until the process ends; number_on_this_machine() takes the first free one of 4,096.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,41 +24,41 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenTries{20}, kSecondThought{5000};
-constexpr int kMostPort = 65535, kMostHere = 4096;
+constexpr milliseconds kConnectInterval{20}, kForeignFileTimeout{5000};
+constexpr int kMaxPort = 65535, kMaxProcessesHere = 4096;
 
-struct Rendezvous {
+struct RendezvousText {
   std::string kind, place;  // "file", PATH; "unix", NAME; "tcp", HOST
   int port = 0;
 };
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void throw_bad_rendezvous(const std::string& text) {
   throw_bad_input("--rendezvous: expected file:PATH or tcp:HOST:PORT, found \"{}\"", text);
 }
 
-Rendezvous parse(const std::string& text) {
+RendezvousText parse_rendezvous(const std::string& text) {
   const size_t colon = text.find(':');
-  if (colon == std::string::npos || colon + 1 == text.size()) refuse(text);
-  Rendezvous out{text.substr(0, colon), text.substr(colon + 1), 0};
+  if (colon == std::string::npos || colon + 1 == text.size()) throw_bad_rendezvous(text);
+  RendezvousText out{text.substr(0, colon), text.substr(colon + 1), 0};
   if (out.kind == "file" || out.kind == "unix") return out;
   const size_t last = out.place.rfind(':');
-  if (out.kind != "tcp" || last == std::string::npos || last == 0) refuse(text);
+  if (out.kind != "tcp" || last == std::string::npos || last == 0) throw_bad_rendezvous(text);
   const char* const end = out.place.data() + out.place.size();
   const auto read = std::from_chars(out.place.data() + last + 1, end, out.port);
-  if (read.ec != std::errc() || read.ptr != end || out.port < 1 || out.port > kMostPort)
-    refuse(text);
+  if (read.ec != std::errc() || read.ptr != end || out.port < 1 || out.port > kMaxPort)
+    throw_bad_rendezvous(text);
   out.place.resize(last);
   return out;
 }
 
-// Empty: nobody has said it yet.
-std::string address_at(const Rendezvous& where) {
+// Returns the coordinator's address; empty if its file does not exist yet.
+std::string address_at(const RendezvousText& where) {
   if (where.kind == "file") return published_at(where.place);
   if (where.kind == "tcp") return address_of_port(where.place, where.port);
   return "unix:" + where.place;
 }
 
-std::shared_ptr<ListenAddress> open(const Rendezvous& where) {
+std::shared_ptr<ListenAddress> open(const RendezvousText& where) {
   if (where.kind == "tcp") return ListenAddress::at_port(where.place, where.port);
   if (where.kind == "unix") return ListenAddress::on_this_machine(where.place);
   std::shared_ptr<ListenAddress> place = ListenAddress::between_machines();
@@ -61,7 +66,7 @@ std::shared_ptr<ListenAddress> open(const Rendezvous& where) {
   return place;
 }
 
-// Whose first message it is.
+// Returns the number of the process that sent `message`, its first one.
 int64_t sender_of(std::string_view message) {
   WireReader in(message);
   const WorkerMessage kind = static_cast<WorkerMessage>(in.number());
@@ -71,11 +76,11 @@ int64_t sender_of(std::string_view message) {
 
 }  // namespace
 
-void check_rendezvous(const std::string& text) { parse(text); }
+void check_rendezvous(const std::string& text) { parse_rendezvous(text); }
 
 std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text) {
   try {
-    return open(parse(text));
+    return open(parse_rendezvous(text));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::io || !error.where().file.empty()) throw;
     throw Error(error.kind(), fmt::format("--rendezvous {}: {}", text, error.message()));
@@ -98,31 +103,32 @@ void dismiss(ListenAddress& place) {
 }
 
 RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience) {
-  const Rendezvous where = parse(text);
+  const RendezvousText where = parse_rendezvous(text);
   const Clock::time_point began = Clock::now(), limit = began + patience;
-  std::string why = "nothing was written there";
+  std::string why = "the file does not exist";
   do {
     try {
       const std::string address = address_at(where);
       if (!address.empty()) return {address, go_to(address)};
     } catch (const Error& error) {
-      // Who leads is refused it too, and says so, unless this is another machine's file.
-      if (error.kind() == ErrorKind::bad_input && Clock::now() > began + kSecondThought) throw;
+      // The coordinator refuses and reports a foreign file too. This process throws only if the
+      // file persists: it may be that of another machine, which the coordinator does not see.
+      if (error.kind() == ErrorKind::bad_input && Clock::now() > began + kForeignFileTimeout) throw;
       why = error.message();
     }
-    std::this_thread::sleep_for(kBetweenTries);
+    std::this_thread::sleep_for(kConnectInterval);
   } while (Clock::now() < limit);
-  throw Error(ErrorKind::io, fmt::format("--rendezvous {}: nobody came within {} s: {}", text,
-                                         patience.count(), why));
+  throw Error(ErrorKind::io,
+              fmt::format("--rendezvous {}: no coordinator was found within {} s: {}", text,
+                          patience.count(), why));
 }
 
-// The names are kept until this process ends.
 int number_on_this_machine(const std::string& text) {
-  Rendezvous where = parse(text);
+  RendezvousText where = parse_rendezvous(text);
   if (where.kind == "file") where.place = std::filesystem::absolute(where.place).lexically_normal();
   const size_t word =
       std::hash<std::string>()(fmt::format("{}:{}:{}", where.kind, where.place, where.port));
-  for (int number = 0; number < kMostHere; ++number) {
+  for (int number = 0; number < kMaxProcessesHere; ++number) {
     const std::string name = fmt::format("shardproof-{}-{:x}-{}", ::getuid(), word, number);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

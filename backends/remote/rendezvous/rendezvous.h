@@ -1,11 +1,13 @@
-// Rendezvous: how processes come together that somebody else started: by mpirun, srun or in shells.
-// One of them opens it and coordinates. It is written
+// Rendezvous: how processes find each other that mpirun, srun or a shell has started. One of them
+// opens it and becomes the coordinator; the others connect. Forms of its text:
 //
-//   file:PATH       a file that all of them see; its owner writes there where it is
-//   tcp:HOST:PORT   a port of the machine of the process that coordinates, on a network to trust
-//   unix:NAME       on one machine, by a name that all of them know
+// | text          | meaning                                                                       |
+// |---------------|-------------------------------------------------------------------------------|
+// | file:PATH     | a file that all processes can read; the coordinator writes its address there  |
+// | tcp:HOST:PORT | a port of the coordinator's machine, on a trusted network                     |
+// | unix:NAME     | an abstract socket on one machine, by a name that all processes know          |
 //
-// A file that an earlier run left is replaced, one at which others meet is not.
+// A file of an earlier run is replaced; the file of a run that still listens is not.
 #pragma once
 
 #include <chrono>
@@ -16,25 +18,26 @@
 
 namespace shardproof {
 
-// Throws Error(bad_input) when it is none.
+// Throws Error(bad_input) if `text` is not a rendezvous.
 void check_rendezvous(const std::string& text);
 
-// Throws Error(io), with the text, when it cannot be opened.
+// Opens it, as the coordinator. Throws Error(io), which quotes the text, if it cannot be opened.
 std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text);
-// For a run that does not come about: within this time, who is awaited comes, sees that it is over,
-// and ends.
+// Time in which dismiss() waits for processes that have not connected.
 inline constexpr std::chrono::seconds kDismissal{3};
+// Closes the place of a run that was not started. Processes that still connect within kDismissal
+// are accepted first: they find their connection closed, and end.
 void dismiss(ListenAddress& place);
 
 struct RendezvousConnection {
-  std::string address;  // at which the next one goes there
-  std::unique_ptr<MessagePipe> pipe;
+  std::string address;                // for further connections to the coordinator
+  std::unique_ptr<MessagePipe> pipe;  // the first connection
 };
-// Waits until somebody is there. Throws Error(io) when nobody was in that time.
+// Waits until the coordinator has opened it and connects. Throws Error(io) after `patience`.
 RendezvousConnection come_to(const std::string& text, std::chrono::seconds patience);
 
-// How many have come before this process, of those on its machine that meet there; each gets
-// another number.
+// Returns a number below 4,096 that no other process of this machine and rendezvous has: 0 for the
+// first one, 1 for the next. The number is taken until this process ends.
 int number_on_this_machine(const std::string& text);
 
 }  // namespace shardproof

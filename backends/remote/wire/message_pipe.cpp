@@ -1,3 +1,4 @@
+// Implements message_pipe.h on a non-blocking socket.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,15 +12,15 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kChunk = 1 << 18;
-constexpr size_t kFlushAt = 1 << 16;
-constexpr size_t kKept = 1 << 22;                 // of room for messages, when there is none
-constexpr uint64_t kLongest = uint64_t{1} << 40;  // of one message
+constexpr size_t kReadBytes = 1 << 18;
+constexpr size_t kFlushBytes = 1 << 16;
+constexpr size_t kMaxIdleCapacity = 1 << 22;              // capacity that an empty buffer may keep
+constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40;  // bytes of a message
 
 }  // namespace
 
-// Nothing is written to the chunk but what comes: whoever waits asks again and again.
-MessagePipe::MessagePipe(int socket) : socket_(socket), chunk_(new char[kChunk]) {
+// The read buffer is allocated uninitialized: zeroing it on every poll would cost time.
+MessagePipe::MessagePipe(int socket) : socket_(socket), chunk_(new char[kReadBytes]) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   fcntl(socket_, F_SETFD, FD_CLOEXEC);
 }
@@ -31,7 +32,7 @@ void MessagePipe::send(const WireWriter& message) {
   const uint64_t size = message.bytes().size();
   unsent_.append(reinterpret_cast<const char*>(&size), sizeof(size));
   unsent_ += message.bytes();
-  if (unsent_.size() >= kFlushAt) write_some();
+  if (unsent_.size() >= kFlushBytes) write_some();
 }
 
 void MessagePipe::flush() {
@@ -62,29 +63,29 @@ void MessagePipe::write_some() {
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    // Nobody reads it any more; receive says so.
+    // On an error nothing more can be sent: receive() finds the socket closed.
     sent_ = n < 0 ? unsent_.size() : sent_ + static_cast<size_t>(n);
   }
-  // A socket takes little of a large message at a time: what stays is moved when it is less.
+  // Moves the rest to the front only when it is shorter than the part sent: linear time in total.
   if (sent_ < unsent_.size() - sent_) return;
   unsent_.erase(0, sent_);
   sent_ = 0;
-  if (unsent_.empty() && unsent_.capacity() > kKept) unsent_.shrink_to_fit();
+  if (unsent_.empty() && unsent_.capacity() > kMaxIdleCapacity) unsent_.shrink_to_fit();
 }
 
 void MessagePipe::read_more() {
-  if (taken_ > kChunk || taken_ == received_.size()) {
+  if (taken_ > kReadBytes || taken_ == received_.size()) {
     received_.erase(0, taken_);
     taken_ = 0;
-    if (received_.empty() && received_.capacity() > kKept) received_.shrink_to_fit();
+    if (received_.empty() && received_.capacity() > kMaxIdleCapacity) received_.shrink_to_fit();
   }
   while (!closed_) {
-    const ssize_t n = ::recv(socket_, chunk_.get(), kChunk, MSG_DONTWAIT);
+    const ssize_t n = ::recv(socket_, chunk_.get(), kReadBytes, MSG_DONTWAIT);
     if (n > 0) received_.append(chunk_.get(), static_cast<size_t>(n));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) closed_ = true;
-    if (n < static_cast<ssize_t>(kChunk)) return;
+    if (n < static_cast<ssize_t>(kReadBytes)) return;
   }
 }
 
@@ -94,7 +95,8 @@ std::optional<std::string> MessagePipe::receive() {
     uint64_t size = 0;
     if (there >= sizeof(size)) {
       std::memcpy(&size, received_.data() + taken_, sizeof(size));
-      if (size > kLongest) throw Error(ErrorKind::io, "a message between processes is broken");
+      if (size > kMaxMessageBytes)
+        throw Error(ErrorKind::io, "a message between processes is broken");
       if (there - sizeof(size) >= size) {
         std::string message = received_.substr(taken_ + sizeof(size), size);
         taken_ += sizeof(size) + size;

@@ -1,8 +1,16 @@
-// MessagePipe: messages between two processes over a socket. Small messages are kept until flush,
-// so that many of them travel together. Sending never waits for the other end to read: what does
-// not fit into the socket is kept too.
+// MessagePipe: sends messages between two processes over a stream socket. It collects small
+// messages until flush(), so that they travel together. Sending never waits for the receiver: it
+// keeps what does not fit into the socket.
 //
-// `send` and `flush` may be called by several threads; all else by one.
+// Frame on the socket:
+//
+// | field   | bytes  | value                                        |
+// |---------|--------|----------------------------------------------|
+// | size    | 8      | bytes of the message, little-endian, <= 2^40 |
+// | message | `size` | as a WireWriter has written it               |
+//
+// Threading: several threads may call `send` and `flush`; one thread calls all else. Owns the
+// socket.
 #pragma once
 
 #include <chrono>
@@ -23,16 +31,17 @@ class MessagePipe {
   MessagePipe(const MessagePipe&) = delete;
   MessagePipe& operator=(const MessagePipe&) = delete;
 
-  void send(const WireWriter& message);
-  void flush();
-  // The next message, if one has come; nothing otherwise, also when the other end is gone.
+  void send(const WireWriter& message);  // copies it; writes to the socket from 64 KiB on
+  void flush();                          // writes as much as the socket takes
+  // Returns the next message if one has come; nullopt otherwise, also if the other end is closed.
+  // Throws Error(io) if the size of a frame is too large.
   std::optional<std::string> receive();
-  bool closed() const { return closed_; }
+  bool closed() const { return closed_; }  // receive() has found the other end closed
   bool has_unsent();
-  // Sleeps until at most so many bytes wait to be sent, or the other end is gone.
+  // Blocks until at most `but` bytes are left to send, or the other end is closed.
   void wait_until_sent(size_t but);
   int socket() const { return socket_; }
-  // Sleeps until something may be received, or until that much time has passed.
+  // Blocks until something may be received or sent, or `time` has passed. Flushes first.
   void wait(std::chrono::microseconds time);
 
  private:
@@ -43,10 +52,10 @@ class MessagePipe {
   bool closed_ = false;
   std::mutex sending_;
   std::string unsent_;
-  size_t sent_ = 0;                // of unsent_
-  std::unique_ptr<char[]> chunk_;  // of what comes
+  size_t sent_ = 0;                // bytes of unsent_ that the socket has taken
+  std::unique_ptr<char[]> chunk_;  // buffer of one read
   std::string received_;
-  size_t taken_ = 0;  // of received_
+  size_t taken_ = 0;  // bytes of received_ that receive() has returned
 };
 
 }  // namespace shardproof

@@ -1,3 +1,5 @@
+// Implements messages.h: writes and reads each value field by field, in the order of the table
+// there.
 #include <cstring>
 
 #include "shardproof/backends/remote/wire/messages.h"
@@ -33,8 +35,8 @@ Lanes read_lanes(WireReader& in) {
 
 namespace {
 
-// The group's axes and, before them, one for the siblings, over the ranks as they are: it has the
-// same name and key as the group, whatever mesh that was cut from.
+// Makes a group of mesh axes from its siblings. The mesh has one axis more, for the siblings. So
+// the group has the same name and key as the sender's, whatever mesh that was cut from.
 Group group_of_siblings(WireReader& in, int64_t count) {
   std::vector<std::pair<std::string, int64_t>> sizes{{"siblings", count}};
   std::vector<int> axes(static_cast<size_t>(in.number()));
@@ -215,8 +217,8 @@ Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& te
 
 namespace {
 
-// Copies of the buffer that the block's lanes read, numbered as they come, and which lane reads
-// which.
+// Returns the copies of the buffer that the block's lanes read, in order of first use. Appends to
+// `table` the index of the copy that each lane reads.
 std::vector<int64_t> copies_of(const Block& block, std::vector<int32_t>& table) {
   std::vector<int64_t> copies;
   std::map<int64_t, int32_t> known;

@@ -1,5 +1,32 @@
-// The nouns of a run on the wire: lanes, groups, calls, tensors, reports. A group is said once and
-// then named by its number, so that both ends keep a book of them; so is a text of the program.
+// Messages between the coordinator and the workers of a run, and the encoding of what they carry. A
+// message is a number, its kind (Announce or Order), followed by the fields below. The form of
+// numbers, reals, texts and bytes stands in wire.h; "n x" is a count followed by so many items.
+//
+// Values:
+//
+// | value      | fields                                                                           |
+// |------------|----------------------------------------------------------------------------------|
+// | lanes      | 1, first rank, last rank + 1; or 0, n x rank                                     |
+// | group      | number; at first use also: 0, name, n x rank; or siblings, n x (axis name, size),|
+// |            | ranks of all siblings                                                            |
+// | text*      | number; at first use also the text (a text of the program, sent once)            |
+// | sizes      | -1: no tensor; or n x (lanes, dtype, elements)                                   |
+// | call       | group, kind, reduction, dtype, count, root, peer, slot, repeat, order, protocol, |
+// |            | channels, nodes, NCCL version, whole bytes, line, scalar (real), send counts,    |
+// |            | receive counts, lanes, peers, n x send counts, n x receive counts, text*,        |
+// |            | instance*, sizes of input, sizes of output                                       |
+// | tensor     | n x (lanes, dtype, shape, copies, [copy of each lane: i32 each, if copies > 1],  |
+// |            | contiguous bytes of each copy)                                                   |
+// | options    | ranks, schedule kind, seed, n x fault                                            |
+// | conclusion | finished, n x (error kind, message, file, path, line, column), n x unfired fault |
+// | report     | n x finding, timed, broken, time (ps), n x rank time (ps), peak bytes, n x bytes |
+// |            | of a category, rank of the peak                                                  |
+// | repeated   | seconds (real), wrong elements, clock, has expected, expected seconds (real)     |
+// | part       | ticket, index of the call in its submission, lane                                |
+//
+// Groups and texts are sent once for each direction and then named by number, so both ends keep a
+// dictionary (WireDictionary). Readers throw Error(io) if a message ends early. Tickets are those
+// of the worker, in both directions.
 #pragma once
 
 #include <deque>
@@ -14,64 +41,79 @@
 
 namespace shardproof {
 
-// What a process announces to the one that coordinates.
+// Messages of a worker to the coordinator. `cohort` is the index of a cohort in its worker; `ended`
+// is the number of commands of this world that have ended in the worker.
 enum class WorkerMessage : uint8_t {
-  hello,        // version, process, processes, pid, invitation, names and values of its terms
-  want,         // a world: its options, for the coordinator to see that they are its own
-  open,         // door, lanes
-  stream,       // door, name
-  submit,       // door, stream, ticket, calls
-  launch,       // door, stream, ticket, lanes, flops, bytes, name, line, instance
-  allocate,     // door, lanes, bytes, category
-  release,      // the same
-  order,        // door, stream, ticket
-  host_wait,    // door, ticket
-  elapse,       // door, picoseconds
-  stop,         // door, state
-  finish,       // door
-  idle,         // orders that have ended: nothing moves here until another comes
-  value,        // a value that was made: id, tensor
-  final_value,  // a value at the end: id, tensor
-  measured,     // records with measured times
-  at,           // orders that have ended so far; something moves here
-  joined,       // the invitation was good
-  unfit,        // process, why it is of no use; also instead of a hello
-  conclude,     // orders that have ended; the hosts here have come to their end: finished, errors
-  close,        // orders that have ended; awaits the report
-  case_done,    // what went wrong, or nothing
-  repeated,     // what was measured
-  window,       // how what is put travels from here on: words
-  state,        // of a worker, by its keeper: process, words (none while it lives), flight page
-  beat,         // this process lives: what it is about
-  trouble,      // no exchange ends here any more: what its transport says
-  leaving,      // all is done here, and the transport is left
+  hello,        // wire version, process, processes, pid, invitation, n x (name, value) of its terms
+  want,         // options of the world that it starts; the coordinator compares them with its own
+  open,         // cohort, lanes
+  stream,       // cohort, name
+  submit,       // cohort, stream, ticket, n x call
+  launch,       // cohort, stream, ticket, lanes, flops, bytes (reals), name*, line, instance*
+  allocate,     // cohort, lanes, bytes, category
+  release,      // cohort, lanes, bytes, category
+  order,        // cohort, stream, ticket
+  host_wait,    // cohort, ticket
+  elapse,       // cohort, picoseconds
+  stop,         // cohort, CohortState
+  finish,       // cohort
+  idle,         // ended; nothing can go on in the worker until another command comes
+  value,        // value id, tensor: a value when it was made
+  final_value,  // value id, tensor: a value at the end of the program
+  measured,     // n x record with measured times
+  at,           // ended; work or exchanges are in progress
+  joined,       // no fields: its transport has joined the others
+  unfit,        // process, reason why it cannot take part; may come in place of hello
+  conclude,     // ended, conclusion of its hosts
+  close,        // ended; the worker waits for the report
+  case_done,    // error text; empty: none
+  repeated,     // repeated
+  window,       // text that states how puts travel from now on
+  state,        // by the monitor: process, state (empty: it runs), begun, done, line (ProgressPage)
+  beat,         // Activity: the process lives
+  trouble,      // error text of the transport; exchanges of this worker no longer complete
+  leaving,      // no fields: all cases are done, the worker closes its transport
 };
 
-// What a process is about, as its beats tell.
+// The activity of a worker, as its heartbeats report.
 enum class Activity : uint8_t { computes, waits };
 
-// What it is told.
+// Commands of the coordinator to a worker.
 enum class CoordinatorCommand : uint8_t {
-  begin_case,  // index
-  leave_case,  // the case is over, wherever you are
-  quit,        //
-  join,        // the invitation
-  form,        // teams: processes of each
-  window,      // bytes: room in every process for what is put there
-  start,       // a world: ranks
-  run,         // ticket: the work at the head of its stream
-  meet,        // parts of one collective: (ticket, party, lane) ...
-  pair,        // a send and its receive
-  put,         // a put and its target
-  end_part,    // ticket, party, lane: nothing moves
-  group,       // some of these four, as texts: they start together and end together
-  fail,        // ticket
-  still,       // nothing moves anywhere
-  concluded,   // agreed: finished, errors
-  report,      // of the world
+  begin_case,  // index of the case
+  leave_case,  // no fields: the case is over, wherever the worker is
+  quit,        // no fields: the run is over
+  join,        // invitation of the transport
+  form,        // n x (n x endpoint): teams that get a communicator
+  window,      // bytes of the window that each process opens for puts
+  start,       // no fields: the world may start
+  run,         // ticket of the work at the head of its stream
+  meet,        // n x part: a collective
+  pair,        // number, endpoint of the other end, sender here?, [part], receiver here?, [part]
+  put,        // number, endpoint of the other end, source here?, [part], target here?, target rank,
+              // slot, bytes, offset in the window (-1: none)
+  end_part,   // part: a call that moves no contents
+  group,      // n x text, each a meet, pair, put or end_part: they start and end together
+  fail,       // ticket
+  still,      // no fields: no worker can go on, and no command is on its way
+  concluded,  // conclusion of all workers
+  report,     // report of the world
 };
 
-// Groups and texts that have been said.
+// Returns a message of this kind; the caller adds its fields.
+inline WireWriter message_of(WorkerMessage kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+inline WireWriter message_of(CoordinatorCommand kind) {
+  WireWriter message;
+  message.add(static_cast<int64_t>(kind));
+  return message;
+}
+
+// Groups and texts that were sent and received over one connection. Each end needs one; writing and
+// reading number independently. Returned references stay valid as long as the dictionary.
 class WireDictionary {
  public:
   void write_group(WireWriter& out, const Group& group);
@@ -89,26 +131,26 @@ class WireDictionary {
 void write_lanes(WireWriter& out, const Lanes& lanes);
 Lanes read_lanes(WireReader& in);
 
-// Views of the call's tensors travel as their lanes and sizes, without contents.
+// Writes a call without the contents of its tensors.
 void write_call(WireWriter& out, WireDictionary& book, const Call& call);
-// `tensors` holds what the call points to.
+// Reads a call; its tensors are added to `tensors`, which must outlive it.
 Call read_call(WireReader& in, WireDictionary& book, std::deque<LocalTensor>& tensors);
 
-// With contents, as far as there are any; each stored copy once.
+// Writes each stored copy once; a tensor without contents has no copies.
 void write_tensor(WireWriter& out, const LocalTensor& tensor);
 LocalTensor read_tensor(WireReader& in);
 
 void write_repeated(WireWriter& out, const Repeated& repeated);
 Repeated read_repeated(WireReader& in);
 
-// Without the cost model.
+// Write and read the fields that both ends compare; not the cost model or the device.
 void write_options(WireWriter& out, const WorldOptions& options);
 WorldOptions read_options(WireReader& in);
 
 void write_conclusion(WireWriter& out, const HostResult& conclusion);
 HostResult read_conclusion(WireReader& in);
 
-// Without records, which stay where they were made or are sent apart.
+// Without records: Announce::measured carries those.
 void write_report(WireWriter& out, const WorldReport& report);
 WorldReport read_report(WireReader& in);
 

@@ -1,6 +1,16 @@
-// Wire: what processes of one run say to each other, as bytes. Both ends are the same program, so
-// the encoding is plain: fixed little-endian integers and counted bytes. A reader that runs out of
-// bytes throws Error(io).
+// Wire: the encoding of messages between processes of one run. Both ends are the same program on
+// machines of one byte order, so no field has a tag.
+//
+// | item    | bytes     | written by       | read by   | form                             |
+// |---------|-----------|------------------|-----------|----------------------------------|
+// | number  | 8         | add(int64_t)     | number()  | signed, little-endian            |
+// | real    | 8         | add_real(double) | real()    | IEEE 754 binary64                |
+// | text    | 8 + n     | add(string_view) | text()    | count of bytes n, then the bytes |
+// | numbers | 8 + 8 * n | add(vector)      | numbers() | count n, then n numbers          |
+// | bytes   | n         | add_bytes        | take(n)   | n is known to both ends          |
+//
+// A reader throws Error(io) if a message ends early. Views that it returns point into the message.
+// messages.h lists the messages.
 #pragma once
 
 #include <cstdint>

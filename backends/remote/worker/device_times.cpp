@@ -1,3 +1,5 @@
+// Implements device_times.h. Spans wait as pairs of events until their number exceeds a limit, or
+// until a time is read.
 #include <algorithm>
 
 #include "shardproof/backends/remote/worker/device_times.h"
@@ -5,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-constexpr size_t kMostUnread = 1024;
+constexpr size_t kMaxUnreadSpans = 1024;
 
 Duration of_microseconds(double microseconds) { return duration_of_seconds(microseconds * 1e-6); }
 
@@ -33,7 +35,8 @@ void DeviceTimes::watch(Ticket ticket, const std::function<void()>& body) {
 void DeviceTimes::end(Ticket ticket, int64_t begun) {
   const bool was_idle = device_->event_completed(begun);
   unread_.push_back({ticket, begun, device_->record(), was_idle});
-  while (unread_.size() > kMostUnread && device_->event_completed(unread_.front().to)) read_first();
+  while (unread_.size() > kMaxUnreadSpans && device_->event_completed(unread_.front().to))
+    read_first();
 }
 
 void DeviceTimes::read_first() {
@@ -44,7 +47,7 @@ void DeviceTimes::read_first() {
   device_->forget(marks.to);
 }
 
-// A call that went in pieces takes from the first to the last.
+// A call that was carried out in pieces takes the time from the first start to the last end.
 void DeviceTimes::add(const Marks& marks, const DeviceSpan& span) {
   const Duration start = started_ + of_microseconds(span.start);
   const Duration end = start + of_microseconds(span.time);

@@ -1,6 +1,8 @@
-// DeviceTimes: when works and exchanges began and ended on a worker's device, by the device's own
-// events, in the time of a world; and how long the library expected them to take. Internal to the
-// remote layer.
+// DeviceTimes: measured start and end of kernels and exchanges on one device of a worker, and the
+// times that the library (NCCL) predicts for them. Internal to backends/remote.
+//
+// Times are differences of the device's own events, shifted to the clock of the world. Not
+// thread-safe; holds at most about 1,024 unread pairs of events.
 #pragma once
 
 #include <deque>
@@ -21,27 +23,31 @@ class DeviceTimes {
   DeviceTimes& operator=(const DeviceTimes&) = delete;
   ~DeviceTimes();
 
-  // From here on; null: no device, nothing is told. `now` is the world's time.
+  // Starts the clock of `device` at `now`, the time of the world. Null: no device, nothing is
+  // measured.
   void start(std::shared_ptr<Device> device, Duration now);
-  // Runs the work. What launches nothing is none of the device's.
+  // Runs `body` and measures it, unless it launches no kernel.
   void watch(Ticket ticket, const std::function<void()>& body);
-  // Of what the ticket asks of the current stream in between.
+  // Measures what is put into the current stream between the two calls. `begin` returns the event
+  // that `end` takes. Several spans of one ticket merge into one from first to last.
   int64_t begin() { return device_->record(); }
   void end(Ticket ticket, int64_t begun);
-  // Of one of the ticket's calls; nothing: the library does not say.
+  // Adds the predicted time of one call of the ticket. If one of them has none, the ticket has
+  // none.
   void expect(Ticket ticket, std::optional<double> microseconds);
-  // `host`, or what the device says in its place.
+  // Returns `host` with the times of the device in place of the host's where there are any. May
+  // block until the device is idle.
   TicketTimes of(Ticket ticket, const TicketTimes& host);
 
  private:
-  struct Marks {  // events
+  struct Marks {  // the two events of a span
     Ticket ticket = kDone;
     int64_t from = 0, to = 0;
-    bool was_idle = false;  // the device, before all of it was launched
+    bool was_idle = false;  // the device had reached `from` before the host had launched everything
   };
   struct Times {
     Duration start, end;
-    bool with_launch = false;
+    bool with_launch = false;  // the span includes time in which the device waited for the host
   };
   void read_first();
   void add(const Marks& marks, const DeviceSpan& span);
@@ -50,7 +56,7 @@ class DeviceTimes {
   Duration started_;
   std::deque<Marks> unread_;
   std::map<Ticket, Times> times_;
-  std::map<Ticket, std::optional<Duration>> expected_;  // nothing: not of all of it
+  std::map<Ticket, std::optional<Duration>> expected_;  // nullopt: a call has no prediction
 };
 
 }  // namespace shardproof

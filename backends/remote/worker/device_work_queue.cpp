@@ -1,4 +1,5 @@
-// Streams of a program on its devices: who waits for whom, and what has ended.
+// Implements device_work_queue.h with one queue of events for each stream. Function add() records
+// an event behind the work of a ticket; look() polls the oldest events and drops those reached.
 #include <algorithm>
 
 #include "shardproof/backends/remote/worker/device_work_queue.h"
@@ -7,7 +8,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kFirstStream = 1;  // of a device, for programs
+constexpr int kFirstProgramStream = 1;  // number of the first device stream that programs use
 
 }  // namespace
 
@@ -26,13 +27,13 @@ std::shared_ptr<Device> DeviceWorkQueue::device_of(int32_t cohort) const {
   return devices_.empty() ? nullptr : devices_[settled_.at(cohort)];
 }
 
-// What an earlier world has asked of the stream is nothing to this one.
+// Operations that an earlier world enqueued do not count as work of this one.
 DeviceWorkQueue::Queue& DeviceWorkQueue::queue(Place place) {
   const auto [at, first] = queues_.try_emplace(key(place));
   Queue& queue = at->second;
   if (!first) return queue;
   queue.device = device_of(place.cohort).get();
-  queue.stream = kFirstStream + static_cast<int>(queues_.size()) - 1;
+  queue.stream = kFirstProgramStream + static_cast<int>(queues_.size()) - 1;
   queue.device->use(queue.stream);
   queue.covered = queue.device->operations_enqueued();
   return queue;
@@ -70,14 +71,15 @@ void DeviceWorkQueue::add(Ticket ticket, Place place) {
   }
 }
 
-// The last mark that is not of later tickets; a call that went in pieces has several.
+// Waits for the last mark whose ticket is not later; a call carried out in pieces has several
+// marks.
 void DeviceWorkQueue::follow(Place place, Ticket ticket, Place from) {
   if (devices_.empty() || key(place) == key(from)) return;
   const Queue& source = queue(from);
   const std::deque<Mark>& marks = source.marks;
   const auto behind = std::upper_bound(marks.begin(), marks.end(), ticket,
                                        [](Ticket of, const Mark& one) { return of < one.first; });
-  if (behind == marks.begin()) return;  // it has ended
+  if (behind == marks.begin()) return;  // its event was reached and dropped
   enter(place);
   SP_CHECK(queue(place).device == source.device, "a stream waits for one of another device");
   source.device->wait(std::prev(behind)->event);

@@ -1,7 +1,12 @@
-// DeviceWorkQueue: the streams of a program as streams of a worker's devices, and what was launched
-// in them: each stream of each cohort is one of the cohort's device, there is an event behind the
-// work of each ticket, and an order of the coordinator has ended when all that it launched has.
-// Without devices nothing is launched, and all has ended. Internal to the remote layer.
+// DeviceWorkQueue: what a worker has put into the streams of its devices and which of it has ended.
+// Internal to backends/remote.
+//
+// Each stream of each cohort of the program has a stream of its own on the cohort's device. An
+// event is recorded behind the work of each ticket: the ticket ends when the device has reached it.
+// A command of the coordinator ends when everything that it launched has ended and all commands
+// before it have. Without devices nothing is launched, so everything has ended.
+//
+// Not thread-safe. Owns the events; shares the devices.
 #pragma once
 
 #include <deque>
@@ -25,35 +30,36 @@ class DeviceWorkQueue {
   ~DeviceWorkQueue();
 
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
-  // Before anything is asked of it, a cohort gets that one of the devices: this one. Null: there
-  // are none.
+  // Assigns a cohort to the device with this index and returns that device; null if there are none.
+  // Requires that the cohort has launched nothing yet.
   std::shared_ptr<Device> settle_at(size_t device, int32_t cohort);
   std::shared_ptr<Device> device_of(int32_t cohort) const;
-  // Makes the device's stream for this one of the program its current one, and says its number.
+  // Makes the stream of `place` the current one of its device. Returns its number; 0 without
+  // devices.
   int enter(Place place);
-  // That stream of the first one's device waits for what these, of the same device, have been asked
-  // for so far.
+  // Makes the stream of the first place wait for what the streams of all places hold so far.
+  // Requires that all of them are of one device.
   void join(const std::vector<Place>& places);
-  // All that was asked of the stream so far is done before the ticket has ended. In order of
-  // ticket.
+  // Records an event: the ticket ends when all that the stream holds so far has ended. Requires
+  // ascending tickets on each stream.
   void add(Ticket ticket, Place place);
-  // The stream waits for the work of a ticket that was launched in another.
+  // Makes the stream of `place` wait for the work of a ticket that was launched in the stream
+  // `from`.
   void follow(Place place, Ticket ticket, Place from);
 
-  // Asks the device; true when something has ended that had not when it was last asked.
+  // Polls the devices. Returns true if something has ended since the last call.
   bool look();
-  // As the device said when it was last asked.
+  // Both answer from the last poll.
   bool has_ended(Ticket ticket, Place place) const;
   bool all_ended() const;
 
-  // An order is carried out: it ends with what has been added in these streams so far, behind all
-  // orders before it.
+  // Ends the launch phase of a command: it ends with what these streams hold so far.
   void end_order(const std::vector<Place>& places);
   int64_t orders_carried_out() const { return carried_out_; }
   int64_t orders_ended() const { return carried_out_ - static_cast<int64_t>(orders_.size()); }
 
  private:
-  // Of this ticket, and of those behind it that asked nothing more of the stream.
+  // An event behind the work of ticket `first`, and of later tickets that added nothing.
   struct Mark {
     Ticket first = kDone;
     int64_t event = 0;
@@ -62,12 +68,12 @@ class DeviceWorkQueue {
     Device* device = nullptr;
     int stream = 0;
     std::deque<Mark> marks;         // not known to be reached
-    int64_t covered = 0;            // of what the stream was asked for, by the last mark
-    int64_t marked = 0, ended = 0;  // marks so far
+    int64_t covered = 0;            // operations_enqueued of the stream at the last mark
+    int64_t marked = 0, ended = 0;  // marks made, marks reached
   };
   using Key = std::pair<int32_t, StreamId>;
   struct Order {
-    std::vector<std::pair<Key, int64_t>> until;  // so many marks of these streams
+    std::vector<std::pair<Key, int64_t>> until;  // the command ends at this mark of each stream
   };
   static Key key(Place place) { return {place.cohort, place.stream}; }
   Queue& queue(Place place);
@@ -75,9 +81,9 @@ class DeviceWorkQueue {
   bool has_ended(const Order& order) const;
 
   std::vector<std::shared_ptr<Device>> devices_;
-  std::map<int32_t, size_t> settled_;  // cohorts -> devices
+  std::map<int32_t, size_t> settled_;  // cohort -> index of its device
   std::map<Key, Queue> queues_;
-  std::deque<Order> orders_;  // carried out, not ended
+  std::deque<Order> orders_;  // launched, not ended
   int64_t carried_out_ = 0;
 };
 

@@ -1,3 +1,5 @@
+// Implements worker_context.h. Each function announces to the coordinator what the host does,
+// unless it concerns only this worker and no clock runs.
 #include "shardproof/backends/cuda/device.h"
 #include "shardproof/backends/remote/worker/worker_world.h"
 #include "shardproof/sim/matching/write_outputs.h"
@@ -33,7 +35,7 @@ Ticket WorkerContext::open_ticket(StreamId stream) {
   return at(stream).last = world_.tickets_.open({index_, stream});
 }
 
-// A stopped host issues nothing more; what it asks for never ends.
+// A stopped host issues nothing: its tickets never end.
 Ticket WorkerContext::refuse() { return world_.tickets_.open({index_, kMainStream}); }
 
 TicketState WorkerContext::poll(Ticket ticket) { return world_.state_of(ticket); }
@@ -47,7 +49,7 @@ void WorkerContext::push(StreamId stream, Ticket ticket,
   world_.settle();
 }
 
-// Work that runs at once is nobody else's business, unless there is a clock.
+// Work that runs at once needs no announcement, unless a clock runs.
 Ticket WorkerContext::launch(Work work) {
   if (!goes_on()) return refuse();
   world_.link_.progress().line.store(work.site.line, std::memory_order_relaxed);
@@ -66,7 +68,7 @@ Ticket WorkerContext::launch(Work work) {
   write_lanes(message, work.lanes);
   message.add_real(work.flops);
   message.add_real(work.bytes);
-  // Without a clock not every work is announced: then none is recorded there.
+  // Without a clock only some work is announced, so none is recorded in the coordinator.
   world_.book_.write_text(message, world_.timed_ ? work.name : "");
   message.add(int64_t{work.site.line});
   world_.book_.write_text(message, work.site.instance);
@@ -93,7 +95,7 @@ void WorkerContext::order(StreamId stream, Ticket ticket) {
 
 namespace {
 
-// Lanes that are no members of the call's group have no part in it.
+// Removes lanes that are not members of the call's group. Returns true if there were any.
 bool restrict_to_members(Call& call) {
   const Lanes members = call.lanes.intersect(call.collective.group.lanes());
   if (members == call.lanes) return false;
@@ -129,12 +131,12 @@ void WorkerContext::keep(Submission& submission, std::span<Call> calls) {
     }
     submitted.open = submitted.call.lanes.size();
     if (submitted.open != 0) ++submission.open;
-    // A rank that has no business with one of its calls never comes to the end of them.
+    // A rank outside the group of one of its calls never completes the submission.
     submission.failed = submission.failed || (submitted.open == 0 && lanes_.size() == 1);
   }
 }
 
-// The call at which a host was stopped is told like any other: it is part of what the rank did.
+// A call is announced even if its host has just been stopped: it counts as made.
 Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   if (!calls.empty())
     world_.link_.progress().line.store(calls.front().site.line, std::memory_order_relaxed);
@@ -159,8 +161,7 @@ Ticket WorkerContext::submit(std::span<Call> calls, StreamId stream) {
   return ticket;
 }
 
-// --- told and forgotten
-// ---------------------------------------------------------------------------
+// --- announcements without an effect here
 
 void WorkerContext::announce(const Allocation& allocation, WorkerMessage kind) {
   WireWriter message = announcement(kind);

@@ -1,5 +1,8 @@
-// The door of a cohort in a worker: it keeps the cohort's streams and announces what its host does.
-// Internal to the remote layer.
+// WorkerContext: the execution context of one cohort in a worker. It keeps the cohort's streams,
+// runs local work, and announces to the coordinator what the host does. Internal to
+// backends/remote.
+//
+// One thread. WorkerWorld owns it and shares its private state as a friend.
 #pragma once
 
 #include <deque>
@@ -44,7 +47,7 @@ class WorkerContext : public ExecutionContext {
 
   WorkerWorld& world_;
   int32_t index_;
-  int endpoint_;  // where its lanes lie
+  int endpoint_;  // the endpoint on which its lanes lie
   Lanes lanes_;
   std::deque<Stream> streams_;
   CohortState state_ = CohortState::running;

@@ -1,3 +1,8 @@
+// Implements worker.h.
+//
+// Startup: connect to the coordinator, send hello with the transport's invitation and the terms of
+// the run, wait for join, join the transport, send joined. A thread sends a heartbeat every 250 ms
+// and watches the socket: when the coordinator's end closes, it aborts the transport and exits.
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,13 +13,7 @@ namespace shardproof {
 
 namespace {
 
-constexpr int kBeatMilliseconds = 250;
-
-WireWriter message_of(WorkerMessage kind) {
-  WireWriter message;
-  message.add(static_cast<int64_t>(kind));
-  return message;
-}
+constexpr int kHeartbeatMilliseconds = 250;
 
 }  // namespace
 
@@ -42,14 +41,14 @@ WorkerLink::WorkerLink(const WorkerPoolOptions& options, std::unique_ptr<Transpo
   }
 }
 
-// The first says what all have to know, the coordinator hands it on, and each joins.
+// One process returns the invitation; the coordinator sends it to all, and each joins with it.
 void WorkerLink::come_together(const WorkerPoolOptions& options) {
   std::string invitation;
   std::optional<Error> unfit;
   try {
     invitation = transport_->invitation();
   } catch (const Error& error) {
-    unfit = error;  // said after the hello
+    unfit = error;  // sent after hello, which identifies the process
   }
   WireWriter hello = message_of(WorkerMessage::hello);
   hello.add(kWireVersion);
@@ -78,20 +77,19 @@ WorkerLink::~WorkerLink() {
   beat_.join();
 }
 
-// Nobody waits for a process whose coordinator is gone, and contents may never come: it ends at
-// once.
+// Exits at once: exchanges may never complete without the other processes.
 void WorkerLink::leave() {
   if (!leaving_.exchange(true)) {
     transport_->abort();
     ::_exit(1);
   }
-  for (;;) ::pause();  // the other thread is at it
+  for (;;) ::pause();  // the other thread is exiting the process
 }
 
 void WorkerLink::beat() {
   while (!stopping_) {
     pollfd entry{pipe_->socket(), POLLRDHUP, 0};
-    ::poll(&entry, 1, kBeatMilliseconds);
+    ::poll(&entry, 1, kHeartbeatMilliseconds);
     if (stopping_) return;
     if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) leave();
     WireWriter message = message_of(WorkerMessage::beat);
@@ -158,7 +156,7 @@ void WorkerLink::tell(const Repeated& repeated) {
   pipe_->flush();
 }
 
-// Every case ends with the coordinator's leave.
+// Reports the end of the case, then waits for leave_case, which ends every case.
 void WorkerLink::done(const std::string& trouble) {
   WireWriter message = message_of(WorkerMessage::case_done);
   message.add(trouble);

@@ -1,3 +1,8 @@
+// Implements worker_world.h: life of the world, streams, commands, the device, and the end.
+//
+// progress() repeats until something has happened: carry out commands that came, poll the exchange
+// and the devices, report what has ended, and wait. The wait is short while an exchange is young
+// and grows with the time in which nothing moved.
 #include <thread>
 #include <utility>
 
@@ -12,23 +17,23 @@ using std::chrono::microseconds;
 
 namespace {
 
-constexpr microseconds kAtOnce{0};
-constexpr microseconds kPatience{200000};
+constexpr microseconds kNoWait{0};
+constexpr microseconds kCommandWait{200000};
 constexpr int kSubmitsPerPump = 16;
-// Between two tests of an exchange; the longer nothing has moved, the longer.
+// Pauses between two polls of an exchange; they grow while nothing moves.
 constexpr microseconds kShortPause{10}, kLongPause{1000};
 constexpr int kPausesInAWait = 128;
-constexpr size_t kMostUnsent = size_t{1} << 26;          // bytes of values
-constexpr std::chrono::milliseconds kBetweenWords{250};  // that a device moves
-// So long a device is asked without a pause.
-constexpr std::chrono::milliseconds kEager{5};
+constexpr size_t kMaxUnsentBytes = size_t{1} << 26;          // bytes of values not yet sent
+constexpr std::chrono::milliseconds kProgressInterval{250};  // between reports of device progress
+// A device is polled without pauses for this time.
+constexpr std::chrono::milliseconds kSpinTime{5};
 
 microseconds pause_after(std::chrono::nanoseconds waited) {
   return std::clamp(std::chrono::duration_cast<microseconds>(waited) / kPausesInAWait, kShortPause,
                     kLongPause);
 }
 
-// Of the endpoints here, in their order; none: contents lie on the host.
+// Returns the devices of the endpoints here, in order; empty if contents lie on the host.
 std::vector<std::shared_ptr<Device>> devices_of(WorkerLink& link) {
   Transport& transport = link.transport();
   std::vector<std::shared_ptr<Device>> devices;
@@ -56,8 +61,7 @@ WorkerWorld::WorkerWorld(WorkerLink& link, const WorldOptions& options)
       measures_(options.measures),
       launched_(devices_of(link)),
       device_times_(static_cast<size_t>(link.transport().endpoints_each())) {
-  WireWriter message;
-  message.add(static_cast<int64_t>(WorkerMessage::want));
+  WireWriter message = message_of(WorkerMessage::want);
   write_options(message, options);
   announce(message);
   link_.await(CoordinatorCommand::start);
@@ -99,8 +103,7 @@ ExecutionContext& WorkerWorld::open(const Lanes& cohort) {
   const int endpoint = blocks_.endpoint_of(cohort[0]);
   SP_CHECK(blocks_.of_endpoint(endpoint).contains(cohort), "cohort {} on several devices",
            to_string(cohort));
-  WireWriter message;
-  message.add(static_cast<int64_t>(WorkerMessage::open));
+  WireWriter message = message_of(WorkerMessage::open);
   message.add(static_cast<int64_t>(contexts_.size()));
   write_lanes(message, cohort);
   announce(message);
@@ -151,7 +154,7 @@ void WorkerWorld::perform(const Work& work, Ticket ticket, Place place) {
     tickets_.end(ticket, TicketState::done);
 }
 
-// False when the head has to wait, for a ticket or for an order.
+// Runs the head of a stream. Returns false if it has to wait for a ticket or a command.
 bool WorkerWorld::run_head(Place place) {
   Stream& stream = context(place.cohort).at(place.stream);
   if (const Ticket* ticket = std::get_if<Ticket>(&stream.front().what)) {
@@ -219,7 +222,7 @@ void WorkerWorld::end_part(SubmittedCall& submitted) {
     land(*submitted.submission);
 }
 
-// Its stream stays in what was found wrong; its host learns it from the ticket.
+// The stream never gets past the failed submission; the host reads the state of the ticket.
 void WorkerWorld::fail_ticket(Ticket ticket) {
   if (tickets_.state(ticket) != TicketState::pending) return;
   tickets_.end(ticket, TicketState::failed);
@@ -236,7 +239,7 @@ CallShare WorkerWorld::read_part(WireReader& in) {
   SP_CHECK(submission != submissions_.end() && submitted < submission->second->parties.size(),
            "an order names a call that is not under way");
   SP_CHECK(submission->second->started, "an order names a call whose stream is not there yet");
-  // The first order of the flight: from here on its contents are on their way.
+  // The first command of a submission starts its transfer.
   if (measures_ && submission->second->start[0] == Duration{})
     submission->second->start.set_all(now());
   return {&submission->second->parties[submitted], lane, 0};
@@ -252,7 +255,7 @@ void WorkerWorld::take_part(CoordinatorCommand kind, WireReader& in) {
   }
 }
 
-// It may be the wait for a signal: what was put before it is there behind it.
+// A wait for a signal follows the puts that landed before it.
 void WorkerWorld::end_without_contents(const CallShare& part) {
   come_behind_landings(part);
   end_part(*part.submitted);
@@ -266,7 +269,7 @@ void WorkerWorld::take_parts(WireReader& in) {
   }
 }
 
-// False for what a host waits for: the next message may be for another world.
+// Returns false for messages that a host waits for: the next one may belong to another world.
 bool WorkerWorld::carry_out(std::string_view message) {
   WireReader in(message);
   const CoordinatorCommand kind = static_cast<CoordinatorCommand>(in.number());
@@ -294,7 +297,7 @@ bool WorkerWorld::carry_out(std::string_view message) {
   if (!moving_.empty()) {
     ask_for_estimates();
     start_moving();
-    return true;  // is carried out when it has moved
+    return true;  // finish_moving() ends the command
   }
   end_order({});
   settle();
@@ -310,7 +313,7 @@ void WorkerWorld::end_order(const std::vector<Place>& places) {
   link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
 }
 
-// Whatever an exchange does that does not come to its end, it waits: only work computes.
+// A worker counts as waiting during an exchange: only local work counts as computing.
 bool WorkerWorld::pump(microseconds time) {
   bool moved = false;
   for (;;) {
@@ -326,7 +329,7 @@ bool WorkerWorld::pump(microseconds time) {
       message = std::move(orders_.front());
       orders_.pop_front();
     } else {
-      message = link_.order(moved ? kAtOnce : time);
+      message = link_.order(moved ? kNoWait : time);
     }
     if (!message) return moved;
     moved = true;
@@ -334,30 +337,30 @@ bool WorkerWorld::pump(microseconds time) {
   }
 }
 
-// The host issues without waiting; what may go on meanwhile does.
+// The host submits without waiting; every 16th time, commands that have come are carried out.
 void WorkerWorld::pump_now_and_then() {
   if (++submitted_ % kSubmitsPerPump != 0) return;
   link_.pipe().flush();
-  pump(kAtOnce);
+  pump(kNoWait);
   look_at_device();
   link_.set_activity(Activity::computes);
 }
 
-void WorkerWorld::tell(WorkerMessage kind) {
-  told_ = launched_.orders_ended();
-  told_at_ = Clock::now();
+void WorkerWorld::report_progress(WorkerMessage kind) {
+  reported_ended_ = launched_.orders_ended();
+  reported_at_ = Clock::now();
   WireWriter message;
   message.add(static_cast<int64_t>(kind));
-  message.add(told_);
+  message.add(reported_ended_);
   announce(message);
 }
 
-// Waits for one more order. While contents move it has to wait for its turn; who waits for others
-// leaves them the processor, which a test of a young exchange does by itself. What has been said
-// until here goes as one: the coordinator is woken once for it.
+// Waits for one more command. During an exchange it pauses between polls and leaves the processor
+// to other processes; a young exchange is polled without pauses. Flushes first, so that the
+// coordinator is woken once for all announcements.
 void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
   link_.pipe().flush();
-  microseconds pause = kPatience;
+  microseconds pause = kCommandWait;
   if (!at_rest()) {
     const auto now = Clock::now();
     if (now < eager_until_) return;
@@ -369,10 +372,10 @@ void WorkerWorld::wait_for_order(Clock::time_point quiet_since) {
 bool WorkerWorld::progress() {
   const Clock::time_point began = Clock::now();
   bool idle = false;
-  while (!pump(kAtOnce) && !look_at_device()) {
-    if (at_rest() && !std::exchange(idle, true)) tell(WorkerMessage::idle);
-    if (!at_rest() && told_ != launched_.orders_ended()) {
-      tell(WorkerMessage::at);
+  while (!pump(kNoWait) && !look_at_device()) {
+    if (at_rest() && !std::exchange(idle, true)) report_progress(WorkerMessage::idle);
+    if (!at_rest() && reported_ended_ != launched_.orders_ended()) {
+      report_progress(WorkerMessage::at);
       idle = false;
     }
     wait_for_order(began);
@@ -382,15 +385,15 @@ bool WorkerWorld::progress() {
   return !std::exchange(still_, false);
 }
 
-// What is ordered meanwhile is carried out, and told.
+// Carries out commands, and reports what has ended, until the condition holds.
 void WorkerWorld::wait_until(const std::function<bool()>& condition) {
   Clock::time_point moved = Clock::now();
   while (!condition()) {
-    if (pump(kAtOnce) || look_at_device()) {
+    if (pump(kNoWait) || look_at_device()) {
       moved = Clock::now();
       continue;
     }
-    if (told_ != launched_.orders_ended()) tell(WorkerMessage::at);
+    if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
     wait_for_order(moved);
   }
   link_.set_activity(Activity::computes);
@@ -405,33 +408,35 @@ TicketState WorkerWorld::state_of(Ticket ticket) const {
   return launched_.has_ended(ticket, tickets_.place(ticket)) ? state : TicketState::pending;
 }
 
-// Communicators that were aborted let their streams go on with whatever lies there. A device that
-// is long at work before a call is not lost in it.
+// The streams of aborted communicators run on with undefined contents, so their events mean
+// nothing. Reports progress during long device work, so that the worker does not seem lost in the
+// next call.
 bool WorkerWorld::look_at_device() {
   if (launched_.all_ended() || !link_.transport().goes_on()) return false;
   const bool moved = launched_.look();
   link_.progress().done.store(launched_.orders_ended(), std::memory_order_relaxed);
-  if (moved && Clock::now() > told_at_ + kBetweenWords) tell(WorkerMessage::at);
+  if (moved && Clock::now() > reported_at_ + kProgressInterval) report_progress(WorkerMessage::at);
   return moved;
 }
 
-// The host needs what a stream makes, and that may need other processes: they are told how far
-// this one is. When one of them is lost, the coordinator ends the case.
+// Called while the host waits for a stream, whose work may need other processes. The coordinator
+// needs the progress of this worker for them. If one of them is lost, the coordinator ends the
+// case.
 void WorkerWorld::wait_on_device(std::chrono::nanoseconds waited) {
   if (!before_wait_) before_wait_ = link_.activity();
   link_.set_activity(Activity::waits);
   look_at_device();
-  if (told_ != launched_.orders_ended()) tell(WorkerMessage::at);
+  if (reported_ended_ != launched_.orders_ended()) report_progress(WorkerMessage::at);
   link_.pipe().flush();
-  while (!link_.transport().goes_on()) link_.order(kPatience);
-  waited < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
+  while (!link_.transport().goes_on()) link_.order(kCommandWait);
+  waited < kSpinTime ? std::this_thread::yield() : std::this_thread::sleep_for(pause_after(waited));
 }
 
 TicketTable::Place WorkerWorld::place_of(const CallShare& part) {
   return {part.submitted->submission->cohort, part.submitted->submission->stream};
 }
 
-// What several ranks here bring is taken when all of their streams have come to it.
+// Inputs of several ranks here are read when all of their streams have reached the call.
 int WorkerWorld::enter(const std::vector<CallShare>& parts) {
   std::vector<Place> places;
   for (const CallShare& part : parts) places.push_back(place_of(part));
@@ -441,7 +446,7 @@ int WorkerWorld::enter(const std::vector<CallShare>& parts) {
   return stream;
 }
 
-// A barrier tells of a put as a signal does, so any call comes behind.
+// A barrier may announce a put as a signal does, so every call waits for the puts that landed.
 void WorkerWorld::come_behind_landings(const CallShare& part) {
   if (landings_ == kDone) return;
   launched_.enter(place_of(part));
@@ -451,7 +456,7 @@ void WorkerWorld::come_behind_landings(const CallShare& part) {
 // --- the end
 // --------------------------------------------------------------------------------------
 
-// The coordinator compares them one after another, and a program may make them faster.
+// Limits the unsent bytes: the coordinator compares values one by one, and may be slower.
 void WorkerWorld::publish(ValueEvent kind, int64_t value, const LocalTensor& contents) {
   WireWriter message;
   message.add(static_cast<int64_t>(kind == ValueEvent::made ? WorkerMessage::value
@@ -459,23 +464,21 @@ void WorkerWorld::publish(ValueEvent kind, int64_t value, const LocalTensor& con
   message.add(value);
   write_tensor(message, contents);
   announce(message);
-  link_.pipe().wait_until_sent(kMostUnsent);
+  link_.pipe().wait_until_sent(kMaxUnsentBytes);
 }
 
 void WorkerWorld::publish(const std::vector<Record>& measured) {
-  WireWriter message;
-  message.add(static_cast<int64_t>(WorkerMessage::measured));
+  WireWriter message = message_of(WorkerMessage::measured);
   message.add(static_cast<int64_t>(measured.size()));
   for (const Record& record : measured) message.add(to_string(record));
   announce(message);
 }
 
-// Values are looked at when nothing changes them any more.
+// Waits until nothing changes the values any more.
 HostResult WorkerWorld::conclude(HostResult own) {
   wait_until([this] { return at_rest(); });
-  WireWriter message;
-  message.add(static_cast<int64_t>(WorkerMessage::conclude));
-  message.add(told_ = launched_.orders_ended());
+  WireWriter message = message_of(WorkerMessage::conclude);
+  message.add(reported_ended_ = launched_.orders_ended());
   write_conclusion(message, own);
   announce(message);
   wait_until([this] { return concluded_; });
@@ -483,7 +486,7 @@ HostResult WorkerWorld::conclude(HostResult own) {
 }
 
 WorldReport WorkerWorld::close() {
-  tell(WorkerMessage::close);
+  report_progress(WorkerMessage::close);
   wait_until([this] { return reported_ && at_rest(); });
   return report_;
 }

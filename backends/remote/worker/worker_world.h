@@ -1,4 +1,11 @@
-// The world of a worker. Internal to the remote layer.
+// WorkerWorld: the world in a worker. It opens an execution context for each cohort of its ranks,
+// receives the coordinator's commands, and carries them out one after another. Internal to
+// backends/remote.
+//
+// A command that moves contents fills moving_, starts the exchanges of the transport, and ends when
+// they are done (host) or launched (device). Further commands wait in orders_. One thread. Its
+// sources: worker_world.cpp (life, streams, commands, device, end), worker_exchanges.cpp
+// (collectives, messages, puts), communicator_setup.cpp (communicators, windows).
 #pragma once
 
 #include <deque>
@@ -43,28 +50,28 @@ class WorkerWorld : public World, public Assembly {
   void end_part(SubmittedCall& submitted);
   void land(Submission& submission);
 
-  // Carries out what has come; false when nothing had.
+  // Receives and carries out commands. Returns false if nothing was done within `time`.
   bool pump(std::chrono::microseconds time);
   void pump_now_and_then();
   bool carry_out(std::string_view message);
-  // An order that moves contents, alone or in a group.
+  // A command that moves contents, alone or in a group.
   void take_part(CoordinatorCommand kind, WireReader& in);
   void take_parts(WireReader& in);
   void end_without_contents(const CallShare& part);
-  Duration now() const;  // since this process began the world
+  Duration now() const;  // since the world was started in this process
   void begin_order();
   void end_order(const std::vector<Place>& places);
   void perform(const Work& work, Ticket ticket, Place place);
 
   DeviceTimes& times_at(int endpoint);
-  // On the device work ends after it was launched, and its ticket with it.
+  // On a device, a ticket ends later than its launch: when the device has reached its event.
   TicketState state_of(Ticket ticket) const;
   bool look_at_device();
   bool at_rest() const { return moving_.empty() && launched_.all_ended(); }
   void wait_on_device(std::chrono::nanoseconds waited);
   static Place place_of(const CallShare& part);
   int enter(const std::vector<CallShare>& parts);
-  // The stream of the part waits for what was put here so far.
+  // Makes the stream of the part wait for the puts that have landed here so far.
   void come_behind_landings(const CallShare& part);
   bool has_moved();
   void run_work(Ticket ticket);
@@ -86,28 +93,28 @@ class WorkerWorld : public World, public Assembly {
   void ask_for_estimates();
   void wait_until(const std::function<bool()>& condition);
   void wait_for_order(Clock::time_point quiet_since);
-  void tell(WorkerMessage kind);
+  void report_progress(WorkerMessage kind);
 
   WorkerLink& link_;
   RankBlocks blocks_;
   bool defers_, timed_, measures_;
   Clock::time_point began_;
   DeviceWorkQueue launched_;
-  std::deque<DeviceTimes> device_times_;  // of each endpoint here
+  std::deque<DeviceTimes> device_times_;  // one for each endpoint of this process
   WireDictionary book_;
   TicketTable tickets_;
   std::deque<WorkerContext> contexts_;
   std::map<Ticket, std::unique_ptr<Submission>> submissions_;
   std::map<std::pair<int64_t, int64_t>, Bytes> windows_;
   std::deque<Place> ready_;
-  std::vector<ExchangeOperation> moving_;  // started together
-  std::map<std::string, bool> alike_;      // by group: its siblings lie over endpoints as it does
-  Clock::time_point eager_until_;          // the exchange is tested without a pause
-  Clock::time_point told_at_;
-  std::optional<Activity> before_wait_;  // for a device, while there is one
-  std::deque<std::string> orders_;       // that came while something moved
-  Ticket landings_ = kDone;              // of puts, so far: they have tickets of their own
-  int64_t told_ = -1, submitted_ = 0;
+  std::vector<ExchangeOperation> moving_;  // exchanges of the command being carried out
+  std::map<std::string, bool> alike_;      // lies_alike() by key of the group
+  Clock::time_point eager_until_;          // until then the exchange is polled without a pause
+  Clock::time_point reported_at_;
+  std::optional<Activity> before_wait_;  // activity before the host began to wait for a device
+  std::deque<std::string> orders_;       // commands that came during an exchange
+  Ticket landings_ = kDone;              // tickets of puts that landed here, counted by themselves
+  int64_t reported_ended_ = -1, submitted_ = 0;  // commands reported as ended; submissions
   bool running_ = false, still_ = false, concluded_ = false, reported_ = false;
   HostResult conclusion_;
   WorldReport report_;

@@ -1,4 +1,10 @@
-// Orders that move contents: a collective, a send with its receive, a put.
+// Implements the part of worker_world.h that carries out commands that move contents, and the
+// choice of host or device of exchange.h.
+//
+// 1. A command (meet, pair, put) is decoded; parts that lie here become operations in moving_. An
+//    operation between ranks of one endpoint is completed at once.
+// 2. start_moving() starts all of them as one group of the transport.
+// 3. When the transport is done, finish_moving() writes the outputs and ends the parts.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -101,8 +107,7 @@ void WorkerWorld::receive(const CallShare& part, Exchange exchange) {
   moving_.push_back(std::move(moving));
 }
 
-// number, other endpoint if one end is elsewhere, whether the sender is here and its part, the same
-// of the receiver.
+// A message. Fields: messages.h, Order::pair.
 void WorkerWorld::pair(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
@@ -125,7 +130,7 @@ void WorkerWorld::pair(WireReader& in) {
     receive(receiver, message_exchange(CollectiveKind::recv, to, from, number));
 }
 
-// What is put here lands in no stream of the program.
+// Puts that land here have streams of their own, one for each endpoint.
 TicketTable::Place WorkerWorld::landing_at(int endpoint) const {
   return {-1 - (endpoint - link_.transport().first_endpoint()), 0};
 }
@@ -139,8 +144,7 @@ void WorkerWorld::put_here(const CallShare& source, std::pair<int64_t, int64_t> 
   end_part(*source.submitted);
 }
 
-// number, other endpoint if one end is elsewhere, whether the source is here and its part, whether
-// the target is here, its rank, slot and bytes, and where in its window; -1: nowhere.
+// A put. Fields: messages.h, Order::put. Without a window it is a send and a receive.
 void WorkerWorld::put(WireReader& in) {
   const int64_t number = in.number();
   const int other = static_cast<int>(in.number());
@@ -175,7 +179,7 @@ void WorkerWorld::put(WireReader& in) {
 
 namespace {
 
-// As long as it may take where nobody is late; after that, waiting for it must not cost much.
+// Returns how long to poll without pauses: as long as the exchange takes if no process is late.
 std::chrono::nanoseconds eager_time(const std::vector<ExchangeOperation>& moving) {
   constexpr int64_t kNanosecondsAByte = 10;
   int64_t bytes = 0;
@@ -198,8 +202,8 @@ void WorkerWorld::start_moving() {
   link_.transport().start(exchanges);
 }
 
-// Every member of a call asks here, before it starts, each for itself: of a group the library would
-// say what the last of its calls takes. Of messages it says nothing.
+// Each collective of a group is estimated by itself: for a group NCCL returns the time of its last
+// call only. Messages have no estimate.
 void WorkerWorld::ask_for_estimates() {
   if (!measures_) return;
   for (size_t first = 0, next = 0; first < moving_.size(); first = next) {
@@ -218,7 +222,7 @@ void WorkerWorld::ask_for_estimates() {
   }
 }
 
-// What stays on the device has moved when it is in its stream.
+// Contents that stay on a device count as moved once the exchange is in its stream.
 bool WorkerWorld::has_moved() {
   const bool stays = std::all_of(moving_.begin(), moving_.end(), [](const ExchangeOperation& one) {
     return one.exchange.side == Side::device;

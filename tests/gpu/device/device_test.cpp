@@ -1,5 +1,5 @@
-// Laws of contents that live on the host and on devices at once, and of a device's streams, on a
-// device whose streams run as late as they may.
+// Tests of Bytes that live on the host and on devices, and of Device's streams. The fake GPU's
+// streams run as late as CUDA allows.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -28,8 +28,7 @@ std::vector<std::byte> read(const Bytes& bytes) {
   return {bytes.data(), bytes.data() + bytes.size()};
 }
 
-// Steps through random reads, writes and copies of some Bytes that share contents, beside plain
-// arrays which do the same.
+// Makes random reads, writes and copies of Bytes that share contents, and the same on plain arrays.
 class Interleaving {
  public:
   Interleaving(uint64_t seed, int devices) : rng_(seed, 1) {
@@ -89,7 +88,7 @@ class Interleaving {
       host[i] = static_cast<std::byte>(static_cast<int>(host[i]) + number);
     expect_added(at, number);
   }
-  // What a kernel does: reads one tensor on the device and makes another there.
+  // Acts as a kernel: reads one tensor on the device and makes another one there.
   void copy_through(Device& device, const std::shared_ptr<DeviceMemory>& memory, size_t at,
                     size_t from, int number) {
     Bytes made = Bytes::on_device(memory, kSize);
@@ -109,7 +108,7 @@ class Interleaving {
   std::vector<std::vector<std::byte>> expected_;
 };
 
-TEST(BytesOnDevices, AreTheSameWhereverTheyAreReadAndWritten) {
+TEST(BytesOnDevices, RandomAccesses_AnywhereGiveEqualContents) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     Interleaving run(seed, seed % 3 == 0 ? 2 : 1);
@@ -121,7 +120,7 @@ TEST(BytesOnDevices, AreTheSameWhereverTheyAreReadAndWritten) {
   }
 }
 
-TEST(BytesOnDevices, OfNothing) {
+TEST(BytesOnDevices, NoBytes_AreValid) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<DeviceMemory> memory = open_device(fake_gpu.api(), 0);
   EXPECT_EQ(Bytes::on_device(memory, 0).size(), 0);
@@ -129,7 +128,7 @@ TEST(BytesOnDevices, OfNothing) {
   EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
-TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
+TEST(Device, Wait_OrdersStreams_AndMissingWaitShows) {
   for (const bool waits : {true, false}) {
     FakeGpuOptions options;
     options.runs_ahead = 0;
@@ -150,8 +149,8 @@ TEST(Device, AWaitOrdersStreamsAndAForgottenOneShows) {
   }
 }
 
-// One of two buffers that share contents is read on a stream of its own, late, and given away; the
-// other one is written at once. The program has no order between them, so the contents must have.
+// Reads one of two buffers that share contents in a stream of its own, late, and frees it; writes
+// the other one at once. The program does not order them, so Bytes must.
 void write_what_another_stream_reads(uint64_t seed, bool on_device) {
   FakeGpuOptions options;
   options.seed = seed;
@@ -176,15 +175,15 @@ void write_what_another_stream_reads(uint64_t seed, bool on_device) {
   EXPECT_EQ(read(copy), std::vector<std::byte>(kSize)) << "seed " << seed;
 }
 
-TEST(BytesOnDevices, AWriteNeverOvertakesAReadOfWhatWasShared) {
+TEST(BytesOnDevices, SharedContents_WriteNeverOvertakesRead) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     write_what_another_stream_reads(seed, true);
     write_what_another_stream_reads(seed, false);
   }
 }
 
-// Who uses memory must come behind where it was allocated.
-TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
+// A stream that uses memory must be ordered behind its allocation.
+TEST(Device, Allocation_IsUsableBehindItsStream) {
   for (const bool follows : {true, false}) {
     FakeGpuOptions options;
     options.runs_ahead = 0;
@@ -205,7 +204,7 @@ TEST(Device, MemoryIsThereForStreamsThatComeBehindItsAllocation) {
   }
 }
 
-TEST(Device, WhoWaitsForAStreamLooksAround) {
+TEST(Device, WaitForStream_CallsLook) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   int looks = 0, ends = 0;
@@ -226,8 +225,8 @@ TEST(Device, WhoWaitsForAStreamLooksAround) {
   EXPECT_EQ(ends, 1);
 }
 
-// A copy of memory that can be paged may wait for its stream by itself.
-TEST(Device, WhoCopiesLooksAroundBeforeIt) {
+// A copy of pageable memory may block until its stream reaches it.
+TEST(Device, Copy_CallsLookBefore) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes bytes = Bytes::on_device(device, kSize);
@@ -247,7 +246,7 @@ TEST(Device, WhoCopiesLooksAroundBeforeIt) {
   EXPECT_GT(looks, 3);
 }
 
-TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
+TEST(Device, Events_AreReachedInOrder_AndHaveTimes) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   device->start_clock();
@@ -267,8 +266,8 @@ TEST(Device, EventsAreReachedInOrderAndHaveTimes) {
   EXPECT_GT(device->record(), after);
 }
 
-// On a slow machine, where a float knows less and less of the time since the start.
-TEST(Device, TimesStayExactHoweverLongItRuns) {
+// On a slow machine: the resolution of a float falls with the time since the start.
+TEST(Device, Times_AfterLongRun_StayExact) {
   constexpr float kSlower = 1000;
   const FakeGpu fake_gpu;
   CudaApi api = fake_gpu.api();
@@ -299,7 +298,7 @@ TEST(Device, TimesStayExactHoweverLongItRuns) {
   for (const int64_t event : events) device->forget(event);
 }
 
-TEST(Device, MemoryIsGivenAwayOnlyAfterEveryStreamHasUsedIt) {
+TEST(Device, Release_WaitsForAllStreamsThatUsedIt) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   Bytes kept = Bytes::on_device(device, kSize);
@@ -325,7 +324,7 @@ std::string refusal(const CudaApi& api, int ordinal = 0) {
   return "";
 }
 
-TEST(Device, IsRefusedInPlainWords) {
+TEST(Device, Open_Impossible_GivesReason) {
   FakeGpuOptions options;
   options.driver_version = 0;
   EXPECT_EQ(refusal(FakeGpu(options).api()),
@@ -337,7 +336,7 @@ TEST(Device, IsRefusedInPlainWords) {
   options.devices = 0;
   EXPECT_EQ(refusal(FakeGpu(options).api()), "no GPU is visible");
   options.devices = 2;
-  EXPECT_EQ(refusal(FakeGpu(options).api(), 2), "GPU 2 was asked for and 2 are visible");
+  EXPECT_EQ(refusal(FakeGpu(options).api(), 2), "GPU 2 is not visible: 2 are");
   options.capability = 75;
   EXPECT_EQ(refusal(FakeGpu(options).api()),
             "stand-in has compute capability 7.5 and this build needs 8.0");
@@ -346,7 +345,7 @@ TEST(Device, IsRefusedInPlainWords) {
   EXPECT_FALSE(why_no_device(FakeGpu(options).api()));
 }
 
-TEST(Device, WhatCudaSaysWhenItDoesNotStartIsToldWithWhatHelps) {
+TEST(Device, CudaStartError_IsReported_WithHint) {
   CudaApi api = FakeGpu().api();
   int status = 999;
   api.device_count = [&status](int*) { return status; };
@@ -357,7 +356,7 @@ TEST(Device, WhatCudaSaysWhenItDoesNotStartIsToldWithWhatHelps) {
             "nvidia-fabricmanager)");
 }
 
-TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
+TEST(Device, RealRuntime_Opens_OrGivesReason) {
   const CudaApi api = runtime_cuda_api();
   const std::optional<std::string> reason = why_no_device(api);
   EXPECT_EQ(refusal(api), reason.value_or(""));
@@ -371,8 +370,8 @@ TEST(Device, OfTheRealRuntimeOpensOrSaysWhyNot) {
   EXPECT_EQ(read(made), read(bytes));
 }
 
-// In streams that nobody has waited for yet, and in one of the device's own.
-TEST(Device, MemoryThatWasGivenBackIsThereForWhoAsks) {
+// Memory was freed in streams that were not synchronized, and in the device's own stream.
+TEST(Device, FreedMemory_IsFoundByNextAllocation) {
   FakeGpuOptions options;
   options.device_bytes = 1 << 20;
   options.runs_ahead = 0;
@@ -390,7 +389,7 @@ TEST(Device, MemoryThatWasGivenBackIsThereForWhoAsks) {
   }
 }
 
-TEST(Device, MemoryThatIsFullIsAnError) {
+TEST(Device, FullMemory_IsError) {
   FakeGpuOptions options;
   options.device_bytes = 1 << 20;
   const FakeGpu fake_gpu(options);

@@ -1,5 +1,5 @@
-// Laws of what is launched on a device: a ticket has ended when its own work has, a stream that
-// waits for it waits for nothing else, and orders end in their order.
+// Tests of DeviceWorkQueue. A ticket ends with its own work, a stream that waits for it waits for
+// nothing else, and commands end in their order.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/remote/worker/device_times.h"
@@ -20,14 +20,14 @@ class Launched : public testing::Test {
     launched_.settle_at(0, kMain.cohort);
   }
 
-  // Work that is done when its gate is open.
+  // Launches work that ends when its gate is opened.
   void launch(TicketTable::Place place, Ticket ticket, const bool& gate) {
     launched_.enter(place);
     FakeGpu::enqueue_when(
         device_->native_stream(), [&gate] { return gate; }, [] { return true; });
     launched_.add(ticket, place);
   }
-  // As often as it takes to be sure.
+  // Polls often enough to be sure.
   void look() {
     for (int i = 0; i < 50; ++i) launched_.look();
   }
@@ -43,7 +43,7 @@ class Launched : public testing::Test {
   bool open_ = true, first_ = false, second_ = false;
 };
 
-TEST_F(Launched, ATicketEndsWithItsOwnWork) {
+TEST_F(Launched, Ticket_EndsWithItsOwnWork) {
   launch(kMain, 1, first_);
   launch(kComm, 2, open_);
   launch(kMain, 3, second_);
@@ -60,7 +60,7 @@ TEST_F(Launched, ATicketEndsWithItsOwnWork) {
   EXPECT_TRUE(launched_.all_ended());
 }
 
-TEST_F(Launched, WhoFollowsATicketWaitsForItAlone) {
+TEST_F(Launched, Follow_WaitsForThatTicketOnly) {
   launch(kComm, 1, first_);
   launch(kComm, 2, second_);
   launched_.follow(kMain, 1, kComm);
@@ -75,7 +75,7 @@ TEST_F(Launched, WhoFollowsATicketWaitsForItAlone) {
   device_->synchronize();
 }
 
-TEST_F(Launched, WorkOfTheHostEndsBehindWhatItsStreamWasAskedForBefore) {
+TEST_F(Launched, HostWork_EndsBehindEarlierStreamWork) {
   launch(kComm, 1, first_);
   launched_.add(2, kComm);
   launched_.follow(kMain, 2, kComm);
@@ -91,7 +91,7 @@ TEST_F(Launched, WorkOfTheHostEndsBehindWhatItsStreamWasAskedForBefore) {
   EXPECT_TRUE(launched_.has_ended(4, kComm));
 }
 
-TEST_F(Launched, ACallInPiecesEndsWithTheLastOne) {
+TEST_F(Launched, CallInPieces_EndsWithLastPiece) {
   launch(kComm, 1, open_);
   launch(kComm, 1, first_);
   launched_.follow(kMain, 1, kComm);
@@ -104,7 +104,7 @@ TEST_F(Launched, ACallInPiecesEndsWithTheLastOne) {
   EXPECT_TRUE(launched_.all_ended());
 }
 
-TEST_F(Launched, OrdersEndInTheirOrder) {
+TEST_F(Launched, Commands_EndInOrder) {
   launch(kMain, 1, first_);
   launched_.end_order({kMain});
   launch(kComm, 2, open_);
@@ -118,9 +118,9 @@ TEST_F(Launched, OrdersEndInTheirOrder) {
   EXPECT_EQ(launched_.orders_ended(), 3);
 }
 
-// Between two events of a stream that has nothing to do lies the time that the host takes to launch
-// what comes between them.
-TEST_F(Launched, ATimeSaysWhetherItHoldsTheLaunch) {
+// The time between two events of an idle stream includes the time that the host takes to launch the
+// work between them.
+TEST_F(Launched, Time_StatesWhetherItIncludesLaunch) {
   DeviceTimes times;
   times.start(device_, {});
   const auto clock_of = [&](Ticket ticket) { return times.of(ticket, TicketTimes{}).clock; };
@@ -136,8 +136,8 @@ TEST_F(Launched, ATimeSaysWhetherItHoldsTheLaunch) {
   EXPECT_EQ(clock_of(4), TimedBy::world);
 }
 
-// A ticket is asked of the device of its cohort, and of no other one.
-TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
+// The state of a ticket comes from the device of its cohort only.
+TEST(LaunchedOnTwo, Cohorts_HaveTheirOwnDevice) {
   FakeGpuOptions options;
   options.devices = 2;
   options.runs_ahead = 0;
@@ -170,7 +170,7 @@ TEST(LaunchedOnTwo, EachCohortHasItsDevice) {
   EXPECT_EQ(launched.orders_ended(), 1);
 }
 
-TEST(LaunchedNowhere, AllHasEnded) {
+TEST(LaunchedNowhere, NoDevice_AllHasEnded) {
   DeviceWorkQueue launched(std::vector<std::shared_ptr<Device>>{});
   launched.enter(kMain);
   launched.add(1, kMain);

@@ -1,5 +1,5 @@
-// Libraries of NVIDIA's as Python packages bring them, and what cuBLASLt is asked for, on a library
-// in its place.
+// Tests of finding NVIDIA's libraries in Python packages, and of what cuBLASLt is asked for, on a
+// fake library.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(Libraries, OfPythonPackagesAreFoundWhereverThePackagePutsThem) {
+TEST(Libraries, PythonPackages_AreFound) {
   const fs::path root =
       fs::path(testing::TempDir()) / ("shardproof_python_" + std::to_string(getpid()));
   const fs::path packages = root / "lib/python3.12/site-packages/nvidia";
@@ -38,7 +38,7 @@ TEST(Libraries, OfPythonPackagesAreFoundWhereverThePackagePutsThem) {
   EXPECT_EQ(std::count(folders.begin(), folders.end(), (packages / "nvtx/lib").string()), 0);
 }
 
-TEST(Libraries, OfAnEnvironmentAreFoundThroughALinkToItsPythonOrByItsName) {
+TEST(Libraries, VirtualEnvironment_IsFoundByLinkOrName) {
   const fs::path root =
       fs::path(testing::TempDir()) / ("shardproof_links_" + std::to_string(getpid()));
   for (const char* prefix : {"linked", "active"})
@@ -61,19 +61,19 @@ TEST(Libraries, OfAnEnvironmentAreFoundThroughALinkToItsPythonOrByItsName) {
         << prefix;
 }
 
-TEST(Libraries, OfCublasAreLookedForInThoseFoldersToo) {
+TEST(Libraries, Cublas_IsSearchedInFolders) {
   const std::vector<std::string> paths = cublas_paths({"/python/nvidia/cu13/lib"});
   ASSERT_GE(paths.size(), 2u);
-  EXPECT_EQ(paths.front().find('/'), std::string::npos);  // by the system's own search
+  EXPECT_EQ(paths.front().find('/'), std::string::npos);  // found by the system's search path
   EXPECT_EQ(paths.back(), "/python/nvidia/cu13/lib/" + paths.front());
 }
 
-// Numbers of cublasLtMatmulPreferenceAttributes_t and of cublasLtReductionScheme_t.
+// Values of cublasLtMatmulPreferenceAttributes_t and of cublasLtReductionScheme_t.
 constexpr int kReductionSchemes = 3;
 constexpr uint64_t kInPlace = 1, kInComputeType = 2;
 
-// Parts of a sum that are added in place are rounded to the type of the result each time.
-TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
+// Partial sums that are added in place are rounded to the type of the result each time.
+TEST(Cublas, PartialSums_AreNotRoundedToNarrowType) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm =
@@ -96,15 +96,15 @@ TEST(Cublas, SumsOfPartsAreKeptInNoNarrowType) {
   ::dlclose(library);
 }
 
-// Numbers of cublasComputeType_t and of cudaDataType_t.
+// Values of cublasComputeType_t and of cudaDataType_t.
 constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kR32F = 0, kR16F = 2, kR8FE4M3 = 28;
 
-TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
+TEST(Cublas, Precision_IsUsed_AndSumsAreLeft) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   void* const library = ::dlopen(CUBLAS_THAT_TELLS, RTLD_NOW);
   ASSERT_NE(library, nullptr) << ::dlerror();
-  const auto told = [&](const char* what) {
+  const auto recorded = [&](const char* what) {
     return reinterpret_cast<int (*)()>(::dlsym(library, what))();
   };
   GemmCall call;
@@ -116,26 +116,27 @@ TEST(Cublas, ComputesInFewBitsWhereItMayAndLeavesSumsWhereItIsTo) {
     call.dtype = DType::f32;
     call.leaves_sums = false;
     ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
-    EXPECT_EQ(told("what_was_computed"),
+    EXPECT_EQ(recorded("what_was_computed"),
               precision == MatmulPrecision::high ? kCompute32FFastTf32 : kCompute32F);
     call.dtype = DType::f8e4m3;
     call.leaves_sums = true;
     ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
-    EXPECT_EQ(told("what_was_computed"), kCompute32F);
-    EXPECT_EQ(told("type_of_the_first_matrix"), kR8FE4M3);
-    EXPECT_EQ(told("type_of_the_last_matrix"), kR32F);
+    EXPECT_EQ(recorded("what_was_computed"), kCompute32F);
+    EXPECT_EQ(recorded("type_of_the_first_matrix"), kR8FE4M3);
+    EXPECT_EQ(recorded("type_of_the_last_matrix"), kR32F);
     call.dtype = DType::f16;
     ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
-    EXPECT_EQ(told("type_of_the_last_matrix"), kR32F);
+    EXPECT_EQ(recorded("type_of_the_last_matrix"), kR32F);
     call.leaves_sums = false;
     ASSERT_TRUE(gemm->multiply(call, *device, device->native_stream()));
-    EXPECT_EQ(told("type_of_the_last_matrix"), kR16F);
+    EXPECT_EQ(recorded("type_of_the_last_matrix"), kR16F);
   }
   ::dlclose(library);
 }
 
-// Nothing says to cuBLASLt how a bias lies, which its kernels may read 16 bytes at once.
-TEST(Cublas, TakesABiasThatLiesAsItsKernelsReadIt) {
+// No attribute of cuBLASLt states the alignment of a bias, which its kernels may read 16 bytes at a
+// time.
+TEST(Cublas, Bias_MustBeAligned) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm = open_cublas({CUBLAS_THAT_TELLS}, {});
@@ -150,7 +151,7 @@ TEST(Cublas, TakesABiasThatLiesAsItsKernelsReadIt) {
   device->release(memory, 256);
 }
 
-TEST(Cublas, ThatIsNowhereTakesNothing) {
+TEST(Cublas, MissingLibrary_RefusesEverything) {
   const FakeGpu machine;
   const std::shared_ptr<Device> device = open_device(machine.api(), 0);
   const std::shared_ptr<Gemm> gemm = open_cublas({"/nowhere/libcublasLt.so"}, {});

@@ -1,5 +1,5 @@
-// A library in cuBLASLt's place: it has an algorithm for everything, computes nothing, and keeps
-// what it was asked to prefer.
+// A fake cuBLASLt library for tests: it has an algorithm for everything, computes nothing, and
+// records the preferences that it was given.
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -8,9 +8,9 @@ namespace {
 
 std::map<int, uint64_t> preferred;
 int computed = -1;
-int types[2] = {-1, -1};  // of the first matrix, of the last
+int types[2] = {-1, -1};  // types of the first and of the last matrix
 
-// cublasLtMatmulHeuristicResult_t.
+// Layout of cublasLtMatmulHeuristicResult_t.
 struct Found {
   uint64_t algorithm[8];
   size_t workspace_bytes;
@@ -33,7 +33,7 @@ uint64_t what_was_preferred(int attribute) { return preferred[attribute]; }
 
 int cublasLtCreate(void** handle) { return make(handle); }
 int cublasLtDestroy(void*) { return 0; }
-// Numbers of cublasComputeType_t and of cudaDataType_t.
+// Values of cublasComputeType_t and of cudaDataType_t.
 int what_was_computed() { return computed; }
 int type_of_the_first_matrix() { return types[0]; }
 int type_of_the_last_matrix() { return types[1]; }
@@ -66,7 +66,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, voi
   *count = 1;
   return 0;
 }
-// An algorithm is one for the types that it was chosen for (7: CUBLAS_STATUS_INVALID_VALUE).
+// An algorithm is valid only for the types that it was chosen for (7: CUBLAS_STATUS_INVALID_VALUE).
 int cublasLtMatmul(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
                    const void*, void*, void*, void*, const uint64_t* algorithm, void*, size_t,
                    void*) {

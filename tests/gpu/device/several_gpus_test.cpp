@@ -1,5 +1,5 @@
-// What the stand-ins ask of a thread that drives several GPUs: so that a call without a group, a
-// GPU that was not selected and memory of another one show without a GPU.
+// Tests of the fake NCCL's checks on a thread that drives several GPUs. Calls without a group, a
+// GPU that was not selected, and memory of another GPU are errors.
 #include <gtest/gtest.h>
 
 #include "shardproof/backends/cuda/device.h"
@@ -57,7 +57,7 @@ class SeveralGpus : public testing::Test {
     return api_.all_reduce(memory_[i], memory_[i], 4, nccl::f32, nccl::sum, comms_[i],
                            devices_[i]->native_stream());
   }
-  // Refused, and why.
+  // Expects that a call is refused with this text.
   void expect_misuse(int code, const std::string& words) {
     EXPECT_EQ(code, nccl::kInvalidUsage);
     EXPECT_NE(std::string(api_.last_error(nullptr)).find(words), std::string::npos)
@@ -74,12 +74,12 @@ class SeveralGpus : public testing::Test {
   NcclComm comms_[kGpus] = {};
 };
 
-TEST_F(SeveralGpus, CommunicatorsOfAThreadAreMadeInOneGroup) {
+TEST_F(SeveralGpus, Communicators_OfAThread_NeedOneGroup) {
   EXPECT_EQ(init(0), nccl::kInProgress);
   expect_misuse(init(1), kOneByOne);
 }
 
-TEST_F(SeveralGpus, WhoFollowsAddressesOfAnotherGpuDies) {
+TEST_F(SeveralGpus, AddressOfAnotherGpu_EndsTheProgram) {
   options_.reads_directly = true;
   api_ = fake_gpu::nccl_api(options_);
   api_.group_start();
@@ -88,7 +88,7 @@ TEST_F(SeveralGpus, WhoFollowsAddressesOfAnotherGpuDies) {
   api_.group_end();
 }
 
-TEST_F(SeveralGpus, TheyAreSplitInOneGroup) {
+TEST_F(SeveralGpus, Splits_OfAThread_NeedOneGroup) {
   init_all();
   NcclConfig config;
   config.blocking = 0;
@@ -105,7 +105,7 @@ TEST_F(SeveralGpus, TheyAreSplitInOneGroup) {
   for (const NcclComm child : children) await(child);
 }
 
-TEST_F(SeveralGpus, CallsOfAThreadAreOneGroup) {
+TEST_F(SeveralGpus, Calls_OfAThread_NeedOneGroup) {
   init_all();
   expect_misuse(add_up(0), kOneByOne);
   api_.group_start();
@@ -119,13 +119,13 @@ TEST_F(SeveralGpus, CallsOfAThreadAreOneGroup) {
   }
 }
 
-// Nothing of a group is made in which a call was refused, and its end says why that was.
-TEST_F(SeveralGpus, AGroupWithARefusedCallIsRefused) {
+// If one call of a group is refused, no call is made, and the end of the group returns the reason.
+TEST_F(SeveralGpus, Group_WithRefusedCall_IsRefused) {
   init_all();
   api_.group_start();
   for (int i = 0; i < kGpus; ++i) add_up(i);
   EXPECT_EQ(api_.group_end(), nccl::kInProgress);
-  await(comms_[1]);  // and nobody has asked the other
+  await(comms_[1]);  // the other one is not polled
   api_.group_start();
   EXPECT_EQ(add_up(1), nccl::kSuccess);
   EXPECT_EQ(add_up(0), nccl::kInvalidArgument);
@@ -134,7 +134,7 @@ TEST_F(SeveralGpus, AGroupWithARefusedCallIsRefused) {
   await(comms_[0]);
 }
 
-TEST_F(SeveralGpus, ASendMeetsItsReceiveInTheGroup) {
+TEST_F(SeveralGpus, Send_MatchesReceiveInTheGroup) {
   init_all();
   api_.group_start();
   devices_[0]->select();
@@ -142,7 +142,7 @@ TEST_F(SeveralGpus, ASendMeetsItsReceiveInTheGroup) {
   expect_misuse(api_.group_end(), kOneByOne);
 }
 
-TEST_F(SeveralGpus, ACallIsAskedOfItsOwnGpu) {
+TEST_F(SeveralGpus, Call_NeedsItsGpuSelected) {
   init_all();
   NcclStream const streams[] = {devices_[0]->native_stream(), devices_[1]->native_stream()};
   const auto add_up_on = [&](int i, int stream) {
@@ -155,7 +155,7 @@ TEST_F(SeveralGpus, ACallIsAskedOfItsOwnGpu) {
   api_.group_end();
 }
 
-TEST_F(SeveralGpus, MemoryOfAnotherGpuIsNone) {
+TEST_F(SeveralGpus, MemoryOfAnotherGpu_IsRefused) {
   EXPECT_DEATH(
       {
         devices_[1]->copy(memory_[1], memory_[0], kBytes);

@@ -1,3 +1,4 @@
+// Implements Arena of machine.h: a range of addresses that is unreadable unless work runs.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -36,7 +37,7 @@ void* Arena::take(int64_t bytes) {
     in_use_ += size;
     const int64_t before = rounded(reached_, kPage);
     reached_ = std::max(reached_, offset + size);
-    // Work that is running now may use it at once.
+    // Work that is running may use it at once.
     if (open_ > 0 && rounded(reached_, kPage) > before) protect(PROT_READ | PROT_WRITE);
     return base_ + offset;
   }
@@ -68,8 +69,7 @@ void Arena::give(void* memory) {
   trim(start);
 }
 
-// What opening takes grows with the pages that were ever touched: a large end that is free is
-// forgotten, and closed for good.
+// The time of protecting grows with the pages ever touched: a large free end is unmapped.
 void Arena::trim(int64_t free_from) {
   constexpr int64_t kWorthwhile = int64_t{1} << 20;
   const int64_t start = rounded(free_from, kPage), end = rounded(reached_, kPage);

@@ -1,4 +1,4 @@
-// Which of its algorithms NCCL_ALGO leaves for a call, as NCCL reads it since 2.24.
+// Implements which algorithms NCCL_ALGO allows for a call, as NCCL reads it since 2.24.
 #include <algorithm>
 #include <sstream>
 
@@ -13,7 +13,7 @@ std::string function_of(CollectiveKind kind) {
   return function;
 }
 
-// The switch's types and operators (ncclNvlsSupported).
+// Types and operators that NVLS supports (NCCL's ncclNvlsSupported).
 bool switch_adds(const NcclCall& call) {
   const ReduceOp op = call.reduction.op;
   const bool chooses = op == ReduceOp::min || op == ReduceOp::max;
@@ -28,8 +28,8 @@ bool switch_adds(const NcclCall& call) {
   }
 }
 
-// PAT is for ranks that are machines of their own, and does not scale; switches are for those of
-// one machine.
+// PAT needs ranks that are machines of their own, and does not scale; NVLS needs ranks of one
+// machine.
 bool has(const std::string& algorithm, const NcclCall& call) {
   const bool nodes = state().options.ranks_are_nodes;
   const ReduceOp op = call.reduction.op;

@@ -1,3 +1,4 @@
+// Implements fake_nccl_peers.h over abstract Unix sockets.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr size_t kChunk = 1 << 17;
 
-// A name that is no file, and ends with its process.
+// An abstract name, which ends with its process.
 socklen_t address_of(const std::string& name, int rank, sockaddr_un& address) {
   const std::string text = fmt::format("{}-{}", name, rank);
   std::memset(&address, 0, sizeof(address));
@@ -57,7 +58,7 @@ void Peers::call(int peer) {
   const socklen_t length = address_of(name_, peer, address);
   const int socket = open_socket();
   if (::connect(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    ::close(socket);  // it is not there yet
+    ::close(socket);  // the peer does not listen yet
     return;
   }
   const char own = static_cast<char>(rank_);

@@ -1,3 +1,4 @@
+// Implements the functions of fake_gpu.h and fake_nccl.h that read the environment.
 #include <cstdlib>
 
 #include "shardproof/backends/api/worker_pool.h"

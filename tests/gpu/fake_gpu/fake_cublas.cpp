@@ -1,5 +1,5 @@
-// Products as cuBLASLt defines them, by three loops that add the terms in their order, as the
-// host's engine does: results are equal to the bit, but for f32 that is taken as TF32.
+// Implements the fake GPU's library for products, as cuBLASLt defines them, by three loops. They
+// add terms in order as the host does, so results are bit-equal, except f32 computed as TF32.
 #include <bit>
 
 #include "shardproof/localtensor/base/error.h"
@@ -9,14 +9,14 @@
 namespace shardproof {
 namespace {
 
-// Stored rows and columns may not overlap.
+// Throws if stored rows or columns overlap.
 void check_layout(const GemmMatrix& matrix, int64_t rows, int64_t columns) {
   const int64_t stored = matrix.transposed ? columns : rows;
   SP_CHECK(matrix.leading >= stored, "a matrix of {} stored rows has a leading dimension of {}",
            stored, matrix.leading);
 }
 
-// 10 bits behind the point, what follows is cut off.
+// Keeps 10 bits behind the point and truncates the rest.
 float as_tf32(float value) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U);
 }
@@ -51,8 +51,8 @@ void multiply_all(const GemmCall& call, MatmulPrecision precision) {
       }
 }
 
-// What Hopper's tensor cores have for 8-bit floats (cuBLAS's documentation, "cublasLtMatmul()"):
-// columns of the first beside columns of the second, sizes and addresses of 16.
+// Requirements of Hopper's tensor cores for 8-bit floats (cuBLAS documentation,
+// "cublasLtMatmul()"): both inputs by columns, sizes and addresses multiples of 16.
 bool is_taken_of_8_bits(const GemmCall& call) {
   const auto is_even = [](int64_t size) { return size % 16 == 0; };
   const auto lies_so = [&](const GemmMatrix& matrix) {

@@ -1,3 +1,4 @@
+// Implements FakeGpu and its CudaApi: every function of the table queues work on the machine.
 #include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ using MachinePointer = std::shared_ptr<Machine>;
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDriver = 35, kInvalidHandle = 400,
               kNotReady = 600;
 constexpr int kPoison = 0xAB;
-constexpr size_t kMostPoison = 64 << 10;  // pages that are touched make every opening take longer
+constexpr size_t kMostPoison = 64 << 10;  // bytes: touched pages make every opening slower
 
 FakeGpuStream& stream_of(void* stream) { return *static_cast<FakeGpuStream*>(stream); }
 FakeGpuEvent& event_of(void* event) { return *static_cast<FakeGpuEvent*>(event); }
@@ -46,7 +47,7 @@ void describe_devices(CudaApi& api, const MachinePointer& m) {
 int copy(const MachinePointer& m, void* to, const void* from, size_t bytes, CudaCopy way,
          void* stream) {
   const std::lock_guard guard(m->lock);
-  // Pageable memory of the host is read at once, and its copies may wait for the stream.
+  // Pageable memory of the host is read at once; the copy may wait for its stream.
   if (way == CudaCopy::to_device) m->drain(stream_of(stream));
   std::vector<std::byte> staged;
   if (way == CudaCopy::to_device)
@@ -69,12 +70,12 @@ void hold_memory(CudaApi& api, const MachinePointer& m) {
     const std::lock_guard guard(m->lock);
     if (bytes == 0) return kInvalidValue;
     Arena& arena = m->arena_of(stream_of(stream));
-    // What was given back and still waits in a queue is not there yet.
+    // Freed memory is available only when its queue has reached the free.
     *memory = arena.take(static_cast<int64_t>(bytes));
     SP_CHECK(stream_of(stream).device == m->selected_here(),
              "memory is asked of the stream of another device");
     if (*memory == nullptr) return kOutOfMemory;
-    // Nobody may use it who does not come behind this.
+    // No stream may use it that is not ordered behind this.
     const auto poison = [memory = *memory, bytes = std::min(bytes, kMostPoison)] {
       std::memset(memory, kPoison, bytes);
       return true;
@@ -129,7 +130,7 @@ void record_events(CudaApi& api, const MachinePointer& m) {
     *event = m->events.insert(std::move(made)).first->get();
     return 0;
   };
-  // Work that still names the event runs on; the machine keeps it.
+  // Queued work may still name the event, so the machine keeps it.
   api.drop_event = [](void*) { return 0; };
   api.record_event = [m](void* event, void* stream) {
     const std::lock_guard guard(m->lock);

@@ -1,3 +1,4 @@
+// Implements fake_kernels.h: compiles the bodies of the device kernels as loops of the host.
 #include "shardproof/tests/gpu/fake_gpu/fake_kernels.h"
 
 #include "shardproof/ops/cuda/kernel_families.h"

@@ -1,5 +1,5 @@
-// The device kernels for a FakeGpu, run as its queued work: the bodies of a GPU's kernels as loops
-// (kernels.cpp), or the code that nvcc made of them (ptx/), by what a program links.
+// Device kernels for a fake GPU, run as its queued work. A program links their bodies as loops
+// (fake_kernels.cpp), or the PTX that nvcc made of them (ptx/).
 #pragma once
 
 #include "shardproof/ops/cuda/device_kernels.h"

@@ -1,4 +1,5 @@
-// NCCL's functions, answered by the stand-in.
+// Implements the fake NCCL's calls (fake_nccl.h): groups, collectives, messages, predictions,
+// errors.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ OpenGroup& open_group() {
 
 namespace {
 
-// As where a process loses its way to the others first, and then its life.
+// The network fails, and some time later the process is killed.
 void break_down(NcclCommunicator& comm) {
   if (comm.error != nccl::kSuccess) return;
   comm.error = fail(kInternalError, "the network is gone");
@@ -74,7 +75,7 @@ DType dtype_of(int type) {
   return kTypes[type];
 }
 
-// True when its calls are in their streams.
+// Polls; true if the calls of the communicator are in their streams.
 bool is_launched(NcclCommunicator& comm) {
   if (comm.launch == nullptr) return true;
   if (comm.launch->looks_left-- > 0) return false;
@@ -83,7 +84,7 @@ bool is_launched(NcclCommunicator& comm) {
   return true;
 }
 
-// True when whoever split it has the new one.
+// Polls; true if the new communicator of a split was handed over.
 bool is_split(NcclCommunicator& comm) {
   if (!comm.splitting) return true;
   if (comm.splitting->looks_left-- > 0) return false;
@@ -116,7 +117,7 @@ int group_start() {
   return nccl::kSuccess;
 }
 
-// Sends to oneself have to meet receives in the same group.
+// True if sends to oneself match receives in the same group.
 bool serves_itself(const std::vector<NcclCall>& calls, int own) {
   int sends = 0, receives = 0;
   for (const NcclCall& call : calls) {
@@ -126,7 +127,7 @@ bool serves_itself(const std::vector<NcclCall>& calls, int own) {
   return sends == receives;
 }
 
-// Of collectives only, and any number that grows with them.
+// Returns a predicted time for collectives: any number that grows with their size.
 float estimate_of(const NcclCall& call) {
   if (is_point_to_point(call.kind)) return -1;
   return 10.0F + static_cast<float>(call.count) * static_cast<float>(size_of(call.dtype)) / 1000;
@@ -134,8 +135,7 @@ float estimate_of(const NcclCall& call) {
 
 using Streams = std::vector<NcclStream>;
 
-// The other streams of a group: the first one goes on when all have come to it, and these when it
-// has ended.
+// Orders the streams of a group: the first runs when all have come, the others when it has ended.
 struct Rendezvous {
   size_t arrived = 0;
   bool ended = false;
@@ -151,7 +151,7 @@ void hold(const Streams& streams, const std::shared_ptr<Rendezvous>& meet) {
 }
 
 void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) {
-  // Collectives are planned before messages.
+  // Collectives are launched before messages.
   std::stable_sort(calls.begin(), calls.end(), [](const NcclCall& a, const NcclCall& b) {
     return !is_point_to_point(a.kind) && is_point_to_point(b.kind);
   });
@@ -192,7 +192,8 @@ void launch(NcclComm comm, const Streams& streams, std::vector<NcclCall> calls) 
   });
 }
 
-// What profilers show of a group; in no order, since it has none.
+// Writes a line for a group, as profilers show it; its calls are sorted, because they have no
+// order.
 void trace(const std::vector<OpenGroup::Call>& pending) {
   if (state().options.trace.empty() || pending.empty()) return;
   const bool several = !siblings_of(pending.front().comm).empty();
@@ -225,7 +226,7 @@ std::vector<NcclComm> comms_of(const std::vector<OpenGroup::Call>& pending) {
   return comms;
 }
 
-// Whether the other end of a call, or another member of it, is asked by this very thread.
+// True if `other` is the matching call of `one` on another communicator of this thread.
 bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm sibling) {
   if (other.comm != sibling) return false;
   if (!is_point_to_point(one.call.kind)) return other.call.kind == one.call.kind;
@@ -233,8 +234,7 @@ bool answers(const OpenGroup::Call& one, const OpenGroup::Call& other, NcclComm 
          other.call.peer == one.comm->peers->rank();
 }
 
-// Every call waits for what other communicators of the thread have to say, and they are not asked
-// before the group ends.
+// True if a call waits for another communicator of the thread that the group has no call for.
 bool waits_for_itself(const std::vector<OpenGroup::Call>& pending) {
   for (const OpenGroup::Call& one : pending)
     for (const NcclComm sibling : siblings_of(one.comm)) {
@@ -248,7 +248,7 @@ bool waits_for_itself(const std::vector<OpenGroup::Call>& pending) {
   return false;
 }
 
-// The last communicator of a group decides whether the group waits.
+// The last communicator of a group decides whether its end blocks.
 int end_group(NcclSimulation* simulation) {
   OpenGroup& open = open_group();
   if (open.depth == 0) return fail(nccl::kInvalidUsage, "ncclGroupEnd: not in a group call.");

@@ -1,5 +1,5 @@
-// Calls of the stand-in NCCL on their way: what one process has asked of one communicator between
-// ncclGroupStart and ncclGroupEnd. Internal to the stand-in.
+// Calls of the fake NCCL in progress: what one process has called on one communicator between
+// ncclGroupStart and ncclGroupEnd. Internal to the fake NCCL.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardproof::fake_gpu {
 
-// What peers tell each other before the contents: calls that differ in it do not match.
+// The header that peers exchange before the contents: calls with different headers do not match.
 struct CallHead {
   int64_t kind = 0, type = 0, op = 0, root = 0, count = 0;
   double factor = 0;
@@ -24,13 +24,13 @@ struct NcclCall {
   DType dtype = DType::f32;
   Reduction reduction;
   size_t count = 0;
-  int peer = 0;  // or root
+  int peer = 0;  // the peer of a message, else the root
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
-  std::vector<std::string> brought;  // by each rank, of collectives; by the peer
+  std::vector<std::string> brought;  // input of each rank; for messages, of the peer
 
   CallHead head() const;
-  int64_t bytes_in() const;  // that one rank brings
+  int64_t bytes_in() const;  // bytes of one rank's input
   bool sends_to(int rank, int own) const;
   bool hears_from(int rank, int own) const;
 };
@@ -39,11 +39,11 @@ struct NcclCall {
 class Bundle {
  public:
   Bundle(Peers& peers, std::vector<NcclCall> calls, ReductionSchedule order);
-  void begin();  // contents are read here
-  bool heard();  // whether all has come, and gone
+  void begin();  // reads the inputs
+  bool heard();  // true if everything was received and sent
   void finish();
-  bool stuck() const { return stuck_; }  // a peer brings another call
-  bool lost() const { return lost_; }    // a peer that is needed is gone
+  bool stuck() const { return stuck_; }  // a peer has another call
+  bool lost() const { return lost_; }    // a peer that is needed has ended
 
  private:
   bool hear(int peer);
@@ -52,7 +52,7 @@ class Bundle {
   Peers& peers_;
   std::vector<NcclCall> calls_;
   ReductionSchedule order_;
-  std::vector<size_t> heard_;  // of each peer, how many of the calls it takes part in
+  std::vector<size_t> heard_;  // for each peer, how many of its calls were received
   bool stuck_ = false, lost_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Communicators of the stand-in: how they come together, are split and end. Those of one thread are
-// made and split in one group, as NCCL asks.
+// Implements the communicators of the fake NCCL: how they connect, are split and end. Those of one
+// thread are made and split in one group, as NCCL requires.
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -23,7 +23,7 @@ std::vector<NcclComm> siblings_of(NcclComm comm) {
 
 namespace {
 
-// Whether all others have said as much as this one; nothing: one of them is gone.
+// Polls; true if all others have sent as much as this one, nullopt if one of them is gone.
 std::optional<bool> have_spoken(const Saying& saying) {
   Peers& peers = *saying.comm->peers;
   peers.pump();
@@ -63,7 +63,7 @@ std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& saying
   return said;
 }
 
-// Those of one thread come together with each other.
+// Connects all communicators of one thread at once.
 void progress(NcclCommunicator& comm) {
   if (comm.connected) return;
   for (NcclComm sibling : siblings_of(&comm))
@@ -91,7 +91,7 @@ int get_unique_id(NcclId* id) {
   return nccl::kSuccess;
 }
 
-// Of the thread, as the driver has it.
+// Returns the device that the driver has selected for this thread.
 int selected_device() {
   void* stream = nullptr;
   const CudaApi& cuda = state().options.memory;
@@ -110,7 +110,7 @@ NcclComm make(const std::string& name, int rank, int ranks, bool blocking) {
   return state().comms.emplace_back(std::move(comm)).get();
 }
 
-// Those that wait do so when all of a group are made.
+// Blocking ones wait until all of a group are made.
 void connect(const std::vector<NcclComm>& made) {
   for (const NcclComm comm : made)
     while (comm->blocking && !comm->connected) {
@@ -131,17 +131,17 @@ int comm_init(NcclComm* comm, int ranks, NcclId id, int rank, NcclConfig* config
     if (open_group().depth == 0) return fail_alone();
     if (sibling->device == (*comm)->device)
       return fail(nccl::kInvalidUsage, "Duplicate GPU detected");
-    // NCCL says nothing of this: its first call hangs.
+    // NCCL does not detect this: its first call would hang.
     if (state().options.launches_block)
       return fail(nccl::kInvalidUsage, "launches of one thread wait for each other");
-    // NCCL says nothing before its kernels die of it.
+    // NCCL does not detect this: its kernels would fail.
     if (state().options.reads_directly)
       return fail(nccl::kInvalidUsage, "an illegal memory access was encountered");
   }
   return (*comm)->blocking ? nccl::kSuccess : nccl::kInProgress;
 }
 
-// At once only where calls wait.
+// Hands it over at once only if the parent is blocking.
 void hand_over(NcclComm parent, NcclComm made, NcclComm* child) {
   if (parent->blocking)
     *child = made;
@@ -149,7 +149,7 @@ void hand_over(NcclComm parent, NcclComm made, NcclComm* child) {
     parent->splitting = {made, child, 1 + static_cast<int>(parent->random() % 3)};
 }
 
-// All ranks say their color and key, then each color connects.
+// All ranks exchange their color and key, then each color connects.
 int split_all(const std::vector<OpenGroup::Split>& splits) {
   std::vector<Saying> sayings;
   for (const OpenGroup::Split& split : splits) {
@@ -164,7 +164,7 @@ int split_all(const std::vector<OpenGroup::Split>& splits) {
       parent->error = fail(kRemoteError, "a peer is gone");
       return parent->blocking ? parent->error : nccl::kSuccess;
     }
-    std::vector<std::pair<int64_t, int>> members;  // key, rank
+    std::vector<std::pair<int64_t, int>> members;  // (key, rank)
     for (size_t peer = 0; peer < said[i].size(); ++peer) {
       int64_t other[2];
       std::memcpy(other, said[i][peer].data(), sizeof(other));
@@ -207,8 +207,8 @@ int comm_finalize(NcclComm comm) {
 
 bool has_calls(const NcclCommunicator& comm) { return !comm.aborted && comm.issued != comm.ended; }
 
-// NCCL waits for what the communicator has in streams. Behind calls of another one, which nobody
-// has told to stop yet, that may be for ever.
+// NCCL waits for the communicator's calls in streams. They may be behind calls of another one that
+// is not aborted yet, and then never end.
 bool may_wait_for_ever(NcclComm comm) {
   if (open_group().depth > 0 || !has_calls(*comm)) return false;
   for (const auto& one : state().comms)
@@ -216,8 +216,7 @@ bool may_wait_for_ever(NcclComm comm) {
   return false;
 }
 
-// What is under way ends at once, and nothing more begins; but nobody tells a stream that waits for
-// a signal to stop, and NCCL waits for the stream.
+// Ends what is in progress. A stream that waits for a signal is not ended, and NCCL waits for it.
 int comm_abort(NcclComm comm) {
   if (!known(comm)) return fail(nccl::kInvalidArgument, "comm is not valid");
   if (may_wait_for_ever(comm))
@@ -238,7 +237,7 @@ int comm_destroy(NcclComm comm) {
 
 }  // namespace
 
-// What a group has of it, if all of the thread's communicators for those ranks are there.
+// Splits what a group holds, if it has all of the thread's communicators for those ranks.
 int end_splits(const std::vector<OpenGroup::Split>& splits) {
   for (const OpenGroup::Split& split : splits)
     for (const NcclComm sibling : siblings_of(split.parent))

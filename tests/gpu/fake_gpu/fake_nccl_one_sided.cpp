@@ -1,5 +1,5 @@
-// Windows and what is put into them: it lies with its target from when that asks its sockets, and
-// is seen there when somebody waits for its signal, which is as late as NCCL allows.
+// Implements the fake NCCL's windows, puts and signals. A put becomes visible when its target waits
+// for a signal: as late as NCCL allows.
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
@@ -8,7 +8,7 @@
 namespace shardproof::fake_gpu {
 namespace {
 
-// Before what is put; a signal alone puts nothing.
+// The header of a put on the wire; a signal alone has no bytes.
 struct PutHead {
   int64_t window = 0, offset = 0, bytes = 0;
 };
@@ -32,7 +32,7 @@ int mem_free(void* memory) {
   return nccl::kSuccess;
 }
 
-// Where peers do not reach each other's memory it gives none, and says nothing.
+// If peers cannot reach each other's memory it returns success and a null window, as NCCL does.
 int window_register(NcclComm comm, void* memory, size_t bytes, NcclWindow* window, int flags) {
   *window = nullptr;
   if (const int code = refusal(comm); code != nccl::kSuccess) return code;
@@ -65,7 +65,7 @@ bool lies_in_window(const NcclCommunicator& comm, const void* memory, size_t byt
 
 int refuse_signal(NcclComm comm, int index, int context, unsigned flags) {
   if (const int code = refusal(comm); code != nccl::kSuccess) return code;
-  // As NCCL, whose communicator is of no use after it.
+  // The communicator is unusable afterwards, as in NCCL.
   const auto refuse = [&](const char* why) { return comm->error = fail(4, why); };
   if (comm->windows.empty()) return refuse("host RMA is not supported in this communicator.");
   if (index != 0) return refuse("Signal index is invalid (must be 0)");
@@ -74,7 +74,7 @@ int refuse_signal(NcclComm comm, int index, int context, unsigned flags) {
   return nccl::kSuccess;
 }
 
-// In its turn of the communicator's calls.
+// Returns a condition: the calls of the communicator before this one have ended.
 std::function<bool()> turn_of(NcclComm comm, int64_t turn) {
   return [comm, turn] { return comm->aborted || comm->ended == turn; };
 }
@@ -86,7 +86,7 @@ NcclCall shown_as(CollectiveKind kind, int peer) {
   return call;
 }
 
-// A put is a copy, which has ended when all of it is there.
+// A put has ended when all of it was sent.
 bool is_gone_or_sent(NcclCommunicator& comm) {
   if (comm.aborted) return true;
   comm.peers->pump();
@@ -129,7 +129,7 @@ int signal(int peer, int index, int context, unsigned flags, NcclComm comm, Nccl
   return tell({}, nullptr, peer, comm, stream);
 }
 
-// What has come whole from a peer.
+// Takes the messages of a peer that have arrived whole.
 void take_in(NcclCommunicator& comm, int peer) {
   Peers& peers = *comm.peers;
   PutHead head;
@@ -154,7 +154,7 @@ bool has_landed(NcclCommunicator& comm, const std::vector<NcclSignals>& awaited)
   return all;
 }
 
-// What has come lies there, whether anybody waits for it or not.
+// Writes everything that has arrived to the windows, whether it is waited for or not.
 void uncover_all(NcclCommunicator& comm) {
   for (auto& [peer, all] : comm.landed)
     for (std::string& landed : all) {

@@ -1,5 +1,5 @@
-// The sockets between the ranks of one communicator of the stand-in. Nothing here waits: every call
-// does what can be done now.
+// The sockets between the ranks of one communicator of the fake NCCL. No function waits: each does
+// what can be done now.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace shardproof::fake_gpu {
 
 class Peers {
  public:
-  // Ranks of one name find each other.
+  // Ranks of the same name connect to each other.
   Peers(const std::string& name, int rank, int size);
   ~Peers();
   Peers(const Peers&) = delete;
@@ -19,10 +19,10 @@ class Peers {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(peers_.size()); }
-  bool connect();  // true when all are connected
+  bool connect();  // true if all are connected
   void send(int peer, const void* data, size_t bytes);
-  void pump();  // moves what can be moved
-  // What has come from a peer and was not taken; and takes some of it.
+  void pump();  // sends and receives what is possible now
+  // Return what was received from a peer and not taken, and take some of it.
   const std::string& received(int peer) const { return peers_[at(peer)].in; }
   std::string take(int peer, size_t bytes);
   bool all_sent() const;
@@ -42,7 +42,7 @@ class Peers {
   std::string name_;
   int rank_, listening_ = -1;
   std::vector<Peer> peers_;
-  std::vector<int> guests_;  // that have not said who they are
+  std::vector<int> guests_;  // connections whose rank is not known yet
   std::unique_ptr<char[]> chunk_;
 };
 

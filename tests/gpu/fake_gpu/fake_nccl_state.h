@@ -1,5 +1,4 @@
-// What the stand-in NCCL knows: its communicators, and what a group holds so far. Internal to the
-// stand-in.
+// The state of the fake NCCL: its communicators, and what an open group holds. Internal to it.
 #pragma once
 
 #include <deque>
@@ -16,15 +15,14 @@
 
 namespace shardproof {
 
-// The calls of one group on communicators that do not wait: NCCL brings them into their streams by
-// a thread of its own, here by whoever asks.
+// The calls of one group on non-blocking communicators. In NCCL a thread of its own puts them into
+// their streams; here the polls do, after `looks_left` of them.
 struct Launch {
   int looks_left = 0;
   std::vector<std::function<void()>> calls;
 };
 
-// Who split a communicator gets the new one when the old one says that it is ready again, and is
-// told nothing but success until then.
+// A split of a non-blocking communicator: the new one is handed over when the old one is ready.
 struct Splitting {
   NcclCommunicator* made = nullptr;  // null: no color
   NcclCommunicator** child = nullptr;
@@ -39,18 +37,18 @@ struct NcclWindowHandle {
 struct NcclCommunicator {
   std::string name;
   std::unique_ptr<fake_gpu::Peers> peers;
-  int device = 0;  // the thread's when it was made
+  int device = 0;  // device that the thread had selected at its creation
   bool connected = false, aborted = false, blocking = false;
-  int error = nccl::kSuccess;  // asynchronous
+  int error = nccl::kSuccess;  // asynchronous error
   int children = 0;            // splits so far
   std::optional<Splitting> splitting;
-  int simulated = 0;               // calls that it counts among those of the next group
-  int64_t issued = 0, ended = 0;   // calls in streams, which go one after another
-  std::shared_ptr<Launch> launch;  // under way
+  int simulated = 0;               // predicted calls, which it counts as part of the next group
+  int64_t issued = 0, ended = 0;   // calls in streams; they run one after another
+  std::shared_ptr<Launch> launch;  // calls not in their streams yet
   std::mt19937_64 random;
   std::deque<NcclWindowHandle> windows;
-  int waits = 0;  // for signals, in streams: nothing but a signal ends them
-  // What peers have put and signalled here, and nobody has waited for: the first ones of each.
+  int waits = 0;  // waits for signals in streams: only a signal ends them
+  // Puts and signals received and not waited for, by peer, oldest first.
   std::map<int, std::deque<std::string>> landed;
 };
 
@@ -60,16 +58,16 @@ inline constexpr int kInternalError = 3, kRemoteError = 6;
 
 struct State {
   NcclOptions options;
-  std::deque<std::unique_ptr<NcclCommunicator>> comms;  // the dead ones too: their use is told
+  std::deque<std::unique_ptr<NcclCommunicator>> comms;  // also dead ones, to detect their use
   std::map<int, std::pair<double, DType>> premuls;
   int next_op = nccl::kOps;
   std::string last_error;
 };
 State& state();
 
-// What lies between ncclGroupStart and ncclGroupEnd.
+// The calls between ncclGroupStart and ncclGroupEnd.
 struct OpenGroup {
-  // A call; one-sided: what brings it into its stream.
+  // A call. A one-sided call has a function that puts it into its stream.
   struct Call {
     NcclComm comm;
     NcclStream stream;
@@ -83,34 +81,34 @@ struct OpenGroup {
     bool blocking;
   };
   int depth = 0;
-  int refused = nccl::kSuccess;  // why its first call was that was; then none is made
+  int refused = nccl::kSuccess;  // code of the first refused call; then no call is made
   std::vector<Call> calls;
   std::vector<Split> splits;
 };
-OpenGroup& open_group();  // of this thread
+OpenGroup& open_group();  // one for each thread
 
 int fail(int code, const std::string& text);
 bool known(NcclComm comm);
-// Why a call on it is refused; success: it is not.
+// Returns why a call on it is refused; success: it is not.
 int refusal(NcclComm comm);
-// Of one more call; ends the group that this call is when there is none.
+// Adds a call to the open group; without one, the call is a group of its own.
 int add_call(OpenGroup::Call call);
-// Other living communicators of this process for the same set of ranks: a thread that has several
-// and asks them one by one would wait for itself.
+// Returns the other living communicators of this process for the same set of ranks. A thread that
+// used them one by one would wait for itself.
 std::vector<NcclComm> siblings_of(NcclComm comm);
-// Each says something of the same length to all others of its communicator and hears theirs, in
-// their order; empty when one is gone.
+// Sends a text of equal length to all other ranks of each communicator. Returns the texts received,
+// by rank; empty if a rank is gone.
 struct Saying {
   NcclCommunicator* comm = nullptr;
   std::string own;
 };
 std::vector<std::vector<std::string>> tell_all(const std::vector<Saying>& sayings);
-// Towards being connected.
+// Polls the connection of a communicator.
 void progress(NcclCommunicator& comm);
-// Of a group that splits: all of the thread's communicators for those ranks are to be in it.
+// Ends a group of splits. Requires all of the thread's communicators for those ranks in it.
 int end_splits(const std::vector<OpenGroup::Split>& splits);
 int fail_alone();
-// Why NCCL_ALGO leaves a call without an algorithm; success: it does not.
+// Returns why NCCL_ALGO leaves no algorithm for a call; success: it leaves one.
 int refusal_of_algorithm(const NcclCall& call);
 void add_communicators(NcclApi& api);
 void add_one_sided_calls(NcclApi& api);

@@ -1,5 +1,5 @@
-// What a FakeGpu is made of: an arena that only queued work may touch, streams as queues, events as
-// counters. Every function is called with the machine's lock held.
+// The parts of a fake GPU: an arena that only queued work may touch, streams as queues, events as
+// counters. Every function requires the machine's lock.
 #pragma once
 
 #include <deque>
@@ -15,22 +15,22 @@
 
 namespace shardproof {
 
-// Memory of one device: a range of addresses, closed to everybody but running work of its streams.
+// The memory of one device: a range of addresses that only running work of its streams can touch.
 class Arena {
  public:
   explicit Arena(int64_t bytes);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  void* take(int64_t bytes);  // null: nothing left
-  void give(void* memory);    // from running work: poisons it
-  // Whether all of it was taken and is not given back.
+  void* take(int64_t bytes);  // null: no memory left
+  void give(void* memory);    // called from running work; poisons the memory
+  // True if all of it is allocated.
   bool holds(const void* memory, int64_t bytes) const;
-  // The start and the end of what was taken that holds an address; nulls: nothing does.
+  // Returns start and end of the allocation that holds an address; nulls: none does.
   std::pair<const std::byte*, const std::byte*> taken_at(const void* memory) const;
   int64_t in_use() const { return in_use_; }
 
-  // While one lives, the memory can be touched.
+  // Makes the memory accessible as long as one exists.
   struct Open {
     explicit Open(Arena& arena);
     Open(const Open&) = delete;
@@ -46,33 +46,34 @@ class Arena {
   int64_t bytes_, reached_ = 0, in_use_ = 0;
   int open_ = 0;
   struct Taken {
-    int64_t size, asked;  // rounded up, and as it was asked for
+    int64_t size, asked;  // rounded up, and as requested
   };
-  std::map<int64_t, int64_t> free_;  // offset -> bytes
+  std::map<int64_t, int64_t> free_;  // bytes by offset
   std::map<int64_t, Taken> taken_;
 };
 
 struct FakeGpuStream;
 struct FakeGpuEvent {
-  // Whoever waits for an event waits for its last record so far, on whatever stream that is: a
-  // later one on another stream may come up first.
-  int64_t asked = 0;  // how often it was recorded
+  // A wait for an event means its last record so far, in whatever stream. A later record in another
+  // stream may be reached first, so records are numbered.
+  int64_t asked = 0;  // number of records
   std::set<int64_t> reached;
-  int number = 0;  // of those of the machine
+  int number = 0;  // among the events of the machine
   int device = 0;
-  FakeGpuStream* stream = nullptr;  // of the last record
-  double time = 0;                  // of the last time, in milliseconds
+  FakeGpuStream* stream = nullptr;  // stream of the last record
+  double time = 0;                  // last time reached, in milliseconds
 };
 
-// One or both of them: what touches no memory and has to be true, then what may touch it.
+// `until` touches no memory and must be true first; then `touch` may touch memory. One may be
+// empty.
 struct FakeGpuWork {
   FakeGpu::Work until, touch;
-  bool is_call = false;  // of NCCL
+  bool is_call = false;  // a call of NCCL
 };
 
 struct FakeGpuStream {
   FakeGpu::Machine* machine = nullptr;
-  int device = 0, number = 0;  // in order of making
+  int device = 0, number = 0;  // `number` in order of creation
   std::deque<FakeGpuWork> queue;
   bool running = false;
 };
@@ -80,32 +81,32 @@ struct FakeGpuStream {
 struct FakeGpu::Machine {
   explicit Machine(const FakeGpuOptions& options);
   void enqueue(FakeGpuStream& stream, FakeGpuWork work);
-  // Runs what a stream holds, at most `most` pieces; true when anything moved.
+  // Runs at most `most` items of a stream. Returns true if anything moved.
   bool advance(FakeGpuStream& stream, int64_t most);
-  // Until the stream is empty. When nothing moves any more, the program would hang: it ends.
+  // Runs until the stream is empty. Ends the program if nothing can move: it would hang.
   void drain(FakeGpuStream& stream);
-  // Somebody polls for what is in this stream: it comes on by chance, or what it waits for does.
+  // Called by polls for a stream: by chance it advances, or what it waits for does.
   void stir(FakeGpuStream* stream);
-  void tell(const FakeGpuStream& stream, const std::string& what);  // to the trace
+  void tell(const FakeGpuStream& stream, const std::string& what);  // writes to the trace
   Arena& arena_of(const FakeGpuStream& stream) {
     return *arenas[static_cast<size_t>(stream.device)];
   }
-  int selected_here() const;  // the device of this thread
+  int selected_here() const;  // the device selected by this thread
 
   std::recursive_mutex lock;
   FakeGpuOptions options;
-  std::vector<std::unique_ptr<Arena>> arenas;  // of each device
+  std::vector<std::unique_ptr<Arena>> arenas;  // by device
   Rng rng;
   uint64_t draws = 0;
   double clock = 0;                                     // milliseconds
-  std::vector<std::unique_ptr<FakeGpuStream>> streams;  // in order of making
+  std::vector<std::unique_ptr<FakeGpuStream>> streams;  // in order of creation
   int made_streams = 0;
   std::set<std::unique_ptr<FakeGpuEvent>> events;
   std::map<std::thread::id, int> selected;  // device of each thread
-  int64_t calls = 0;                        // of NCCL that its streams hold
-  int64_t products = 0;                     // of matrices, asked of its library
-  int64_t products_of_8_bits = 0;           // among them
-  int64_t products_of_widened = 0;          // and those of 8 bits as f16
+  int64_t calls = 0;                        // calls of NCCL in its streams
+  int64_t products = 0;                     // matrix products of its library
+  int64_t products_of_8_bits = 0;           // those of 8-bit floats
+  int64_t products_of_widened = 0;          // those of 8-bit floats widened to f16
 };
 
 void multiply_matrices(CudaApi& api, const std::shared_ptr<FakeGpu::Machine>& machine);

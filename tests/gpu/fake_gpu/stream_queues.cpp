@@ -1,3 +1,4 @@
+// Implements the queues of machine.h: when work runs, and what runs ahead.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-// A queue this long starts to run although nobody waits for it.
+// A longer queue starts to run without a wait.
 constexpr size_t kLongest = 512;
 
 }  // namespace
@@ -36,9 +37,9 @@ void FakeGpu::Machine::enqueue(FakeGpuStream& stream, FakeGpuWork work) {
 }
 
 bool FakeGpu::Machine::advance(FakeGpuStream& stream, int64_t most) {
-  if (stream.running) return false;  // work that polls does not start itself again
+  if (stream.running) return false;  // work that polls must not start itself again
   stream.running = true;
-  std::optional<Arena::Open> open;  // which takes longer than most work
+  std::optional<Arena::Open> open;  // opening takes longer than most work
   int64_t done = 0;
   while (done < most && !stream.queue.empty()) {
     const FakeGpuWork& next = stream.queue.front();
@@ -62,7 +63,7 @@ void FakeGpu::Machine::drain(FakeGpuStream& stream) {
       moved_at = Clock::now();
       continue;
     }
-    // It waits for another stream: whichever can go on does a little.
+    // It waits for another stream: any stream that can go on does a little.
     bool moved = false;
     for (size_t i = 0; i < streams.size() && !moved; ++i) moved = advance(*streams[i], 1);
     const bool may_wait = Clock::now() < moved_at + std::chrono::seconds(options.patience_seconds);

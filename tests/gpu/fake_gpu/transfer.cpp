@@ -1,3 +1,5 @@
+// Implements fake_nccl_calls.h: sends and receives the contents of a bundle, then computes its
+// results.
 #include <cstring>
 
 #include "shardproof/localtensor/base/error.h"
@@ -49,7 +51,7 @@ int64_t NcclCall::bytes_in() const {
   return static_cast<int64_t>(count * ranks) * size_of(dtype);
 }
 
-// What this rank brings to itself never meets a socket.
+// A rank's input for itself needs no socket.
 void Bundle::begin() {
   const int own = peers_.rank();
   std::vector<std::string> to_self;
@@ -74,7 +76,7 @@ void Bundle::begin() {
     if (call.hears_from(own, own)) call.brought[static_cast<size_t>(own)] = to_self.at(taken++);
 }
 
-// Takes what has come from one peer, in the order of the calls; true when nothing more is awaited.
+// Takes what has come from one peer, in order of calls. Returns true if nothing more is expected.
 bool Bundle::hear(int peer) {
   size_t& next = heard_[static_cast<size_t>(peer)];
   for (; next < calls_.size(); ++next) {

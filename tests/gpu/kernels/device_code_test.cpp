@@ -1,6 +1,6 @@
-// Every device kernel as nvcc compiled it, run on the host, beside the host's own kernel. What nvcc
-// leaves out without a word, such as a call of a host function or a reference to a constant of the
-// host's, shows here as wrong values, on a machine without a GPU.
+// Runs every device kernel as nvcc compiled it (its PTX) on the host, and compares it with the
+// host's kernel. In device code, nvcc silently drops calls of host functions and references to host
+// constants. Here they show as wrong values, without a GPU.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/dtype/matmul_precision.h"
@@ -12,7 +12,7 @@
 namespace shardproof::testing {
 namespace {
 
-TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
+TEST(DeviceCode, EveryKernel_GivesHostResults) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
@@ -27,8 +27,8 @@ TEST(DeviceCode, GivesWhatTheHostsKernelsGive) {
   for (const std::string& name : all) EXPECT_TRUE(launched.contains(name)) << name;
 }
 
-// A kernel that is not listed would be loaded beside calls that wait for each other.
-TEST(DeviceCode, IsLoadedBeforeItIsLaunched) {
+// A kernel that is not listed would be loaded during calls that wait for each other.
+TEST(DeviceCode, EveryKernel_IsLoadedBeforeLaunch) {
   EXPECT_EQ(ptx::loaded_kernels(), std::set<std::string>());
   stand_in_kernels().load();
   EXPECT_EQ(ptx::loaded_kernels(), ptx::all_kernels());

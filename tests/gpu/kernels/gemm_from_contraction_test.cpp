@@ -1,5 +1,5 @@
-// Laws of contractions as matrix products: whatever is planned gives the contraction's numbers, and
-// every product of matrices that lie as matrices do is planned.
+// Tests of contractions as matrix products: a plan gives the contraction's numbers, and every
+// product of matrices with a matrix layout is planned.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/rng.h"
@@ -8,7 +8,7 @@
 namespace shardproof::testing {
 namespace {
 
-// What a library does with a call, over f64.
+// Acts as the library: computes a call in f64.
 double element(const GemmMatrix& matrix, int64_t product, int64_t row, int64_t column) {
   if (matrix.transposed) std::swap(row, column);
   const auto* start = reinterpret_cast<const double*>(matrix.start);
@@ -30,7 +30,7 @@ void multiply(const GemmCall& call) {
 
 enum class Lies { by_rows, by_columns, with_gaps };
 
-// `products` matrices of whole numbers, one below the other or, by columns, each row apart.
+// `products` matrices of whole numbers, one below the other or, by columns, with rows apart.
 struct Operand {
   std::vector<double> numbers;
   LaneView view;
@@ -70,7 +70,7 @@ ContractionPlan plan_of(const Sizes& s) {
   return plan;
 }
 
-// What is planned, done, beside three loops. Whether anything was planned.
+// Computes the plan and compares it with three loops. Returns true if there was a plan.
 bool agrees(const Sizes& s, Lies a_lies, Lies b_lies, uint64_t seed, double alpha) {
   const Operand a({s.products, s.rows, s.depth}, a_lies, seed);
   const Operand b({s.products, s.depth, s.columns}, b_lies, seed + 1);
@@ -104,7 +104,7 @@ bool agrees(const Sizes& s, Lies a_lies, Lies b_lies, uint64_t seed, double alph
   return true;
 }
 
-TEST(PlanGemm, GivesTheContractionsNumbers) {
+TEST(PlanGemm, Plan_GivesContractionNumbers) {
   const Rng rng(3, 0);
   uint64_t draw = 0;
   for (uint64_t round = 0; round < 300; ++round) {
@@ -119,7 +119,7 @@ TEST(PlanGemm, GivesTheContractionsNumbers) {
   }
 }
 
-TEST(PlanGemm, LeavesWhatIsNoMatrix) {
+TEST(PlanGemm, NoMatrixLayout_GivesNoPlan) {
   const Sizes sizes{2, 3, 4, 5};
   EXPECT_FALSE(agrees(sizes, Lies::with_gaps, Lies::by_rows, 1, 1));
   EXPECT_FALSE(agrees(sizes, Lies::by_rows, Lies::with_gaps, 1, 1));
@@ -139,7 +139,7 @@ TEST(PlanGemm, LeavesWhatIsNoMatrix) {
   inputs[0].strides[2] = 0;  // one number, repeated
   EXPECT_FALSE(plan_gemm(plan, call, 0));
   inputs[0] = a.view;
-  plan.compute = DType::f32;  // narrower than what is multiplied
+  plan.compute = DType::f32;  // narrower than the inputs
   EXPECT_FALSE(plan_gemm(plan, call, 0));
   plan.compute = DType::f64;
   inputs[0].dtype = DType::f32;
@@ -150,7 +150,7 @@ TEST(PlanGemm, LeavesWhatIsNoMatrix) {
   EXPECT_FALSE(plan_gemm(plan, call, 0));
 }
 
-TEST(PlanGemm, LeavesSumsOf8BitFloats) {
+TEST(PlanGemm, Floats8Bit_SumsAreLeft) {
   std::vector<std::byte> room(16 * 16);
   LaneView view;
   view.base = room.data();

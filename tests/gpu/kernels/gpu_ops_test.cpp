@@ -1,5 +1,5 @@
-// Every device kernel on a real GPU beside the host's. Skipped, with the reason, on a machine
-// without a GPU.
+// Compares every device kernel on a real GPU with the host's. Skipped, with the reason, on a
+// machine without a GPU.
 #include <gtest/gtest.h>
 
 #include "shardproof/cli/options/library_paths.h"
@@ -12,7 +12,7 @@ namespace {
 
 bool multiplies(Device& device) { return device.gemm() != nullptr && device.gemm()->open(); }
 
-TEST(KernelsOnAGpu, GiveWhatTheHostsKernelsGive) {
+TEST(KernelsOnAGpu, EveryKernel_GivesHostResults) {
   const CudaApi api = runtime_cuda_api(library_folders());
   if (const std::optional<std::string> reason = why_no_device(api))
     GTEST_SKIP() << "no GPU: " << *reason;
@@ -24,8 +24,8 @@ TEST(KernelsOnAGpu, GiveWhatTheHostsKernelsGive) {
   check_long_lines(kernels, device, 3000, within_units);
 }
 
-// TF32, and tensor cores of 8-bit floats where there are any.
-TEST(KernelsOnAGpu, MultiplyInFewBits) {
+// Covers TF32, and tensor cores for 8-bit floats where the GPU has them.
+TEST(KernelsOnAGpu, LowPrecisionProducts_StayWithinBound) {
   CudaApi api = runtime_cuda_api(library_folders());
   if (const std::optional<std::string> reason = why_no_device(api))
     GTEST_SKIP() << "no GPU: " << *reason;

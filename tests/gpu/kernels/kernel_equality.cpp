@@ -1,3 +1,6 @@
+// Implements kernel_equality.h. For each sample, dtype and draw: draw operands with random
+// contents, layouts and sharing of copies. Then run the device kernel on all lanes and the host
+// kernel on each lane, and let the judge compare both.
 #include "shardproof/tests/gpu/kernels/kernel_equality.h"
 
 #include <gtest/gtest.h>
@@ -18,14 +21,14 @@ namespace shardproof::testing {
 namespace {
 
 constexpr int64_t kLanes = 3;
-constexpr uint64_t kLibraryDraw = 1 << 20;  // beyond the draws for operands
+constexpr uint64_t kLibraryDraw = 1 << 20;  // separate from the draws for operands
 
-// One input of all lanes: logical contents by copy, and how lanes read them.
+// One input of all lanes: its contents by copy, and which copy each lane reads.
 struct Operand {
   TensorMeta meta;
-  std::vector<Tensor> copies;  // dense, one device each
+  std::vector<Tensor> copies;  // contiguous, each of one device
   Slots slots;
-  Tensor laid_out;  // all copies, perhaps strided
+  Tensor laid_out;  // all copies in one buffer, perhaps strided
 
   int64_t lane_stride() const { return slots.is_shared() ? 0 : laid_out.buffer->bytes_per_lane; }
 };
@@ -38,7 +41,7 @@ Slots random_slots(const Rng& rng, uint64_t draw) {
   }
 }
 
-// Room in which the last two dims are swapped and elements lie two apart, or dense room.
+// Returns space in which the last two dims are swapped and elements lie two apart, or dense space.
 Tensor room_for(const TensorMeta& meta, const Slots& slots, bool strided) {
   const Lanes lanes = Lanes::range(0, kLanes);
   if (!strided || meta.shape.size() == 0)
@@ -207,13 +210,13 @@ std::string dtypes_text(const Comparison& comparison) {
   return text;
 }
 
-// An index that counts from the end is none without a sign.
+// True if the sample has indices below 0, which unsigned dtypes cannot hold.
 bool counts_from_end(const Sample& sample) {
   return std::any_of(sample.fills.begin(), sample.fills.end(),
                      [](const std::string& fill) { return fill.starts_with("ints(-"); });
 }
 
-// The sample in its own dtypes, and with all its floats or all its integers of another dtype.
+// Returns the sample in its own dtypes, and with all its floats or all its integers in another one.
 std::vector<Sample> in_all_dtypes(const Sample& sample) {
   std::vector<Sample> samples{sample};
   for (const DType dtype :
@@ -244,9 +247,10 @@ bool takes(const OpRecord& op, const Sample& sample) {
   }
 }
 
-// Products may be made by the maker's library, in an order of its own. Other ops call no functions
-// but the C library's (ops/elementwise/double_math.h and the functors), which each device has its
-// own of; all the rest of their arithmetic is IEEE 754's, in one order.
+// True if the device may compute other bits. Products may be made by NVIDIA's library in an order
+// of its own. Other ops differ only in functions of the C library (ops/elementwise/double_math.h
+// and the functors), which each device implements itself. All other arithmetic is IEEE 754's, in
+// one order.
 bool may_differ(const OpRecord& op) {
   static const std::set<std::string> kCallFunctions = {
       "acos",  "acosh", "asin",    "asinh",         "atan",         "atan2",
@@ -258,8 +262,8 @@ bool may_differ(const OpRecord& op) {
   return op.family == "matmul" || kCallFunctions.contains(op.name);
 }
 
-// How large what makes up a number of a result is: of an elementwise op the number and the
-// operands' numbers there, of any other op all numbers that it takes and gives.
+// Bounds the size of the terms of each number of a result. For an elementwise op these are the
+// number and its operands there; for any other op, all numbers of inputs and outputs.
 class Sizes {
  public:
   Sizes(const OpInstance& instance, const Tensor& want) : numbers_(numbers_of(want)) {
@@ -289,14 +293,14 @@ class Sizes {
   double largest_ = 0;
 };
 
-// The host's results in f64 from the same inputs; its own results where these are f64 already.
+// Returns the host's results in f64 from the same inputs; its own results if they are f64 already.
 std::vector<Tensor> results_in_f64(const KernelResults& results) {
   const std::optional<OpInstance> wide = in_f64(results.exact);
   if (!wide) return results.host;
   return run_once(*wide->record, wide->call(), wide->pointers());
 }
 
-// Each number of the device is the host's, or lies within `room` of `want`.
+// Returns "" if each number of the device equals the host's or lies within `room` of `want`.
 std::string compare_numbers(const KernelResults& results, size_t output, const Tensor& want,
                             const std::function<double(size_t)>& room) {
   const Tensor& device = results.device[output];
@@ -313,7 +317,7 @@ std::string compare_numbers(const KernelResults& results, size_t output, const T
   return "";
 }
 
-// Sums of the sizes of all terms of a product, which is linear in each input.
+// Returns the sums of the sizes of all terms of a product, which is linear in each input.
 Tensor sizes_of_terms(const OpInstance& product) {
   OpInstance sizes = in_f64(product).value_or(product);
   for (Tensor& tensor : sizes.tensors) {
@@ -325,9 +329,9 @@ Tensor sizes_of_terms(const OpInstance& product) {
   return run_once(*sizes.record, sizes.call(), sizes.pointers()).front();
 }
 
-// The error that fewer bits may make in a sum of `terms` products, over the sum of their sizes.
-// TF32 has 10 bits behind the point, and what follows may be cut off; sums of 8-bit floats keep 14
-// bits on Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
+// Bounds the error of a sum of `terms` products in fewer bits, relative to the sum of their sizes.
+// TF32 has 10 bits behind the point and may truncate the rest. Sums of 8-bit floats keep 14 bits on
+// Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
 double share_of_few_bits(int64_t terms, DType dtype) {
   constexpr double kCutTo10Bits = 0x1p-10, kSumOf14Bits = 0x1p-13;
   if (dtype == DType::f32) return kCutTo10Bits * (2 + kCutTo10Bits);

@@ -1,7 +1,6 @@
-// The law of device kernels: on equal inputs they give what the host's kernel gives. Checked on the
-// samples of an op, in every dtype that the op takes, on several lanes that share copies, have
-// their own or read them by a table, from dense and from strided inputs, with fresh random
-// contents.
+// The law of device kernels: on equal inputs they give the results of the host's kernels. It is
+// checked on the samples of each op, in every dtype that the op supports. Lanes share copies, have
+// their own, or read them by a table. Inputs are dense and strided, with random contents.
 #pragma once
 
 #include <functional>
@@ -13,46 +12,46 @@
 
 namespace shardproof::testing {
 
-// What one op came to: how many of its cases the device has a kernel for, and those that it has
-// none for, such as "f16 f16 -> f16".
+// The cases of one op: how many have a device kernel, and the dtypes of the others, such as "f16
+// f16 -> f16".
 struct KernelCases {
   int64_t on_device = 0;
   std::vector<std::string> on_host;
 };
 
-// Two results of one lane and output; `exact` are the inputs of that lane.
+// The results of one lane; `exact` has the inputs of that lane.
 struct KernelResults {
   const OpInstance& exact;
-  std::vector<Tensor> host, device;  // one copy each
+  std::vector<Tensor> host, device;  // by output
 };
-using Judge = std::function<std::string(const KernelResults&)>;  // "" when they agree
+// Compares the two results. Returns the difference as text; "" if they agree.
+using Judge = std::function<std::string(const KernelResults&)>;
 
-// A judge for devices whose C library is another: each number is the host's. Of ops that call
-// functions of the C library, and of products, a float may instead lie within a few units
-// (tests/ops/agreement.h) of what the host computes in f64.
+// A judge for devices with another C library: each number must equal the host's. For products, and
+// for ops that call functions of the C library, a float may differ. It must lie within a few units
+// (tests/ops/agreement.h) of the host's f64 result.
 std::string within_units(const KernelResults& results);
 // The same for products by a library that multiplies in fewer bits.
 std::string within_units_of_few_bits(const KernelResults& results);
 
-// The first case that is judged wrong ends it, with its text in `failure`.
+// Stops at the first case that is judged wrong and returns its text in `failure`.
 KernelCases compare_kernels(const OpRecord& op, const DeviceKernels& kernels,
                             const std::shared_ptr<Device>& device, uint64_t seed,
                             const Judge& judge, std::string& failure);
 
-// What the law came to over many ops.
+// Totals over many ops.
 struct LawCounts {
-  int64_t ops = 0, cases = 0;  // that the device has a kernel for
+  int64_t ops = 0, cases = 0;  // those with a device kernel
 };
 
-// The law over the samples of all ops, and over long lines (long_samples.h). A case that is judged
-// wrong is a failure of the test that calls, and so is a long line that the device has no kernel
-// for.
+// Checks the samples of all ops and long lines (long_samples.h). A case that is judged wrong, or a
+// long line without a device kernel, fails the calling test.
 LawCounts check_all_ops(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
                         uint64_t seed, const Judge& judge);
 LawCounts check_long_lines(const DeviceKernels& kernels, const std::shared_ptr<Device>& device,
                            uint64_t seed, const Judge& judge);
-// The law over products of the sizes that tensor cores take, for a device with a library of the
-// precision `high`.
+// Checks products of sizes that tensor cores support, for a device with a library of the precision
+// `high`.
 LawCounts check_products_in_few_bits(const DeviceKernels& kernels,
                                      const std::shared_ptr<Device>& device, uint64_t seed);
 

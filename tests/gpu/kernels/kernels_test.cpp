@@ -1,5 +1,5 @@
-// Every device kernel beside the host's, as loops of a stand-in: the code is that of the GPU, the
-// functions of the C library are the host's, so results are equal to the bit.
+// Compares every device kernel, compiled for the host as a loop, with the host's kernel. Code and
+// functions of the C library are the same, so results must be bit-equal.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
@@ -27,7 +27,7 @@ std::string same_bits(const KernelResults& results) {
   return "";
 }
 
-TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
+TEST(DeviceKernels, EveryKernel_GivesHostBits) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();
@@ -39,7 +39,7 @@ TEST(DeviceKernels, GiveTheBitsOfTheHostsKernels) {
   EXPECT_EQ(fake_gpu.products_of_8_bits(), 0);
 }
 
-// The stand-in's library for products, which takes a bias only as cuBLASLt's kernels may read it.
+// A fake library for products that takes a bias only if it is aligned as cuBLASLt needs it.
 class ReadsManyAtOnce : public Gemm {
  public:
   ReadsManyAtOnce(std::shared_ptr<Gemm> library, int64_t& biases)
@@ -56,8 +56,8 @@ class ReadsManyAtOnce : public Gemm {
   int64_t& biases_;
 };
 
-// Those of the second and the third lane may lie anywhere.
-TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
+// The biases of the second and the third lane may lie at any address.
+TEST(DeviceKernels, Bias_GoesToLibraryIfAligned) {
   const FakeGpu fake_gpu;
   CudaApi api = fake_gpu.api();
   int64_t biases = 0;
@@ -67,7 +67,7 @@ TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
   const std::shared_ptr<Device> device = open_device(api, 0);
   OpRecord op = builtin_ops().at("linear");
   op.samples = [] { return std::vector<Sample>{sample_of({{{5, 3}, {7, 3}, {7}}, DType::f32})}; };
-  for (uint64_t seed = 0; seed < 2000; seed += 20) {  // with strides and without
+  for (uint64_t seed = 0; seed < 2000; seed += 20) {  // strided and dense
     std::string failure;
     compare_kernels(op, stand_in_kernels(), device, seed, same_bits, failure);
     EXPECT_EQ(failure, "");
@@ -75,15 +75,15 @@ TEST(DeviceKernels, LeaveABiasToTheLibraryWhereItCanReadIt) {
   EXPECT_GT(biases, 40);
 }
 
-// Where many threads share a line, they give what one gives.
-TEST(DeviceKernels, GiveTheBitsOfTheHostsKernelsOnLongLines) {
+// Many threads that share a line give the result of one thread.
+TEST(DeviceKernels, LongLines_GiveHostBits) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   check_long_lines(stand_in_kernels(), device, 3000, same_bits);
 }
 
-// What the host rounds to f32 or to 8 bits, a library with the precision for it takes in fewer.
-TEST(DeviceKernels, MultiplyInFewBitsWhereTheyMay) {
+// A library with lower precision multiplies in fewer bits what the host rounds to f32 or to 8 bits.
+TEST(DeviceKernels, LowPrecisionProducts_AreUsed) {
   const FakeGpu fake_gpu;
   CudaApi api = fake_gpu.api();
   api.matmul = MatmulPrecision::high;
@@ -138,7 +138,7 @@ std::string trouble_of(const OpRecord& op, const Kernel& kernel, const std::vect
   return "no trouble";
 }
 
-TEST(DeviceKernels, TellTroubleWithDataInTheHostsWords) {
+TEST(DeviceKernels, DataErrors_HaveHostTexts) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const OpRegistry registry = builtin_ops();
@@ -156,8 +156,8 @@ TEST(DeviceKernels, TellTroubleWithDataInTheHostsWords) {
   }
 }
 
-// A family whose loop is missing in a list would run on the host, unseen.
-TEST(DeviceKernels, ElementwiseOpsHaveOne) {
+// A family without a loop in a list would silently run on the host.
+TEST(DeviceKernels, ElementwiseOps_HaveKernels) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);
   const DeviceKernels kernels = stand_in_kernels();

@@ -1,3 +1,4 @@
+// Implements long_samples.h: samples by family of ops.
 #include "shardproof/tests/gpu/kernels/long_samples.h"
 
 #include <limits>
@@ -9,7 +10,7 @@ namespace {
 
 using Samples = std::vector<std::pair<std::string, Sample>>;
 constexpr int64_t kLong = 4107;    // two blocks of 2048, and 11 elements
-constexpr int64_t kMiddling = 61;  // a thread has a line to itself, and folds it in 16 ways
+constexpr int64_t kMiddling = 61;  // one thread has a line to itself and folds it in 16 parts
 
 Sample labelled(Dims logits, Attrs attrs) {
   Dims labels = logits;
@@ -17,7 +18,7 @@ Sample labelled(Dims logits, Attrs attrs) {
   Sample sample = sample_of({{logits}}, std::move(attrs));
   sample.inputs.push_back({DType::i64, labels});
   sample.inputs.push_back(absent_input());
-  sample.fills = {"uniform(-2, 2)", "ints(-1, 100)", ""};  // i8 holds them
+  sample.fills = {"uniform(-2, 2)", "ints(-1, 100)", ""};  // values that i8 can hold
   return sample;
 }
 

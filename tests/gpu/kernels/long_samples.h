@@ -1,4 +1,4 @@
-// Samples with lines so long that many threads share one, or that a thread folds in several ways.
+// Samples with lines so long that many threads share one, or that a thread folds in several parts.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace shardproof::testing {
 
-// The names of ops, and calls of them.
+// Pairs of an op's name and a sample.
 std::vector<std::pair<std::string, Sample>> long_samples();
 
 }  // namespace shardproof::testing

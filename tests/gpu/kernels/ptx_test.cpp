@@ -1,4 +1,4 @@
-// The instructions of PTX that kernels are made of, as NVIDIA's ISA describes them.
+// Tests of the PTX instructions that kernels use, against NVIDIA's ISA.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +13,7 @@
 namespace shardproof::ptx {
 namespace {
 
-// One instruction with constants for operands, whose result is stored as `type`.
+// Runs one instruction with constant operands and returns its result, stored as `type`.
 uint64_t result_of(const std::string& instruction, const std::string& type) {
   Module module(".version 9.0\n.target sm_90\n.entry k(.param .u64 k_param_0)\n{\n" +
                 std::string(".reg .b64 %rd<2>;\n.reg .b32 %r<9>;\n.reg .pred %p<2>;\n") +
@@ -31,7 +31,7 @@ float f32(const std::string& instruction) {
   return std::bit_cast<float>(static_cast<uint32_t>(result_of(instruction, "b32")));
 }
 
-TEST(Ptx, IntegersWrapAndShiftsEnd) {
+TEST(Ptx, Integers_Wrap_AndShiftsSaturate) {
   EXPECT_EQ(result_of("add.s32 %r1, 0x7fffffff, 1", "u32"), 0x80000000U);
   EXPECT_EQ(result_of("mul.hi.u64 %r1, -1, -1", "u64"), ~uint64_t{1});
   EXPECT_EQ(result_of("mul.wide.s32 %r1, -3, 0x40000000", "u64"), uint64_t(-3) << 30);
@@ -46,13 +46,13 @@ TEST(Ptx, IntegersWrapAndShiftsEnd) {
   EXPECT_EQ(result_of("shf.l.wrap.b32 %r1, 0x80000001, 2, 33", "u32"), 5U);
 }
 
-TEST(Ptx, CarriesGoFromOneToTheNext) {
+TEST(Ptx, Carry_PassesToNextInstruction) {
   EXPECT_EQ(result_of("add.cc.u32 %r2, -1, 1; addc.u32 %r1, 5, 0", "u32"), 6U);
   EXPECT_EQ(result_of("sub.cc.u32 %r2, 0, 1; subc.u32 %r1, 5, 0", "u32"), 4U);
   EXPECT_EQ(result_of("mad.lo.cc.u32 %r2, -1, 2, 2; madc.hi.u32 %r1, -1, 2, 0", "u32"), 2U);
 }
 
-TEST(Ptx, ConversionsEndWhereTheTypeDoes) {
+TEST(Ptx, Conversions_Saturate) {
   const std::string nan = literal(std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(result_of("cvt.rzi.s64.f32 %r1, " + literal(1e30F), "u64"), ~uint64_t{0} >> 1);
   EXPECT_EQ(result_of("cvt.rzi.s64.f32 %r1, " + nan, "u64"), uint64_t{1} << 63);
@@ -65,7 +65,7 @@ TEST(Ptx, ConversionsEndWhereTheTypeDoes) {
   EXPECT_EQ(f32("cvt.sat.f32.f32 %r1, " + nan), 0.0F);
 }
 
-TEST(Ptx, FloatsRoundOnceAndSkipNan) {
+TEST(Ptx, Floats_RoundOnce_AndSkipNan) {
   const std::string nan = literal(std::numeric_limits<float>::quiet_NaN()), one = literal(1.0F);
   EXPECT_EQ(f32("min.f32 %r1, " + nan + ", " + one), 1.0F);
   EXPECT_TRUE(std::signbit(f32("min.f32 %r1, 0f00000000, 0f80000000")));
@@ -87,8 +87,8 @@ TEST(Ptx, FloatsRoundOnceAndSkipNan) {
         << how;
 }
 
-TEST(Ptx, LoopsCallsAndLocalMemory) {
-  // Adds 2 * i for i below the number of threads.
+TEST(Ptx, LoopsCallsAndLocalMemory_Run) {
+  // Adds 2 * i for all i below the number of threads.
   Module module(R"(
 .version 9.0
 .target sm_90
@@ -147,8 +147,8 @@ ret;
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(results[i], i << 32 | i * (i + 1));
 }
 
-// What four threads of a body do with `memory`; each finds the address of its own element of 4
-// bytes in %rd3, that of the first in %rd1, and its number in %r1.
+// Runs four threads of a body on `memory`. Register %rd3 holds the address of the thread's own
+// element of 4 bytes, %rd1 that of the first, %r1 the thread's number.
 void watched(const std::string& body, const std::array<uint32_t, 4>& memory) {
   Module module(
       ".version 9.0\n.target sm_90\n.entry k(.param .u64 k_param_0)\n{\n"
@@ -164,10 +164,10 @@ void watched(const std::string& body, const std::array<uint32_t, 4>& memory) {
   run_threads(*module.find("k"), {reinterpret_cast<const std::byte*>(&address)}, {}, {4}, &watch);
 }
 
-TEST(PtxDeathTest, MemoryIsWatched) {
+TEST(PtxDeathTest, MemoryErrors_EndTheProgram) {
   const std::array<uint32_t, 4> memory{1, 2, 3, 4};
   watched("ld.global.u32 %r2, [%rd3];\nst.global.u32 [%rd3], %r2;\n", memory);
-  watched("st.global.u32 [%rd1], 7;\n", memory);  // all of them the same
+  watched("st.global.u32 [%rd1], 7;\n", memory);  // all threads write the same value
   EXPECT_DEATH(watched("ld.global.u32 %r2, [%rd3+4];\n", memory), "not all allocated");
   EXPECT_DEATH(watched("ld.global.u32 %r2, [%rd3+1];\n", memory), "not aligned");
   EXPECT_DEATH(watched("ld.global.v2.u32 {%r2, %r3}, [%rd3];\n", memory), "not ");
@@ -176,7 +176,7 @@ TEST(PtxDeathTest, MemoryIsWatched) {
                "what (another )?thread");
 }
 
-TEST(Ptx, RefusesWhatItDoesNotKnow) {
+TEST(Ptx, UnknownInstruction_IsRefused) {
   for (const char* text :
        {"bar.sync 0", "ld.shared.u32 %r1, [%r2]", "atom.global.add.u32 %r1, [%r2], 1",
         "add.f128 %r1, %r1, %r1", "add.s32 %r1, %r99, 1"})

@@ -1,4 +1,4 @@
-// `run --device cuda` as a user sees it, on stand-ins of machines with and without a GPU.
+// Tests of `run --device cuda` on fake machines with and without a GPU.
 #include <gtest/gtest.h>
 
 #include "shardproof/cli/cli.h"
@@ -10,7 +10,7 @@ namespace {
 
 struct Ran {
   int code = -1;
-  std::string out;  // both streams
+  std::string out;  // standard output and error
 };
 
 // `options`: one word, or two.
@@ -28,7 +28,7 @@ Ran run_tool(const CudaApi& cuda, const std::string& scenario, const std::string
   return ran;
 }
 
-TEST(RunOnDevice, SaysWhichOpsStayedOnTheHost) {
+TEST(RunOnDevice, OpsOnHost_AreReported) {
   const FakeGpu fake_gpu;
   const Ran dense = run_tool(fake_gpu.api(), "layers/mlp_column_row.json", "--device=cuda");
   EXPECT_EQ(dense.code, 0);
@@ -39,8 +39,8 @@ TEST(RunOnDevice, SaysWhichOpsStayedOnTheHost) {
   EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
-// Where the rows of a table are cut, each rank's kernel knows which ones are its own.
-TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
+// If the rows of a table are sharded, each rank's kernel must use the rows that it holds.
+TEST(RunOnDevice, ShardedTable_KnowsItsRows) {
   const FakeGpu fake_gpu;
   for (const char* scenario : {"layers/vocab_embedding.json", "layers/attention_heads.json",
                                "layers/parts_of_the_whole.json"}) {
@@ -52,7 +52,7 @@ TEST(RunOnDevice, KnowsThePartOfTheWholeThatARankHolds) {
 }
 
 // TF32 is far from f32, and no finding in a run that states it.
-TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
+TEST(RunOnDevice, LowPrecisionProducts_AreUsed) {
   const FakeGpu fake_gpu;
   for (const char* precision : {"--matmul-precision=highest", "--matmul-precision=high"})
     for (const char* scenario : {"layers/mlp_column_row.json", "layers/attention_heads.json"}) {
@@ -70,7 +70,7 @@ TEST(RunOnDevice, MultipliesInFewBitsWhereItMay) {
       << other.out;
 }
 
-TEST(RunOnDevice, IsRefusedWithTheReason) {
+TEST(RunOnDevice, Device_Impossible_GivesReason) {
   FakeGpuOptions options;
   options.driver_version = 0;
   const Ran none = run_tool(FakeGpu(options).api(), "layers/mlp_column_row.json", "--device=cuda");

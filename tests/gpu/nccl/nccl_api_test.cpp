@@ -1,5 +1,5 @@
-// Opening NCCL at run time: what is refused, and with which words; and what stands in the
-// environment before.
+// Tests of opening NCCL at run time: which libraries are refused, and with which message; and of
+// the environment variables that are set before.
 #include "shardproof/backends/nccl/nccl_api.h"
 
 #include <gtest/gtest.h>
@@ -29,24 +29,24 @@ std::string refusal(const NcclSearchPaths& places) {
   return "";
 }
 
-TEST(NcclApi, VersionsReadAsNcclWritesThem) {
+TEST(NcclApi, Versions_ReadAsNcclWritesThem) {
   EXPECT_EQ(nccl_version_text(22809), "2.28.9");
   EXPECT_EQ(nccl_version_text(21800), "2.18.0");
   EXPECT_EQ(nccl_version_text(23203), "2.32.3");
   EXPECT_EQ(nccl_version_text(2708), "2.7.8");
 }
 
-TEST(NcclApi, WhatIsTooOldOrNoNcclIsRefusedByName) {
+TEST(NcclApi, UnusableLibrary_IsRefusedByName) {
   EXPECT_EQ(refusal({OLD_NCCL, {}}), OLD_NCCL " is NCCL 2.16.5; 2.18.0 or newer is needed");
   EXPECT_EQ(refusal({PARTIAL_NCCL, {}}),
             PARTIAL_NCCL " (NCCL 2.28.9) has no ncclCommInitRankConfig");
-  EXPECT_EQ(refusal({"libm.so.6", {}}), "libm.so.6 is no NCCL");
+  EXPECT_EQ(refusal({"libm.so.6", {}}), "libm.so.6 is not an NCCL library");
   const std::string absent = refusal({"/nowhere/libnccl.so.2", {}});
   EXPECT_EQ(absent.find("NCCL was not opened: /nowhere/libnccl.so.2: "), 0u) << absent;
 }
 
-// One that is too old, where a system has it, hides none that is new enough.
-TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
+// An older library that the system has does not hide a newer one in a folder.
+TEST(NcclApi, Folders_AreSearchedInOrder) {
   const fs::path root =
       fs::path(testing::TempDir()) / ("shardproof_nccl_folder_" + std::to_string(getpid()));
   fs::remove_all(root);
@@ -71,8 +71,8 @@ TEST(NcclApi, FoldersAreLookedThroughInTheirOrder) {
 
 int open_groups = 0;
 
-// What is asked for later would be held by it.
-TEST(NcclApi, AGroupEndsHoweverItIsLeft) {
+// An open group would hold back all later calls.
+TEST(NcclApi, Group_LeftByException_Ends) {
   NcclApi api;
   api.group_start = [] { return ++open_groups, nccl::kSuccess; };
   api.group_end = [] { return --open_groups, nccl::kInProgress; };
@@ -98,19 +98,19 @@ WorkerPoolOptions of_processes(const std::string& coordinator) {
   return pool;
 }
 
-TEST(NcclEnvironment, SocketsGoOverLoopbackOnOneMachineOnly) {
+TEST(NcclEnvironment, Sockets_OnOneMachine_UseLoopback) {
   const Environment loopback{{"NCCL_SOCKET_IFNAME", "=lo"}, {"NCCL_NET", "Socket"}};
   const auto preferred = [](const std::string& coordinator, GpuSharing sharing) {
     return nccl_preferences(of_processes(coordinator), sharing);
   };
   EXPECT_EQ(preferred("unix:here", GpuSharing::as_hosts), loopback);
-  EXPECT_EQ(preferred("", GpuSharing::as_hosts), loopback);  // who starts the processes itself
+  EXPECT_EQ(preferred("", GpuSharing::as_hosts), loopback);  // in the coordinator
   EXPECT_EQ(preferred("tcp:there,127.0.0.1:4242:secret", GpuSharing::as_hosts), Environment());
   EXPECT_EQ(preferred("unix:here", GpuSharing::by_nccl), Environment());
   EXPECT_EQ(preferred("unix:here", GpuSharing::none), Environment());
 }
 
-TEST(NcclEnvironment, WhatTheUserHasSetStaysWhereItMay) {
+TEST(NcclEnvironment, UserVariables_AreKept) {
   const auto value = [](const char* name) {
     const char* const text = std::getenv(name);
     return std::string(text == nullptr ? "none" : text);
@@ -125,7 +125,7 @@ TEST(NcclEnvironment, WhatTheUserHasSetStaysWhereItMay) {
   EXPECT_EQ(value("NCCL_HOSTID"), "shardproof-0");
 }
 
-TEST(NcclApi, ARealLibraryFillsTheTable) {
+TEST(NcclApi, RealLibrary_FillsTable) {
   if (std::string(REAL_NCCL).empty()) GTEST_SKIP() << "no NCCL was found when this was configured";
   const NcclApi api = load_nccl({REAL_NCCL, {}});
   EXPECT_GE(api.version, 21800);
@@ -134,7 +134,7 @@ TEST(NcclApi, ARealLibraryFillsTheTable) {
   ASSERT_EQ(api.get_unique_id(&second), nccl::kSuccess);
   EXPECT_FALSE(std::equal(std::begin(first.bytes), std::end(first.bytes), second.bytes));
   EXPECT_EQ(std::string(api.error_text(nccl::kInvalidUsage)).find("invalid usage"), 0u);
-  // What this version has is there, what it has not is null.
+  // Functions of this version are set, functions of later ones are null.
   EXPECT_EQ(api.put_signal != nullptr, api.version >= 22900);
   EXPECT_EQ(api.group_simulate_end != nullptr, api.version >= 22200);
 }

@@ -1,5 +1,4 @@
-// The conformance suite over NCCL on stand-ins: each process has a GPU of host memory, and the
-// processes are connected by the stand-in NCCL.
+// The conformance suite over a fake NCCL: each process has a fake GPU made of host memory.
 #include <cstdlib>
 
 #include "shardproof/backends/nccl/nccl_backend.h"

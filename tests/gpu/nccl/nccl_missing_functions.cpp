@@ -1,4 +1,4 @@
-// A library that is a new NCCL by what it says, and lacks most of it.
+// A library that claims to be a new NCCL and lacks most functions.
 extern "C" int ncclGetVersion(int* version) {
   *version = 22809;
   return 0;

@@ -1,5 +1,5 @@
-// `run --backend nccl --order ...` from outside, on stand-ins: which algorithms NCCL has for what a
-// program calls.
+// Tests of `run --backend nccl --order ...` on fake GPUs: which algorithms NCCL has for which
+// calls.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,9 +11,9 @@
 namespace shardproof {
 namespace {
 
-// NCCL has a tree for all_reduce only, its switches and PAT some reductions, and refuses what is to
-// take an algorithm that it has not. PAT is for ranks that are machines of their own.
-TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
+// NCCL has tree for all_reduce only, and NVLS and PAT for some reductions. It refuses a call for
+// which it lacks the chosen algorithm. PAT needs ranks that are machines of their own.
+TEST(NcclOrders, Corpus_EachOrder_Passes) {
   const std::string corpus = "scenarios/corpus";
   const std::string values = corpus + "/collectives " + corpus + "/redistribute";
   const std::string runs[] = {corpus + " --order ring --processes 4",
@@ -26,8 +26,8 @@ TEST(NcclOrders, TheCorpusRunsUnderEachOrderOfNccl) {
   }
 }
 
-// All processes leave the case by themselves: nobody waits for what they will not end.
-TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
+// All processes leave the case by themselves, so the coordinator waits for none of their commands.
+TEST(NcclOrders, RefusedCall_EndsItsCase) {
   const ScenarioFolder folder;
   const std::string file = folder.write("scattered.json", R"json({
     "version": 1, "mesh": "tp=4", "tensors": {"x": {"shape": [8], "placements": "tp:P(sum)"}},
@@ -41,12 +41,12 @@ TEST(NcclOrders, ACallThatNcclRefusesEndsItsCaseAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
-TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
+TEST(NcclOrders, Channels_MustMatchNcclVersion) {
   const std::string run =
       "run scenarios/corpus/collectives --backend nccl --processes 2 --order 'ring(channels=2)'";
   const Ran old = fake_gpu(run, "FAKE_GPU_NCCL=22809");
   EXPECT_EQ(old.code, 2) << old.out;
-  EXPECT_NE(old.out.find("order ring(channels=2) is not that of NCCL 2.28.9, which is "
+  EXPECT_NE(old.out.find("order ring(channels=2) is not the order of NCCL 2.28.9; write "
                          "ring(channels=2, nccl=2.28)"),
             std::string::npos)
       << old.out;
@@ -61,7 +61,7 @@ TEST(NcclOrders, ChannelsAreThoseOfTheNcclThatAnOrderIsOf) {
   EXPECT_EQ(fake_gpu(before + "'ring(channels=2, nccl=2.27)'", "FAKE_GPU_NCCL=22506").code, 2);
   const Ran pat = fake_gpu(before + "pat", "FAKE_GPU_NCCL=22506");
   EXPECT_EQ(pat.code, 2) << pat.out;
-  EXPECT_NE(pat.out.find("order pat is not that of NCCL 2.25.6, of which it is not known"),
+  EXPECT_NE(pat.out.find("order pat is not the order of NCCL 2.25.6; its order is not known"),
             std::string::npos)
       << pat.out;
 }

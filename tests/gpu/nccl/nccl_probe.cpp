@@ -1,3 +1,5 @@
+// Implements nccl_probe.h: the parent starts one process for each rank, passes their output on, and
+// ends all when one fails.
 #include "shardproof/tests/gpu/nccl/nccl_probe.h"
 
 #include <signal.h>
@@ -23,20 +25,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLimit{50};  // of all ranks of one group
+constexpr std::chrono::seconds kLimit{50};  // for all ranks of one group
 constexpr int64_t kBitSizes[] = {1, 1000, 4099, 65536, 100003, 1048577};
 constexpr int64_t kTimeBytes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 26};
 
 struct Options {
-  std::string mode;  // bits, times
+  std::string mode;  // "bits" or "times"
   int ranks = 2, ranks_per_gpu = 1;
   std::string order = "ring";
   std::string library;
-  // Of times. So many are timed together, as nccl-tests and `bench` do: who waits for each would
-  // time how long it takes to launch the next. Of repetitions a quarter more goes before.
+  // For times: this many exchanges are timed together, as nccl-tests and `bench` do, because
+  // waiting for each would time the launch of the next. A quarter more run before.
   int64_t most_bytes = int64_t{1} << 26;
   int repetitions = 20, in_a_row = 10;
-  int rank = -1;  // of a child
+  int rank = -1;  // set in a child
   std::string id;
 };
 
@@ -99,7 +101,7 @@ class Rank {
     for (int rank = 0; rank < options_.ranks; ++rank) team_.push_back(rank);
   }
 
-  // Lines that name what differs; empty: all bits are equal.
+  // Returns lines that name the differences; empty: all bits are equal.
   int compare_bits() {
     int different = 0;
     const bool one_channel = parse_reduction_schedule(options_.order).channels == 1;
@@ -107,9 +109,9 @@ class Rank {
       for (const int64_t count : kBitSizes)
         if (one_channel || (count > 4000 && count < 1000000))
           different += compare_one(CollectiveKind::all_reduce, dtype, count);
-    if (!one_channel) return different;  // has nothing to do with the others
+    if (!one_channel) return different;  // the checks below do not depend on channels
     for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-      // A mean over 2 or 4 ranks would be exact.
+      // Scales by 0.1, because a mean over 2 or 4 ranks would be exact.
       const Reduction scaled{ReduceOp::premul_sum, as_stored(0.1, dtype)};
       if (multiplies_and_adds(dtype))
         different += compare_one(CollectiveKind::all_reduce, dtype, 4099, scaled);
@@ -134,7 +136,8 @@ class Rank {
     return load_f64(element, dtype);
   }
 
-  // As the orders say; of bf16 only newer GPUs do it in one instruction.
+  // True if the GPU multiplies and adds with one rounding, as the orders state. For bf16 only newer
+  // GPUs have that instruction.
   bool multiplies_and_adds(DType dtype) const {
     CudaDeviceFacts facts;
     parts_.cuda.device_facts(device_->ordinal(), &facts);
@@ -149,10 +152,10 @@ class Rank {
     return tensor;
   }
 
-  // Of each of so many, one behind the other.
+  // The mean over exchanges that run one after the other.
   struct Timed {
     double microseconds = 0;
-    bool with_launch = false;  // the GPU had done one before the next was launched
+    bool with_launch = false;  // the GPU had finished one before the next was launched
     bool operator<(const Timed& other) const { return microseconds < other.microseconds; }
   };
   Timed run(Exchange& e, Bytes& in, Bytes& out, int times = 1) {
@@ -191,7 +194,7 @@ class Rank {
     return e;
   }
 
-  // `count` as in Collective.
+  // `count` is that of Collective.
   int compare_one(CollectiveKind kind, DType dtype, int64_t count, Reduction reduction = {}) {
     const size_t self = static_cast<size_t>(options_.rank);
     const bool scatters = kind == CollectiveKind::reduce_scatter;
@@ -293,7 +296,7 @@ int be_rank(const Options& options, const NcclDependencies& parts) {
 
 // --- all ranks
 
-// What ranks print, passed on line by line as it comes: who is ended has told what it measured.
+// Passes the output of ranks on line by line as it comes, so that a killed rank's lines are kept.
 class Lines {
  public:
   void read(const Child& child) {
@@ -311,15 +314,15 @@ class Lines {
   }
 
  private:
-  std::map<int, std::string> texts_;  // begun lines, of each
+  std::map<int, std::string> texts_;  // incomplete lines, by rank
 };
 
-// Starts them with what their order and the sharing of GPUs need, and waits for all.
+// Starts the ranks with the environment for their order and sharing of GPUs, and waits for all.
 int run_ranks(const Options& options, const NcclDependencies& parts, const std::string& order) {
   const NcclApi api = parts.load(parts.places);
   const WorkerPoolOptions pool = pool_of(options, order);
   const GpuSharing sharing = gpu_sharing(pool, api.version);
-  // The id holds an address: that of the network that the ranks use.
+  // The id holds an address of the network that the ranks use.
   for (const auto& [name, value] : nccl_preferences(pool, sharing))
     ::setenv(name.c_str(), value.c_str(), 0);
   NcclId id{};
@@ -351,7 +354,7 @@ int run_ranks(const Options& options, const NcclDependencies& parts, const std::
   int code = 0;
   Lines output;
   const Clock::time_point limit = Clock::now() + kLimit;
-  // Whichever ends badly ends all: the others would wait for it.
+  // If one ends with an error, all are killed: the others would wait for it.
   std::vector<Child> running = ranks;
   while (!running.empty()) {
     std::erase_if(running, [&](const Child& child) {
@@ -379,7 +382,7 @@ std::string tree_text(const Options& options, int version) {
   return as_hosts ? fmt::format("tree(nodes={})", options.ranks) : "tree";
 }
 
-// Several channels as this NCCL deals calls out to them; one rank adds nothing.
+// Several channels, as this NCCL distributes calls over them; a single rank adds nothing.
 std::vector<std::string> orders_of_bits(const Options& options, int version) {
   std::vector<std::string> orders{"ring", tree_text(options, version)};
   if (options.ranks == 1) return orders;

@@ -1,5 +1,5 @@
-// How what is put travels under `--backend nccl`, from outside, on stand-ins: by NCCL's own windows
-// where it has them, and by messages where one of the processes has trouble with its.
+// Tests of puts under `--backend nccl` on fake GPUs: by NCCL's windows if all processes can open
+// them, else by messages.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 namespace shardproof {
 namespace {
 
-// Each process puts twice, and before the first time tries whether signals come through; after each
-// step of that all tell each other whether it went well.
-TEST(NcclPuts, PutsAreNcclsOwnWhereItHasThem) {
+// Each process puts twice. Before the first put it tests that signals arrive, and after each step
+// all processes exchange their errors.
+TEST(NcclPuts, Puts_UseNcclWindows_IfAllCan) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "trace";
   const auto ran = [&](const std::string& environment, const std::string& note) {
@@ -25,7 +25,7 @@ TEST(NcclPuts, PutsAreNcclsOwnWhereItHasThem) {
   ran("FAKE_GPU_NCCL=22809", "puts by ncclSend and ncclRecv (NCCL 2.28.9 has no ncclPutSignal)");
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_SYMMETRIC=0",
       "puts by ncclSend and ncclRecv (the GPUs have no symmetric memory)");
-  // One of them has trouble, and all put otherwise.
+  // If one process fails, all put by messages.
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_ROOM=2",
       "puts by ncclSend and ncclRecv (no 16777216 bytes for a window: ");
   ran("FAKE_GPU_NCCL=22907 FAKE_GPU_NO_WINDOW=1",
@@ -44,8 +44,8 @@ TEST(NcclPuts, PutsAreNcclsOwnWhereItHasThem) {
   EXPECT_EQ(sorted_lines_of(trace), expected);
 }
 
-// Nobody asks the reader's GPU before the next put lands: not in the place of the one before.
-TEST(NcclPuts, ASlotThatIsPutIntoAgainKeepsWhatIsNotRead) {
+// A put must not overwrite an earlier one that the reader's GPU has not read yet.
+TEST(NcclPuts, SecondPut_DoesNotOverwriteUnreadOne) {
   for (int seed = 1; seed <= 8; ++seed) {
     const Ran ran =
         fake_gpu("run scenarios/corpus/collectives/slot_put_into_again.json --backend nccl",

@@ -1,5 +1,5 @@
-// `run --backend nccl` from outside, on stand-ins: the same as in simulation, killed and stopped
-// processes, and machines that have not what is needed. Each test runs a binary.
+// Tests of `run --backend nccl` on fake GPUs: results as in simulation, killed and stopped
+// processes, machines that lack something. Each test runs a binary.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -29,23 +29,23 @@ std::string report_of(const std::string& words, const std::string& environment =
   return report;
 }
 
-TEST(NcclRun, TheCorpusSaysTheSameOnStandIns) {
+TEST(NcclRun, Corpus_OnFakeGpus_GivesExpectedReports) {
   const std::string simulated = report_of("");
   for (const char* processes : {"1", "2", "4"})
     EXPECT_EQ(report_of(std::string("--backend nccl --processes ") + processes), simulated)
         << processes << " processes";
 }
 
-TEST(NcclRun, TheCorpusSaysTheSameWithSeveralGpusInAProcess) {
+TEST(NcclRun, Corpus_SeveralGpusInAProcess_GivesExpectedReports) {
   const std::string simulated = report_of("");
   for (const std::string seats :
        {"--processes 1 --gpus-per-process 4", "--processes 2 --gpus-per-process 2"})
     EXPECT_EQ(report_of("--backend nccl " + seats), simulated) << seats;
 }
 
-// Two ranks a GPU, which are folded there, and sums over GPUs of one process or of several: the
-// order in which is added is that of NCCL's ranks, whoever drives them.
-TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
+// Two ranks on a GPU are summed there; sums over GPUs add in the order of NCCL's ranks, whichever
+// process drives them.
+TEST(NcclRun, Values_AnyProcessesAndGpus_AreEqual) {
   const ScenarioFolder folder;
   const std::string file = folder.write("sums.json", R"json({
     "version": 1, "mesh": "dp=2, tp=4",
@@ -66,8 +66,8 @@ TEST(NcclRun, ValuesDoNotDependOnWhoDrivesAGpu) {
   EXPECT_EQ(values_of_run("two_of_two", "--processes 2 --gpus-per-process 2"), expected);
 }
 
-// TF32 is within the rounding of a run that may have it, and no bug.
-TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
+// TF32 is within the rounding of a run that allows it, and no bug.
+TEST(NcclRun, LowPrecisionProducts_AreReportedAsPrecision) {
   const ScenarioFolder folder;
   const std::string file = folder.write("products.json", R"json({
     "version": 1, "mesh": "dp=2, tp=2",
@@ -83,15 +83,15 @@ TEST(NcclRun, ProductsInFewBitsAreToldAsAnotherPrecision) {
   EXPECT_NE(few.out.find("products in tf32"), std::string::npos) << few.out;
 }
 
-TEST(NcclRun, CallsAndFaultsAreAsExpectedUnderAnotherSchedule) {
+TEST(NcclRun, CallsAndFaults_OtherSchedule_AreAsExpected) {
   const Ran ran = fake_gpu(
       "run scenarios/corpus/collectives scenarios/corpus/faults --backend nccl "
       "--processes 3 --schedule adversarial");
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
 
-// What a profiler shows is the program: one ncclGroup a process for each group of it.
-TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
+// A profile shows the program: each of its groups is one ncclGroup in each process.
+TEST(NcclRun, ProgramGroup_IsOneNcclGroup) {
   const ScenarioFolder folder;
   const std::string file = folder.write("groups.json", R"json({
     "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
@@ -111,8 +111,8 @@ TEST(NcclRun, AGroupOfTheProgramIsOneGroupOfNccls) {
   EXPECT_EQ(sorted_lines_of(trace), expected);
 }
 
-// What all GPUs of a process have in a call is one group, each by its own communicator.
-TEST(NcclRun, ACallOfSeveralGpusIsOneGroupOfTheirProcess) {
+// A call of all GPUs of a process is one group, each GPU on its own communicator.
+TEST(NcclRun, CallOfSeveralGpus_IsOneNcclGroup) {
   const ScenarioFolder folder;
   const std::string file = folder.write("ring.json", R"json({
     "version": 1, "mesh": "r=4", "tensors": {"x": {"shape": [16], "placements": "r:S(0)"}},
@@ -131,7 +131,7 @@ TEST(NcclRun, ACallOfSeveralGpusIsOneGroupOfTheirProcess) {
                                       "ranks 2 3: 2.recv(1) 2.send(3) 3.recv(2) 3.send(0)"}));
 }
 
-// Two buckets of a gradient: while one is reduced on a stream of its own, the next one is computed.
+// Two buckets of a gradient: one is reduced on a stream of its own while the next is computed.
 constexpr const char* kOverlapped = R"json({
   "version": 1, "mesh": "dp=2",
   "tensors": {"x": {"shape": [16, 16], "placements": "dp:S(0)"}, "w": {"shape": [16, 16]}},
@@ -144,7 +144,7 @@ constexpr const char* kOverlapped = R"json({
   "truth": ["u = sum(x @ w, dim=0) * 2", "v = sum(x, dim=0) * 3"],
   "outputs": {"u": "R", "v": "R"}})json";
 
-// What one GPU's streams were asked for, in the order of asking.
+// The operations that one GPU's streams were given, in order.
 struct Asked {
   int stream = 0;
   std::string what;  // "kernel", "nccl", "record 3.1", "wait 3.1"
@@ -160,7 +160,8 @@ std::vector<Asked> asked_of(const std::filesystem::path& trace, int gpu) {
   return all;
 }
 
-// Where `to` waits, behind `at`, for what `from` has recorded behind it; -1: it does not.
+// Returns where, after `at`, stream `to` waits for an event recorded after it in `from`; -1:
+// nowhere.
 int64_t wait_between(const std::vector<Asked>& all, size_t at, int from, int to) {
   std::set<std::string> recorded;
   for (; at < all.size(); ++at) {
@@ -172,7 +173,7 @@ int64_t wait_between(const std::vector<Asked>& all, size_t at, int from, int to)
   return -1;
 }
 
-TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
+TEST(NcclRun, ProgramStreams_AreGpuStreams) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "streams";
   const Ran ran = fake_gpu("run " + folder.write("two.json", kOverlapped) + " --backend nccl",
@@ -190,7 +191,7 @@ TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
     ASSERT_EQ(calling.size(), 1u);
     const int main = *computing.begin(), comm = *calling.begin();
     EXPECT_NE(main, comm);
-    // The call comes behind the kernel that made what it reduces, by an event; and the last kernel
+    // The call is ordered by an event behind the kernel that made its input, and the last kernel
     // behind the call.
     const int64_t before = wait_between(all, kernels.front(), main, comm);
     EXPECT_GE(before, 0);
@@ -201,8 +202,8 @@ TEST(NcclRun, StreamsOfAProgramAreStreamsOfTheGpu) {
   }
 }
 
-// Nobody on the host does: the stream whose program waits for the signal comes behind the landing.
-TEST(NcclRun, AStreamWaitsForWhatLandsAndNoProcessDoes) {
+// The host does not wait: the stream of the waiting program is ordered behind the landed put.
+TEST(NcclRun, LandedPut_OrdersStream_NotHost) {
   const ScenarioFolder folder;
   const std::filesystem::path trace = folder.path() / "streams";
   const Ran ran = fake_gpu("run scenarios/corpus/collectives/one_sided_ring.json --backend nccl",
@@ -223,8 +224,8 @@ TEST(NcclRun, AStreamWaitsForWhatLandsAndNoProcessDoes) {
   }
 }
 
-// On GPUs whose streams do not wait for events, and without the waits of the program.
-TEST(NcclRun, AWaitThatIsMissingIsSeen) {
+// On GPUs whose streams do not wait for events: the waits of the program are missing.
+TEST(NcclRun, MissingWait_IsDetected) {
   const ScenarioFolder folder;
   const std::string run = "run " + folder.write("two.json", kOverlapped) + " --backend nccl";
   for (const int seed : {1, 2, 3}) {
@@ -242,8 +243,8 @@ TEST(NcclRun, AWaitThatIsMissingIsSeen) {
   EXPECT_NE(ran.out.find("wrong values"), std::string::npos) << ran.out;
 }
 
-// As NCCL_DEBUG makes of NCCL: more than a pipe holds.
-TEST(NcclRun, WhatProcessesPrintIsPassedOnWhereSomebodyDebugs) {
+// Prints more than a pipe holds, as NCCL does with NCCL_DEBUG.
+TEST(NcclRun, ProcessOutput_WithNcclDebug_IsPassedOn) {
   const ScenarioFolder folder;
   const std::string file = folder.write("many.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [4]}},
@@ -258,8 +259,8 @@ TEST(NcclRun, WhatProcessesPrintIsPassedOnWhereSomebodyDebugs) {
   EXPECT_NE(loud.out.find("rank 1: all_reduce"), std::string::npos);
 }
 
-// What the machine's library loads when it is opened may wait for a call that is under way.
-TEST(NcclRun, ProductsBesideACallFindTheirLibraryOpen) {
+// Code that the machine's library loads when it is opened may wait for a call in progress.
+TEST(NcclRun, ProductsDuringCall_FindLibraryOpen) {
   const ScenarioFolder folder;
   const std::string file = folder.write("beside.json", R"json({
     "version": 1, "mesh": "tp=2", "tensors": {"x": {"shape": [32, 32]}},
@@ -271,8 +272,8 @@ TEST(NcclRun, ProductsBesideACallFindTheirLibraryOpen) {
   }
 }
 
-// As many set it to find which kernel fails: one GPU's would wait for what comes after it.
-TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
+// Users set it to find which kernel fails: one GPU's launch would wait for a later one.
+TEST(NcclRun, BlockingLaunches_SeveralGpus_AreOff) {
   for (const std::string seats : {"--processes 2", "--processes 1 --gpus-per-process 2"}) {
     const Ran ran = fake_gpu("run scenarios/corpus/collectives --backend nccl " + seats,
                              "CUDA_LAUNCH_BLOCKING=1");
@@ -280,7 +281,7 @@ TEST(NcclRun, LaunchesThatWaitAreOffWhereAProcessHasSeveralGpus) {
   }
 }
 
-TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
+TEST(NcclRun, LostProcess_SeveralGpus_MissesAllItsRanks) {
   hurt_one_of_each({FAKE_GPU_PROGRAM,
                     "nccl",
                     SIGKILL,
@@ -290,48 +291,49 @@ TEST(NcclRun, AProcessOfSeveralGpusIsMissingWithAllItsRanks) {
                    2);
 }
 
-TEST(NcclRun, AKilledProcessIsAMissingRankAndNobodyIsLeft) {
+TEST(NcclRun, KilledProcess_IsMissingRank_AndNoProcessRemains) {
   hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGKILL, "was killed by signal 9 (SIGKILL)"}, 4);
 }
 
-TEST(NcclRun, AStoppedProcessIsAMissingRankAndNobodyIsLeft) {
+TEST(NcclRun, StoppedProcess_IsMissingRank_AndNoProcessRemains) {
   hurt_one_of_each({FAKE_GPU_PROGRAM, "nccl", SIGSTOP, "is stopped by signal 19 (SIGSTOP)", "6s"},
                    4);
 }
 
-// A process that dies may be an internal error to NCCL, which may know before anybody else does.
-TEST(NcclRun, WhatNcclSaysBeforeAProcessIsGoneIsToldWithTheMissingRank) {
+// To NCCL a dead process may look like an internal error, reported before the process is missed.
+TEST(NcclRun, NcclError_BeforeLoss_IsReportedWithMissingRank) {
   const ScenarioFolder folder;
   const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3",
                            "FAKE_GPU_BREAKS=40 FAKE_GPU_DIES=300");
   EXPECT_EQ(ran.code, 1) << ran.out;
   for (const char* const words :
        {"missing rank", "was killed by signal 9 (SIGKILL)",
-        "process 2: NCCL 2.28.9 says: internal error: the network is gone"})
+        "process 2: NCCL 2.28.9 reports: internal error: the network is gone"})
     EXPECT_NE(ran.out.find(words), std::string::npos) << words << "\n" << ran.out;
 }
 
-// Nobody is gone: NCCL's words are all there is to tell, and nobody waits until the time is over.
-TEST(NcclRun, WhatNcclSaysWhenNobodyIsGoneIsToldAsItsError) {
+// No process is lost: NCCL's error is all there is, and it is reported before the timeout.
+TEST(NcclRun, NcclError_WithoutLoss_IsReported) {
   const ScenarioFolder folder;
   for (const std::string gpus : {"", " --gpus-per-process 2"}) {
     const Ran ran = fake_gpu("run " + folder.endless() + " --backend nccl --processes 3" + gpus,
                              "FAKE_GPU_BREAKS=40");
     EXPECT_EQ(ran.code, 2) << ran.out;
-    EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 says: internal error: the network is gone"),
+    EXPECT_NE(ran.out.find("process 2: NCCL 2.28.9 reports: internal error: the network is gone"),
               std::string::npos)
         << ran.out;
     EXPECT_EQ(ran.out.find("missing rank"), std::string::npos) << ran.out;
   }
   const Ran bench = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K", "FAKE_GPU_BREAKS=3");
   EXPECT_EQ(bench.code, 2) << bench.out;
-  EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 says: internal error: the network is gone"),
+  EXPECT_NE(bench.out.find("process 1: NCCL 2.28.9 reports: internal error: the network is gone"),
             std::string::npos)
       << bench.out;
 }
 
-// No abort of NCCL's ends a stream that waits for a put: its process is ended by its keeper.
-TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
+// An abort of NCCL does not end a stream that waits for a put: the worker monitor kills its
+// process.
+TEST(NcclRun, WaitForPut_OfLostProcess_Ends) {
   const ScenarioFolder folder;
   const std::string file = folder.write("puts.json", R"json({
     "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [512, 512]}},
@@ -352,7 +354,7 @@ TEST(NcclRun, WhoWaitsForAPutOfALostProcessIsNotLeft) {
   }
 }
 
-TEST(NcclRun, NobodyOutlivesTheCommand) {
+TEST(NcclRun, KilledCommand_LeavesNoProcess) {
   const ScenarioFolder folder;
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
     Running run(FAKE_GPU_PROGRAM, "nccl", folder.endless(), (folder.path() / "out.txt").string());
@@ -369,7 +371,7 @@ void expect_refused(const Ran& ran, const std::string& message) {
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
 }
 
-TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
+TEST(NcclRun, MissingRequirement_IsRefusedInOneLine) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
   expect_refused(fake_gpu(run + "--processes 4", "FAKE_GPU_GPUS=1"),
                  "backend nccl: 4 processes need 4 GPUs, and 1 is visible; --ranks-per-gpu 4 puts "
@@ -386,7 +388,7 @@ TEST(NcclRun, WhatTheMachineHasNotIsRefusedInOneLine) {
                  "--ranks-per-gpu is for backends of several processes; local has none");
 }
 
-TEST(NcclRun, GpusOfAProcessThatAreNotThereOrNotItsOwnAreRefused) {
+TEST(NcclRun, MissingGpus_AreRefused) {
   const std::string run = "run scenarios/corpus/bugs/sum_for_avg.json --backend nccl ";
   expect_refused(fake_gpu(run + "--processes 2 --gpus-per-process 4", "FAKE_GPU_GPUS=6"),
                  "backend nccl: 2 processes with 4 GPUs each need 8, and 6 are visible");
@@ -402,7 +404,7 @@ TEST(NcclRun, GpusOfAProcessThatAreNotThereOrNotItsOwnAreRefused) {
                  "--processes 2 with 2 GPUs each are more than --ranks 3");
 }
 
-// Three processes by hand, the first of them in the foreground.
+// Starts three processes as a user would, the first of them in the foreground.
 Ran by_hand(const std::string& words, const std::string& environment = "") {
   const std::string meet = testing::TempDir() + "/shardproof_meet_" + std::to_string(getpid());
   const std::string one = environment + " '" FAKE_GPU_PROGRAM "' run " + words +
@@ -411,37 +413,37 @@ Ran by_hand(const std::string& words, const std::string& environment = "") {
                " --process 0 --processes 3; code=$?; wait; exit $code");
 }
 
-TEST(NcclRun, ProcessesThatPeopleStartMeetAtAFile) {
+TEST(NcclRun, ProcessesStartedByHand_MeetAtFile) {
   const Ran ran = by_hand("scenarios/corpus/collectives");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(ran.out.find("0 surprises"), ran.out.rfind("0 surprises")) << ran.out;
   EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
-  // One GPU each, as those see it that are shown no other.
+  // Each process sees only its own GPU.
   EXPECT_EQ(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=1").code, 0);
   expect_refused(by_hand("scenarios/corpus/collectives", "FAKE_GPU_GPUS=2"),
                  "has no GPU: 2 are visible; --ranks-per-gpu N puts N processes on one");
   const std::string two_each = "scenarios/corpus/collectives --gpus-per-process 2";
   EXPECT_EQ(by_hand(two_each, "FAKE_GPU_GPUS=2").code, 0);
   expect_refused(by_hand(two_each, "FAKE_GPU_GPUS=5"),
-                 "number 2 on its machine has no 2 GPUs: 5 are visible");
+                 "process 2 of its machine needs 2 GPUs: 5 are visible");
 }
 
-// They cannot be started again from here.
-TEST(NcclRun, CasesBehindALossAmongProcessesThatPeopleStartAreSaidNotToBeRun) {
+// This program cannot restart them.
+TEST(NcclRun, CasesAfterLoss_StartedByHand_AreReportedNotRun) {
   const ScenarioFolder folder;
   const std::string small = folder.write("small.json", R"json({
     "version": 1, "mesh": "tp=3", "tensors": {"x": {"shape": [4]}},
     "ranks": {"all": ["y = all_reduce(x, max)"]}})json");
   const Ran ran = by_hand(folder.endless() + " " + small, "FAKE_GPU_BREAKS=40");
   EXPECT_EQ(ran.code, 2) << ran.out;
-  EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 says: internal error: the "
-                         "network is gone in an earlier case; this program has not started the "
-                         "processes of this run, and cannot start them again"),
+  EXPECT_NE(ran.out.find("small.json: not run: process 2: NCCL 2.28.9 reports: internal error: the "
+                         "network is gone in an earlier case; this program did not start the "
+                         "processes of this run and cannot restart them"),
             std::string::npos)
       << ran.out;
 }
 
-TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
+TEST(NcclRun, ProcessesStartedBySrun_NeedNoOptions) {
   const std::string job = "SLURM_JOB_ID=" + std::to_string(getpid()) +
                           " SLURM_STEP_ID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_NODES=1 ";
   const std::string one = job +
@@ -452,7 +454,7 @@ TEST(NcclRun, ProcessesThatSrunStartsNeedNoWord) {
   EXPECT_NE(ran.out.find("0 surprises"), std::string::npos) << ran.out;
 }
 
-TEST(NcclRun, RanksThatShareAGpuSaySo) {
+TEST(NcclRun, SharedGpu_IsReported) {
   const std::string run =
       "run scenarios/corpus/collectives --backend nccl --processes 4 --ranks-per-gpu 4";
   const Ran old = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=22809");
@@ -460,13 +462,13 @@ TEST(NcclRun, RanksThatShareAGpuSaySo) {
   EXPECT_NE(old.out.find("4 ranks on each GPU (NCCL_HOSTID"), std::string::npos) << old.out;
   const Ran young = fake_gpu(run, "FAKE_GPU_GPUS=1 FAKE_GPU_NCCL=23003");
   EXPECT_EQ(young.code, 0) << young.out;
-  EXPECT_NE(young.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); its times are not "
-                           "those of as many GPUs"),
+  EXPECT_NE(young.out.find("4 ranks on each GPU (NCCL_MULTI_RANK_GPU_ENABLE); times "
+                           "differ from those of one rank on each GPU"),
             std::string::npos)
       << young.out;
 }
 
-TEST(NcclRun, TheStockProgramSaysWhyNot) {
+TEST(NcclRun, StockProgram_GivesReason) {
   const Ran list = shell("'" SHARDPROOF_PROGRAM "' list backends");
   EXPECT_EQ(list.code, 0);
   EXPECT_NE(list.out.find("  nccl     ranks on GPUs over NCCL"), std::string::npos) << list.out;

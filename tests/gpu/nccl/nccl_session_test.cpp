@@ -1,5 +1,5 @@
-// What a session asks of NCCL, on stand-ins that answer as late as NCCL may: the communicators of a
-// process with one GPU, alone in its world.
+// Tests of NcclSession on a fake NCCL that completes calls as late as NCCL may. The process has one
+// GPU and is alone in its world.
 #include "shardproof/backends/nccl/nccl_session.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kRepetitions = 20;  // of what takes a different time each
+constexpr int kRepetitions = 20;  // each with other delays
 
 FakeGpuOptions patient() {
   FakeGpuOptions options;
@@ -45,10 +45,10 @@ class Session : public testing::Test {
   fake_gpu::NcclOptions options_;
   NcclApi api_;
   NcclId id_{};
-  bool goes_on_ = false;  // the stream that was stopped
+  bool goes_on_ = false;  // releases the stream that was stopped
 };
 
-TEST_F(Session, ASplitIsASuccessBeforeItIsMade) {
+TEST_F(Session, Split_ReturnsSuccessBeforeItIsMade) {
   const auto session = alone();
   const NcclComm world = session->world(0);
   NcclConfig config;
@@ -65,7 +65,7 @@ TEST_F(Session, ASplitIsASuccessBeforeItIsMade) {
   EXPECT_NE(child, nullptr);
 }
 
-TEST_F(Session, WhatIsFormedIsReadyForCalls) {
+TEST_F(Session, FormedTeam_IsReadyForCalls) {
   const auto session = alone();
   const auto expect_ready = [&](NcclComm comm, int code) {
     ASSERT_NE(comm, nullptr);
@@ -87,8 +87,8 @@ TEST_F(Session, WhatIsFormedIsReadyForCalls) {
   EXPECT_EQ(session->to_simulate({0}).size(), 1u);
 }
 
-// Calls of two communicators in one stream, the first of which never gets there.
-TEST_F(Session, AnAbortWaitsForNothingThatItHasNotEndedItself) {
+// Calls of two communicators in one stream; the first one never gets there.
+TEST_F(Session, Abort_WaitsOnlyForWhatItEnds) {
   const auto session = alone();
   const NcclComm world = session->world(0), other = session->to_put();
   EXPECT_EQ(session->await_putting(nccl::kSuccess), "");
@@ -111,7 +111,7 @@ TEST_F(Session, AnAbortWaitsForNothingThatItHasNotEndedItself) {
   device_->synchronize();
 }
 
-TEST_F(Session, NcclAlgoHasToNameAnAlgorithmForEachCall) {
+TEST_F(Session, NcclAlgo_MustNameAnAlgorithmForEachCall) {
   const auto call = [&](const char* algorithms, bool gathers) {
     options_.algorithms = algorithms;
     reopen();

@@ -1,5 +1,5 @@
-// Times of `--backend nccl` from outside, on stand-ins: whose clock they are of, and what NCCL
-// expects of them.
+// Tests of times of `--backend nccl` on fake GPUs: whose clock measures them, and NCCL's
+// predictions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,8 +12,8 @@
 namespace shardproof {
 namespace {
 
-// A device counts whole microseconds, which the host does not.
-TEST(NcclTimes, WhatADeviceDoesIsTimedByItsOwnEvents) {
+// A fake device counts whole microseconds, which the host does not.
+TEST(NcclTimes, DeviceWork_IsTimedByItsEvents) {
   const ScenarioFolder folder;
   const std::string file = folder.write("timed.json", R"json({
     "version": 1, "mesh": "r=2", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
@@ -41,16 +41,16 @@ TEST(NcclTimes, WhatADeviceDoesIsTimedByItsOwnEvents) {
   EXPECT_GE(on_host, 1);
 }
 
-TEST(NcclTimes, ABenchTellsTheDevicesTimesAndWhatNcclExpects) {
+TEST(NcclTimes, Bench_ReportsDeviceTimes_AndPredictions) {
   const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K -f 2");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("# Times by the devices' own events\n"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the stand-in's
+  EXPECT_NE(ran.out.find("      11.02\n"), std::string::npos) << ran.out;  // the fake NCCL's value
 }
 
-// Whatever the user's environment says of communicators, NCCL is asked on some that wait, and calls
-// are made on some that do not.
-TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
+// Whatever the environment sets, predictions use blocking communicators and calls non-blocking
+// ones.
+TEST(NcclTimes, Predictions_AnyEnvironment_AreEqual) {
   for (const std::string blocking : {"0", "1"}) {
     const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K -f 2",
                              "NCCL_COMM_BLOCKING=" + blocking);
@@ -59,8 +59,8 @@ TEST(NcclTimes, NcclExpectsTheSameWhateverTheEnvironmentSaysOfCommunicators) {
   }
 }
 
-// A call by itself has nothing before it that runs while it is launched.
-TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
+// Before a single call nothing runs while it is launched.
+TEST(NcclTimes, Bench_StatesTimesThatIncludeLaunch) {
   const Ran ran = fake_gpu("bench --backend nccl --processes 2 -b 1K -e 1K --iters 1");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_NE(ran.out.find("# Times by the devices' own events\n"
@@ -69,8 +69,8 @@ TEST(NcclTimes, ABenchTellsWhatMayHoldItsLaunch) {
       << ran.out;
 }
 
-// Who only sends has launched all of it before it has ended.
-TEST(NcclTimes, ABenchOfAnyCollectiveComesToItsEnd) {
+// A sender has launched everything before it has ended.
+TEST(NcclTimes, Bench_AnyCollective_Ends) {
   for (const std::string collective : {"reduce", "gather", "broadcast", "scatter", "all_gather"}) {
     const Ran ran =
         fake_gpu("bench --backend nccl --processes 3 -b 1K -e 1K --collective " + collective);
@@ -80,7 +80,7 @@ TEST(NcclTimes, ABenchOfAnyCollectiveComesToItsEnd) {
   }
 }
 
-TEST(NcclTimes, EachGpuOfAProcessHasTimesOfItsOwn) {
+TEST(NcclTimes, Gpus_OfOneProcess_HaveOwnTimes) {
   const ScenarioFolder folder;
   const std::string file = folder.write("timed.json", R"json({
     "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
@@ -102,16 +102,17 @@ TEST(NcclTimes, EachGpuOfAProcessHasTimesOfItsOwn) {
   EXPECT_EQ(timed, (std::set<int64_t>{0, 1, 2, 3}));
   const std::string bench = "bench --backend nccl --processes 2 --gpus-per-process 2 -b 1K -e 1K ";
   for (const std::string collective : {"all_reduce", "all_to_all", "sendrecv"}) {
-    const Ran told = fake_gpu(bench + "--collective " + collective);
-    EXPECT_EQ(told.code, 0) << told.out;
-    EXPECT_NE(told.out.find("# Times by the devices' own events\n"), std::string::npos) << told.out;
+    const Ran bench_run = fake_gpu(bench + "--collective " + collective);
+    EXPECT_EQ(bench_run.code, 0) << bench_run.out;
+    EXPECT_NE(bench_run.out.find("# Times by the devices' own events\n"), std::string::npos)
+        << bench_run.out;
     if (collective != "all_reduce") continue;
-    EXPECT_NE(told.out.find("      11.02\n"), std::string::npos) << told.out;  // the stand-in's
+    EXPECT_NE(bench_run.out.find("      11.02\n"), std::string::npos) << bench_run.out;
   }
 }
 
-// NCCL says of a group what the last of its calls takes, and of messages nothing.
-TEST(NcclTimes, OfAGroupTheSumOfItsCallsIsExpectedAndNothingWhereItHasMessages) {
+// For a group NCCL predicts its last call only, and for messages nothing.
+TEST(NcclTimes, GroupPrediction_SumsCalls_UnlessItHasMessages) {
   const ScenarioFolder folder;
   const std::string file = folder.write("groups.json", R"json({
     "version": 1, "mesh": "r=4", "topology": "flat(latency='5 us', bandwidth='50 GB/s')",
@@ -131,7 +132,7 @@ TEST(NcclTimes, OfAGroupTheSumOfItsCallsIsExpectedAndNothingWhereItHasMessages) 
       const Record one = parse_record(line);
       expected[{one.line, one.kind}].insert(to_string(one.expected));
     }
-    // 256 elements of 4 bytes: 10 us and one nanosecond a byte that each rank brings.
+    // 256 elements of 4 bytes: 10 us, and one nanosecond for each byte of each rank's input.
     const std::set<std::string> sum{to_string(Duration{2 * 11'024'000})},
         none{to_string(Duration{})};
     EXPECT_EQ(expected[std::pair(2, std::string("all_reduce"))], sum);

@@ -1,4 +1,4 @@
-// A library that is NCCL by its name, and too old.
+// A library that claims to be an NCCL that is too old.
 extern "C" int ncclGetVersion(int* version) {
   *version = 21605;
   return 0;

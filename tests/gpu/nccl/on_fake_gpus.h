@@ -1,4 +1,4 @@
-// Runs of the tool on stand-ins, from outside.
+// Runs the tool on fake GPUs, as a user would.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// With variables of the environment before it.
+// `environment`: variables that are set before the command.
 inline Ran fake_gpu(const std::string& words, const std::string& environment = "") {
   return shell(environment + " '" FAKE_GPU_PROGRAM "' " + words);
 }

@@ -1,4 +1,4 @@
-// nccl_probe on stand-ins: whether the probe itself is right.
+// nccl_probe on fake GPUs: tests the probe itself.
 #include "shardproof/tests/gpu/fake_gpu/fake_gpu.h"
 #include "shardproof/tests/gpu/fake_gpu/fake_nccl.h"
 #include "shardproof/tests/gpu/nccl/nccl_probe.h"

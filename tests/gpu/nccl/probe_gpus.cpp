@@ -1,4 +1,4 @@
-// nccl_probe on the machine's own GPUs.
+// nccl_probe on the GPUs of this machine.
 #include "shardproof/cli/options/library_paths.h"
 #include "shardproof/tests/gpu/nccl/nccl_probe.h"
 

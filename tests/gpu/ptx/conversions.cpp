@@ -1,3 +1,4 @@
+// Implements add_conversions of tables.h: cvt and cvta.
 #include <cmath>
 #include <limits>
 
@@ -24,8 +25,8 @@ F rounded(F a) {
   return a;
 }
 
-// Beyond the integer's range the nearest integer; of NaN 0, but the highest bit where either is of
-// 64 bits (PTX ISA, cvt).
+// Values beyond the integer's range give the nearest integer. NaN gives 0, but the highest bit if
+// either type has 64 bits (PTX ISA, cvt).
 template <typename To, typename From, Rounding kRounding>
 void to_integer(const Step& step, uint64_t* slots) {
   using Limits = std::numeric_limits<To>;

@@ -1,3 +1,5 @@
+// Implements decode.h. One pass over the statements: declarations get slots, instructions become
+// steps, labels become targets.
 #include "shardproof/tests/gpu/ptx/decode.h"
 
 #include <fmt/format.h>
@@ -80,7 +82,7 @@ class Decoder {
     function_.steps.push_back(step);
   }
 
-  // ".reg .b64 %rd<51>", ".reg .u32 lo, hi"
+  // Forms: ".reg .b64 %rd<51>", ".reg .u32 lo, hi".
   void declare_registers(std::string_view text) {
     const std::vector<std::string_view> words = split(text, " \t\n,");
     for (size_t i = 2; i < words.size(); ++i) {
@@ -95,7 +97,7 @@ class Decoder {
     }
   }
 
-  // ".local .align 16 .b8 __local_depot0[64]", ".param .b64 param0"
+  // Forms: ".local .align 16 .b8 __local_depot0[64]", ".param .b64 param0".
   void declare_room(std::string_view text) {
     const std::vector<std::string_view> words = split(text, " \t\n[]");
     const bool is_array = text.find('[') != std::string_view::npos;
@@ -106,7 +108,7 @@ class Decoder {
     function_.room_bytes += (count + 15) / 16 * 16;
   }
 
-  // A register, a constant, or the address of a room, a parameter or a variable.
+  // An operand: a register, a constant, or the address of memory, a parameter or a variable.
   uint32_t slot_of(std::string_view text) {
     const std::string key(text);
     for (size_t i = scopes_.size(); i-- > 0;)
@@ -146,7 +148,7 @@ class Decoder {
     return slots;
   }
 
-  // "(retval0), name, (param0, param1)", without results or arguments where there are none.
+  // Form: "(retval0), name, (param0, param1)", without results or arguments if there are none.
   bool read_call(Step& step, const std::vector<std::string_view>& operands) {
     Call call{};
     std::string callee;
@@ -164,12 +166,12 @@ class Decoder {
     return true;
   }
 
-  // "ld.global.nc.v2.f64 {%a, %b}, [%rd1+16]", "st.param.b64 [param0], %rd1"
+  // Forms: "ld.global.nc.v2.f64 {%a, %b}, [%rd1+16]", "st.param.b64 [param0], %rd1".
   bool read_memory(Step& step, const std::string& opcode,
                    const std::vector<std::string_view>& operands) {
     const bool loads = opcode[0] == 'l';
     int elements = 1;
-    bool is_own = false;  // memory that no other thread has
+    bool is_own = false;  // memory of this thread only
     std::string type;
     for (const std::string_view part : split(std::string_view(opcode).substr(3), ".")) {
       if (part == "v2" || part == "v4")

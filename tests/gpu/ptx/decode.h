@@ -1,4 +1,4 @@
-// From the text of a function's body to its steps.
+// Translates the text of a PTX function's body into steps.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace shardproof::ptx {
 
-// Error: an instruction that is not known, with its text.
+// Throws Error for an unknown instruction, with its text.
 void decode(Function& function, std::string_view body, Module& module);
 
 }  // namespace shardproof::ptx

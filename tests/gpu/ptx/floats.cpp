@@ -1,5 +1,6 @@
-// Arithmetic is IEEE 754's, as on a device. Where a device approximates, so does this, by other
-// means: functions that are built on it agree within some units in the last place.
+// Implements add_floats of tables.h. Arithmetic is IEEE 754's, as on a device. Approximations of a
+// device are computed by other means here: functions built on them agree within some units in the
+// last place.
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -9,7 +10,7 @@
 namespace shardproof::ptx {
 namespace {
 
-// a * b + c, rounded once, the way of <cfenv>.
+// Returns a * b + c, rounded once, in the rounding mode of <cfenv>.
 template <typename T, int kRounding>
 T fused(T a, T b, T c) {
   const int before = std::fegetround();
@@ -20,7 +21,7 @@ T fused(T a, T b, T c) {
   return result;
 }
 
-// A NaN gives way to a number, and -0 is less than 0.
+// A number wins over NaN, and -0 is less than 0.
 template <typename T>
 T lesser(T a, T b) {
   if (a != a) return b;
@@ -79,7 +80,7 @@ void add_float_comparisons(Table& table, const std::string& type) {
 
 float flushed(float a) { return std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(0.0F, a) : a; }
 
-// The upper word of a result, the lower one zero.
+// Returns the upper word of a result, with a lower word of zero.
 double upper_word(double a) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(a) >> 32 << 32);
 }

@@ -1,3 +1,4 @@
+// Implements instructions.h: looks up arithmetic in the tables, and makes loads, stores and moves.
 #include "shardproof/tests/gpu/ptx/instructions.h"
 
 #include <unordered_map>

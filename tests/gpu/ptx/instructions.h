@@ -1,4 +1,4 @@
-// What PTX instructions do to slots. A slot holds a value in its low bits.
+// Effects of PTX instructions on slots. A slot holds a value in its low bits.
 #pragma once
 
 #include <cstring>
@@ -8,13 +8,13 @@
 
 namespace shardproof::ptx {
 
-// Of an instruction without its vector, such as "add.s64"; null: not known.
+// Returns the effect of an instruction without its vector, such as "add.s64"; null: unknown.
 Apply arithmetic(const std::string& name);
-// Moves `elements` of `type` between memory and slots; the address is in the slot after theirs.
-// Null: no such type.
+// Return moves of `elements` of `type` between memory and slots; the address is in the slot after
+// theirs. Null: unknown type.
 Apply load(const std::string& type, int elements);
 Apply store(const std::string& type, int elements);
-// mov of a wide slot from, or to, several slots of `bits` each.
+// Return mov of a wide slot from, or to, several slots of `bits` each.
 Apply pack(int bits, int elements);
 Apply unpack(int bits, int elements);
 
@@ -29,7 +29,7 @@ inline bool get<bool>(uint64_t slot) {
   return slot != 0;
 }
 
-// Narrow signed integers fill the slot with their sign, as a wider register is filled.
+// Narrow signed integers fill the slot with their sign, as PTX fills a wider register.
 template <typename T>
 void put(uint64_t& slot, T value) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {

@@ -1,3 +1,4 @@
+// Implements add_integers of tables.h: integers, bits and predicates.
 #include <bit>
 #include <limits>
 
@@ -11,7 +12,7 @@ T wrapped(uint64_t value) {
   return static_cast<T>(value);
 }
 
-// Division by zero gives an unspecified value on a device; here all bits.
+// Division by zero gives an unspecified value on a device; here all bits are set.
 template <typename T>
 T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(~T{0});
@@ -70,7 +71,7 @@ void add_integer_type(Table& table, const std::string& type) {
       put(slots[step.at[0]], static_cast<Twice<T>>(product + slots[step.at[3]]));
     };
   }
-  // Shifts by more than the width leave the sign, or nothing.
+  // Shifts by more than the width leave only the sign, or zero.
   table["shr." + type] = [](const Step& step, uint64_t* slots) {
     const T a = get<T>(slots[step.at[1]]);
     const auto by = get<uint32_t>(slots[step.at[2]]);
@@ -115,7 +116,7 @@ void add_bits(Table& table, const std::string& type) {
   }
 }
 
-// mov and selp of a type.
+// Adds mov and selp of a type.
 template <typename T>
 void add_moves(Table& table, const std::string& type) {
   table["mov." + type] = unary<T, [](T a) { return a; }>;
@@ -141,7 +142,7 @@ void extract_field(const Step& step, uint64_t* slots) {
   put(slots[step.at[0]], static_cast<T>(result));
 }
 
-// Bytes of two words, by nibbles of a third; a nibble's high bit asks for the byte's sign.
+// Picks bytes of two words by nibbles of a third; a nibble's high bit selects the byte's sign.
 void permute(const Step& step, uint64_t* slots) {
   const uint64_t bytes = slots[step.at[1]] << 32 >> 32 | slots[step.at[2]] << 32;
   const auto choice = get<uint32_t>(slots[step.at[3]]);
@@ -163,7 +164,7 @@ void shift_funnel(const Step& step, uint64_t* slots) {
   put(slots[step.at[0]], static_cast<uint32_t>(kLeft ? both << by >> 32 : both >> by));
 }
 
-// a * b (its low or high half, or a alone) plus or minus c, with the carry.
+// Computes a * b (its low or high half, or a alone) plus or minus c, with carry.
 enum class Product { none, low, high };
 template <Product kProduct, bool kMinus, bool kTakes, bool kLeaves>
 void carry_on(const Step& step, uint64_t* slots) {

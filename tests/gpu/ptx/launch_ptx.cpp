@@ -1,3 +1,5 @@
+// Implements launch_ptx.h. Each source file registers its fat binary before main; its PTX is read
+// when a kernel of it is first launched or loaded.
 #include "shardproof/tests/gpu/ptx/launch_ptx.h"
 
 #include <cxxabi.h>
@@ -18,8 +20,7 @@
 namespace shardproof::ptx {
 namespace {
 
-// The layout of what nvcc embeds ("fat binary"): a header, then entries of code, each with one of
-// its own.
+// The layout of nvcc's fat binary: a header, then entries of code, each with a header of its own.
 struct FatHeader {
   uint32_t magic;
   uint16_t version, header_bytes;
@@ -64,7 +65,7 @@ std::string find_ptx(const std::byte* at) {
   throw Error(ErrorKind::unsupported, "this program has no PTX for its kernels");
 }
 
-// The code of one source file, read when it is first launched.
+// The code of one source file; read on first use.
 struct Source {
   const std::byte* fat = nullptr;
   std::optional<Module> module;
@@ -89,7 +90,7 @@ struct Program {
   std::map<const void*, Kernel> kernels;  // by the host's function
 
   static Program& all() {
-    static Program program;  // before main, sources register themselves
+    static Program program;  // before main: sources register themselves
     return program;
   }
 };
@@ -120,7 +121,7 @@ bool is_within(const void* at, const Argument& argument) {
   return at >= argument.data() && at < argument.data() + argument.size();
 }
 
-// Arguments are copied now, as the caller's go away.
+// Copies the arguments at once: the caller's do not outlive the call.
 int launch(const void* host, const CallShape& shape, void** arguments) {
   Program& program = Program::all();
   const std::lock_guard lock(program.mutex);
@@ -185,7 +186,7 @@ using shardproof::ptx::CallShape;
 using shardproof::ptx::Extent;
 using shardproof::ptx::Program;
 
-// The linker puts these in the place of the functions that the names end in (--wrap).
+// The linker replaces the functions that these names end in (--wrap).
 extern "C" {
 
 void** __wrap___cudaRegisterFatBinary(void* wrapper) {
@@ -217,7 +218,7 @@ int __wrap___cudaPopCallConfiguration(Extent* blocks, Extent* threads, size_t* s
   return 0;
 }
 
-// Of CUDA 13, whose handle of a kernel is the host's function here, and of older ones.
+// CUDA 13 and newer: the handle of a kernel is the host's function here. Older versions have none.
 int __wrap___cudaGetKernel(const void** kernel, const void* host) {
   *kernel = host;
   return 0;
@@ -230,7 +231,7 @@ int __wrap_cudaLaunchKernel(const void* host, Extent blocks, Extent threads, voi
                             size_t shared, void* stream) {
   return shardproof::ptx::launch(host, {blocks, threads, shared, stream}, arguments);
 }
-// Of loading: here a kernel is read when it is first launched.
+// Stands for loading: a kernel is read here on first use.
 int __wrap_cudaFuncGetAttributes(void*, const void* host) {
   Program& program = Program::all();
   const auto found = program.kernels.find(host);

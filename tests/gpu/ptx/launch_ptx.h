@@ -1,7 +1,6 @@
-// What nvcc puts in the place of `kernel<<<..>>>()`, for a program without a GPU: the few functions
-// of the CUDA runtime that such code calls are defined here, and run the kernel's PTX, as it lies
-// in the program, when a FakeGpu's stream comes to it. A program that links this launches nothing
-// else.
+// Replaces `kernel<<<..>>>()` in a program without a GPU: defines the few functions of the CUDA
+// runtime that nvcc's code calls. They run the kernel's PTX, which the program holds, when a fake
+// GPU's stream gets there. A program that links this can launch nothing else.
 #pragma once
 
 #include <set>
@@ -9,10 +8,10 @@
 
 namespace shardproof::ptx {
 
-// The names of all kernels, as they are in the source, and of those that were launched so far.
+// Return the names of all kernels as in the source, and of those launched so far.
 std::set<std::string> all_kernels();
 std::set<std::string> launched_kernels();
-// Those whose attributes were asked for.
+// Returns the names of those whose attributes were queried.
 std::set<std::string> loaded_kernels();
 
 }  // namespace shardproof::ptx

@@ -1,3 +1,5 @@
+// Implements memory_checks.h with shadow pages: for each byte, the launch and the thread that
+// touched it last.
 #include "shardproof/tests/gpu/ptx/memory_checks.h"
 
 #include <cstring>

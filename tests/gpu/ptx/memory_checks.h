@@ -1,6 +1,6 @@
-// Watches the memory that the threads of a launch touch: all of it is allocated, to the byte, each
-// access is aligned to its size, and no thread reads or writes what another one writes in the same
-// launch, but for equal values. What is wrong ends the program, with the kernel's name.
+// Watches the memory that the threads of a launch touch. It must be allocated, to the byte, and
+// each access must be aligned to its size. No thread may read or write what another one writes in
+// the same launch, except equal values. An error ends the program with the kernel's name.
 #pragma once
 
 #include <array>
@@ -13,23 +13,23 @@
 
 namespace shardproof::ptx {
 
-// The start and the end of the allocation that holds an address; nulls: none does.
+// Returns start and end of the allocation that holds an address; nulls: none does.
 using Allocation = std::pair<const void*, const void*>;
 using FindAllocation = std::function<Allocation(const std::byte*)>;
 
 class Watch {
  public:
   Watch(std::string kernel, FindAllocation find);
-  // Memory that every thread has to itself.
+  // Excludes memory that each thread has to itself.
   void give_threads(const Allocation& own) { own_ = own; }
   void begin(int64_t thread) { thread_ = static_cast<uint32_t>(thread); }
   void read(const std::byte* at, int64_t bytes);
-  // Before a write, and after it: another thread may have written the same.
+  // Call both, before and after a write: another thread may have written the same value.
   void before_write(const std::byte* at, int64_t bytes);
   void after_write(const std::byte* at, int64_t bytes);
 
  private:
-  // Who touched a byte last: the launch, and the thread in it.
+  // The launch, and the thread in it, that touched a byte last.
   struct Touch {
     uint32_t launch, thread;
   };
@@ -43,7 +43,7 @@ class Watch {
     uint32_t launches = 0;
   };
 
-  static Shadow& shadow();  // of this thread of the host
+  static Shadow& shadow();  // one for each thread of the host
   Page& page_of(uint64_t at);
   bool is_own(const std::byte* at) const { return at >= own_.first && at < own_.second; }
   void require_room(const std::byte* at, int64_t bytes);

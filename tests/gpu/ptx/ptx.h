@@ -1,7 +1,7 @@
-// PTX, the code that nvcc makes of kernels (NVIDIA, Parallel Thread Execution ISA), made ready to
-// run on the host. A function has slots of 64 bits for registers, constants and addresses, and a
-// list of steps over them. What our kernels do not use is refused when a function is read: threads
-// here never meet, so there are no barriers, no shared memory and no atomics.
+// An interpreter for PTX, the code that nvcc makes of kernels (NVIDIA, Parallel Thread Execution
+// ISA). A function has slots of 64 bits for registers, constants and addresses, and a list of steps
+// over them. Reading a function throws Error for what our kernels do not use. Threads never
+// synchronize, so there are no barriers, no shared memory and no atomics.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace shardproof::ptx {
 
-class Watch;  // watch.h
+class Watch;  // memory_checks.h
 struct Step;
 using Apply = void (*)(const Step&, uint64_t* slots);
 
@@ -24,18 +24,18 @@ enum class StepKind : uint8_t { apply, read, write, jump, call, leave };
 
 struct Step {
   StepKind kind = StepKind::apply;
-  bool guarded = false, unless = false;  // runs only if the guard is true, or unless it is
-  uint8_t address = 0, bytes = 0;        // of a read or write of memory: which of `at`, how much
+  bool guarded = false, unless = false;  // runs only if the guard is true; only if it is false
+  uint8_t address = 0, bytes = 0;        // access to memory: index into `at`, and bytes
   uint32_t guard = 0;
   Apply apply = nullptr;
-  std::array<uint32_t, 6> at{};  // results first
-  int64_t offset = 0;            // of an address
-  uint32_t target = 0;           // of a jump: a step; of a call: one of the function's calls
+  std::array<uint32_t, 6> at{};  // slots of operands, results first
+  int64_t offset = 0;            // added to an address
+  uint32_t target = 0;           // jump: index of a step; call: index of the function's call
 };
 
 // The first slots of every function.
 inline constexpr uint32_t kCarry = 0, kThread = 1, kThreads = 4, kBlock = 7, kBlocks = 10;
-inline constexpr uint32_t kFirstFreeSlot = 13;  // x, y and z of each of them come before
+inline constexpr uint32_t kFirstFreeSlot = 13;  // after x, y and z of each of them
 
 struct Function;
 
@@ -44,7 +44,7 @@ struct Call {
   std::vector<uint32_t> results, arguments;  // slots that hold addresses
 };
 
-// Memory of a function's own: its address stands in `slot`.
+// Memory of a function's own, whose address is in `slot`.
 struct Room {
   uint32_t slot;
   int64_t offset;
@@ -58,24 +58,24 @@ struct Parameter {
 struct Function {
   std::string name;
   std::vector<Parameter> results, parameters;  // their addresses: slots from kFirstFreeSlot on
-  std::vector<uint64_t> initial;               // slots when it begins
+  std::vector<uint64_t> initial;               // contents of the slots at the start
   std::vector<Room> rooms;
   int64_t room_bytes = 0;
   std::vector<Step> steps;
   std::vector<Call> calls;
 
-  std::string_view body;  // until it is first needed
+  std::string_view body;  // text; empty once it is decoded
 };
 
 // The functions and variables of one source file.
 class Module {
  public:
-  explicit Module(std::string text);  // Error: not PTX
-  // Reads the function's steps when it is first asked for. Null: not here. Error: an instruction
-  // that is not known.
+  explicit Module(std::string text);  // throws Error if it is not PTX
+  // Returns a function, decoded on first use; null if it is not here. Throws Error for an unknown
+  // instruction.
   const Function* find(const std::string& name);
   uint64_t variable(const std::string& name) const;  // its address; 0: not here
-  // The start and the end of the variable that holds an address; nulls: none does.
+  // Returns start and end of the variable that holds an address; nulls: none does.
   std::pair<const void*, const void*> variable_at(const void* address) const;
 
  private:
@@ -91,8 +91,8 @@ struct Extent {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Runs a kernel's threads one after the other, in an order that no kernel expects. `arguments` are
-// their addresses, as many as the kernel has parameters. `watch` may be null.
+// Runs a kernel's threads one after the other, in an order that no kernel should depend on.
+// `arguments` are addresses, as many as the kernel has parameters. `watch` may be null.
 void run_threads(const Function& kernel, const std::vector<const std::byte*>& arguments,
                  const Extent& blocks, const Extent& threads, Watch* watch);
 

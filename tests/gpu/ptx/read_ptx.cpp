@@ -1,3 +1,4 @@
+// Implements Module of ptx.h: splits a source file into functions and variables.
 #include <cstring>
 #include <utility>
 
@@ -9,7 +10,7 @@
 namespace shardproof::ptx {
 namespace {
 
-// ".param .align 8 .b8 name[112]" or ".param .u64 name".
+// Forms: ".param .align 8 .b8 name[112]", ".param .u64 name".
 Parameter parameter_of(std::string_view text) {
   const std::vector<std::string_view> words = split(text, " \t\n[]");
   const bool is_array = text.find('[') != std::string_view::npos;
@@ -31,7 +32,7 @@ std::string_view within(std::string_view text, size_t open, char close) {
   return text.substr(open + 1, text.find(close, open) - open - 1);
 }
 
-// ".visible .entry name(..)", or ".func (results) name (parameters)".
+// Forms: ".visible .entry name(..)", ".func (results) name (parameters)".
 Function head_of(std::string_view header) {
   Function function;
   size_t at = header.find(".entry");
@@ -74,7 +75,7 @@ Module::Module(std::string text) : text_(without_comments(std::move(text))) {
     const size_t close = left.find(';');
     if (head.starts_with(".global") || head.starts_with(".const"))
       read_variable(left.substr(0, close));
-    left.remove_prefix(close + 1);  // and declarations, whose functions come later
+    left.remove_prefix(close + 1);  // also skips declarations, whose functions come later
   }
 }
 
@@ -85,7 +86,7 @@ void Module::read_function(std::string_view header, std::string_view body) {
   functions_[name] = std::move(function);
 }
 
-// ".global .align 8 .b8 name[144] = {8, 93, ..}", in bytes or in numbers of 64 bits.
+// Form: ".global .align 8 .b8 name[144] = {8, 93, ..}", in bytes or in numbers of 64 bits.
 void Module::read_variable(std::string_view statement) {
   const size_t sets = statement.find('=');
   const std::string_view declared = statement.substr(0, sets);

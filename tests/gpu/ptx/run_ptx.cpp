@@ -1,3 +1,4 @@
+// Implements the execution of ptx.h: one thread at a time, steps in order.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -25,8 +26,8 @@ struct Stack {
   }
 };
 
-// Slots and rooms of one function. Whoever runs next finds the registers as they were left: nothing
-// reads one before it is written.
+// The slots and memory of one function. They are reused without clearing: no register is read
+// before it is written.
 struct Frame {
   Frame(const Function& function, Stack& given)
       : slots(function.initial), callees(function.calls.size()), stack(given) {
@@ -36,7 +37,7 @@ struct Frame {
   }
 
   std::vector<uint64_t> slots;
-  std::vector<std::unique_ptr<Frame>> callees;  // by the call
+  std::vector<std::unique_ptr<Frame>> callees;  // by call
   Stack& stack;
 };
 
@@ -106,7 +107,7 @@ void run_threads(const Function& kernel, const std::vector<const std::byte*>& ar
   for (size_t i = 0; i < arguments.size(); ++i)
     slots[kFirstFreeSlot + i] = reinterpret_cast<uint64_t>(arguments[i]);
   const uint64_t all = uint64_t{blocks.x} * threads.x;
-  uint64_t stride = all / 2 + 1;  // visits each once when it has no divisor in common
+  uint64_t stride = all / 2 + 1;  // visits each thread once if it has no common divisor with `all`
   while (std::gcd(stride, all) != 1) ++stride;
   for (uint64_t i = 0, next = all - 1; i < all; ++i, next = (next + stride) % all) {
     if (watch != nullptr) watch->begin(static_cast<int64_t>(next));

@@ -1,3 +1,4 @@
+// Implements statements.h.
 #include "shardproof/tests/gpu/ptx/statements.h"
 
 #include <cctype>

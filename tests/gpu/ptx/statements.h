@@ -1,4 +1,4 @@
-// The text of PTX in pieces.
+// Splits the text of PTX into statements, operands and numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace shardproof::ptx {
 
 std::string without_comments(std::string text);
 std::string_view trimmed(std::string_view text);
-// Nonempty pieces between any of these characters.
+// Returns the nonempty pieces between any of these characters.
 std::vector<std::string_view> split(std::string_view text, std::string_view between);
-// Pieces between commas outside brackets of any kind, trimmed.
+// Returns the pieces between commas outside of brackets, trimmed.
 std::vector<std::string_view> operands_of(std::string_view text);
-// The place of the brace that closes the one at `open`.
+// Returns the place of the brace that closes the one at `open`.
 size_t end_of_scope(std::string_view text, size_t open);
-// 12, -1, 0x3340U, 0f3F800000, 0d3FF0000000000000: its bits, an integer's extended by its sign.
-// Error: no number.
+// Returns the bits of 12, -1, 0x3340U, 0f3F800000 or 0d3FF0000000000000, an integer's extended by
+// its sign. Throws Error if it is no number.
 int64_t number_of(std::string_view text);
 bool is_number(std::string_view text);
-// Of a type such as "b64", "f32" or "u8".
+// Returns the bytes of a type such as "b64", "f32" or "u8".
 int64_t bytes_of_type(std::string_view type);
 
 }  // namespace shardproof::ptx

@@ -1,4 +1,4 @@
-// The instructions by their names, as PTX writes them with their types.
+// Tables of PTX instructions, by their names with types.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ using Table = std::unordered_map<std::string, Apply>;
 
 void add_integers(Table& table);  // integers, bits and predicates
 void add_floats(Table& table);
-void add_conversions(Table& table);  // cvt, and cvta that leaves addresses as they are
+void add_conversions(Table& table);  // cvt, and cvta, which leaves addresses as they are
 
-// f(a), f(a, b) and f(a, b, c) of operands of type T.
+// Apply f(a), f(a, b) and f(a, b, c) to operands of type T.
 template <typename T, auto f>
 void unary(const Step& step, uint64_t* slots) {
   put(slots[step.at[0]], f(get<T>(slots[step.at[1]])));
