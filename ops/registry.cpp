@@ -1,3 +1,5 @@
+// Implements builtin_ops() of ops/core/op.h: the list of all families. The order is that of `list
+// ops`.
 #include "shardproof/ops/core/families.h"
 
 namespace shardproof {

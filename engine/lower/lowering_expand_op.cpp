@@ -87,7 +87,7 @@ void Lowering::check(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
 std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> attrs,
                                     std::vector<ValueId> inputs, size_t wanted) {
   if (op.check) check(op, attrs, inputs, wanted);
-  if (!op.expand) return emit_op(op, std::move(attrs), std::move(inputs));
+  if (op.decompositions.empty()) return emit_op(op, std::move(attrs), std::move(inputs));
   OpCall first{&attrs.at(0).attrs, {}, wanted};
   for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
   if (!op.is_composite(first)) return emit_op(op, std::move(attrs), std::move(inputs));

@@ -1,10 +1,10 @@
-// sdpa: softmax(q k^T * scale) v over [..., heads, seq, head_dim]. Fewer kv heads mean grouped
-// queries: query head h reads kv head h / (heads / kv heads). Causal: a query sees keys up to its
-// own global index.
+// Registers sdpa: softmax(q k^T * scale) v over [..., heads, seq, head_dim] (torch:
+// scaled_dot_product_attention). With fewer kv heads queries are grouped: query head h reads kv
+// head h / (heads / kv heads). With `causal` a query sees keys up to its own global index.
 //
-// A row of scores is computed, shifted by its largest, exponentiated and summed in order of the
-// keys, all in f32 (f64 for f64); its bits depend on nothing but its query and the keys and values
-// it sees.
+// The kernel computes a row of scores, subtracts its maximum, exponentiates and sums it in the
+// order of the keys, all in f32 (f64 for f64). A row's bits depend only on its query and on the
+// keys and values that it sees. A call with a mask decomposes into matmul and softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,30 +42,32 @@ Attention attention_of(const OpCall& call) {
   return a;
 }
 
-std::vector<TensorMeta> infer(const OpCall& call) {
+std::vector<TensorMeta> infer_sdpa(const OpCall& call) {
   require_floating("sdpa", call, kQuery);
   DType dtype = same_dtype("sdpa", call, {kQuery, kKey, kValue});
   const Dims &q = input_shape(call, kQuery), &k = input_shape(call, kKey),
              &v = input_shape(call, kValue);
   if (q.size() < 2 || k.size() != q.size() || v.size() != q.size())
-    refuse("sdpa", call, "q, k and v must be [..., heads, seq, head_dim] with as many dims");
+    refuse("sdpa", call, "q, k and v must be [..., heads, seq, head_dim] with equally many dims");
   int dims = q.size();
   for (int d = 0; d < dims - 3; ++d)
-    if (q[d] != k[d] || q[d] != v[d]) refuse("sdpa", call, "the batch sizes of dim {} differ", d);
+    if (q[d] != k[d] || q[d] != v[d])
+      refuse("sdpa", call, "dim {} is a batch dim and must have one size in q, k and v", d);
   if (q.back() != k.back())
     refuse("sdpa", call, "the head_dims of q and k differ, {} and {}", q.back(), k.back());
   if (k[dims - 2] != v[dims - 2])
-    refuse("sdpa", call, "k and v differ in length, {} and {}", k[dims - 2], v[dims - 2]);
+    refuse("sdpa", call, "the lengths of k and v differ, {} and {}", k[dims - 2], v[dims - 2]);
   int64_t heads = heads_of(q), kv = heads_of(k);
-  if (kv != heads_of(v)) refuse("sdpa", call, "k has {} heads, v {}", kv, heads_of(v));
+  if (kv != heads_of(v))
+    refuse("sdpa", call, "k and v must have equally many heads, found {} and {}", kv, heads_of(v));
   if (heads != kv && (kv == 0 || heads % kv != 0))
-    refuse("sdpa", call, "{} heads are no multiple of {} kv heads", heads, kv);
+    refuse("sdpa", call, "the {} query heads must be a multiple of the {} kv heads", heads, kv);
   Dims shape = q;
   shape[dims - 1] = v.back();
   return {{dtype, shape}};
 }
 
-// Global index of each local query.
+// Sets the global index of each local query.
 void place_queries(const Attention& a, const LaneCall& lane, int64_t* place) {
   if (!lane.shard) {
     for (int64_t s = 0; s < a.queries; ++s) place[s] = s;
@@ -76,7 +78,7 @@ void place_queries(const Attention& a, const LaneCall& lane, int64_t* place) {
 }
 
 template <typename T>
-void run_lane(const Attention& a, const LaneCall& lane) {
+void run_sdpa_lane(const Attention& a, const LaneCall& lane) {
   auto* place = reinterpret_cast<int64_t*>(lane.scratch);
   auto* scores = reinterpret_cast<T*>(place + a.queries);
   place_queries(a, lane, place);
@@ -84,13 +86,13 @@ void run_lane(const Attention& a, const LaneCall& lane) {
     AttentionItem<T>{a}.attend(item, a.seen_from(place[item % a.queries]), scores, lane);
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_sdpa(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   Attention a = attention_of(call);
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   plan.scratch_bytes = a.queries * int64_t{sizeof(int64_t)} + a.keys * size_of(compute);
   plan.body = [a, compute](const LaneCall& lane) {
-    with_float(compute, [&](auto zero) { run_lane<decltype(zero)>(a, lane); });
+    with_float(compute, [&](auto zero) { run_sdpa_lane<decltype(zero)>(a, lane); });
   };
   with_float(compute, [&](auto zero) {
     using Item = AttentionItem<decltype(zero)>;
@@ -106,9 +108,8 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return lane_kernel(plan, call, outputs);
 }
 
-// Heads: query heads of one group must stay with their kv head. Equal counts are cut alike; fewer
-// kv heads only in equal parts, which the same cut of both keeps together; a single one stays
-// whole.
+// Query heads of one group must stay with their kv head. Equal counts are sharded alike. Fewer kv
+// heads are sharded only in equal parts, which keep groups together; a single kv head stays whole.
 void add_head_strategies(const Attention& a, int head_dim, int64_t axis_size,
                          std::vector<Strategy>& found) {
   Placement cut = S(head_dim);
@@ -121,8 +122,8 @@ void add_head_strategies(const Attention& a, int head_dim, int64_t axis_size,
   }
 }
 
-std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&,
-                                 int64_t axis_size) {
+std::vector<Strategy> sdpa_strategies(const OpCall& call, const std::vector<TensorMeta>&,
+                                      int64_t axis_size) {
   Attention a = attention_of(call);
   int dims = input_shape(call, kQuery).size();
   std::vector<Strategy> found;
@@ -135,13 +136,13 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
                    a.causal ? LocalExecution::needs_shard_index : LocalExecution::same_op,
                    ShardLayout::any});
   found.push_back({{R(), R(), values}, {values}, LocalExecution::same_op, ShardLayout::any});
-  for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})  // linear in v
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})  // the result is linear in v
     found.push_back({{R(), R(), P(op)}, {P(op)}, LocalExecution::same_op, ShardLayout::any});
-  for (Strategy& s : found) s.inputs.resize(call.inputs.size(), R());  // no mask
+  for (Strategy& s : found) s.inputs.resize(call.inputs.size(), R());  // an absent mask
   return found;
 }
 
-OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+OpCost sdpa_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   Attention a = attention_of(call);
   auto pairs = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries) *
                static_cast<double>(a.keys) * (a.causal ? 0.5 : 1.0);
@@ -156,12 +157,11 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
 }
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-using L = std::vector<int64_t>;
 
-// With a mask, the scores are written out: true or 0 lets a query see a key, false hides it, a
-// number is added to the score. A query that sees no key gets zeros.
+// Decomposes a call with a mask: true or 0 lets a query see a key, false hides it, a number is
+// added to the score. A query that sees no key gives zeros.
 std::vector<FormulaTerm> masked(Formula& f) {
-  infer(f.call);
+  infer_sdpa(f.call);
   const Attention a = attention_of(f.call);
   const DType dtype = f[kQuery].dtype(), wide = compute_dtype(dtype);
   const auto widened = [&](int input) {
@@ -187,7 +187,7 @@ std::vector<FormulaTerm> masked(Formula& f) {
   }
   const FormulaTerm weights = f.op("softmax", {scores}, {{"dim", int64_t{-1}}});
   const FormulaTerm out = f.op("matmul", {weights, grouped(widened(kValue))});
-  const FormulaTerm any = f.op("any", {sees}, {{"dim", L{-1}}, {"keepdim", true}});
+  const FormulaTerm any = f.op("any", {sees}, {{"dim", IntegerList{-1}}, {"keepdim", true}});
   const FormulaTerm seen = f.where(any, out, 0.0);
   return {dtype == wide ? seen : f.to(dtype, seen)};
 }
@@ -198,17 +198,19 @@ void add_attention_ops(OpRegistry& ops) {
   OpRecord sdpa;
   sdpa.name = "sdpa";
   sdpa.family = "attention";
-  sdpa.summary = "softmax(q k^T scale) v over [..., heads, seq, head_dim]; fewer kv heads: grouped";
+  sdpa.summary =
+      "softmax(q k^T scale) v over [..., heads, seq, head_dim]; grouped if there are fewer kv "
+      "heads";
   sdpa.params = {params::tensor("query"),
                  params::tensor("key"),
                  params::tensor("value"),
                  params::boolean("causal", false),
                  params::optional("scale", ParamKind::number),
                  params::optional_tensor("mask")};
-  sdpa.infer = infer;
-  sdpa.prepare = prepare;
-  sdpa.rule.strategies = strategies;
-  sdpa.cost = cost;
+  sdpa.infer = infer_sdpa;
+  sdpa.prepare = prepare_sdpa;
+  sdpa.rule.strategies = sdpa_strategies;
+  sdpa.cost = sdpa_cost;
   sdpa.samples = [] {
     Attrs full{{"causal", false}}, causal{{"causal", true}};
     Sample hidden = sample_of({{{2, 4, 5, 2}, {2, 2, 3, 2}, {2, 2, 3, 2}, {5, 3}}}, full);

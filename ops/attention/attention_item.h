@@ -1,4 +1,5 @@
-// Attention of one query: scores of the keys, their softmax, and the values' sum by it.
+// Item of attention: one query, with the scores of its keys, their softmax, and the weighted sum of
+// the values.
 #pragma once
 
 #include <cmath>
@@ -14,21 +15,21 @@ struct Attention {
   int query_dim = 0;
   bool causal = false;
   double scale = 1;
-  int64_t first_query = 0;  // of the whole
+  int64_t first_query = 0;  // global index of the first local query
 
   constexpr int64_t items() const { return batch * heads * queries; }
-  // The head of keys and values that an item's head reads.
+  // Returns the kv head that an item's query head reads.
   constexpr int64_t kv_of(int64_t item) const {
     const int64_t head = item / queries, group = kv_heads > 0 ? heads / kv_heads : 1;
     return head / heads * kv_heads + head % heads / group;
   }
-  // Of a query at that place, by number of the whole: the keys it sees.
+  // Returns the number of keys that the query with global index `place` sees.
   constexpr int64_t seen_from(int64_t place) const {
     return causal && place + 1 < keys ? place + 1 : keys;
   }
 };
 
-// Items are batch x heads x queries. Scores have room for all keys; those of unseen keys weigh 0.
+// Items are batch x heads x queries. The scores hold all keys; unseen keys have weight 0.
 template <typename T>
 struct AttentionItem {
   static constexpr int kQuery = 0, kKey = 1, kValue = 2;
@@ -47,7 +48,7 @@ struct AttentionItem {
   }
   static constexpr T weight(T score, T largest) { return std::exp(score - largest); }
 
-  // Of all dims of the value: rows of memory are read one after the other.
+  // Sums all dims of the value at once, so that memory is read row by row.
   constexpr void mix(int64_t item, int64_t seen, const T* weights, T sum,
                      const LaneCall& lane) const {
     const T* v = lane.in<T>(kValue) + a.kv_of(item) * a.keys * a.value_dim;
@@ -57,7 +58,7 @@ struct AttentionItem {
       for (int64_t i = 0; i < a.value_dim; ++i) out[i] += weights[j] * v[j * a.value_dim + i];
     for (int64_t i = 0; i < a.value_dim && seen > 0; ++i) out[i] /= sum;
   }
-  // The same of one.
+  // Sums one dim of the value.
   constexpr void mix_one(int64_t item, int64_t i, int64_t seen, const T* weights, T sum,
                          const LaneCall& lane) const {
     const T* v = lane.in<T>(kValue) + a.kv_of(item) * a.keys * a.value_dim;

@@ -1,9 +1,9 @@
-// rope: rotary position embedding of [..., heads, seq, head_dim], in the "rotate half" form of
-// Llama: with angle(p, i) = p * base^(-2 i / head_dim), element i of the first half is turned with
-// element i of the second:
+// Registers rope: rotary position embedding of [..., heads, seq, head_dim] (Su et al., arXiv
+// 2104.09864), in the "rotate half" form of Llama. With angle(p, i) = p * base^(-2 i / head_dim),
+// element i of the first half is rotated with element i of the second:
 //   y[i]        = x[i] cos - x[i + half] sin
 //   y[i + half] = x[i + half] cos + x[i] sin
-// Position p is the global index in the sequence plus `offset`, or given by `positions` [seq].
+// Position p is the global index in the sequence plus `offset`, or comes from `positions` [seq].
 #include <cmath>
 
 #include "shardproof/ops/attention/rope_item.h"
@@ -18,7 +18,7 @@ namespace {
 struct Rope {
   int64_t outer = 1, seq = 0, half = 0, offset = 0;
   int seq_dim = 0;
-  std::vector<double> frequency;  // by i
+  std::vector<double> frequency;  // for each i
 };
 
 Rope rope_of(const OpCall& call) {
@@ -36,23 +36,25 @@ Rope rope_of(const OpCall& call) {
   return rope;
 }
 
-std::vector<TensorMeta> infer(const OpCall& call) {
+std::vector<TensorMeta> infer_rope(const OpCall& call) {
   require_floating("rope", call, 0);
   const Dims& shape = input_shape(call, 0);
   if (shape.size() < 2) refuse("rope", call, "needs [..., seq, head_dim]");
   if (shape.back() % 2 != 0) refuse("rope", call, "head_dim must be even, found {}", shape.back());
-  if (!(call.attrs->number("base") > 0)) refuse("rope", call, "base must be positive");
+  if (!(call.attrs->number("base") > 0))
+    refuse("rope", call, "base must be positive, found {}", call.attrs->number("base"));
   if (present(call, 1)) {
     require_integral("rope", call, 1);
     require_dims("rope", call, 1, 1);
     int64_t seq = shape[shape.size() - 2];
     if (input_shape(call, 1)[0] != seq)
-      refuse("rope", call, "{} positions for a sequence of {}", input_shape(call, 1)[0], seq);
+      refuse("rope", call, "expected one position per entry of the sequence, found {} for {}",
+             input_shape(call, 1)[0], seq);
   }
   return {{input_meta(call, 0).dtype, shape}};
 }
 
-// cos and sin of every (position, i) of a lane.
+// Fills cos and sin of every (position, i) of a lane.
 template <typename T>
 void fill_table(const Rope& rope, const LaneCall& lane, T* table) {
   auto row = [&](int64_t s, int64_t position) {
@@ -76,7 +78,7 @@ void fill_table(const Rope& rope, const LaneCall& lane, T* table) {
 template <typename T>
 void turn(const Rope& rope, const LaneCall& lane) {
   T* table = reinterpret_cast<T*>(lane.scratch);
-  // Without a shard or positions every lane has the table of the first.
+  // Without a shard or positions, all lanes use the table of the first.
   if (lane.lane == 0 || lane.shard || lane.inputs[1]) fill_table(rope, lane, table);
   const T* x = lane.in<T>(0);
   T* y = lane.out<T>(0);
@@ -93,7 +95,7 @@ void turn(const Rope& rope, const LaneCall& lane) {
   }
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_rope(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   Rope rope = rope_of(call);
   LanePlan plan{{compute, DType::i64}, {compute}, 0, {}};
@@ -116,12 +118,12 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+std::vector<Strategy> rope_strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
   std::string names = letters(input_shape(call, 0).size());
   auto seq = names.size() - 2;
   FactorOptions options;
   options.whole = names.back();
-  options.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
+  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
   std::string positions = present(call, 1) ? names.substr(seq, 1) : "";
   if (positions.empty()) options.form_of[names[seq]] = LocalExecution::needs_shard_index;
   std::string notation = names + (call.inputs.size() > 1 ? "," + positions : "");
@@ -134,12 +136,12 @@ void add_rope_ops(OpRegistry& ops) {
   OpRecord rope;
   rope.name = "rope";
   rope.family = "attention";
-  rope.summary = "rotary positions of [..., heads, seq, head_dim], halves turned together";
+  rope.summary = "rotary position embedding of [..., heads, seq, head_dim], by halves";
   rope.params = {params::tensor("input"), params::optional_tensor("positions"),
                  params::number("base", 10000.0), params::integer("offset", 0)};
-  rope.infer = infer;
-  rope.prepare = prepare;
-  rope.rule.strategies = strategies;
+  rope.infer = infer_rope;
+  rope.prepare = prepare_rope;
+  rope.rule.strategies = rope_strategies;
   rope.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
     auto width = static_cast<double>(size_of(input_meta(call, 0).dtype));

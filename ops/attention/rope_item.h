@@ -1,5 +1,5 @@
-// One pair of elements of rope, its angle computed where it is used: for machines where every pair
-// has a thread of its own.
+// Item of rope: one pair of elements. It computes its own angle, for devices on which every pair
+// has a thread.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace shardproof {
 
 template <typename T>
 struct RopeItem {
-  int64_t seq, half, offset;  // of a row: two halves
+  int64_t seq, half, offset;  // a row has 2 * half elements
   double base;
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {

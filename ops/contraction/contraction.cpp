@@ -1,3 +1,5 @@
+// Implements ops/contraction/contraction.h: letters are sorted by role (batch, rows, columns,
+// depth), and the workspace is laid out. The products run in ops/contraction/contraction_run.h.
 #include "shardproof/ops/contraction/contraction.h"
 
 #include <algorithm>
@@ -10,18 +12,19 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-constexpr int64_t kChunkBytes = int64_t{1}
-                                << 18;  // what of a chunk of converted lanes stays in cache
+constexpr int64_t kWorkspaceAlignment = 64;
+constexpr int64_t kChunkBytes = int64_t{1} << 18;  // the converted lanes of a chunk stay in cache
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
 
 void add_letter(Contraction::Loops& loops, const ContractionLetter& letter) {
   loops.letters.push_back(letter);
   loops.count *= letter.size;
 }
 
-// Letters in the order of the result's dims, so that neighbours in a loop are neighbours in memory.
+// Orders the letters by the result's dims, so that neighbours in a loop are neighbours in memory.
 void sort_by_result(Contraction::Loops& loops) {
   std::stable_sort(loops.letters.begin(), loops.letters.end(),
                    [](const auto& x, const auto& y) { return x.result < y.result; });
@@ -107,11 +110,6 @@ void Contraction::lay_out_workspace(int64_t compute_bytes, int columns) {
   packed_rows_ = take(kPackedRows * depth_.count * compute_bytes);
   packed_columns_ = take(kPackedPanels * columns * depth_.count * compute_bytes);
   workspace_bytes_ = top;
-}
-
-double Contraction::multiply_adds() const {
-  return static_cast<double>(batch_.count) * static_cast<double>(rows_.count) *
-         static_cast<double>(columns_.count) * static_cast<double>(depth_.count);
 }
 
 void Contraction::run(const ContractionCall& call) const {

@@ -1,3 +1,10 @@
+// Implements ops/contraction/contraction_run.h. Steps of a run:
+//
+//   1. fill_tables() stores the offset of every step of each role's letters.
+//   2. For each chunk of lanes, bring_in() converts the operands, join() groups instances, and
+//   multiply() runs them: rows and columns are packed into panels, which micro_gemm multiplies tile
+//   by tile. Short sums run without packing (multiply_thin()).
+//   3. finish_chunk() adds the bias and converts the result.
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -7,7 +14,7 @@
 namespace shardproof {
 namespace {
 
-// Offsets of every step of nested loops, the last letter fastest.
+// Fills the offsets of every step of nested loops, the last letter fastest.
 template <typename Stride>
 void fill_offsets(const std::vector<ContractionLetter>& letters, int64_t* offsets,
                   const Stride& stride) {
@@ -71,7 +78,7 @@ void ContractionRun<T>::fill_tables() {
     fill(*loops, a, b);
 }
 
-// Converts the operand of these lanes; one copy when all lanes read the same.
+// Converts an operand of these lanes; converts one copy if all lanes read the same.
 template <typename T>
 void ContractionRun<T>::bring_in(const Contraction::Operand& operand, const LaneView& view,
                                  int64_t first, int64_t count) {
@@ -106,7 +113,7 @@ const T* ContractionRun<T>::right(int64_t instance) const {
   return lane_data(plan_.b_, *call_.b, instance / batches) + batch_b_[instance % batches];
 }
 
-// From result_base_, in elements.
+// Returns the offset from result_base_, in elements.
 template <typename T>
 int64_t ContractionRun<T>::result_offset(int64_t instance) const {
   int64_t batches = plan_.batch_.count;
@@ -164,7 +171,7 @@ typename ContractionRun<T>::Panel ContractionRun<T>::describe_panel(const Joined
   return panel;
 }
 
-// Several panels at once: their neighbouring columns lie in the same cache lines and pages.
+// Packs several panels at once, because their neighbouring columns share cache lines and pages.
 template <typename T>
 void ContractionRun<T>::pack_columns(const Panel* panels, int count) {
   int64_t depth = plan_.depth_.count;
@@ -231,7 +238,7 @@ void ContractionRun<T>::multiply(const Joined& joined) {
   }
 }
 
-// Whether rows of the right operand and of the result are dense: then a short sum needs no packing.
+// True if rows of the right operand and of the result are dense; a short sum then needs no packing.
 template <typename T>
 bool ContractionRun<T>::is_thin() const {
   if (plan_.depth_.count > kThinDepth) return false;
@@ -240,8 +247,8 @@ bool ContractionRun<T>::is_thin() const {
   return true;
 }
 
-// One instance whose sums are so short that moving the operands would cost more than the products.
-// The terms of an element are added in the same order, from the same zero.
+// Computes one instance whose sums are so short that packing would cost more than the products. The
+// terms of an element are added in the same order, from the same zero.
 template <typename T>
 void ContractionRun<T>::multiply_thin(int64_t instance) {
   const T *a = left(instance), *b = right(instance);

@@ -1,9 +1,9 @@
-// One run of a Contraction in compute type T. Private to contraction.cpp and the file that defines
-// it.
+// One run of a Contraction in compute type T. Private to the two sources of
+// ops/contraction/contraction.h.
 //
 // Every (lane, batch) pair is an instance: one plain product. Neighbouring instances that read the
-// same left operand are laid side by side (their columns joined), those that read the same right
-// one are stacked.
+// same left operand are joined side by side (their columns), those that read the same right operand
+// are stacked (their rows).
 #pragma once
 
 #include "shardproof/ops/contraction/contraction.h"
@@ -12,8 +12,8 @@
 namespace shardproof {
 
 inline constexpr int kPackedPanels = 8;
-inline constexpr int64_t kThinDepth = 8;     // sums up to this length are added up in place ..
-inline constexpr int64_t kThinColumns = 16;  // .. over rows at least this long
+inline constexpr int64_t kThinDepth = 8;     // sums up to this length need no packing ..
+inline constexpr int64_t kThinColumns = 16;  // .. if rows are at least this long
 inline constexpr int64_t kPackedRows = 64;   // rows packed at once; a multiple of kMicroRows
 
 template <typename T>
@@ -23,16 +23,16 @@ class ContractionRun {
   void run();
 
  private:
-  // `count` instances from `first` as one product.
+  // `count` instances from `first` on, computed as one product.
   struct Joined {
     int64_t first = 0, count = 1;
-    bool stacked = false;  // rows joined; else columns
+    bool stacked = false;  // true: rows are joined; false: columns
     int64_t rows = 0, columns = 0;
   };
-  struct Panel {  // columns of one packed panel
+  struct Panel {  // the columns of one packed panel
     int count = 0;
     bool adjacent = false;    // full, and its columns are neighbours in the operand
-    bool contiguous = false;  // in the result
+    bool contiguous = false;  // its columns are neighbours in the result
     const T* source[kMaxMicroColumns] = {};
     int64_t target[kMaxMicroColumns] = {};
   };

@@ -1,5 +1,5 @@
-// einsum: any product of tensors named by letters. One or two operands are one contraction; more
-// are contracted from left to right, each intermediate rounded to the dtype.
+// Registers einsum: products of tensors named by letters. One or two operands are one contraction.
+// More are contracted from left to right, and each intermediate is rounded to the dtype.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -24,29 +24,29 @@ void add_character(const OpCall& call, Equation& equation, char c) {
   else if (std::isalpha(static_cast<unsigned char>(c)))
     equation.inputs.back() += c;
   else if (c != ' ')
-    refuse("einsum", call, "'{}' is no letter", c);
+    refuse("einsum", call, "expected letters, ',', '->' or '...', found '{}'", c);
 }
 
 void read_output(const OpCall& call, Equation& equation, const std::string& text, size_t arrow) {
   std::map<char, int> seen;
   for (const std::string& term : equation.inputs)
     for (char c : term) ++seen[c];
-  if (arrow == std::string::npos) {  // the letters that stand once, sorted
+  if (arrow == std::string::npos) {  // the letters that occur once, sorted
     for (auto [c, count] : seen)
       if (count == 1) equation.output += c;
     return;
   }
   for (char c : text.substr(arrow + 2)) {
     if (c == ' ') continue;
-    if (!seen.contains(c)) refuse("einsum", call, "'{}' of the output is in no input", c);
+    if (!seen.contains(c)) refuse("einsum", call, "letter '{}' of the output is in no input", c);
     if (equation.output.find(c) != std::string::npos)
-      refuse("einsum", call, "'{}' stands twice in the output", c);
+      refuse("einsum", call, "letter '{}' occurs twice in the output", c);
     equation.output += c;
   }
 }
 
-// '...' of each input as letters that stand nowhere else, aligned from the last; of the output as
-// those of the input that has most. An output that is left out begins with them.
+// Replaces '...' by unused letters: those of the inputs are aligned from the last dim, and the
+// output gets those of the input that has most. An output that is left out begins with them.
 std::string without_ellipsis(const OpCall& call, std::string text) {
   if (text.find("...") == std::string::npos) return text;
   std::erase(text, ' ');
@@ -98,7 +98,8 @@ Equation read_equation(const OpCall& call) {
   for (char c : text.substr(0, arrow)) add_character(call, equation, c);
   read_output(call, equation, text, arrow);
   if (equation.inputs.size() != call.inputs.size())
-    refuse("einsum", call, "'{}' is for {} tensors", text, equation.inputs.size());
+    refuse("einsum", call, "'{}' names {} tensors, found {}", text, equation.inputs.size(),
+           call.inputs.size());
   for (size_t i = 0; i < equation.inputs.size(); ++i) {
     const std::string& term = equation.inputs[i];
     const Dims& shape = call.inputs[i].shape;
@@ -109,14 +110,17 @@ Equation read_equation(const OpCall& call) {
       auto [known, fresh] = equation.sizes.emplace(term[static_cast<size_t>(d)], shape[d]);
       if (!fresh && known->second == 1) known->second = shape[d];
       if (shape[d] != known->second && shape[d] != 1)
-        refuse("einsum", call, "'{}' is of size {} and {}", known->first, known->second, shape[d]);
+        refuse("einsum", call, "letter '{}' has the sizes {} and {}", known->first, known->second,
+               shape[d]);
     }
   }
-  if (equation.output.size() > kMaxDims) refuse("einsum", call, "more than {} dims", kMaxDims);
+  if (equation.output.size() > kMaxDims)
+    refuse("einsum", call, "the result would have more than {} dims", kMaxDims);
   return equation;
 }
 
-// Dims that a letter walks: those of size 1 are the same at every step.
+// Returns the dims of an operand that a letter steps through. Dims of size 1 broadcast and do not
+// count.
 std::vector<int> dims_of(char letter, const std::string& term, const Dims& shape, int64_t size) {
   std::vector<int> dims;
   for (int d = 0; d < shape.size(); ++d)
@@ -148,7 +152,7 @@ Step make_step(const Equation& equation, Step step) {
   return step;
 }
 
-// Letters of `term` that the rest of the equation still asks for.
+// Returns the letters of `term` that later inputs or the output use.
 std::string kept(const Equation& equation, const std::string& term, size_t from) {
   std::string later = equation.output, result;
   for (size_t i = from; i < equation.inputs.size(); ++i) later += equation.inputs[i];
@@ -172,13 +176,15 @@ std::vector<Step> steps_of(const OpCall& call) {
     step.b = equation.inputs[i];
     step.right = call.inputs[i];
     if (i + 1 < call.inputs.size()) step.output = kept(equation, step.a + step.b, i + 1);
-    if (step.output.size() > Dims::kCapacity) refuse("einsum", call, "too many dims on the way");
+    if (step.output.size() > Dims::kCapacity)
+      refuse("einsum", call, "an intermediate result would have more than {} dims",
+             Dims::kCapacity);
     steps.push_back(make_step(equation, step));
   }
   return steps;
 }
 
-std::vector<TensorMeta> infer(const OpCall& call) {
+std::vector<TensorMeta> infer_einsum(const OpCall& call) {
   if (call.inputs.empty()) refuse("einsum", call, "needs at least one tensor");
   std::vector<int> all;
   for (size_t i = 0; i < call.inputs.size(); ++i) all.push_back(static_cast<int>(i));
@@ -187,14 +193,14 @@ std::vector<TensorMeta> infer(const OpCall& call) {
   return {steps_of(call).back().result};
 }
 
-// The number one of a dtype: the right operand of a lone tensor.
+// Returns the number 1 as bytes: the right operand of a single tensor.
 std::vector<std::byte> one_of(DType dtype) {
   std::vector<std::byte> one(16);
   store_f64(one.data(), dtype, 1);
   return one;
 }
 
-LaneView view_of(const TensorMeta& meta, std::byte* base) {
+LaneView dense_lane_view(const TensorMeta& meta, std::byte* base) {
   LaneView view;
   view.base = base;
   view.dtype = meta.dtype;
@@ -210,7 +216,7 @@ Kernel prepare_single(const OpCall& call) {
   kernel.workspace_bytes = contraction.workspace_bytes();
   kernel.accepts_strides = contraction.accepts_strides();
   kernel.run = [contraction, step, one = one_of(step.right.dtype)](const KernelCall& k) {
-    LaneView right = view_of(step.right, const_cast<std::byte*>(one.data()));
+    LaneView right = dense_lane_view(step.right, const_cast<std::byte*>(one.data()));
     contraction.run({k.lanes, &(*k.inputs)[0], &right, nullptr, &(*k.outputs)[0], k.workspace});
   };
   return kernel;
@@ -234,7 +240,8 @@ Kernel prepare_chain(const OpCall& call) {
   constexpr int64_t kAlignment = 64;
   auto steps = steps_of(call);
   std::vector<Contraction> contractions;
-  std::vector<int64_t> places;  // of the intermediates, behind the contractions' own workspace
+  std::vector<int64_t>
+      places;  // offsets of the intermediates, after the contractions' own workspace
   int64_t own = 0, extra = 0;
   for (const Step& step : steps) {
     contractions.emplace_back(step.letters, step.left, step.right, step.result);
@@ -247,12 +254,12 @@ Kernel prepare_chain(const OpCall& call) {
   kernel.workspace_bytes = own + extra;
   kernel.run = [=](const KernelCall& k) {
     for (int64_t lane = 0; lane < k.lanes; ++lane) {
-      LaneView left = view_of(steps[0].left, (*k.inputs)[0].at(lane));
+      LaneView left = dense_lane_view(steps[0].left, (*k.inputs)[0].at(lane));
       for (size_t i = 0; i < steps.size(); ++i) {
-        LaneView right = view_of(steps[i].right, (*k.inputs)[i + 1].at(lane));
+        LaneView right = dense_lane_view(steps[i].right, (*k.inputs)[i + 1].at(lane));
         bool last = i + 1 == steps.size();
-        LaneView result = view_of(steps[i].result,
-                                  last ? (*k.outputs)[0].at(lane) : k.workspace + own + places[i]);
+        LaneView result = dense_lane_view(
+            steps[i].result, last ? (*k.outputs)[0].at(lane) : k.workspace + own + places[i]);
         contractions[i].run({1, &left, &right, nullptr, &result, k.workspace});
         left = result;
       }
@@ -261,12 +268,13 @@ Kernel prepare_chain(const OpCall& call) {
   return kernel;
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>&) {
+Kernel prepare_einsum(const OpCall& call, const std::vector<TensorMeta>&) {
   if (call.inputs.size() == 1) return prepare_single(call);
   return call.inputs.size() == 2 ? prepare_pair(call) : prepare_chain(call);
 }
 
-std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+std::vector<Strategy> einsum_strategies(const OpCall& call, const std::vector<TensorMeta>&,
+                                        int64_t) {
   Equation equation = read_equation(call);
   std::string notation;
   FactorOptions options;
@@ -279,12 +287,13 @@ std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMet
       if (call.inputs[i].shape[d] != equation.sizes.at(c)) c = '1';
     }
     notation += (i > 0 ? "," : "") + term;
-    options.linear.push_back({ops, {static_cast<int>(i)}});
+    for (PartialPropagation& rule : partials_together(ops, {static_cast<int>(i)}))
+      options.partials.push_back(std::move(rule));
   }
   return factor_strategies(notation_of(notation, equation.output), options);
 }
 
-OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+OpCost einsum_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   OpCost total;
   for (const Step& step : steps_of(call)) {
     double flops = call.inputs.size() == 1 ? 1 : 2;
@@ -299,7 +308,7 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return total;
 }
 
-std::vector<Sample> samples() {
+std::vector<Sample> einsum_samples() {
   std::vector<Sample> found;
   auto add = [&](std::vector<Dims> shapes, std::string equation, DType dtype = DType::f32) {
     found.push_back(sample_of({std::move(shapes), dtype}, {{"equation", std::move(equation)}}));
@@ -324,11 +333,11 @@ void add_einsum_ops(OpRegistry& ops) {
   einsum.family = "matmul";
   einsum.summary = "einsum('bsd,dhk->bhsk', x, w): sums over the letters that the output lacks";
   einsum.params = {params::required("equation", ParamKind::text), params::tensors("operands")};
-  einsum.infer = infer;
-  einsum.prepare = prepare;
-  einsum.rule.strategies = strategies;
-  einsum.cost = cost;
-  einsum.samples = samples;
+  einsum.infer = infer_einsum;
+  einsum.prepare = prepare_einsum;
+  einsum.rule.strategies = einsum_strategies;
+  einsum.cost = einsum_cost;
+  einsum.samples = einsum_samples;
   ops.add(std::move(einsum));
 }
 

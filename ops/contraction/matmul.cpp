@@ -1,4 +1,5 @@
-// matmul, bmm, addmm, linear: products of matrices, all by one contraction.
+// Registers matmul, bmm, addmm, linear: products of matrices. Each is one contraction
+// (ops/contraction/contraction.h).
 #include <algorithm>
 
 #include "shardproof/ops/contraction/contraction.h"
@@ -9,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-// How a product's dims play together: the letters for the engine and the notation for the rule.
+// Roles of a product's dims: letters for the contraction, and factor notation for the rule.
 struct Product {
   Dims shape;
   std::vector<ContractionLetter> letters;
@@ -20,7 +21,7 @@ class ProductBuilder {
  public:
   explicit ProductBuilder(int dims_a, int dims_b)
       : left_(static_cast<size_t>(dims_a), '1'), right_(static_cast<size_t>(dims_b), '1') {}
-  // A letter of `size`; dims of -1 are not walked.
+  // Adds a letter of `size`. An operand whose dim is -1 does not have it.
   void add(char letter, int64_t size, int a, int b, bool summed = false) {
     ContractionLetter entry{size, {}, {}, -1};
     if (a >= 0) entry.a.push_back(a), left_[static_cast<size_t>(a)] = letter;
@@ -85,7 +86,8 @@ Product bmm_product(const OpCall& call) {
   return product.finish();
 }
 
-// Letters of a bias under a result of these letters: right-aligned, '1' where it is repeated.
+// Returns the letters of a bias under a result with the letters `names`: right-aligned, '1' where
+// it is repeated.
 std::string bias_letters(std::string_view op, const OpCall& call, int bias_input,
                          const Dims& result, const std::string& names) {
   const Dims& bias = input_shape(call, bias_input);
@@ -133,12 +135,13 @@ Product linear_product(const OpCall& call) {
   return done;
 }
 
-// One op of the family: where its operands stand and what its product is.
+// One op of the family: the indices of its operands, and its product.
 struct ProductOp {
   std::string name;
   Product (*product)(const OpCall&) = nullptr;
   int a = 0, b = 1, bias = -1;
   std::vector<int> same_dtypes;
+  int inner_b = 0;  // the dim of b that is summed
 };
 
 bool has_bias(const ProductOp& op, const OpCall& call) {
@@ -149,12 +152,13 @@ double factor(const OpCall& call, const char* attribute) {
   return call.attrs && call.attrs->has(attribute) ? call.attrs->number(attribute) : 1.0;
 }
 
-std::vector<TensorMeta> infer(const ProductOp& op, const OpCall& call) {
+std::vector<TensorMeta> infer_product(const ProductOp& op, const OpCall& call) {
   check_product_dtype(op.name, call, op.same_dtypes);
   return {{input_meta(call, op.a).dtype, op.product(call).shape}};
 }
 
-Kernel prepare(const ProductOp& op, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_product(const ProductOp& op, const OpCall& call,
+                       const std::vector<TensorMeta>& outputs) {
   ContractionBias bias;
   if (has_bias(op, call)) {
     const TensorMeta& meta = input_meta(call, op.bias);
@@ -179,34 +183,41 @@ Kernel prepare(const ProductOp& op, const OpCall& call, const std::vector<Tensor
 }
 
 std::vector<ReduceOp> linear_reductions(DType dtype) {
-  if (is_integral(dtype)) return {ReduceOp::sum};  // an integer average truncates
+  if (is_integral(dtype)) return {ReduceOp::sum};  // not avg: an integer average truncates
   return {ReduceOp::sum, ReduceOp::avg};
 }
 
-// With a bias nothing but the batch, rows and columns may be cut: a bias under a P(sum) product
-// would count once a rank, unless it is itself P(sum).
-std::vector<Strategy> strategies(const ProductOp& op, const OpCall& call) {
+// With a bias, only batch, rows and columns are sharded freely. Under a P(sum) product a bias
+// counts once per rank, so a sharded inner dim needs a bias that is P(sum) itself.
+std::vector<Strategy> product_strategies(const ProductOp& op, const OpCall& call) {
   Product product = op.product(call);
   FactorOptions options;
-  auto ops = linear_reductions(input_meta(call, op.a).dtype);
+  const auto ops = linear_reductions(input_meta(call, op.a).dtype);
+  const auto pass = [&](const std::vector<int>& together) {
+    for (PartialPropagation& rule : partials_together(ops, together))
+      options.partials.push_back(std::move(rule));
+  };
   if (!has_bias(op, call)) {
-    options.linear = {{ops, {op.a}}, {ops, {op.b}}};
+    pass({op.a});
+    pass({op.b});
     return factor_strategies(product.notation, options);
   }
   options.whole = "k";
-  options.linear = {{ops, {op.a, op.bias}}, {ops, {op.b, op.bias}}};
+  pass({op.a, op.bias});
+  pass({op.b, op.bias});
   auto found = factor_strategies(product.notation, options);
   Strategy inner;
   inner.inputs.assign(call.inputs.size(), R());
   inner.inputs[static_cast<size_t>(op.a)] = S(input_shape(call, op.a).size() - 1);
-  inner.inputs[static_cast<size_t>(op.b)] = S(op.name == "linear" ? 1 : 0);
+  inner.inputs[static_cast<size_t>(op.b)] = S(op.inner_b);
   inner.inputs[static_cast<size_t>(op.bias)] = P();
   inner.outputs = {P()};
   found.push_back(inner);
   return found;
 }
 
-OpCost cost(const ProductOp& op, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+OpCost product_cost(const ProductOp& op, const OpCall& call,
+                    const std::vector<TensorMeta>& outputs) {
   OpCost total;
   total.flops = 2;
   for (const auto& letter : op.product(call).letters)
@@ -220,44 +231,44 @@ OpCost cost(const ProductOp& op, const OpCall& call, const std::vector<TensorMet
   return total;
 }
 
-OpRecord record_of(const ProductOp& op, std::string summary, std::vector<Param> params) {
+OpRecord product_record(const ProductOp& op, std::string summary, std::vector<Param> params) {
   OpRecord record;
   record.name = op.name;
   record.family = "matmul";
   record.summary = std::move(summary);
   record.params = std::move(params);
-  record.infer = [op](const OpCall& call) { return infer(op, call); };
+  record.infer = [op](const OpCall& call) { return infer_product(op, call); };
   record.prepare = [op](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare(op, call, outputs);
+    return prepare_product(op, call, outputs);
   };
   record.rule.strategies = [op](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return strategies(op, call);
+    return product_strategies(op, call);
   };
   record.cost = [op](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return cost(op, call, outputs);
+    return product_cost(op, call, outputs);
   };
   return record;
 }
 
-Sample sample(std::vector<Dims> shapes, DType dtype = DType::f32, Attrs attrs = {}) {
+Sample product_sample(std::vector<Dims> shapes, DType dtype = DType::f32, Attrs attrs = {}) {
   return sample_of({std::move(shapes), dtype}, std::move(attrs));
 }
 
 std::vector<Sample> matmul_samples() {
-  std::vector<Sample> found = {sample({{4, 6}, {6, 8}}),
-                               sample({{5, 3}, {3, 7}}, DType::bf16),
-                               sample({{5, 3}, {3, 7}}, DType::f64),
-                               sample({{5, 3}, {3, 7}}, DType::i64),
-                               sample({{7}, {7}}),
-                               sample({{5}, {5, 3}}),
-                               sample({{5, 3}, {3}}),
-                               sample({{2, 5, 3}, {3, 4}}),
-                               sample({{2, 1, 4, 3}, {5, 3, 2}}),
-                               sample({{1, 5}, {5, 1}}),
-                               sample({{0, 3}, {3, 2}}),
-                               sample({{3, 0}, {0, 2}}),
-                               sample({{4, 6}, {6, 4}}, DType::c64)};
-  Sample inexact = sample({{5, 9}, {9, 3}});
+  std::vector<Sample> found = {product_sample({{4, 6}, {6, 8}}),
+                               product_sample({{5, 3}, {3, 7}}, DType::bf16),
+                               product_sample({{5, 3}, {3, 7}}, DType::f64),
+                               product_sample({{5, 3}, {3, 7}}, DType::i64),
+                               product_sample({{7}, {7}}),
+                               product_sample({{5}, {5, 3}}),
+                               product_sample({{5, 3}, {3}}),
+                               product_sample({{2, 5, 3}, {3, 4}}),
+                               product_sample({{2, 1, 4, 3}, {5, 3, 2}}),
+                               product_sample({{1, 5}, {5, 1}}),
+                               product_sample({{0, 3}, {3, 2}}),
+                               product_sample({{3, 0}, {0, 2}}),
+                               product_sample({{4, 6}, {6, 4}}, DType::c64)};
+  Sample inexact = product_sample({{5, 9}, {9, 3}});
   inexact.fills = {"uniform(-1, 1)", "uniform(-1, 1)"};
   found.push_back(inexact);
   return found;
@@ -267,41 +278,43 @@ std::vector<Sample> matmul_samples() {
 
 void add_matmul_ops(OpRegistry& ops) {
   OpRecord matmul =
-      record_of({"matmul", matmul_product, 0, 1, -1, {0, 1}},
-                "matrix product; 1-d inputs are vectors, leading dims are a broadcast batch",
-                {params::tensor("input"), params::tensor("other")});
+      product_record({"matmul", matmul_product, 0, 1, -1, {0, 1}},
+                     "matrix product; 1-d inputs are vectors, leading dims are a broadcast batch",
+                     {params::tensor("input"), params::tensor("other")});
   matmul.infix = "@";
   matmul.samples = matmul_samples;
   ops.add(std::move(matmul));
 
-  OpRecord bmm = record_of({"bmm", bmm_product, 0, 1, -1, {0, 1}}, "batch of matrix products",
-                           {params::tensor("input"), params::tensor("mat2")});
+  OpRecord bmm = product_record({"bmm", bmm_product, 0, 1, -1, {0, 1}}, "batch of matrix products",
+                                {params::tensor("input"), params::tensor("mat2")});
   bmm.samples = [] {
-    return std::vector<Sample>{sample({{3, 4, 5}, {3, 5, 2}}), sample({{4, 1, 3}, {4, 3, 6}}),
-                               sample({{2, 5, 3}, {2, 3, 4}}, DType::bf16)};
+    return std::vector<Sample>{product_sample({{3, 4, 5}, {3, 5, 2}}),
+                               product_sample({{4, 1, 3}, {4, 3, 6}}),
+                               product_sample({{2, 5, 3}, {2, 3, 4}}, DType::bf16)};
   };
   ops.add(std::move(bmm));
 
-  OpRecord addmm = record_of(
+  OpRecord addmm = product_record(
       {"addmm", addmm_product, 1, 2, 0, {0, 1, 2}}, "beta * input + alpha * (mat1 @ mat2)",
       {params::tensor("input"), params::tensor("mat1"), params::tensor("mat2"),
        params::number("beta", 1.0), params::number("alpha", 1.0)});
   addmm.samples = [] {
     Attrs plain{{"beta", 1.0}, {"alpha", 1.0}}, scaled{{"beta", 0.5}, {"alpha", 2.0}};
-    return std::vector<Sample>{sample({{7}, {5, 3}, {3, 7}}, DType::f32, plain),
-                               sample({{5, 1}, {5, 4}, {4, 2}}, DType::bf16, plain),
-                               sample({{4, 6}, {4, 2}, {2, 6}}, DType::f32, scaled)};
+    return std::vector<Sample>{product_sample({{7}, {5, 3}, {3, 7}}, DType::f32, plain),
+                               product_sample({{5, 1}, {5, 4}, {4, 2}}, DType::bf16, plain),
+                               product_sample({{4, 6}, {4, 2}, {2, 6}}, DType::f32, scaled)};
   };
   ops.add(std::move(addmm));
 
-  OpRecord linear = record_of(
-      {"linear", linear_product, 0, 1, 2, {0, 1, 2}}, "input @ weight.T + bias",
+  OpRecord linear = product_record(
+      {"linear", linear_product, 0, 1, 2, {0, 1, 2}, 1}, "input @ weight.T + bias",
       {params::tensor("input"), params::tensor("weight"), params::optional_tensor("bias")});
   linear.samples = [] {
-    Sample bare = sample({{5, 3}, {6, 3}, {}});
+    Sample bare = product_sample({{5, 3}, {6, 3}, {}});
     bare.inputs[2] = absent_input();
-    return std::vector<Sample>{sample({{2, 5, 3}, {7, 3}, {7}}), sample({{3}, {4, 3}, {4}}),
-                               sample({{4, 6}, {8, 6}, {8}}, DType::bf16), bare};
+    return std::vector<Sample>{product_sample({{2, 5, 3}, {7, 3}, {7}}),
+                               product_sample({{3}, {4, 3}, {4}}),
+                               product_sample({{4, 6}, {8, 6}, {8}}, DType::bf16), bare};
   };
   ops.add(std::move(linear));
 }

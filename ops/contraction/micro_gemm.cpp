@@ -1,12 +1,14 @@
+// Implements ops/contraction/micro_gemm.h: vector kernels for f32 and f64 (AVX2 where the CPU has
+// it), plain loops for integers and complex numbers.
 #include "shardproof/ops/contraction/micro_gemm.h"
 
 namespace shardproof {
 namespace {
 
-// A vector of 32 bytes; compilers split it where the machine has narrower registers. It is read and
-// written as elements lie, wherever they lie.
+// A vector of 32 bytes; compilers split it if registers are narrower. It may be read and written at
+// any element's address.
 template <typename T>
-struct Wide {
+struct WideVector {
   typedef T type __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
   static constexpr int kCount = 32 / sizeof(T);
 };
@@ -14,7 +16,7 @@ struct Wide {
 template <typename T, int kVectors>
 inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b, int64_t depth,
                                                          T* tile) {
-  using V = typename Wide<T>::type;
+  using V = typename WideVector<T>::type;
   V sums[kMicroRows][kVectors] = {};
   for (int64_t k = 0; k < depth; ++k) {
     const V* right = reinterpret_cast<const V*>(b);
@@ -23,7 +25,7 @@ inline __attribute__((always_inline)) void multiply_wide(const T* a, const T* b,
       for (int i = 0; i < kMicroRows; ++i) sums[i][v] += column * a[i];
     }
     a += kMicroRows;
-    b += kVectors * Wide<T>::kCount;
+    b += kVectors * WideVector<T>::kCount;
   }
   V* target = reinterpret_cast<V*>(tile);
   for (int i = 0; i < kMicroRows; ++i)
@@ -41,13 +43,13 @@ inline __attribute__((always_inline)) void row_plain(const T* factors, const T* 
   }
 }
 
-// The sums of a stretch of columns stay in registers over all terms.
+// Keeps the sums of several columns in registers over all terms.
 template <typename T>
 inline __attribute__((always_inline)) void row_wide(const T* factors, const T* const* rows,
                                                     int64_t depth, int64_t columns, T* result) {
-  using V = typename Wide<T>::type;
+  using V = typename WideVector<T>::type;
   constexpr int kVectors = 4;
-  constexpr int64_t kStretch = kVectors * Wide<T>::kCount;
+  constexpr int64_t kStretch = kVectors * WideVector<T>::kCount;
   int64_t first = 0;
   for (; first + kStretch <= columns; first += kStretch) {
     V sums[kVectors] = {};
@@ -94,9 +96,9 @@ __attribute__((target("avx2"))) void row_avx(const double* factors, const double
 template <typename T>
 MicroKernel<T> vector_kernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * Wide<T>::kCount, row_avx};
+  if (__builtin_cpu_supports("avx2")) return {multiply_avx, 2 * WideVector<T>::kCount, row_avx};
 #endif
-  return {multiply_narrow_machine<T>, Wide<T>::kCount, row_narrow_machine<T>};
+  return {multiply_narrow_machine<T>, WideVector<T>::kCount, row_narrow_machine<T>};
 }
 
 constexpr int kPlainColumns = 4;

@@ -1,10 +1,10 @@
 // The innermost loop of every contraction: one tile of a product, from packed panels.
 //
-// Summation order (the contract every result of the matmul family rests on): an element of the
-// product starts at zero and adds its terms in ascending order of the summed index, one at a time,
-// each product and each sum rounded to the compute type; nothing is fused. So an element's bits
-// depend on its own row and column only: not on the tile it falls in, the number of lanes, the
-// sharding of rows and columns, or the vector width.
+// Order of additions (all results of the matmul family rely on it): an element of the product
+// starts at zero and adds its terms in ascending order of the summed index, one at a time. Each
+// product and each sum is rounded to the compute type; nothing is fused. An element's bits
+// therefore depend on its own row and column only. They do not depend on the tile, the number of
+// lanes, the sharding of rows and columns, or the vector width.
 #pragma once
 
 #include <complex>
@@ -12,12 +12,13 @@
 
 namespace shardproof {
 
-// a is [depth][kRows], b is [depth][columns]; tile is [kRows][columns], overwritten.
+// Computes one tile: a is [depth][kMicroRows], b is [depth][columns]; tile is [kMicroRows][columns]
+// and is overwritten.
 template <typename T>
 using MicroGemm = void (*)(const T* a, const T* b, int64_t depth, T* tile);
 
-// One row of a product of short sums, straight from the operands: result[n] is the sum over k of
-// factors[k] * rows[k][n].
+// Computes one row of a product of short sums, straight from the operands: result[n] is the sum
+// over k of factors[k] * rows[k][n].
 template <typename T>
 using MicroRow = void (*)(const T* factors, const T* const* rows, int64_t depth, int64_t columns,
                           T* result);
@@ -29,7 +30,8 @@ struct MicroKernel {
   MicroRow<T> run_row = nullptr;
 };
 
-// One term. A complex product is the textbook one, without the library's recovery of infinities.
+// Returns one term. A complex product is the textbook one, without the C library's recovery of
+// infinities.
 template <typename T>
 inline T micro_product(T x, T y) {
   return x * y;
@@ -42,9 +44,8 @@ inline std::complex<T> micro_product(std::complex<T> x, std::complex<T> y) {
 inline constexpr int kMicroRows = 4;
 inline constexpr int kMaxMicroColumns = 16;
 
-// The fastest one for this machine; all give the same bits. T: float, double, uint64_t (integers
-// modulo 2^64), std::complex<float>, std::complex<double> (textbook product, no recovery of
-// infinities).
+// Returns the fastest kernel for this machine; all give the same bits. T: float, double, uint64_t
+// (integers modulo 2^64), std::complex<float>, std::complex<double>.
 template <typename T>
 MicroKernel<T> micro_gemm();
 

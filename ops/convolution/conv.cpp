@@ -1,9 +1,9 @@
-// conv1d and conv2d (cross-correlation, as in torch): input [N, C, L..], weight [O, C / groups,
-// K..], bias [O].
+// Registers conv1d and conv2d (cross-correlation, as in torch): input [N, C, L..], weight [O, C /
+// groups, K..], bias [O].
 //
-// Cut space lowers to a batch of windows (halo.cpp). The padded input, seen through a window of
-// strides, is one operand of a contraction; the summed index runs over channel, then window, in
-// ascending order.
+// The padded input, seen through strided windows, is one operand of a contraction. The summed index
+// runs over channels, then over the window, in ascending order. A convolution over a sharded
+// spatial dim lowers to a batch of windows (halo_windows, ops/convolution/halo.cpp).
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int kWeight = 1, kBias = 2;
+constexpr int kConvWeight = 1, kConvBias = 2;
 
 struct Conv {
   std::string name;
@@ -32,8 +32,8 @@ struct Window {
   Dims padded;  // [N, C, L + 2 padding..]
 };
 
-std::vector<int64_t> per_dim(const Conv& conv, const OpCall& call, const char* name,
-                             int64_t least) {
+std::vector<int64_t> conv_numbers(const Conv& conv, const OpCall& call, const char* name,
+                                  int64_t least) {
   auto list = integer_list(*call.attrs, name);
   if (list.size() == 1) list.assign(static_cast<size_t>(conv.spatial), list[0]);
   if (static_cast<int>(list.size()) != conv.spatial)
@@ -46,19 +46,20 @@ std::vector<int64_t> per_dim(const Conv& conv, const OpCall& call, const char* n
 
 Window window_of(const Conv& conv, const OpCall& call) {
   require_dims(conv.name, call, 0, conv.spatial + 2);
-  require_dims(conv.name, call, kWeight, conv.spatial + 2);
-  const Dims &x = input_shape(call, 0), &w = input_shape(call, kWeight);
-  Window window{per_dim(conv, call, "stride", 1),
-                per_dim(conv, call, "padding", 0),
-                per_dim(conv, call, "dilation", 1),
+  require_dims(conv.name, call, kConvWeight, conv.spatial + 2);
+  const Dims &x = input_shape(call, 0), &w = input_shape(call, kConvWeight);
+  Window window{conv_numbers(conv, call, "stride", 1),
+                conv_numbers(conv, call, "padding", 0),
+                conv_numbers(conv, call, "dilation", 1),
                 call.attrs->integer("groups"),
                 {},
                 x};
-  // A shard may hold no group at all.
+  // A shard may hold no group.
   const bool nothing = window.groups == 0 && x[1] == 0 && w[0] == 0;
-  if (window.groups < 1 && !nothing) refuse(conv.name, call, "groups must be at least 1");
+  if (window.groups < 1 && !nothing)
+    refuse(conv.name, call, "groups must be at least 1, found {}", window.groups);
   if (x[1] != w[1] * window.groups)
-    refuse(conv.name, call, "the channels differ, {} of the input and {} x {} groups of the weight",
+    refuse(conv.name, call, "the input has {} channels, but the weight expects {} x {} groups",
            x[1], w[1], window.groups);
   if (!nothing && w[0] % window.groups != 0)
     refuse(conv.name, call, "{} output channels do not divide into {} groups", w[0], window.groups);
@@ -68,28 +69,28 @@ Window window_of(const Conv& conv, const OpCall& call) {
     window.padded[i + 2] += 2 * window.padding[at];
     int64_t reach = window.dilation[at] * (w[i + 2] - 1) + 1;
     if (w[i + 2] < 1 || window.padded[i + 2] < reach)
-      refuse(conv.name, call, "the kernel of reach {} is larger than dim {} of {} with padding",
+      refuse(conv.name, call, "the kernel covers {} entries, but dim {} has only {} with padding",
              reach, i + 2, window.padded[i + 2]);
     window.out.push_back((window.padded[i + 2] - reach) / window.stride[at] + 1);
   }
   return window;
 }
 
-std::vector<TensorMeta> infer(const Conv& conv, const OpCall& call) {
-  DType dtype = same_dtype(conv.name, call, {0, kWeight, kBias});
+std::vector<TensorMeta> infer_conv(const Conv& conv, const OpCall& call) {
+  DType dtype = same_dtype(conv.name, call, {0, kConvWeight, kConvBias});
   if (dtype == DType::boolean) refuse(conv.name, call, "not defined for bool");
   Window window = window_of(conv, call);
-  if (present(call, kBias) && !(input_shape(call, kBias) == Dims{window.out[1]}))
-    refuse(conv.name, call, "the bias must be of shape [{}]", window.out[1]);
+  if (present(call, kConvBias) && !(input_shape(call, kConvBias) == Dims{window.out[1]}))
+    refuse(conv.name, call, "the bias must have shape [{}]", window.out[1]);
   return {{dtype, window.out}};
 }
 
-// The padded input as [N, groups, C / groups, L'.., K..]: windows overlap in memory.
+// The padded input as [N, groups, C / groups, L'.., K..]; windows overlap in memory.
 struct WindowView {
   Dims shape, strides;
 };
 
-WindowView view_of(const Conv& conv, const Window& window, const Dims& weight) {
+WindowView window_view(const Conv& conv, const Window& window, const Dims& weight) {
   Dims dense = contiguous_strides(window.padded);
   WindowView view{{window.padded[0], window.groups, weight[1]},
                   {dense[0], dense[1] * weight[1], dense[1]}};
@@ -104,7 +105,7 @@ WindowView view_of(const Conv& conv, const Window& window, const Dims& weight) {
   return view;
 }
 
-// Weight as [groups, O / groups, C / groups, K..], result as [N, groups, O / groups, L'..].
+// The weight as [groups, O / groups, C / groups, K..], the result as [N, groups, O / groups, L'..].
 struct ContractionShape {
   std::vector<ContractionLetter> letters;
   Dims weight, result;
@@ -112,7 +113,7 @@ struct ContractionShape {
 };
 ContractionShape contraction_of(const Conv& conv, const Window& window, const OpCall& call,
                                 const WindowView& view, DType compute) {
-  const Dims& weight = input_shape(call, kWeight);
+  const Dims& weight = input_shape(call, kConvWeight);
   int64_t outputs = weight[0] / window.groups;
   Dims w{window.groups, outputs}, result{window.out[0], window.groups, outputs};
   std::vector<ContractionLetter> letters = {
@@ -128,7 +129,7 @@ ContractionShape contraction_of(const Conv& conv, const Window& window, const Op
     w.push_back(weight[i + 2]);
   }
   ContractionBias bias;
-  if (present(call, kBias)) {
+  if (present(call, kConvBias)) {
     bias = {true, {window.groups, outputs}, compute, 1, 1};
     for (int i = 0; i < conv.spatial; ++i) bias.shape.push_back(1);
   }
@@ -144,7 +145,7 @@ LaneView lane_view(const std::byte* base, DType dtype, const Dims& shape) {
   return view;
 }
 
-// Copies the input into the middle of zeros.
+// Copies the input into a buffer of zeros, inside the padding.
 struct Padder {
   Dims shape, strides, target;
   int64_t offset = 0, bytes = 0, element = 0;
@@ -163,7 +164,7 @@ Padder padder_of(const Conv& conv, const Window& window, const Dims& input, DTyp
   return padder;
 }
 
-// The same for a device, where the kernels read what is stored.
+// Returns the same computation as a plan for devices, whose kernels read the stored dtypes.
 ConvPlan plan_of(const Window& window, const Dims& input, const WindowView& view,
                  const ContractionShape& shape, DType compute) {
   ConvPlan plan;
@@ -178,11 +179,11 @@ ConvPlan plan_of(const Window& window, const Dims& input, const WindowView& view
   plan.weight = shape.weight;
   plan.bias = shape.bias.shape;
   plan.result = shape.result;
-  plan.product = {shape.letters, compute, shape.bias, 0, kWeight, kBias};
+  plan.product = {shape.letters, compute, shape.bias, 0, kConvWeight, kConvBias};
   return plan;
 }
 
-Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_conv(const Conv& conv, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   constexpr int64_t kAlignment = 64;
   if (element_count(outputs[0].shape) == 0) {
     Kernel nothing;
@@ -191,7 +192,7 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
   }
   DType compute = contraction_dtype(outputs[0].dtype);
   Window window = window_of(conv, call);
-  WindowView view = view_of(conv, window, input_shape(call, kWeight));
+  WindowView view = window_view(conv, window, input_shape(call, kConvWeight));
   const ContractionShape shape = contraction_of(conv, window, call, view, compute);
   Contraction contraction(shape.letters, {compute, view.shape}, {compute, shape.weight},
                           {compute, shape.result}, shape.bias);
@@ -199,15 +200,15 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
   int64_t padded = (padder.bytes + kAlignment - 1) / kAlignment * kAlignment;
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   plan.scratch_bytes = padded + contraction.workspace_bytes();
-  bool biased = present(call, kBias);
+  bool biased = present(call, kConvBias);
   Dims out = outputs[0].shape;
   plan.body = [=](const LaneCall& lane) {
     padder.run(lane.inputs[0], lane.scratch);
     LaneView a = lane_view(lane.scratch, compute, view.shape);
     a.strides = view.strides;
-    // Dense, so the split of O into groups changes no address.
-    LaneView b = lane_view(lane.inputs[kWeight], compute, contraction.right_shape());
-    LaneView bias = lane_view(biased ? lane.inputs[kBias] : nullptr, compute, {});
+    // The weight is dense, so splitting O into groups changes no address.
+    LaneView b = lane_view(lane.inputs[kConvWeight], compute, contraction.right_shape());
+    LaneView bias = lane_view(biased ? lane.inputs[kConvBias] : nullptr, compute, {});
     LaneView result = lane_view(lane.outputs[0], compute, out);
     contraction.run({1, &a, &b, &bias, &result, lane.scratch + padded});
   };
@@ -216,13 +217,13 @@ Kernel prepare(const Conv& conv, const OpCall& call, const std::vector<TensorMet
   return kernel;
 }
 
-// What one rank of `ranks` reads of a cut dim: windows of one length, and the entries that are
-// another rank's.
+// Input entries that the ranks read along a sharded dim: one window of equal length per rank, and
+// the entries that another rank owns.
 struct Reading {
   std::vector<int64_t> starts, foreign;
   int64_t length = 0;
 };
-// The chunk rule.
+// Returns the size of a shard by the chunk rule: ceil(size / ranks).
 int64_t pieces_of(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
 
 Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_t ranks) {
@@ -232,9 +233,9 @@ Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_
   const int64_t outputs = pieces_of(window.out[dim], ranks), stride = window.stride[at];
   Reading reading;
   reading.length =
-      (outputs - 1) * stride + window.dilation[at] * (input_shape(call, kWeight)[dim] - 1) + 1;
+      (outputs - 1) * stride + window.dilation[at] * (input_shape(call, kConvWeight)[dim] - 1) + 1;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    // A rank without outputs reads zeros behind the end.
+    // A rank without outputs reads zeros after the end.
     const bool any = rank * outputs < window.out[dim];
     const int64_t start = any ? rank * outputs * stride - window.padding[at] : size;
     reading.starts.push_back(start);
@@ -248,14 +249,15 @@ Reading reading_of(const Window& window, const OpCall& call, int spatial, int64_
   return reading;
 }
 
-// Space is cut: the edges that others read are reduced to all, each rank puts its window together,
-// and the windows are convolved as a batch.
-int lower(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
+// Lowers a convolution over a sharded spatial dim: ranks share the edge entries that others read,
+// each rank builds its window, and the windows are convolved as a batch.
+int lower_conv(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs,
+               LowerBuilder& b) {
   int axis = -1;
   for (int a = 0; a < inputs[0].mesh().axis_count(); ++a) {
     const Placement& p = inputs[0].placement(a);
     if (!p.is_shard() || p.shard().dim < 2) continue;
-    if (axis >= 0) refuse(conv.name, call, "more than one axis cuts the space");
+    if (axis >= 0) refuse(conv.name, call, "only one axis may shard the spatial dims");
     axis = a;
   }
   const int dim = inputs[0].placement(axis).shard().dim;
@@ -279,8 +281,9 @@ int lower(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs,
   std::vector<int64_t> padding = window.padding;
   padding[static_cast<size_t>(dim - 2)] = 0;
   attrs.set("padding", padding);
-  value = b.op(conv.name, attrs,
-               {value, b.input(kWeight), call.inputs.size() > kBias ? b.input(kBias) : kAbsent});
+  value = b.op(
+      conv.name, attrs,
+      {value, b.input(kConvWeight), call.inputs.size() > kConvBias ? b.input(kConvBias) : kAbsent});
   value =
       b.op("unflatten",
            {{"dim", int64_t{0}}, {"sizes", std::vector<int64_t>{ranks, window.out[0]}}}, {value});
@@ -291,20 +294,20 @@ int lower(const Conv& conv, const OpCall& call, const std::vector<Spec>& inputs,
   value = b.op("permute", {{"dims", order}}, {value});
   value = b.op("flatten", {{"start_dim", int64_t{dim}}, {"end_dim", int64_t{dim + 1}}}, {value});
   if (b.meta(value).shape[dim] == window.out[dim]) return value;
-  // The last ranks have computed beyond the end.
+  // Removes what the last ranks computed after the end.
   std::vector<int64_t> stop(window.out.begin(), window.out.begin() + dim + 1);
   return b.op("slice", {{"start", std::vector<int64_t>(stop.size(), 0)}, {"stop", stop}}, {value});
 }
 
-std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
-                                 const std::vector<TensorMeta>& outputs) {
-  bool biased = present(call, kBias);
+std::vector<Strategy> conv_strategies(const Conv& conv, const OpCall& call,
+                                      const std::vector<TensorMeta>& outputs) {
+  bool biased = present(call, kConvBias);
   int64_t groups = call.attrs->integer("groups");
   std::vector<Strategy> found;
   auto add = [&](Placement x, Placement w, Placement bias, Placement out,
                  LocalExecution form = LocalExecution::same_op, int64_t blocks = 0) {
     Strategy s{{x, w}, {out}, form, ShardLayout::any, blocks};
-    if (call.inputs.size() > kBias) s.inputs.push_back(biased ? bias : R());
+    if (call.inputs.size() > kConvBias) s.inputs.push_back(biased ? bias : R());
     found.push_back(s);
   };
   add(S(0), R(), R(), S(0));
@@ -329,7 +332,7 @@ std::vector<Strategy> strategies(const Conv& conv, const OpCall& call,
   return found;
 }
 
-OpRecord record_of(const Conv& conv) {
+OpRecord conv_record(const Conv& conv) {
   OpRecord record;
   record.name = conv.name;
   record.family = "conv";
@@ -343,28 +346,28 @@ OpRecord record_of(const Conv& conv) {
       params::with_default("padding", ParamKind::integers_or_text, std::vector<int64_t>{0}),
       params::with_default("dilation", ParamKind::integers, std::vector<int64_t>{1}),
       params::integer("groups", 1)};
-  record.infer = [conv](const OpCall& call) { return infer(conv, call); };
+  record.infer = [conv](const OpCall& call) { return infer_conv(conv, call); };
   record.prepare = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare(conv, call, outputs);
+    return prepare_conv(conv, call, outputs);
   };
   record.rule.strategies = [conv](const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                  int64_t) { return strategies(conv, call, outputs); };
+                                  int64_t) { return conv_strategies(conv, call, outputs); };
   record.rule.lower = [conv](const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
-    return std::vector<int>{lower(conv, call, inputs, b)};
+    return std::vector<int>{lower_conv(conv, call, inputs, b)};
   };
   record.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                                const std::vector<Spec>&, int64_t rank) {
     Attrs attrs = *call.attrs;
-    int64_t per_group = inputs[kWeight].shape()[1];
+    int64_t per_group = inputs[kConvWeight].shape()[1];
     if (per_group > 0) attrs.set("groups", inputs[0].local_shape(rank)[1] / per_group);
     return attrs;
   };
   record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const Dims& weight = input_shape(call, kWeight);
+    const Dims& weight = input_shape(call, kConvWeight);
     double per_output = 2;
     for (int d = 1; d < weight.size(); ++d) per_output *= static_cast<double>(weight[d]);
     OpCost cost{per_output * static_cast<double>(element_count(outputs[0].shape)), 0};
-    for (const TensorMeta& meta : {input_meta(call, 0), input_meta(call, kWeight), outputs[0]})
+    for (const TensorMeta& meta : {input_meta(call, 0), input_meta(call, kConvWeight), outputs[0]})
       cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
     return cost;
   };
@@ -372,8 +375,8 @@ OpRecord record_of(const Conv& conv) {
   return record;
 }
 
-Sample sample(std::vector<Dims> shapes, int64_t stride, int64_t padding, int64_t groups,
-              DType dtype = DType::f32) {
+Sample conv_sample(std::vector<Dims> shapes, int64_t stride, int64_t padding, int64_t groups,
+                   DType dtype = DType::f32) {
   using L = std::vector<int64_t>;
   Sample made = sample_of(
       {shapes, dtype},
@@ -385,20 +388,21 @@ Sample sample(std::vector<Dims> shapes, int64_t stride, int64_t padding, int64_t
 }  // namespace
 
 void add_conv_ops(OpRegistry& ops) {
-  OpRecord one = record_of({"conv1d", 1});
+  OpRecord one = conv_record({"conv1d", 1});
   one.samples = [] {
-    return std::vector<Sample>{
-        sample({{3, 2, 7}, {4, 2, 3}, {4}}, 1, 1, 1), sample({{2, 4, 8}, {6, 2, 2}}, 2, 0, 2),
-        sample({{2, 2, 5}, {4, 2, 3}}, 1, 0, 1, DType::bf16),
-        sample({{1, 3, 36}, {2, 3, 5}, {2}}, 1, 2, 1), sample({{1, 2, 24}, {2, 1, 3}}, 2, 1, 2)};
+    return std::vector<Sample>{conv_sample({{3, 2, 7}, {4, 2, 3}, {4}}, 1, 1, 1),
+                               conv_sample({{2, 4, 8}, {6, 2, 2}}, 2, 0, 2),
+                               conv_sample({{2, 2, 5}, {4, 2, 3}}, 1, 0, 1, DType::bf16),
+                               conv_sample({{1, 3, 36}, {2, 3, 5}, {2}}, 1, 2, 1),
+                               conv_sample({{1, 2, 24}, {2, 1, 3}}, 2, 1, 2)};
   };
   ops.add(std::move(one));
-  OpRecord two = record_of({"conv2d", 2});
+  OpRecord two = conv_record({"conv2d", 2});
   two.samples = [] {
-    return std::vector<Sample>{sample({{2, 2, 5, 4}, {3, 2, 2, 2}, {3}}, 1, 0, 1),
-                               sample({{4, 4, 4, 4}, {4, 4, 3, 3}}, 1, 1, 1),
-                               sample({{2, 4, 5, 5}, {4, 1, 3, 3}, {4}}, 2, 1, 4, DType::f64),
-                               sample({{1, 2, 24, 6}, {2, 2, 3, 3}}, 1, 1, 1)};
+    return std::vector<Sample>{conv_sample({{2, 2, 5, 4}, {3, 2, 2, 2}, {3}}, 1, 0, 1),
+                               conv_sample({{4, 4, 4, 4}, {4, 4, 3, 3}}, 1, 1, 1),
+                               conv_sample({{2, 4, 5, 5}, {4, 1, 3, 3}, {4}}, 2, 1, 4, DType::f64),
+                               conv_sample({{1, 2, 24, 6}, {2, 2, 3, 3}}, 1, 1, 1)};
   };
   ops.add(std::move(two));
 }

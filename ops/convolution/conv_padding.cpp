@@ -1,3 +1,4 @@
+// Implements ops/convolution/conv_padding.h.
 #include "shardproof/ops/convolution/conv_padding.h"
 
 #include <algorithm>
@@ -8,28 +9,27 @@
 namespace shardproof {
 namespace {
 
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
-
 bool padding_is_a_word(const OpCall& call) {
   const auto found = call.attrs->values().find("padding");
   return found != call.attrs->values().end() && std::holds_alternative<std::string>(found->second);
 }
 
-// Half the reach of the kernel on each side; of an odd number the one more stands behind.
-Terms padded(Formula& f, const std::string& name, int spatial) {
+// Pads by half the reach of the kernel on each side; if the reach is odd, the extra zero goes to
+// the end.
+FormulaTerms conv_with_padding(Formula& f, const std::string& name, int spatial) {
   const std::string& word = f.call.attrs->text("padding");
   Attrs attrs = *f.call.attrs;
-  attrs.set("padding", L{0});
+  attrs.set("padding", IntegerList{0});
   if (word == "valid") return {f.op(name.c_str(), {f[0], f[1], f[2]}, attrs)};
-  if (word != "same") f.refuse("padding is numbers, 'same' or 'valid', found '{}'", word);
-  const L stride = integer_list(*f.call.attrs, "stride");
+  if (word != "same") f.refuse("padding must be numbers, 'same' or 'valid', found '{}'", word);
+  const IntegerList stride = integer_list(*f.call.attrs, "stride");
   if (std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s != 1; }))
-    f.refuse("padding='same' needs a stride of 1");
-  L dilation = integer_list(*f.call.attrs, "dilation");
+    f.refuse("padding='same' requires a stride of 1");
+  IntegerList dilation = integer_list(*f.call.attrs, "dilation");
   if (dilation.size() == 1) dilation.assign(static_cast<size_t>(spatial), dilation[0]);
-  if (static_cast<int>(dilation.size()) != spatial) f.refuse("dilation needs {} numbers", spatial);
-  L both, more;
+  if (static_cast<int>(dilation.size()) != spatial)
+    f.refuse("dilation needs 1 or {} numbers, found {}", spatial, dilation.size());
+  IntegerList both, more;
   for (int i = 0; i < spatial; ++i) {
     const int64_t kernel = f[1].shape()[f[1].dims() - spatial + i];
     const int64_t all = dilation[static_cast<size_t>(i)] * (kernel - 1);
@@ -45,14 +45,15 @@ Terms padded(Formula& f, const std::string& name, int spatial) {
 }  // namespace
 
 void take_conv_forms(OpRecord& record, int spatial) {
-  decompose_when(record, padding_is_a_word,
-                 [name = record.name, spatial](Formula& f) { return padded(f, name, spatial); });
+  decompose_when(record, padding_is_a_word, [name = record.name, spatial](Formula& f) {
+    return conv_with_padding(f, name, spatial);
+  });
   decompose_when(
       record, [spatial](const OpCall& call) { return input_shape(call, 0).size() == spatial + 1; },
       [name = record.name](Formula& f) {
         const FormulaTerm batch = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{0}}});
         const FormulaTerm made = f.op(name.c_str(), {batch, f[1], f[2]}, *f.call.attrs);
-        return Terms{f.op("squeeze", {made}, {{"dim", L{0}}})};
+        return FormulaTerms{f.op("squeeze", {made}, {{"dim", IntegerList{0}}})};
       });
 }
 

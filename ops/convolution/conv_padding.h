@@ -1,11 +1,12 @@
-// Forms of a convolution that are written as the plain one: padding='same' or 'valid', and an input
-// without a batch.
+// Forms of a convolution that decompose into the plain one: padding='same' or 'valid', and an input
+// without a batch dim.
 #pragma once
 
 #include "shardproof/ops/core/op.h"
 
 namespace shardproof {
 
+// Adds both forms to a convolution over `spatial` dims.
 void take_conv_forms(OpRecord& record, int spatial);
 
 }  // namespace shardproof

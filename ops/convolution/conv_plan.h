@@ -1,4 +1,4 @@
-// What a kernel of a convolution does, in the words of two families: zeros around the input, then a
+// Plan of a convolution's kernel for devices: zeros around the input (copy_boxes), then a
 // contraction of its windows, which overlap in memory.
 #pragma once
 
@@ -8,9 +8,9 @@
 namespace shardproof {
 
 struct ConvPlan {
-  BoxCopyPlan pad;  // of input 0; without moves there is nothing to pad
+  BoxCopyPlan pad;  // of input 0; without moves there is no padding
   ViewLayout windows;
-  Dims weight, bias, result;  // as the contraction sees inputs 1 and 2, and the output
+  Dims weight, bias, result;  // shapes in which the contraction reads inputs 1 and 2, and writes
   ContractionPlan product;
 };
 

@@ -1,6 +1,9 @@
-// halo_windows: what a convolution over a cut dim reads. Each rank needs some entries of its
-// neighbours beside its own; these come as `strips`, which are the entries `index` of the dim, and
-// the op puts both together to one window a rank.
+// Registers halo_windows: the input windows of a convolution over a sharded dim. Each rank needs
+// its own entries and some of its neighbours'. The neighbours' entries come as `strips`, the
+// entries `index` of the dim. The op builds one window per rank from both.
+//
+// Example: 8 entries on 2 ranks, kernel of 3, no padding: 6 outputs, 3 per rank. Rank 0 reads
+// entries 0-4 and rank 1 reads 3-7, so `starts` is [0, 3], `length` 5, and `index` [3, 4].
 #include <algorithm>
 #include <cstring>
 
@@ -13,8 +16,8 @@
 namespace shardproof {
 namespace {
 
-// Windows of one length along dim; entries outside of the dim are 0. `from` is the global index of
-// the first entry that is here, `size` how many entries there are in all.
+// Windows of one length along dim; entries outside the dim are 0. `from` is the global index of the
+// first local entry, `size` the number of entries in all.
 struct Halo {
   int dim = 0;
   int64_t from = 0, size = 0, length = 0;
@@ -34,41 +37,43 @@ Halo halo_of(const OpCall& call) {
   return halo;
 }
 
-// What a window shows of the dim is here, or in a strip.
-void check(const OpCall& call, const std::vector<const Number*>&) {
+// Throws Error(bad_input) if a window needs an entry that is neither local nor in a strip.
+void check_halo_windows(const OpCall& call, const std::vector<const Number*>&) {
   const Halo halo = halo_of(call);
   const int64_t here = input_shape(call, 0)[halo.dim], most = int64_t{1} << 40;
   if (halo.length < 0 || halo.length > most || halo.from < 0 || halo.from > most)
     refuse("halo_windows", call, "length and from must be from 0 to 2^40");
   for (const int64_t start : halo.starts) {
-    if (start > most || start < -most) refuse("halo_windows", call, "no window at {}", start);
+    if (start > most || start < -most)
+      refuse("halo_windows", call, "starts must be from -2^40 to 2^40, found {}", start);
     const int64_t end = std::min(start + halo.length, halo.size);
     for (int64_t at = std::max<int64_t>(start, 0); at < end; ++at) {
       if (at >= halo.from && at < halo.from + here) at = halo.from + here;
       if (at < end && !std::binary_search(halo.index.begin(), halo.index.end(), at))
-        refuse("halo_windows", call, "entry {} is neither here nor in a strip", at);
+        refuse("halo_windows", call,
+               "a window needs entry {}, which is neither in the input nor in the strips", at);
     }
   }
 }
 
-std::vector<TensorMeta> infer(const OpCall& call) {
+std::vector<TensorMeta> infer_halo_windows(const OpCall& call) {
   const Halo halo = halo_of(call);
   const DType dtype = same_dtype("halo_windows", call, {0, 1});
   Dims strips = input_shape(call, 0), shape = strips;
   strips[halo.dim] = static_cast<int64_t>(halo.index.size());
   if (!(input_shape(call, 1) == strips))
-    refuse("halo_windows", call, "the strips must be of shape {}", to_string(strips));
+    refuse("halo_windows", call, "the strips must have shape {}", to_string(strips));
   shape[halo.dim] = halo.length;
   shape.insert(0, static_cast<int64_t>(halo.starts.size()));
   return {{dtype, shape}};
 }
 
-// Rows of `bytes` behind one index of the dim.
-struct Rows {
+// The bytes of one index of the dim, for each of `outer` slices.
+struct SliceRows {
   int64_t outer = 1, bytes = 0, here = 0;
 };
 
-void put_window(const Halo& halo, const Rows& rows, int64_t start, const LaneCall& lane,
+void put_window(const Halo& halo, const SliceRows& rows, int64_t start, const LaneCall& lane,
                 std::byte* out) {
   const auto strips = static_cast<int64_t>(halo.index.size());
   for (int64_t o = 0; o < rows.outer; ++o)
@@ -89,11 +94,11 @@ void put_window(const Halo& halo, const Rows& rows, int64_t start, const LaneCal
     }
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_halo_windows(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   const Halo halo = halo_of(call);
   const Dims& shape = input_shape(call, 0);
   const DType dtype = outputs[0].dtype;
-  Rows rows{1, size_of(dtype), shape[halo.dim]};
+  SliceRows rows{1, size_of(dtype), shape[halo.dim]};
   for (int d = 0; d < halo.dim; ++d) rows.outer *= shape[d];
   for (int d = halo.dim + 1; d < shape.size(); ++d) rows.bytes *= shape[d];
   LanePlan plan{{dtype, dtype}, {dtype}, 0, {}};
@@ -107,7 +112,8 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return lane_kernel(plan, call, outputs);
 }
 
-// The axis that cuts dim in whole parts of one run each; -1: none does; -2: not so.
+// Returns the axis that shards dim with one run per rank; -1 if none does, -2 for any other
+// sharding.
 int cutting_axis(const Spec& spec, int dim) {
   const std::vector<int> axes = spec.axes_of_dim(dim);
   if (axes.empty()) return -1;
@@ -115,8 +121,9 @@ int cutting_axis(const Spec& spec, int dim) {
   return axes.size() == 1 && cut.split == 1 ? axes[0] : -2;
 }
 
-std::optional<std::vector<Spec>> joint(const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                       const std::vector<Spec>& inputs) {
+std::optional<std::vector<Spec>> halo_windows_joint(const OpCall& call,
+                                                    const std::vector<TensorMeta>& outputs,
+                                                    const std::vector<Spec>& inputs) {
   const Halo halo = halo_of(call);
   const Spec &x = inputs[0], &strips = inputs[1];
   const int axis = cutting_axis(x, halo.dim);
@@ -126,7 +133,7 @@ std::optional<std::vector<Spec>> joint(const OpCall& call, const std::vector<Ten
   std::vector<Placement> placements;
   for (int a = 0; a < x.mesh().axis_count(); ++a) {
     const Placement& here = x.placement(a);
-    // The zeros outside stand on every rank: they must reduce to themselves.
+    // Every rank adds the zeros outside the dim, so they must reduce to themselves.
     const bool passes = !here.is_partial() || here == P(ReduceOp::sum) || here == P(ReduceOp::avg);
     if (!passes || !(strips.placement(a) == (a == axis ? R() : here))) return std::nullopt;
     placements.push_back(here);
@@ -139,7 +146,7 @@ std::optional<std::vector<Spec>> joint(const OpCall& call, const std::vector<Ten
       Spec(x.mesh(), placements, outputs[0].shape, outputs[0].dtype, x.order())};
 }
 
-Attrs local_attrs(const OpCall& call, const std::vector<Spec>& inputs, int64_t rank) {
+Attrs halo_windows_local_attrs(const OpCall& call, const std::vector<Spec>& inputs, int64_t rank) {
   const Halo halo = halo_of(call);
   Attrs attrs = *call.attrs;
   attrs.set("size", inputs[0].shape()[halo.dim]);
@@ -163,19 +170,19 @@ void add_halo_ops(OpRegistry& ops) {
                  params::integer("dim"),     params::integers("starts"),
                  params::integer("length"),  params::integers("index"),
                  params::integer("from", 0), params::optional("size", ParamKind::integer)};
-  halo.check = check;
-  halo.infer = infer;
-  halo.prepare = prepare;
+  halo.check = check_halo_windows;
+  halo.infer = infer_halo_windows;
+  halo.prepare = prepare_halo_windows;
   halo.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {
     return std::vector<Strategy>{};
   };
-  halo.rule.joint = joint;
+  halo.rule.joint = halo_windows_joint;
   halo.rule.joint_form = LocalExecution::local_attrs;
   halo.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                              const std::vector<Spec>&,
-                             int64_t rank) { return local_attrs(call, inputs, rank); };
-  // Without cuts the strips are not read, so any will do for one device; where they are, they are
-  // the entries themselves.
+                             int64_t rank) { return halo_windows_local_attrs(call, inputs, rank); };
+  // On one device no strip is read, so any values would do; sharded runs need the entries
+  // themselves.
   halo.samples = [] {
     const Attrs all{{"dim", int64_t{1}},
                     {"starts", std::vector<int64_t>{-1, 2}},

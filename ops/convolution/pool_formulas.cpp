@@ -1,5 +1,5 @@
-// Windows of the last dims and what is made of each: avg_pool, max_pool and their adaptive forms;
-// and the transposed convolutions.
+// Registers pooling and transposed convolutions, which decompose: avg_pool, max_pool and their
+// adaptive forms into reductions of windows of the last dims, conv_transpose into convolutions.
 #include <algorithm>
 #include <cmath>
 
@@ -13,37 +13,39 @@ namespace {
 using params::integer;
 using params::optional_tensor;
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
 
-// An empty list means the fallback, where there is one.
-L per_dim(Formula& f, const char* name, int spatial, const L& fallback) {
+// Returns one number per spatial dim. An absent or empty list means the fallback, if there is one.
+IntegerList window_numbers(Formula& f, const char* name, int spatial, const IntegerList& fallback) {
   if (!f.given(name)) return fallback;
-  L list = integer_list(*f.call.attrs, name);
+  IntegerList list = integer_list(*f.call.attrs, name);
   if (list.empty() && !fallback.empty()) return fallback;
   if (list.size() == 1) list.assign(static_cast<size_t>(spatial), list[0]);
-  if (static_cast<int>(list.size()) != spatial) f.refuse("{} needs 1 or {} numbers", name, spatial);
+  if (static_cast<int>(list.size()) != spatial)
+    f.refuse("{} needs 1 or {} numbers, found {}", name, spatial, list.size());
   return list;
 }
 
-// The last dims as windows. `beyond`: what the last windows reach over the padded end (ceil_mode).
+// Windows of the last dims. `beyond` is the number of entries that the last window needs after the
+// padded end (ceil_mode).
 struct Windows {
-  L size, stride, padding, dilation, beyond;
+  IntegerList size, stride, padding, dilation, beyond;
 };
 
-// As in torch the last window must begin within the input or the padding before it.
+// Returns `beyond` for one dim. As in torch, the last window must begin within the input or the
+// padding before it.
 int64_t reach_beyond(int64_t size, int64_t padding, int64_t reach, int64_t stride) {
-  const int64_t padded = size + 2 * padding;
-  int64_t last = (padded - reach + stride - 1) / stride * stride;
+  const int64_t padded_term = size + 2 * padding;
+  int64_t last = (padded_term - reach + stride - 1) / stride * stride;
   if (last >= size + padding) last -= stride;
-  return std::max<int64_t>(last + reach - padded, 0);
+  return std::max<int64_t>(last + reach - padded_term, 0);
 }
 
 Windows windows_of(Formula& f, int spatial) {
-  const L size = per_dim(f, "kernel_size", spatial, {});
-  const L none(static_cast<size_t>(spatial), 0), ones(static_cast<size_t>(spatial), 1);
-  Windows w{size, per_dim(f, "stride", spatial, size), per_dim(f, "padding", spatial, none),
-            per_dim(f, "dilation", spatial, ones), none};
+  const IntegerList size = window_numbers(f, "kernel_size", spatial, {});
+  const IntegerList none(static_cast<size_t>(spatial), 0), ones(static_cast<size_t>(spatial), 1);
+  Windows w{size, window_numbers(f, "stride", spatial, size),
+            window_numbers(f, "padding", spatial, none),
+            window_numbers(f, "dilation", spatial, ones), none};
   if (f[0].dims() <= spatial) f.refuse("needs a dim of channels before {} dims", spatial);
   for (size_t i = 0; i < size.size(); ++i) {
     for (const int64_t x : {w.size[i], w.stride[i], w.dilation[i]})
@@ -60,24 +62,26 @@ Windows windows_of(Formula& f, int spatial) {
   return w;
 }
 
-FormulaTerm padded(Formula& f, const FormulaTerm& x, const L& before, const L& after, double fill) {
-  L pad;
+FormulaTerm padded_term(Formula& f, const FormulaTerm& x, const IntegerList& before,
+                        const IntegerList& after, double fill) {
+  IntegerList pad;
   for (size_t i = before.size(); i-- > 0;) pad.insert(pad.end(), {before[i], after[i]});
   if (std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p == 0; })) return x;
   return f.op("pad", {x}, {{"pad", pad}, {"value", fill}});
 }
 
-// [.., windows.., window..]; `fill` stands in the padding, `beyond` behind it.
+// Returns [.., windows.., window..]; `fill` is the value of the padding, `beyond` of the entries
+// after it.
 FormulaTerm windowed(Formula& f, FormulaTerm x, const Windows& w, double fill, double beyond) {
   const int spatial = static_cast<int>(w.size.size()), outer = x.dims() - spatial;
-  x = padded(f, x, w.padding, w.padding, fill);
-  x = padded(f, x, L(w.size.size(), 0), w.beyond, beyond);
+  x = padded_term(f, x, w.padding, w.padding, fill);
+  x = padded_term(f, x, IntegerList(w.size.size(), 0), w.beyond, beyond);
   for (int i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
     const int64_t reach = w.dilation[at] * (w.size[at] - 1) + 1;
     x = f.op("unfold", {x}, {{"dim", int64_t{outer + i}}, {"size", reach}, {"step", w.stride[at]}});
     if (w.dilation[at] == 1) continue;
-    L entries;
+    IntegerList entries;
     for (int64_t e = 0; e < reach; e += w.dilation[at]) entries.push_back(e);
     x = f.op("index_select", {x, FormulaTerm{}},
              {{"dim", int64_t{x.dims() - 1}}, {"index", entries}});
@@ -86,12 +90,12 @@ FormulaTerm windowed(Formula& f, FormulaTerm x, const Windows& w, double fill, d
 }
 
 Attrs last_dims(int count) {
-  L dims;
+  IntegerList dims;
   for (int d = -count; d < 0; ++d) dims.push_back(d);
   return {{"dim", dims}, {"keepdim", false}};
 }
 
-Terms mean_of_windows(Formula& f, int spatial) {
+FormulaTerms mean_of_windows(Formula& f, int spatial) {
   const Windows windows = windows_of(f, spatial);
   const Attrs over_windows = last_dims(spatial);
   const FormulaTerm cells = windowed(f, f[0], windows, 0, 0);
@@ -105,8 +109,8 @@ Terms mean_of_windows(Formula& f, int spatial) {
                                   [](int64_t reach) { return reach > 0; });
   const bool counts_padding = f.flag("count_include_pad");
   if (counts_padding && !beyond) return {mean};
-  // The share of each window that counts.
-  L shape = {1};
+  // Divides by the share of each window's entries that count.
+  IntegerList shape = {1};
   for (int i = 0; i < spatial; ++i) shape.push_back(f[0].shape()[f[0].dims() - spatial + i]);
   const FormulaTerm ones =
       f.op("ones", {FormulaTerm{}}, {{"shape", shape}, {"dtype", f[0].dtype()}});
@@ -114,25 +118,25 @@ Terms mean_of_windows(Formula& f, int spatial) {
   return {mean / f.op("mean", {counted}, over_windows)};
 }
 
-// `reduction` of output_size windows of each of the last dims, one dim after the other.
-Terms adaptive(Formula& f, int spatial, const char* reduction) {
+// Reduces output_size windows of each of the last dims, one dim after the other.
+FormulaTerms adaptive(Formula& f, int spatial, const char* reduction) {
   FormulaTerm x = f[0];
-  const L out = per_dim(f, "output_size", spatial, {});
+  const IntegerList out = window_numbers(f, "output_size", spatial, {});
   if (x.dims() <= spatial) f.refuse("needs a dim of channels before {} dims", spatial);
   for (int i = 0; i < spatial; ++i) {
     const int dim = x.dims() - spatial + i;
     const int64_t size = x.shape()[dim], cells = out[static_cast<size_t>(i)];
     if (cells < 1 || cells > kMostPieces)
       f.refuse("output_size must be from 1 to {}, found {}", kMostPieces, cells);
-    // Cell c is from floor(c size / cells) to ceil((c + 1) size / cells).
+    // Cell c covers floor(c size / cells) to ceil((c + 1) size / cells).
     const int64_t each = size / cells, rest = size % cells;
-    Terms parts;
+    FormulaTerms parts;
     for (int64_t c = 0; c < cells; ++c) {
       const int64_t from = c * each + c * rest / cells;
       const int64_t to = (c + 1) * each + ((c + 1) * rest + cells - 1) / cells;
       const FormulaTerm cell =
           f.op("narrow", {x}, {{"dim", int64_t{dim}}, {"start", from}, {"length", to - from}});
-      parts.push_back(f.op(reduction, {cell}, {{"dim", L{dim}}, {"keepdim", true}}));
+      parts.push_back(f.op(reduction, {cell}, {{"dim", IntegerList{dim}}, {"keepdim", true}}));
     }
     x = cells == 1 ? parts[0] : f.joined("cat", parts, dim);
   }
@@ -160,11 +164,14 @@ void add_pools(OpRegistry& ops, int spatial) {
                                    params::optional("padding", ParamKind::integers)};
   const Param ceil = params::boolean("ceil_mode", false);
   const Dims shape = pool_shape(spatial);
-  const Attrs strided{{"kernel_size", L{3}}, {"stride", L{2}}, {"padding", L{1}}};
-  Attrs upwards = strided, dilated{{"kernel_size", L{2}}, {"stride", L{1}}, {"dilation", L{2}}};
-  upwards.set("kernel_size", L{2});
+  const Attrs strided{
+      {"kernel_size", IntegerList{3}}, {"stride", IntegerList{2}}, {"padding", IntegerList{1}}};
+  Attrs upwards = strided, dilated{{"kernel_size", IntegerList{2}},
+                                   {"stride", IntegerList{1}},
+                                   {"dilation", IntegerList{2}}};
+  upwards.set("kernel_size", IntegerList{2});
   upwards.set("ceil_mode", true);
-  std::vector<Sample> averages = {f32_sample({shape}, {{"kernel_size", L{2}}}),
+  std::vector<Sample> averages = {f32_sample({shape}, {{"kernel_size", IntegerList{2}}}),
                                   f32_sample({shape}, strided)};
   std::vector<Sample> largest = averages;
   averages.push_back(averages[1]);
@@ -184,7 +191,7 @@ void add_pools(OpRegistry& ops, int spatial) {
       {names.largest, "conv", "largest of windows"}, most,
       [spatial](Formula& f) {
         const FormulaTerm cells = windowed(f, f[0], windows_of(f, spatial), -INFINITY, -INFINITY);
-        return Terms{f.op("amax", {cells}, last_dims(spatial))};
+        return FormulaTerms{f.op("amax", {cells}, last_dims(spatial))};
       },
       largest));
 }
@@ -192,8 +199,9 @@ void add_pools(OpRegistry& ops, int spatial) {
 void add_adaptive_pools(OpRegistry& ops, int spatial) {
   const PoolNames& names = kPools[spatial - 1];
   const std::vector<Param> all = {tensor("x"), params::integers("output_size")};
-  const std::vector<Sample> samples = {f32_sample({pool_shape(spatial)}, {{"output_size", L{3}}}),
-                                       f32_sample({pool_shape(spatial)}, {{"output_size", L{1}}})};
+  const std::vector<Sample> samples = {
+      f32_sample({pool_shape(spatial)}, {{"output_size", IntegerList{3}}}),
+      f32_sample({pool_shape(spatial)}, {{"output_size", IntegerList{1}}})};
   ops.add(formula(
       {names.adaptive_average, "conv", "means of output_size windows that cover the dim"}, all,
       [spatial](Formula& f) { return adaptive(f, spatial, "mean"); }, samples));
@@ -202,14 +210,14 @@ void add_adaptive_pools(OpRegistry& ops, int spatial) {
       [spatial](Formula& f) { return adaptive(f, spatial, "amax"); }, samples));
 }
 
-// [C, O, K..] of `groups` as [groups O, C / groups, K..], turned round.
+// Turns [C, O, K..] with `groups` into [groups O, C / groups, K..], with the kernel reversed.
 FormulaTerm turned_kernel(Formula& f, const FormulaTerm& weight, int64_t groups) {
   const Dims shape = weight.shape();
   if (groups < 1 || shape[0] % groups != 0)
     f.refuse("{} channels do not divide into {} groups", shape[0], groups);
   const int64_t channels = shape[0] / groups;
-  const L sizes(shape.begin() + 2, shape.end());
-  L apart{groups, channels, shape[1]}, joined{groups * shape[1], channels}, dims;
+  const IntegerList sizes(shape.begin() + 2, shape.end());
+  IntegerList apart{groups, channels, shape[1]}, joined{groups * shape[1], channels}, dims;
   apart.insert(apart.end(), sizes.begin(), sizes.end());
   joined.insert(joined.end(), sizes.begin(), sizes.end());
   for (int d = 2; d < shape.size(); ++d) dims.push_back(d);
@@ -218,13 +226,13 @@ FormulaTerm turned_kernel(Formula& f, const FormulaTerm& weight, int64_t groups)
   return f.op("flip", {reshaped(f, turned, joined)}, {{"dims", dims}});
 }
 
-// stride - 1 zeros between neighbours of a dim.
-FormulaTerm spread(Formula& f, FormulaTerm x, int dim, int64_t stride) {
+// Inserts stride - 1 zeros between neighbours of a dim.
+FormulaTerm spread_by_stride(Formula& f, FormulaTerm x, int dim, int64_t stride) {
   const int64_t length = x.shape()[dim];
   if (stride == 1 || length == 0) return x;
-  L shape(x.shape().begin(), x.shape().end());
+  IntegerList shape(x.shape().begin(), x.shape().end());
   shape[static_cast<size_t>(dim)] = length * stride;
-  L pad(2 * static_cast<size_t>(x.dims() - 1 - dim), 0);
+  IntegerList pad(2 * static_cast<size_t>(x.dims() - 1 - dim), 0);
   pad.insert(pad.end(), {0, stride - 1});
   x = f.op("unsqueeze", {x}, {{"dim", int64_t{dim + 1}}});
   x = reshaped(f, f.op("pad", {x}, {{"pad", pad}, {"value", 0.0}}), shape);
@@ -233,17 +241,18 @@ FormulaTerm spread(Formula& f, FormulaTerm x, int dim, int64_t stride) {
       {{"dim", int64_t{dim}}, {"start", int64_t{0}}, {"length", (length - 1) * stride + 1}});
 }
 
-// Each input element writes the kernel into the output: a cross-correlation of the input, spread by
-// the stride, with the kernel turned round.
-Terms conv_transpose(Formula& f, int spatial) {
+// Each input element adds the kernel to the output. This equals a cross-correlation of the input,
+// with zeros inserted by the stride, with the reversed kernel.
+FormulaTerms conv_transpose(Formula& f, int spatial) {
   FormulaTerm x = f[0];
-  const L stride = per_dim(f, "stride", spatial, {}), padding = per_dim(f, "padding", spatial, {}),
-          more = per_dim(f, "output_padding", spatial, {}),
-          dilation = per_dim(f, "dilation", spatial, {});
+  const IntegerList stride = window_numbers(f, "stride", spatial, {}),
+                    padding = window_numbers(f, "padding", spatial, {}),
+                    more = window_numbers(f, "output_padding", spatial, {}),
+                    dilation = window_numbers(f, "dilation", spatial, {});
   if (x.dims() != spatial + 2 || f[1].dims() != spatial + 2)
-    f.refuse("needs {} and {}", spatial == 1 ? "[N, C, L]" : "[N, C, H, W]",
+    f.refuse("expected an input {} and a weight {}", spatial == 1 ? "[N, C, L]" : "[N, C, H, W]",
              spatial == 1 ? "[C, O, K]" : "[C, O, K, K]");
-  L before, after;
+  IntegerList before, after;
   for (int i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
     for (const int64_t x : {stride[at], dilation[at]})
@@ -252,33 +261,36 @@ Terms conv_transpose(Formula& f, int spatial) {
     for (const int64_t x : {padding[at], more[at]})
       if (x < 0 || x > kMostEntries)
         f.refuse("padding and output_padding must be from 0 to {}", kMostEntries);
-    x = spread(f, x, i + 2, stride[at]);
+    x = spread_by_stride(f, x, i + 2, stride[at]);
     before.push_back(dilation[at] * (f[1].shape()[i + 2] - 1) - padding[at]);
     after.push_back(before[at] + more[at]);
   }
   const int64_t groups = f.integer("groups");
   return {f.op(spatial == 1 ? "conv1d" : "conv2d",
-               {padded(f, x, before, after, 0), turned_kernel(f, f[1], groups), f[2]},
+               {padded_term(f, x, before, after, 0), turned_kernel(f, f[1], groups), f[2]},
                {{"groups", groups}, {"dilation", dilation}})};
 }
 
 void add_transposed(OpRegistry& ops) {
   Sample plain = f32_sample({{2, 2, 5}, {2, 3, 3}, {3}});
-  Sample strided = f32_sample({{2, 2, 4}, {2, 3, 3}}, {{"stride", L{2}}, {"padding", L{1}}});
-  Sample grouped = f32_sample({{2, 4, 5}, {4, 3, 2}}, {{"groups", int64_t{2}}, {"dilation", L{2}}});
+  Sample strided =
+      f32_sample({{2, 2, 4}, {2, 3, 3}}, {{"stride", IntegerList{2}}, {"padding", IntegerList{1}}});
+  Sample grouped =
+      f32_sample({{2, 4, 5}, {4, 3, 2}}, {{"groups", int64_t{2}}, {"dilation", IntegerList{2}}});
   Sample flat = f32_sample({{2, 2, 3, 4}, {2, 3, 2, 3}, {3}});
-  Sample uneven = f32_sample({{1, 2, 4, 3}, {2, 2, 3, 2}},
-                             {{"stride", L{2, 3}}, {"padding", L{1, 0}}, {"output_padding", L{1}}});
+  Sample uneven = f32_sample({{1, 2, 4, 3}, {2, 2, 3, 2}}, {{"stride", IntegerList{2, 3}},
+                                                            {"padding", IntegerList{1, 0}},
+                                                            {"output_padding", IntegerList{1}}});
   for (Sample* sample : {&strided, &grouped, &uneven}) sample->inputs.push_back(absent_input());
   const auto list = [](const char* name, int64_t fallback) {
-    return params::with_default(name, ParamKind::integers, L{fallback});
+    return params::with_default(name, ParamKind::integers, IntegerList{fallback});
   };
   const std::vector<Param> all = {
       tensor("x"),        tensor("weight"),          optional_tensor("bias"), list("stride", 1),
       list("padding", 0), list("output_padding", 0), integer("groups", 1),    list("dilation", 1)};
-  ops.add(formula({"conv_transpose1d", "conv", "the transposed map of conv1d"}, all,
+  ops.add(formula({"conv_transpose1d", "conv", "transposed convolution over one dim"}, all,
                   [](Formula& f) { return conv_transpose(f, 1); }, {plain, strided, grouped}));
-  ops.add(formula({"conv_transpose2d", "conv", "the transposed map of conv2d"}, all,
+  ops.add(formula({"conv_transpose2d", "conv", "transposed convolution over two dims"}, all,
                   [](Formula& f) { return conv_transpose(f, 2); }, {flat, uneven}));
 }
 

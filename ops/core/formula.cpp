@@ -1,3 +1,4 @@
+// Implements ops/core/formula.h: operators and helpers emit ops through the builder of the call.
 #include "shardproof/ops/core/formula.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -16,12 +17,15 @@ std::vector<FormulaTerm> terms_of(OpBuilder& builder, const std::vector<int>& ha
   return terms;
 }
 
-std::vector<int> expanded(const char* name, const FormulaBody& body, const OpCall& call,
-                          OpBuilder& builder) {
-  Formula formula(name, call, builder);
-  std::vector<int> handles;
-  for (const FormulaTerm& term : body(formula)) handles.push_back(term.handle);
-  return handles;
+Decomposition decomposition(std::string name, std::function<bool(const OpCall&)> when,
+                            FormulaBody body) {
+  return {std::move(when),
+          [name = std::move(name), body = std::move(body)](const OpCall& call, OpBuilder& builder) {
+            Formula formula(name.c_str(), call, builder);
+            std::vector<int> handles;
+            for (const FormulaTerm& term : body(formula)) handles.push_back(term.handle);
+            return handles;
+          }};
 }
 
 }  // namespace
@@ -96,22 +100,14 @@ OpRecord formula(const OpDescription& text, std::vector<Param> params, FormulaBo
   record.family = text.family;
   record.summary = text.summary;
   record.params = std::move(params);
-  record.expand = [name = text.name, body = std::move(body)](const OpCall& call, OpBuilder& b) {
-    return expanded(name, body, call, b);
-  };
+  record.decompositions.push_back(decomposition(text.name, nullptr, std::move(body)));
   record.samples = [samples = std::move(samples)] { return samples; };
   return record;
 }
 
 void decompose_when(OpRecord& record, std::function<bool(const OpCall&)> when, FormulaBody body) {
-  const bool always = record.expand && !record.expands;
-  record.expands = [=, before = record.expands](const OpCall& call) {
-    return always || when(call) || (before && before(call));
-  };
-  record.expand = [=, name = record.name, before = record.expand](const OpCall& call,
-                                                                  OpBuilder& b) {
-    return when(call) ? expanded(name.c_str(), body, call, b) : before(call, b);
-  };
+  record.decompositions.insert(record.decompositions.begin(),
+                               decomposition(record.name, std::move(when), std::move(body)));
 }
 
 void require_float_input(OpRecord& record) {

@@ -1,3 +1,5 @@
+// Implements ops/core/item_kernel.h. The workspace holds converted inputs and outputs, each aligned
+// to 64 bytes, then the body's scratch.
 #include "shardproof/ops/core/item_kernel.h"
 
 #include <array>
@@ -7,7 +9,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kBufferAlignment = 64;
 constexpr size_t kMostTensors = 16;
 
 // One tensor of the kernel and its converted copy in the workspace.
@@ -24,7 +26,8 @@ Slot slot_of(const TensorMeta& meta, DType used, int64_t& workspace) {
   if (meta.absent) return slot;
   slot.elements = element_count(meta.shape);
   if (slot.converts)
-    workspace += (slot.elements * size_of(used) + kAlignment - 1) / kAlignment * kAlignment;
+    workspace += (slot.elements * size_of(used) + kBufferAlignment - 1) / kBufferAlignment *
+                 kBufferAlignment;
   return slot;
 }
 
@@ -33,11 +36,6 @@ Slot slot_of(const TensorMeta& meta, DType used, int64_t& workspace) {
 Runs LaneCall::owned_input(int input, int dim) const {
   return (*shard->inputs)[static_cast<size_t>(input)].owned(shard->ranks[static_cast<size_t>(lane)],
                                                             dim);
-}
-
-Runs LaneCall::owned_output(int output, int dim) const {
-  return (*shard->outputs)[static_cast<size_t>(output)].owned(
-      shard->ranks[static_cast<size_t>(lane)], dim);
 }
 
 std::optional<Run> single_run(const Runs& runs) {

@@ -1,5 +1,5 @@
-// One element of any dtype but complex ones: loaded as a compute type, stored with one rounding.
-// Constexpr, so that device kernels give the bits of the host.
+// Loads and stores one element of any dtype but complex ones: a load gives a compute type, a store
+// rounds once. The functions are constexpr, so device kernels give the same bits as the host.
 #pragma once
 
 #include "shardproof/localtensor/dtype/convert_element.h"
@@ -15,15 +15,15 @@ inline constexpr DType kStoredAs = std::is_same_v<C, double>    ? DType::f64
 template <typename C, typename Storage>
 constexpr C load_from(const std::byte* at) {
   const Storage x = *reinterpret_cast<const Storage*>(at);
-  // The host reads these from a table, to the same effect.
+  // The host reads fp8 values from a table, with equal results.
   if constexpr (std::is_same_v<Storage, F8E4M3> || std::is_same_v<Storage, F8E5M2>)
     return element::stored<C>(detail::widen_slowly(x));
   else
     return element::stored<C>(element::loaded<element::ComputeOf<Storage>>(x));
 }
 
-// Not inline: with hundreds of kernels, 12 conversions for each operand of each would be most of
-// their code and of its compile time.
+// Not inline: with hundreds of kernels, 12 conversions for each operand would be most of their code
+// and of its compile time.
 template <typename C>
 [[gnu::noinline]] constexpr C load_converted(const std::byte* at, DType dtype) {
   switch (dtype) {
@@ -72,7 +72,7 @@ template <typename C>
   }
 }
 
-// uint8_t is a truth value, 0 or 1: what comparisons give.
+// A value of type uint8_t is a truth value, 0 or 1, as comparisons give it.
 template <typename C>
 constexpr void store_as(std::byte* at, DType dtype, C value) {
   if (dtype == kStoredAs<C>)
@@ -83,7 +83,7 @@ constexpr void store_as(std::byte* at, DType dtype, C value) {
     store_converted(at, dtype, value);
 }
 
-// The compute type that holds a dtype exactly, by the use made of it.
+// Calls `use` with a value of the compute type that holds the dtype exactly.
 template <typename Use>
 constexpr void with_compute(DType dtype, const Use& use) {
   if (dtype == DType::f64) return use(double{});
@@ -107,7 +107,7 @@ constexpr void copy_word(const std::byte* from, std::byte* to, int64_t bytes) {
   }
 }
 
-// Null: zeros.
+// Copies one element; stores zeros if `from` is null.
 constexpr void copy_or_clear(const std::byte* from, std::byte* to, int64_t bytes) {
   const Word16 zeros{};
   copy_word(from != nullptr ? from : reinterpret_cast<const std::byte*>(&zeros), to, bytes);

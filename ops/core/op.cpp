@@ -1,3 +1,4 @@
+// Implements ops/core/op.h: the record's defaults and the registry.
 #include "shardproof/ops/core/op.h"
 
 #include <utility>
@@ -36,8 +37,8 @@ OpCost default_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) 
   return cost;
 }
 
-// Rules name reductions without a look at dtypes: a sum of bools or a maximum of complex numbers
-// that comes out of one is no strategy.
+// Removes strategies whose partials the dtypes do not allow. Rules name reductions regardless of
+// dtypes: a sum of bools or a maximum of complex numbers would otherwise be a strategy.
 void keep_legal_strategies(Rule& rule) {
   if (!rule.strategies) return;
   rule.strategies = [inner = std::move(rule.strategies)](const OpCall& call,
@@ -53,6 +54,18 @@ void keep_legal_strategies(Rule& rule) {
 
 }  // namespace
 
+const Decomposition* OpRecord::decomposition_of(const OpCall& call) const {
+  for (const Decomposition& decomposition : decompositions)
+    if (decomposition.applies(call)) return &decomposition;
+  return nullptr;
+}
+
+std::vector<int> OpRecord::expand(const OpCall& call, OpBuilder& builder) const {
+  const Decomposition* decomposition = decomposition_of(call);
+  SP_CHECK(decomposition, "{} is not written as other ops", name);
+  return decomposition->emit(call, builder);
+}
+
 void OpRecord::fill_fallbacks(Attrs& attrs) const {
   for (const Param& param : params)
     if (!param.required && param.kind != ParamKind::optional_tensor &&
@@ -63,8 +76,8 @@ void OpRecord::fill_fallbacks(Attrs& attrs) const {
 void OpRegistry::add(OpRecord record) {
   SP_CHECK(!record.name.empty() && !records_.contains(record.name),
            "op name '{}' is empty or taken", record.name);
-  SP_CHECK(record.expand || (record.infer && record.prepare), "op {} needs infer and prepare",
-           record.name);
+  SP_CHECK(!record.decompositions.empty() || (record.infer && record.prepare),
+           "op {} needs infer and prepare", record.name);
   keep_legal_strategies(record.rule);
   if (!record.cost) record.cost = default_cost;
   if (!record.samples) record.samples = [] { return std::vector<Sample>{}; };

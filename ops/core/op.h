@@ -1,12 +1,26 @@
-// The op record: everything shardproof knows about one op, in one place. An op's file fills in a
-// record; the registry lists it; no op name stands anywhere else. Free to omit what the defaults
-// give (noted below).
+// The op record states everything shardproof knows about one op. The source of a family of ops
+// fills in records; builtin_ops() lists the families. Fields with a default (noted below) may stay
+// empty.
 //
-// Views of one op meet here:
 //   shape inference   infer: metas in, metas out, or an Error that names the sizes
-//   kernel            prepare once for (attrs, dtypes, shapes), then run for many lanes
-//   rule              which placements are legal and what runs on each rank then
+//   kernel            prepare runs once for (attrs, dtypes, shapes); the kernel runs for many lanes
+//   rule              legal placements, and what each rank runs under them
 //   physics           cost (flops, bytes), samples for the law tests
+//
+// An op becomes other ops at two times; both write through an OpBuilder:
+//
+//   1. Decomposition, before anything else happens to the program. After `check`, the engine tests
+//   the op's `decompositions` in their order. The first whose condition holds emits the
+//   replacement; each op emitted starts at 1 again. Infer, kernel and rule of a decomposed call are
+//   not used.
+//   2. Lowering, if the partitioner has chosen a strategy of form `lower`: Rule::lower emits ops
+//   and redistributions for inputs placed as the strategy states. Each op emitted starts at 1
+//   again.
+//
+// A formula has one decomposition without a condition, so it needs no infer, kernel or rule. Other
+// ops decompose some calls and run all others. Example: softmax(x, dim, dtype) first casts x (the
+// condition added last); the softmax that this emits unsqueezes a 0-d x; the softmax that this
+// emits has a kernel.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +39,8 @@
 
 namespace shardproof {
 
-// How call arguments bind. A number where a tensor is due becomes a weak 0-d tensor.
+// Kinds of op parameters; they decide how the arguments of a call bind. A number in the place of a
+// tensor becomes a weak 0-d tensor.
 enum class ParamKind {
   tensor,
   optional_tensor,
@@ -45,14 +60,15 @@ struct Param {
   std::string name;
   ParamKind kind = ParamKind::tensor;
   bool required = true;
-  AttrValue fallback;  // when not required (monostate: stays absent)
-  // Of a parameter that takes numbers: the one that a tensor in its place belongs to.
+  AttrValue
+      fallback;  // for a parameter that is not required; monostate: the attribute stays absent
+  // Set for parameters that take numbers: the tensor parameter that receives a tensor given here.
   std::string tensor_goes_to = {};
 };
 
 struct OpCost {
   double flops = 0;
-  double bytes = 0;  // read and written
+  double bytes = 0;  // sum of bytes read and bytes written
 };
 
 // Inputs of one law-test case: shapes, dtypes and fills ("ints", "ints(0, 5)", "uniform(0.1, 1)",
@@ -63,48 +79,69 @@ struct Sample {
   std::vector<std::string> fills;  // one per input; empty: "ints" for each
 };
 
-struct OpRecord {
-  std::string name;     // as written in a program
-  std::string family;   // for `list ops`
-  std::string summary;  // one line
-  std::vector<Param> params;
-  std::string infix;  // "+", "@": the operator that means this op, or ""
+// How a call is written as other ops (PyTorch: a decomposition).
+struct Decomposition {
+  std::function<bool(const OpCall&)> when;  // null: applies to every call
+  std::function<std::vector<int>(const OpCall&, OpBuilder&)> emit;
+  bool applies(const OpCall& call) const { return !when || when(call); }
+};
 
+struct OpRecord {
+  std::string name;     // the name in programs
+  std::string family;   // the heading in `shardproof list ops`
+  std::string summary;  // one line for `shardproof list ops`
+  std::vector<Param> params;
+  std::string infix;  // the operator that means this op ("+", "@"), or ""
+
+  // Returns the metas of all outputs. Throws Error(bad_input) that names op, shapes and dtypes. The
+  // engine also calls it for shards.
   std::function<std::vector<TensorMeta>(const OpCall&)> infer;
-  // What a program may not write, beyond what infer refuses, which sees shards too: a maximum of no
-  // elements, an integer over 0. `numbers`: of each input, the number it is in the program, or
-  // null.
+  // Throws Error(bad_input) for calls that a program may not contain although `infer` accepts them
+  // for shards: a maximum of no elements, an integer divided by 0. `numbers[i]` is the number that
+  // input i is in the program, or null. Default: accepts all.
   std::function<void(const OpCall&, const std::vector<const Number*>& numbers)> check;
+  // Returns the kernel for this call; `outputs` is what `infer` returned.
   std::function<Kernel(const OpCall&, const std::vector<TensorMeta>& outputs)> prepare;
-  // A view op aliases its first input instead of running a kernel (slice, transpose, ...); nullopt:
-  // this case needs a copy and `prepare` runs.
+  // Set for view ops (slice, transpose, ...): returns an alias of the first input. Returns nullopt
+  // if this case needs a copy; then `prepare` runs.
   std::function<std::optional<Tensor>(const OpCall&, const Tensor&)> view;
   Rule rule;
-  // Default: flops = output elements, bytes = all inputs and outputs once.
+  // Default: flops is the number of output elements; bytes counts all inputs and outputs once.
   std::function<OpCost(const OpCall&, const std::vector<TensorMeta>& outputs)> cost;
   std::function<std::vector<Sample>()> samples;
 
-  // An op that is a name for other ops: writes them and gives handles of the results. With it,
-  // everything above may be left out; with `expands` it holds only for calls of which that is true.
-  std::function<std::vector<int>(const OpCall&, OpBuilder&)> expand;
-  std::function<bool(const OpCall&)> expands;
-  bool is_composite(const OpCall& call) const { return expand && (!expands || expands(call)); }
-  // Parameters that were left out get their fallbacks.
+  // Decompositions of some or all calls, tested in this order; the first that applies decides.
+  std::vector<Decomposition> decompositions;
+  bool is_composite(const OpCall& call) const { return decomposition_of(call) != nullptr; }
+  // Emits the decomposition that applies and returns the handles of its results. SP_CHECK: one
+  // does.
+  std::vector<int> expand(const OpCall& call, OpBuilder& builder) const;
+  // Sets the attribute of each parameter that was left out to its fallback.
   void fill_fallbacks(Attrs& attrs) const;
+
+ private:
+  const Decomposition* decomposition_of(const OpCall& call) const;
 };
 
-// An explicit list; order of addition is the order of `list ops`.
+// The ops of a program, an explicit list. The order of addition is the order of `list ops`. A
+// registry is a value and may be copied.
 class OpRegistry {
  public:
-  void add(OpRecord record);  // SP_CHECK: name not taken, infer and prepare given
+  // Adds an op. Requires (SP_CHECK) a name that is not taken, and a decomposition or both `infer`
+  // and `prepare`. Removes strategies that its dtypes do not allow, and sets the defaults of cost
+  // and samples.
+  void add(OpRecord record);
+  // Returns null if no op has the name.
   const OpRecord* find(std::string_view name) const;
-  const OpRecord& at(std::string_view name) const;  // Error(bad_input) with the nearest name
+  // Throws Error(bad_input) that names the nearest op if no op has the name.
+  const OpRecord& at(std::string_view name) const;
+  // Returns null for "" and for a symbol that no op has.
   const OpRecord* find_infix(std::string_view symbol) const;
   std::vector<const OpRecord*> all() const;
 
  private:
   std::map<std::string, OpRecord, std::less<>> records_;
-  std::vector<std::string> order_;  // names: a registry is a value and may be copied
+  std::vector<std::string> order_;  // names, not pointers: pointers would not survive a copy
 };
 
 OpRegistry builtin_ops();

@@ -1,8 +1,10 @@
-// Builders: how an op is written as other ops. An op record writes itself in two places: where it
-// is only a name for other ops (OpRecord::expand), before anything else happens to the program; and
-// where its inputs lie so that no rank can run it alone (Rule::lower).
+// Builders: the interface through which an op emits other ops. Decomposition
+// (OpRecord::decompositions) runs before anything else happens to the program. Lowering
+// (Rule::lower) runs where no rank can run the op alone on the shards that its inputs have.
+// ops/core/op.h states the sequence.
 //
-// Values are handles, global in shape and dtype. A handle below 0 is an absent optional input.
+// Values are handles; their shapes and dtypes are global. A handle below 0 is an absent optional
+// input.
 #pragma once
 
 #include <string>
@@ -18,24 +20,27 @@ inline constexpr int kAbsent = -1;
 class OpBuilder {
  public:
   virtual ~OpBuilder() = default;
-  virtual int input(int i) = 0;  // kAbsent when it was not given
-  // All results of an op; attributes that are left out have their fallbacks.
+  // Returns the handle of input i, or kAbsent if the call leaves it out.
+  virtual int input(int i) = 0;
+  // Emits an op and returns all its results. Attributes that are left out have their fallbacks.
+  // Throws what the op's `infer` throws.
   virtual std::vector<int> ops(const std::string& name, Attrs attrs, std::vector<int> inputs) = 0;
-  virtual int number(Number value) = 0;  // weak 0-d
+  virtual int number(Number value) = 0;  // returns a weak 0-d tensor
   virtual const TensorMeta& meta(int value) = 0;
-  // What is written follows from the sizes of a value, not only from its dtype and dims.
+  // States that what is emitted depends on the sizes of a value, not only on its dtype and number
+  // of dims. The engine may otherwise reuse a decomposition for other sizes.
   virtual void reads_sizes() {}
   int op(const std::string& name, Attrs attrs, std::vector<int> inputs) {
     return ops(name, std::move(attrs), std::move(inputs)).front();
   }
 };
 
-// Under `lower` each value has a placement, from its op's own rule, with inputs taken as they lie
-// where legal.
+// The builder of Rule::lower. Each value has a placement, chosen by the rule of its op; inputs keep
+// their placements where that is legal.
 class LowerBuilder : public OpBuilder {
  public:
   virtual int redistribute(int value, const std::vector<Placement>& placements) = 0;
-  virtual int replicate_partials(int value) = 0;  // P axes become R, others stay
+  virtual int replicate_partials(int value) = 0;  // axes with P become R; others stay
   virtual const Spec& spec(int value) = 0;
 };
 

@@ -1,7 +1,8 @@
-// Parameters of an op, written briefly: {tensor("input"), integer("dim", -1),
-// optional_tensor("bias")}. Without a default a parameter is required.
+// Short forms for the parameters and samples of an op record: {tensor("input"), integer("dim", -1),
+// optional_tensor("bias")}. A parameter without a default is required.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +11,15 @@
 
 namespace shardproof::params {
 
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 inline Param required(std::string name, ParamKind kind) {
   return {std::move(name), kind, true, std::monostate{}};
 }
 inline Param with_default(std::string name, ParamKind kind, AttrValue fallback) {
   return {std::move(name), kind, false, std::move(fallback)};
 }
-// May be left out, and then has no attribute at all.
+// The parameter may be left out; then the call has no such attribute.
 inline Param optional(std::string name, ParamKind kind) {
   return with_default(std::move(name), kind, std::monostate{});
 }
@@ -40,6 +43,7 @@ inline Param text(std::string name, std::string fallback) {
   return with_default(std::move(name), ParamKind::text, std::move(fallback));
 }
 
+// A tensor given for `param` binds to the parameter `tensor` instead.
 inline Param or_tensor(Param param, std::string tensor) {
   param.tensor_goes_to = std::move(tensor);
   return param;
@@ -49,7 +53,7 @@ inline Param or_tensor(Param param, std::string tensor) {
 
 namespace shardproof {
 
-// A law-test case over inputs of one dtype.
+// Inputs of a law-test case, all of one dtype.
 struct SampleInputs {
   std::vector<Dims> shapes;
   DType dtype = DType::f32;
@@ -62,6 +66,7 @@ inline Sample sample_of(SampleInputs inputs, Attrs attrs = {}) {
   sample.fills = std::move(inputs.fills);
   return sample;
 }
+// Returns the meta of an optional input that a sample leaves out.
 inline TensorMeta absent_input() {
   TensorMeta meta;
   meta.absent = true;

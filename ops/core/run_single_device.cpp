@@ -1,3 +1,4 @@
+// Implements ops/core/run_single_device.h.
 #include "shardproof/ops/core/run_single_device.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -5,7 +6,7 @@
 namespace shardproof {
 namespace {
 
-LaneView view_of(Tensor& tensor, std::byte* base) {
+LaneView tensor_view(Tensor& tensor, std::byte* base) {
   LaneView view;
   view.base = base;
   view.dtype = tensor.dtype;
@@ -34,11 +35,11 @@ std::vector<Tensor> run_once(const OpRecord& record, const OpCall& call,
     const bool as_is = kernel.accepts_strides || input->contiguous();
     dense.push_back(as_is ? *input : contiguous_copy(*input));
     // Kernels read through a pointer to non-const; nothing is written through it.
-    in_views.push_back(view_of(dense.back(), const_cast<std::byte*>(dense.back().data())));
+    in_views.push_back(tensor_view(dense.back(), const_cast<std::byte*>(dense.back().data())));
   }
   for (const TensorMeta& meta : metas) {
     outputs.push_back(Tensor::empty(meta.dtype, meta.shape));
-    out_views.push_back(view_of(outputs.back(), outputs.back().mutate()));
+    out_views.push_back(tensor_view(outputs.back(), outputs.back().mutate()));
   }
   const Bytes workspace = Bytes::uninitialized(kernel.workspace_bytes);
   Bytes scratch = workspace;

@@ -1,3 +1,4 @@
+// Implements ops/core/shape_errors.h.
 #include "shardproof/ops/core/shape_errors.h"
 
 namespace shardproof {

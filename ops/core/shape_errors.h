@@ -1,5 +1,5 @@
-// How shape inference words its errors: "matmul([16, 64], [256, 64]): the inner sizes differ, 64
-// and 256".
+// Errors and look-ups of shape inference. An error reads "matmul([16, 64], [256, 64]): the inner
+// sizes differ, 64 and 256".
 #pragma once
 
 #include <fmt/format.h>
@@ -11,9 +11,10 @@
 
 namespace shardproof {
 
-// "matmul([16, 64], [256, 64])"; absent inputs are left out.
+// Returns the call as messages show it: "matmul([16, 64], [256, 64])". Absent inputs are left out.
 std::string call_text(std::string_view name, const OpCall& call);
 
+// Throws Error(bad_input) "<call>: <text>".
 template <typename... Args>
 [[noreturn]] void refuse(std::string_view name, const OpCall& call,
                          fmt::format_string<Args...> text, Args&&... args) {
@@ -21,22 +22,25 @@ template <typename... Args>
               call_text(name, call) + ": " + fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Inputs that are given must have one dtype; returns it.
+// Returns the dtype of the listed inputs that are present. Throws Error(bad_input) if they differ.
 DType same_dtype(std::string_view name, const OpCall& call, const std::vector<int>& inputs);
-// A dim attribute, resolved against an input; the Error names the op and the shape.
+// Returns `dim` resolved against an input (-1 is the last dim). Throws Error(bad_input) if it is
+// out of range.
 int dim_of(std::string_view name, const OpCall& call, int64_t dim, int input = 0);
+// Throw Error(bad_input) unless the input has this many dims, or an integer or a floating dtype.
 void require_dims(std::string_view name, const OpCall& call, int input, int dims);
 void require_integral(std::string_view name, const OpCall& call, int input);
 void require_floating(std::string_view name, const OpCall& call, int input);
 
-// `count` letters for factor notation, from `first` on ("abc").
+// Returns `count` letters for factor notation, from `first` on ("abc").
 std::string letters(int count, char first = 'a');
 
-// Factor notation "inputs->outputs"; a lone scalar input has no letters but is still one.
+// Returns the factor notation "inputs->outputs". A single input that is a scalar is written " ".
 inline std::string notation_of(const std::string& inputs, const std::string& outputs) {
   return (inputs.empty() ? " " : inputs) + "->" + outputs;
 }
 
+// True if the call has this input and it is not absent.
 inline bool present(const OpCall& call, int input) {
   return input < static_cast<int>(call.inputs.size()) &&
          !call.inputs[static_cast<size_t>(input)].absent;

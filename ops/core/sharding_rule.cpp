@@ -1,6 +1,9 @@
+// Implements ops/core/sharding_rule.h. Factor notation is split into terms; each letter gives the
+// strategy that shards its dim in every term, and P in the outputs that lack it.
 #include "shardproof/ops/core/sharding_rule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shardproof/localtensor/base/error.h"
 
@@ -34,7 +37,8 @@ Notation parse_notation(const std::string& text) {
   return notation;
 }
 
-// -1: absent; -2: stands twice in one tensor, which no single cut can serve.
+// Returns the dim of a letter: -1 if the term lacks it, -2 if it occurs twice, which no strategy
+// can shard.
 int dim_of(const std::string& term, char letter) {
   const size_t first = term.find(letter);
   if (first == std::string::npos) return -1;
@@ -84,17 +88,37 @@ std::vector<Strategy> factor_strategies(const std::string& notation, const Facto
   std::vector<Strategy> strategies;
   for (const char letter : letters_of(terms, options.whole))
     if (auto strategy = cut_factor(terms, letter, options)) strategies.push_back(*strategy);
-  for (const Linearity& linear : options.linear) {
-    for (const ReduceOp op : linear.ops) {
-      Strategy strategy;
-      strategy.inputs.assign(terms.inputs.size(), R());
-      strategy.outputs.assign(terms.outputs.size(), P(op));
-      strategy.form = options.form;
-      for (const int input : linear.together) strategy.inputs[static_cast<size_t>(input)] = P(op);
-      strategies.push_back(strategy);
-    }
-  }
+  for (const PartialPropagation& rule : options.partials)
+    strategies.push_back(
+        partial_strategy(rule, terms.inputs.size(), terms.outputs.size(), options.form));
   return strategies;
+}
+
+std::vector<PartialPropagation> partials_together(const std::vector<ReduceOp>& reductions,
+                                                  const std::vector<int>& together) {
+  std::vector<PartialPropagation> rules;
+  for (const ReduceOp reduction : reductions) {
+    PartialPropagation rule{{}, reduction};
+    for (const int input : together) {
+      const auto at = static_cast<size_t>(input);
+      if (rule.inputs.size() <= at) rule.inputs.resize(at + 1);
+      rule.inputs[at] = reduction;
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+Strategy partial_strategy(const PartialPropagation& rule, size_t inputs, size_t outputs,
+                          LocalExecution form) {
+  Strategy strategy;
+  strategy.form = form;
+  for (size_t i = 0; i < inputs; ++i) {
+    const bool carries = i < rule.inputs.size() && rule.inputs[i];
+    strategy.inputs.push_back(carries ? P(*rule.inputs[i]) : R());
+  }
+  strategy.outputs.assign(outputs, P(rule.output));
+  return strategy;
 }
 
 bool cuts_between_blocks(const Spec& spec, int dim, int64_t blocks) {

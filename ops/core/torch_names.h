@@ -1,5 +1,6 @@
-// Words of PyTorch, NumPy and NCCL for what has another name here. Ops are told only, since each
-// thing has one way to be written; arguments may be given by the names that torch has for them.
+// Names that PyTorch, NumPy and NCCL give to things with another name here. Names of ops and dtypes
+// appear in hints only, because each has one name in a program. Arguments may be given by their
+// torch names.
 #pragma once
 
 #include <string>
@@ -9,13 +10,14 @@
 
 namespace shardproof {
 
-// "; here it is clamp(x, min, max)" ready to append to "unknown op clip", or "".
+// Returns "; here it is clamp(x, min, max)", ready to append to "unknown op clip", or "".
 std::string other_name_hint(std::string_view op);
-// Of a collective that has the name of an op of torch.
+// Returns a hint for a collective that has the name of a torch op ("gather", "scatter"), or "".
 std::string namesake_hint(std::string_view verb);
-// The name here of an argument that torch calls `key`; `key` itself when it has no other.
+// Returns the parameter of `op` that torch calls `key`; returns `key` if it has no other name.
 std::string_view argument_named(std::string_view op, std::string_view key);
-// The dtype of a name; Error(bad_input) with what is meant by "float32" or "fp32".
+// Returns the dtype of a name. Throws Error(bad_input) that names the dtype meant by "float32" or
+// "fp32".
 DType dtype_named(std::string_view name);
 
 }  // namespace shardproof

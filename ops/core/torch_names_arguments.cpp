@@ -1,3 +1,4 @@
+// Implements argument_named() of ops/core/torch_names.h: a table of torch's names for arguments.
 #include <array>
 
 #include "shardproof/ops/core/torch_names.h"
@@ -6,7 +7,7 @@ namespace shardproof {
 namespace {
 
 struct Word {
-  std::string_view op, torch, here;  // op "": of all ops that have an argument of the name
+  std::string_view op, torch, here;  // op "": any op that has an argument of this name
 };
 
 constexpr auto kArguments = std::to_array<Word>({
@@ -53,7 +54,7 @@ constexpr auto kArguments = std::to_array<Word>({
     {"randint", "size", "shape"},
     {"sdpa", "is_causal", "causal"},
     {"sdpa", "attn_mask", "mask"},
-    // What torch itself takes from NumPy, and its names of the first two tensors.
+    // Names that torch accepts from NumPy, and its names for the first two tensors.
     {"", "axis", "dim"},
     {"", "keepdims", "keepdim"},
     {"", "input", "x"},

@@ -1,3 +1,5 @@
+// Implements ops/core/type_promotion.h. Three categories of inputs (with dims, 0-d, numbers) are
+// promoted each for itself and then combined from the lowest to the highest.
 #include "shardproof/ops/core/type_promotion.h"
 
 #include <optional>
@@ -77,7 +79,7 @@ bool widens(DType from, DType to) {
   const int needed = precision_bits(from);
   if (is_integral(from)) {
     if (is_integral(to) && is_signed(from) && !is_signed(to)) return false;
-    // fp8 and f16 run out of range before they run out of bits only for wide integers.
+    // Only wide integers leave the range of fp8 and f16 before they exceed the precision.
     return precision_bits(to) >= needed && max_finite(to) >= max_finite(from);
   }
   if (is_integral(to) || to == DType::boolean) return false;

@@ -1,3 +1,6 @@
+// Implements ops/core/widen_op_call.h. wide_result() tries in this order: no change, a dtype
+// parameter, casting inputs that are not floats, casting numbers; it casts the outputs if none of
+// these fits.
 #include "shardproof/ops/core/widen_op_call.h"
 
 #include <algorithm>
@@ -7,7 +10,7 @@
 namespace shardproof {
 namespace {
 
-// Nothing when the op refuses the call.
+// Returns nothing if the op rejects the call.
 std::vector<DType> results_of(const OpRecord& op, const OpCall& call) {
   std::vector<DType> dtypes;
   try {

@@ -1,26 +1,30 @@
-// A call as it reads where all floats are f64 and all complex numbers c128.
+// A call rewritten for f64: all floats become f64 and all complex numbers c128.
 #pragma once
 
 #include "shardproof/ops/core/op.h"
 
 namespace shardproof {
 
+// Returns f64 for floats and c128 for complex dtypes; returns any other dtype unchanged.
 DType wider(DType dtype);
 
-// What an eps that is left out is: the step at 1 of the dtype that a call computes in.
+// Returns the eps of a call that leaves it out: the step at 1 of the dtype that the call computes
+// in.
 double default_eps(DType dtype);
 
-// Its attributes, of a call as it is written. What is left out means what it means there.
+// Returns the attributes of the call in f64. An eps that `written` leaves out keeps the value that
+// it has in the dtypes of `written`.
 Attrs in_wider_floats(const OpRecord& op, const OpCall& written);
 
-// How an op comes to give wide floats of what is no float, which alone give its default.
+// The change that makes an op give f64 for inputs that are not floats, for which it gives the
+// default float.
 struct WideResult {
-  std::string dtype;         // the parameter to be given, or ""
-  std::vector<bool> inputs;  // to be cast before
-  bool outputs = false;      // to be cast after
+  std::string dtype;         // a dtype parameter to set to f64, or ""
+  std::vector<bool> inputs;  // inputs to cast to f64 before the op
+  bool outputs = false;      // true: outputs are cast after the op
   bool as_it_is() const { return dtype.empty() && inputs.empty() && !outputs; }
 };
-// `wide`: the call in wider floats; `wanted`: the dtypes that its results are to have.
+// Returns the smallest change that gives results of the dtypes `wanted`. `wide` is the call in f64.
 WideResult wide_result(const OpRecord& op, const OpCall& wide, const std::vector<DType>& wanted);
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Attention launch by launch, for some queries with all keys at once: scores, their largest,
-// weights, their sum, the mix of values. In the host's order.
+// Attention on a device, for some queries with all their keys at once, in the host's order: scores,
+// their maximum, weights, their sum, the weighted sum of values. One launch each.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-// Scores, then weights, of some items with all keys.
+// Scores, then weights, of some items and all keys.
 template <typename T>
 struct Scores {
   AttentionItem<T> item;

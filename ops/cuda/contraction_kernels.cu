@@ -1,6 +1,6 @@
-// Contractions: where they are matrix products and the device has a library for these, its calls.
-// Else a thread adds up one element of the result, its terms in the order of the host's engine, so
-// that the bits are the same.
+// Device kernels of contractions. If a contraction is a matrix product and the device has a library
+// for it (cuBLAS), the library computes it. Otherwise one thread adds the terms of one element in
+// the host's order, which gives the same bits.
 #include "shardproof/ops/contraction/contraction.h"
 
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostLetters = 2 * Dims::kCapacity;
 
-// A letter's size and what a step of it moves, in elements.
+// A letter's size and the distance of one step, in elements.
 struct Step {
   int64_t size, a, b, bias;
 };
@@ -56,7 +56,7 @@ constexpr C multiply_add(C sum, C x, C y) {
 
 template <typename C>
 struct ContractionBody {
-  Steps result, depth;  // of the result's dims; of the summed letters, the first slowest
+  Steps result, depth;  // steps of the result's dims; of the summed letters, the first slowest
   int64_t terms;
   Source a, b, bias;
   bool has_bias;
@@ -139,10 +139,10 @@ ContractionBody<C> body_of(const ContractionPlan& plan, const KernelCall& call) 
   return body;
 }
 
-// Adds what each of the library's rows has as bias, and rounds to what is kept.
+// Adds the bias of each row of the library's result, and rounds to the stored dtype.
 struct RoundBody {
   const float* sums;
-  Source bias;  // without a base: none
+  Source bias;  // without a base: no bias
   int64_t rows;
   std::byte* out;
   DType dtype;
@@ -154,7 +154,7 @@ struct RoundBody {
   }
 };
 
-// A copy as dense matrices of f16, of which 8-bit floats are a part.
+// Copies a matrix as a dense one of f16, which holds every 8-bit float.
 struct WidenBody {
   Source from;
   int64_t rows, columns, leading, batch_stride;
@@ -166,7 +166,7 @@ struct WidenBody {
   }
 };
 
-// A matrix of a call, in a copy.
+// A matrix of a product, copied to f16.
 class Widened {
  public:
   Widened(const GemmMatrix& matrix, int64_t rows, int64_t columns, const GemmCall& product,
@@ -190,7 +190,8 @@ class Widened {
   ScopedDeviceMemory copy_;
 };
 
-// Tensor cores have few layouts of 8-bit floats and sums of few bits; of f16 they have all.
+// Tensor cores accept few layouts of 8-bit floats and add with few bits; for f16 they accept all
+// layouts.
 bool multiply_widened(GemmCall product, const KernelCall& call) {
   const Widened a(product.a, product.rows, product.depth, product, call);
   const Widened b(product.b, product.depth, product.columns, product, call);
@@ -220,7 +221,7 @@ bool is_aligned(const std::byte* bias) {
   return reinterpret_cast<uintptr_t>(bias) % kBiasAlignment == 0;
 }
 
-// From a copy of its bias, which lies where kernels of the library may read many numbers at once.
+// Copies the bias first, to memory whose alignment the library's kernels require.
 bool by_library_with_bias(GemmCall product, const KernelCall& call) {
   if (!call.gemm->open()) return false;
   const int64_t bytes = product.rows * size_of(product.dtype);

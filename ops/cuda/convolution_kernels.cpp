@@ -1,3 +1,5 @@
+// Implements ops/cuda/convolution_kernels.h: pads the input by the family of box copies, then
+// contracts its windows.
 #include "shardproof/ops/cuda/convolution_kernels.h"
 
 #include "shardproof/localtensor/tensor/scoped_device_memory.h"
@@ -36,7 +38,7 @@ class Convolution {
   int64_t padded_bytes(const KernelCall& call) const {
     return element_count(plan_.pad.output_shapes[0]) * size_of(call.inputs->front().dtype);
   }
-  // Every lane has its own, dense; `input` is then that.
+  // Pads each lane into dense memory of its own; `input` then views that memory.
   void pad(const KernelCall& call, LaneView& input, std::byte* room, int64_t bytes) const {
     const std::vector<LaneView> from{input};
     input.base = room;

@@ -1,11 +1,11 @@
-// Device kernels of convolutions, made of those that move and those that contract.
+// Device kernels of convolutions, composed of the families of box copies and of contractions.
 #pragma once
 
 #include "shardproof/ops/cuda/device_kernels.h"
 
 namespace shardproof {
 
-// `kernels` has the families of moves and of contractions already.
+// Registers the family. Requires that `kernels` has the families of box copies and of contractions.
 void add_convolutions(DeviceKernels& kernels);
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Boxes of elements copied from here to there, and fills.
+// Device kernels of box copies, views made dense, and fills.
 #include "shardproof/ops/layout/copy_boxes.h"
 
 #include <bit>
@@ -30,13 +30,14 @@ struct FillBody {
   }
 };
 
-// Steps in elements.
+// A box to copy; steps are in elements.
 struct Box {
   int64_t from = 0, to = 0;
   Dims from_steps, to_steps, extent;
 };
 
-// Of some lanes, from the `first` on; several only where none is read by a table.
+// Copies the box for `lanes` lanes from `first` on; more than one lane only if no view has a table
+// of slots.
 void launch_box(const KernelCall& call, const LaneView& in, const LaneView& out, const Box& box,
                 int64_t first, int64_t lanes) {
   BoxBody body;

@@ -1,3 +1,5 @@
+// Implements cuda_kernels() of ops/cuda/device_kernels.h, and loads the kernels of a device
+// eagerly.
 #include <cuda_runtime_api.h>
 
 #include <mutex>
@@ -9,13 +11,13 @@
 namespace shardproof {
 
 std::vector<const void*>& listed_kernels() {
-  static std::vector<const void*> kernels;  // added to before main
+  static std::vector<const void*> kernels;  // filled before main()
   return kernels;
 }
 
 namespace {
 
-// Whoever asks for a kernel's attributes has it loaded.
+// Querying a kernel's attributes loads it.
 void load_kernels() {
   static std::mutex mutex;
   static std::set<int> loaded;

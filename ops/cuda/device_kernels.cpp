@@ -1,3 +1,5 @@
+// Implements ops/cuda/device_kernels.h: looks up a family by the type of the plan, and makes
+// strided inputs dense for kernels that need it.
 #include "shardproof/ops/cuda/device_kernels.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ bool any_complex(const std::vector<TensorMeta>& metas) {
 
 bool is_empty(const TensorMeta& meta) { return element_count(meta.shape) == 0; }
 
-// For the shards of those that have nothing.
+// Returns a kernel that does nothing, for shards without elements.
 Kernel idle_kernel() {
   Kernel kernel;
   kernel.accepts_strides = true;
@@ -35,7 +37,7 @@ bool is_dense(const LaneView& view) {
   return true;
 }
 
-// Dense copies of strided inputs, for as long as one call.
+// Dense copies of strided inputs, kept for one call.
 class DenseInputs {
  public:
   DenseInputs(const KernelCall& call, const Kernel& copy) : call_(call), inputs_(*call.inputs) {
@@ -95,7 +97,7 @@ Kernel DeviceKernels::find(const Kernel& host, const std::vector<TensorMeta>& in
   ElementwisePlan copy;
   copy.type = &typeid(CopyLoop);
   const auto copying = makers_.find(typeid(ElementwisePlan));
-  if (copying == makers_.end()) return kernel;  // the caller makes them dense
+  if (copying == makers_.end()) return kernel;  // the caller makes inputs dense
   return with_dense_inputs(std::move(kernel), copying->second(copy));
 }
 

@@ -1,6 +1,6 @@
-// DeviceKernels: kernels for a device, made from the plans of host kernels. A family's plan says
-// all that its kernels do, so an op that is made of a family's kernels has a device kernel whenever
-// the family has one; no op is named.
+// DeviceKernels: kernels for a device, made from the plans of host kernels. A family's plan states
+// all that its kernels compute. An op that uses a family's kernels therefore has a device kernel
+// whenever the family has one; no op is named here.
 #pragma once
 
 #include <map>
@@ -13,20 +13,23 @@ namespace shardproof {
 
 class DeviceKernels {
  public:
-  // `make` gives a Kernel, without `run` when it has none for this plan.
+  // Registers a family. `make` returns its kernel for a plan, without `run` if it has none.
   template <typename Plan>
   void add(std::function<Kernel(const Plan&)> make) {
     makers_[typeid(Plan)] = [make = std::move(make)](const std::any& plan) {
       return make(std::any_cast<const Plan&>(plan));
     };
   }
-  // Without `run`: there is none, the op runs on the host. So does all that is complex.
+  // Returns the device kernel for a host kernel. Without `run` there is none, and the op runs on
+  // the host; this holds for all complex tensors. Strided inputs are made dense on the device if
+  // the kernel needs it.
   Kernel find(const Kernel& host, const std::vector<TensorMeta>& inputs,
               const std::vector<TensorMeta>& outputs) const;
 
-  // Loads all of them onto the device that this thread has selected. Else each is loaded when it is
-  // first launched, and may wait until nothing else runs there (CUDA's lazy loading): not even a
-  // call that waits for what other ranks do behind the kernel. Error: the device cannot take them.
+  // Loads all kernels onto the device that this thread has selected. Otherwise CUDA loads each at
+  // its first launch (lazy loading) and may wait until the device is idle. A call that waits for
+  // other ranks' work could then deadlock. Throws Error(unsupported) if the device cannot load
+  // them.
   void load() const {
     if (load_) load_();
   }
@@ -37,7 +40,7 @@ class DeviceKernels {
   std::map<std::type_index, std::function<Kernel(const std::any&)>> makers_;
 };
 
-// For NVIDIA GPUs; none in a build without CUDA.
+// Returns the kernels for NVIDIA GPUs; none in a build without CUDA.
 DeviceKernels cuda_kernels();
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Device memory of a kernel's own.
+// Scratch memory of a kernel on a device.
 #pragma once
 
 #include "shardproof/localtensor/tensor/scoped_device_memory.h"
@@ -6,7 +6,7 @@
 
 namespace shardproof {
 
-// Memory for as long as a call.
+// Device memory that lives as long as this object: one call.
 template <typename T>
 class DeviceScratch {
  public:

@@ -1,7 +1,8 @@
-// What a thread of an elementwise kernel does: finds its element of each operand, loads it as the
-// compute type, runs the loop of the host's kernel for this one element, stores the results. Loops
-// of alike operands are one kernel that is told which of them to run: most of a kernel is finding,
-// loading and storing, and a kernel for each of some 150 loops would take minutes to compile.
+// The body of an elementwise kernel. A thread finds its element of each operand, loads it as the
+// compute type, runs the host kernel's loop for this one element, and stores the results. Loops
+// with equal numbers of operands share one kernel and select the loop by a number. Most of a kernel
+// is finding, loading and storing; one kernel for each of some 150 loops would take minutes to
+// compile.
 #pragma once
 
 #include "shardproof/ops/core/load_store_element.h"
@@ -15,7 +16,7 @@ template <typename L, typename C>
 inline constexpr bool kHasType = (L::kTypes & (std::is_same_v<C, int64_t> ? kIntegers : kFloats)) !=
                                  0;
 
-// `which` counts the loops, all of the same numbers of operands.
+// `which` is the index of the loop; all loops have the same numbers of operands.
 template <typename Target, typename C, typename L, typename... Others>
 struct ElementwiseBody {
   static constexpr int kInputs = L::kInputs, kOutputs = L::kOutputs;
@@ -24,7 +25,7 @@ struct ElementwiseBody {
   TileNumbers numbers;
   int which;
 
-  // What a loop gives: the compute type or, of comparisons, truth.
+  // Results of a loop: values of the compute type, or truth values for comparisons.
   struct Results {
     C values[kOutputs];
     uint8_t truths[kOutputs];
@@ -82,7 +83,7 @@ Kernel elementwise_on_device(const ElementwisePlan& plan, int which) {
   return kernel;
 }
 
-// A kernel of loops for each compute type that one of them has.
+// Adds the loops L as one kernel for each compute type that any of them has.
 template <typename... L>
 void add_loops(ElementwiseTable& table) {
   constexpr unsigned kTypes = (L::kTypes | ...);

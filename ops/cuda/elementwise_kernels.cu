@@ -1,5 +1,5 @@
-// Elementwise ops. Loops that share a kernel take alike registers, so that the plain ones are not
-// held back by the curved.
+// Device kernels of elementwise ops and optimizer steps. Loops that share a kernel need similar
+// numbers of registers: a plain loop beside an exponential one would lose occupancy.
 #include "shardproof/ops/cuda/elementwise_body.h"
 #include "shardproof/ops/elementwise/functor_lists.h"
 #include "shardproof/ops/optimizer/optimizer_loops.h"

@@ -1,3 +1,9 @@
+// Implements ops/cuda/gemm_from_contraction.h:
+//
+//   1. Each letter gets a role: batch, rows, columns or depth. Any other letter means: no product.
+//   2. The letters of a role are merged to one range, if their strides allow it.
+//   3. The result must be a column-major matrix of the library; swapping the operands transposes
+//   it.
 #include "shardproof/ops/cuda/gemm_from_contraction.h"
 
 #include <algorithm>
@@ -7,7 +13,7 @@
 namespace shardproof {
 namespace {
 
-// What a step of one letter, or of several that lie like one, moves, in elements.
+// Steps of one letter, or of several merged letters, in elements.
 struct Range {
   int64_t size = 1, a = 0, b = 0, result = 0, bias = 0;
 };
@@ -21,7 +27,7 @@ std::optional<Part> part_of(const ContractionLetter& letter) {
   return in_a ? rows : columns;
 }
 
-// Each range is a step of the one before it, or there is no one range that they are.
+// Merges ranges into one if each is a step of the one before it; otherwise returns nullopt.
 std::optional<Range> merged(const std::vector<Range>& ranges) {
   Range whole;
   for (const Range& range : ranges) {
@@ -37,7 +43,7 @@ std::optional<Range> merged(const std::vector<Range>& ranges) {
   return whole;
 }
 
-// `down` by `across` elements, as a column-major matrix.
+// Returns `down` by `across` elements as a column-major matrix, plain or transposed.
 std::optional<GemmMatrix> matrix_of(const std::byte* start, int64_t down, int64_t down_step,
                                     int64_t across, int64_t across_step) {
   GemmMatrix matrix;
@@ -67,7 +73,7 @@ class Planner {
 
   std::optional<GemmCall> plan() {
     if (!has_dtypes() || !sort_letters()) return std::nullopt;
-    // The result is row-major as a rule, and so its transposed is what the library computes.
+    // The result is usually row-major, so the library computes its transpose.
     if (std::optional<GemmCall> call = as_product(parts_[columns], parts_[rows], true)) return call;
     return as_product(parts_[rows], parts_[columns], false);
   }
@@ -77,7 +83,7 @@ class Planner {
     return is_floating(out_.dtype) && plan_.compute == compute_dtype(out_.dtype) &&
            a_.dtype == out_.dtype && b_.dtype == out_.dtype &&
            (bias_ == nullptr || (bias_->dtype == out_.dtype && plan_.bias.beta == 1 &&
-                                 plan_.bias.alpha != 0));  // else a library reads no NaN
+                                 plan_.bias.alpha != 0));  // with alpha 0 a library ignores NaN
   }
 
   int64_t bias_step(int d) const {
@@ -112,7 +118,7 @@ class Planner {
     return true;
   }
 
-  // `swapped`: the columns of the contraction are the library's rows, and b comes first.
+  // `swapped`: the columns of the contraction are the library's rows, and b is the first operand.
   std::optional<GemmCall> as_product(const Range& down, const Range& across, bool swapped) const {
     const Range& terms = parts_[depth];
     const std::byte *at_a = a_.at(lane_), *at_b = b_.at(lane_);
@@ -141,7 +147,7 @@ class Planner {
     call.batch_stride = products.result;
     call.dtype = out_.dtype;
     call.compute = plan_.compute;
-    // It rounds large numbers to 8-bit floats otherwise than the host.
+    // The library rounds large numbers to 8-bit floats differently from the host.
     call.leaves_sums = size_of(out_.dtype) == 1;
     if (bias_ != nullptr) {
       call.alpha = plan_.bias.alpha;
@@ -150,7 +156,8 @@ class Planner {
     return call;
   }
 
-  // One dense number for each of the library's rows, the same in every column and product.
+  // True if the bias is one dense number per row of the library, the same in every column and
+  // product.
   bool has_bias_of(const Range& down, const Range& across) const {
     if (bias_ == nullptr) return true;
     return (down.size == 1 || down.bias == 1) && across.bias == 0 && parts_[batch].bias == 0;

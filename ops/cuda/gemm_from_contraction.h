@@ -1,5 +1,5 @@
-// A contraction as a matrix product of a library: where its letters are one range of rows, of
-// columns, of terms and of products each, and strides are those of matrices.
+// A contraction as a matrix product of a library: possible if its letters form one range each of
+// rows, columns, terms and products, with the strides of matrices.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace shardproof {
 
-// Nothing: it is none, or no library has such dtypes. The views of `call` lie on a device. A
-// product of 8-bit floats leaves its sums, without the bias and lying as the result does: the
-// caller says where, and adds and rounds.
+// Returns the product, or nullopt if the contraction is none or no library supports its dtypes. The
+// views of `call` must be device memory. A product of 8-bit floats leaves its sums, without the
+// bias and laid out like the result; the caller sets their address, adds the bias and rounds.
 std::optional<GemmCall> plan_gemm(const ContractionPlan& plan, const KernelCall& call,
                                   int64_t lane);
 

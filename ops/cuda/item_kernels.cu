@@ -1,5 +1,5 @@
-// Kernels of independent items: a thread does one, or many share a long one. Inputs of other dtypes
-// than the item's are converted first, outputs after, in memory that is taken for the call.
+// Device kernels of independent items: one thread per item, or many threads for a long one. Tensors
+// of other dtypes than the item's are converted before and after, in memory allocated for the call.
 #include <array>
 
 #include "shardproof/ops/attention/rope_item.h"
@@ -40,11 +40,11 @@ struct ClearBody {
   constexpr void operator()(int64_t) const { *flag = 0; }
 };
 
-// A tensor of the call in the dtype the item uses.
+// A tensor of the call in the dtype that the item uses.
 struct Converted {
   const LaneView* view = nullptr;
   DType used = DType::f32;
-  ScopedDeviceMemory room = {};  // none: in place
+  ScopedDeviceMemory room = {};  // empty: the tensor is used in place
   int64_t elements() const { return element_count(view->shape); }
   int64_t bytes() const { return elements() * size_of(used); }
   std::byte* at(int64_t lane) const {
@@ -95,7 +95,8 @@ class ItemRun {
     part.shard = call_.shard;
     return std::any_cast<Item>(plan_.item_of_part(part));
   }
-  // Waits for the answer; with trouble, the host's body has the words for it.
+  // Runs items that check their indices, and waits for the result. If one is bad, the host's body
+  // throws the Error.
   template <typename Item>
   void run_checked(const Item& item, int64_t items, Operands operands, int64_t lane) const {
     if (items == 0) return;

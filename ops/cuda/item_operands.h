@@ -1,4 +1,4 @@
-// Items of a call on a device: what they read and write, and a thread for each.
+// Operands of items on a device, and launches with one thread per item.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace shardproof {
 
-// What items of a call read and write.
+// Memory that the items of a call read and write.
 struct Operands {
   static constexpr size_t kMost = 4;
   std::array<const std::byte*, kMost> inputs;
@@ -39,7 +39,7 @@ void launch_items(const KernelCall& call, const Item& item, int64_t items,
   launch(call.stream, items, ItemBody<Item>{item, operands});
 }
 
-// What is left when all items are done.
+// Runs an item's `finish`, when all items are done.
 template <typename Item>
 struct FinishBody {
   Item item;

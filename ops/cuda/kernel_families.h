@@ -1,6 +1,6 @@
-// The families of device kernels. Every source here is compiled for a target: by nvcc for
-// CudaTarget, by the host's compiler for HostTarget, which tests run without a GPU; both may be in
-// one program.
+// The families of device kernels. Every source of this folder is compiled for a target: by nvcc for
+// CudaTarget, and by the host's compiler for HostTarget, which tests run without a GPU. One program
+// may contain both.
 #pragma once
 
 #include "shardproof/ops/cuda/convolution_kernels.h"
@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-// By the type of the host's loop.
+// Makers of elementwise kernels, by the type of the host's loop.
 using ElementwiseTable = std::map<std::type_index, std::function<Kernel(const ElementwisePlan&)>>;
 
 template <typename Target>

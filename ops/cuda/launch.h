@@ -1,6 +1,6 @@
-// Launching: a body is a function of an index, run for 0..n-1 by a grid of threads. Compiled by
-// another compiler than nvcc, the same bodies are plain loops that a stand-in of a GPU runs when
-// its stream comes to them.
+// Launching: a body is a function of an index, run for 0..n-1 by a grid of threads. Compilers other
+// than nvcc make plain loops of the same bodies, which the fake GPU runs when its stream reaches
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace shardproof {
 struct CudaTarget;
 struct HostTarget;
 
-// The kernels that this program can launch on a GPU.
+// Returns the kernels that this program can launch on a GPU.
 std::vector<const void*>& listed_kernels();
 
 #ifdef __CUDACC__
@@ -44,7 +44,7 @@ void launch(void* stream, int64_t n, const Body& body) {
 
 using Target = HostTarget;
 
-// Given by the stand-in.
+// Enqueues work in a stream of the fake GPU, which implements this function.
 void run_late(void* stream, std::function<void()> work);
 
 template <typename Body>

@@ -1,4 +1,5 @@
-// Rows of norms whose elements many threads share, in the host's order.
+// Device kernels of layer_norm and rms_norm over long rows: many threads share a row, in the host's
+// order.
 #pragma once
 
 #include "shardproof/ops/cuda/device_scratch.h"

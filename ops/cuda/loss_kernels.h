@@ -1,5 +1,5 @@
-// Losses over many classes, and sums of many squares, which many threads share, in the host's
-// order.
+// Device kernels of losses over many classes, and of sums of many squares: many threads share a
+// row, in the host's order.
 #pragma once
 
 #include <algorithm>

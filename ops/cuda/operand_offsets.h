@@ -1,4 +1,4 @@
-// Where a thread finds the operands of its index: an iteration space with steps for each operand.
+// Addresses of the operands of an index: an iteration space with steps for each operand.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace shardproof {
 
-// Where the operands' elements of an index lie.
+// Gives the addresses of the operands' elements for an index.
 template <int kOperands>
 struct OperandOffsets {
   std::byte* bases[kOperands];
@@ -49,8 +49,7 @@ OperandOffsets<kOperands> places_of(const KernelCall& call, int64_t first, int64
   return places;
 }
 
-// Calls use(places) for all lanes at once, or for one after the other where lanes read copies by a
-// table.
+// Calls use(places) once for all lanes, or for each lane if a view has a table of slots.
 template <int kOperands, typename Use>
 void for_places(const KernelCall& call, const Use& use) {
   const Dims& shape = call.outputs->front().shape;

@@ -1,6 +1,6 @@
-// Folds of long lines with many threads, in the order in which the host folds (fold_run.h): a
-// thread for each of the 16 interleaved partial results of a block, then one for each block, then
-// one for each line.
+// Folds of long lines with many threads, in the host's order (ops/reduction/fold_order.h). One
+// thread folds each of the 16 interleaved partial results of a block, then one thread each block,
+// then one thread each line.
 #pragma once
 
 #include "shardproof/ops/cuda/launch.h"
@@ -9,11 +9,11 @@ namespace shardproof {
 
 inline constexpr int64_t kFoldWays = 16, kFoldBlock = 2048;
 
-// The shortest line that is worth more launches.
+// Lines shorter than this are folded by one thread, because three launches would cost more.
 inline constexpr int64_t kSharedLine = 128;
 
-// A line is some runs of elements; a run is folded in pieces, a piece in blocks. The last ones may
-// be shorter, down to nothing.
+// A line consists of runs of elements; a run is folded in pieces, a piece in blocks. The last ones
+// may be shorter, or empty.
 struct FoldShape {
   int64_t lines, runs, run, piece;
 
@@ -24,7 +24,7 @@ struct FoldShape {
 };
 
 struct FoldBlock {
-  int64_t run, start, end;  // elements of the run
+  int64_t run, start, end;  // run: its number; start, end: elements of the run
   bool ends_piece;
 
   constexpr bool is_short() const { return end - start < kFoldWays; }
@@ -40,8 +40,8 @@ constexpr FoldBlock block_of(const FoldShape& shape, int64_t block) {
   return {block / of_piece / pieces, start, end < start ? start : end, within + 1 == of_piece};
 }
 
-// Partial result `way` of a block; get(run, i) is an element. Nothing for ways beyond a short
-// block.
+// Folds partial result `way` of a block; get(run, i) returns an element. A short block has no value
+// for ways beyond its end.
 template <typename V, typename Step, typename Get>
 constexpr void fold_way(const FoldBlock& block, int64_t way, Step, const Get& get, V& slot) {
   int64_t i = block.start + way;
@@ -51,7 +51,7 @@ constexpr void fold_way(const FoldBlock& block, int64_t way, Step, const Get& ge
   slot = value;
 }
 
-// Leaves a block's result in the first of its slots; a short block stays as it is.
+// Leaves a block's result in its first slot; a short block stays unchanged.
 template <typename V, typename Step>
 constexpr void fold_ways(const FoldBlock& block, Step, V* slots) {
   if (block.is_short()) return;
@@ -59,7 +59,7 @@ constexpr void fold_ways(const FoldBlock& block, Step, V* slots) {
     for (int64_t j = 0; j < half; ++j) slots[j] = Step::apply(slots[j], slots[j + half]);
 }
 
-// All of a line, onto `target`.
+// Folds all blocks of a line into `target`.
 template <typename V, typename Step>
 constexpr void fold_blocks(const FoldShape& shape, Step, const V* slots, V& target) {
   const V none = Step::template identity<V>();
@@ -74,7 +74,7 @@ constexpr void fold_blocks(const FoldShape& shape, Step, const V* slots, V& targ
   }
 }
 
-// Lines of one run each: get(line, i) is an element. Slots are shape.ways().
+// Lines of one run each: get(line, i) returns an element. Requires shape.ways() slots.
 template <typename V, typename Step, typename Get>
 struct LineFold {
   FoldShape shape;

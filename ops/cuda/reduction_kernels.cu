@@ -1,6 +1,6 @@
-// Reductions, in the order of the host's engine (reduce.h), so that the bits are the same. Long
-// contiguous runs are folded by many threads (fold_lines.h); else a thread folds the elements of
-// one result.
+// Device kernels of reductions, in the host's order (ops/reduction/reduce_kernel.h), which gives
+// the same bits. Many threads fold a long contiguous run (ops/cuda/parallel_fold.h); otherwise one
+// thread folds the elements of one result.
 #include <algorithm>
 #include <type_traits>
 
@@ -25,7 +25,7 @@ struct Reader {
   int64_t bytes;
   constexpr C operator[](int64_t i) const {
     if constexpr (!std::is_same_v<C, uint8_t>) return load_as<C>(base + i * bytes, dtype);
-    C truth = 0;  // whatever the dtype
+    C truth = 0;  // for every dtype, true if the element is not 0
     with_compute(dtype, [&](auto compute) {
       truth = load_as<decltype(compute)>(base + i * bytes, dtype) != 0 ? 1 : 0;
     });
@@ -40,7 +40,7 @@ struct Axes {
   explicit Axes(const std::vector<ReduceAxis>& given) : count(static_cast<int>(given.size())) {
     for (int i = 0; i < count; ++i) axes[i] = given[static_cast<size_t>(i)];
   }
-  // Not inline: divisions of 64 bits are much code, and every kernel has this twice.
+  // Not inline: 64-bit divisions are much code, and every kernel contains this twice.
   [[gnu::noinline]] constexpr int64_t offset(int64_t index) const {
     int64_t offset = 0;
     for (int i = count - 1; i >= 0; --i) {
@@ -62,14 +62,14 @@ template <typename V>
   store_as(at, dtype, value);
 }
 
-// What all bodies of a reduction know.
+// Data of all bodies of a reduction.
 template <typename S>
 struct Reduction {
   using C = typename S::Element;
   Axes kept, reduced;
   ReduceAxis inner;
   bool rows, empty_fold;
-  int64_t folds, step;  // runs of a result, and what is read at once of a run
+  int64_t folds, step;  // runs per result, and elements of a run that are read at once
   ReduceNumbers numbers;
   Reader<C> in;
   std::byte* out;
@@ -110,7 +110,7 @@ struct ReduceBody {
   }
 };
 
-// One pass over long runs, in three launches, with the states of all results in memory.
+// One pass over long runs, in three launches; the states of all results are in memory.
 template <typename S>
 struct PassOverLines {
   Reduction<S> r;
@@ -206,7 +206,7 @@ FoldShape fold_shape(const ReducePlan& plan, int64_t step) {
 template <typename S>
 Kernel reduce_on_device(const ReducePlan& plan) {
   Kernel kernel;
-  // Steps differ by the dtype of the input; those of converted ones are the shorter.
+  // The step depends on the input's dtype; converted inputs have the shorter one.
   if (shares_runs(plan)) {
     const FoldShape shape = fold_shape(plan, std::min(plan.inner.size, kReduceTile));
     kernel.workspace_bytes = (shape.lines + shape.ways()) * static_cast<int64_t>(sizeof(S));

@@ -1,5 +1,5 @@
-// Rows along a dim, each transformed by itself: a thread converts its row, transforms it with the
-// host's function and rounds it once. Of a long softmax many threads share a row, to the same bits.
+// Device kernels of row transforms: a thread converts its row, transforms it with the host's
+// function and rounds it once. Many threads share a long row of softmax, with the same bits.
 #include "shardproof/ops/core/load_store_element.h"
 #include "shardproof/ops/cuda/device_scratch.h"
 #include "shardproof/ops/cuda/kernel_families.h"
@@ -19,7 +19,7 @@ struct RowBody {
   int64_t in_bytes, out_bytes;
   C* work;  // all rows, converted
 
-  // Of element number `index` of the work, in the tensors.
+  // Returns the position in the tensors of element `index` of the work.
   constexpr int64_t place(int64_t index) const {
     const int64_t row = index / count;
     return row / inner * count * inner + row % inner + index % count * inner;
@@ -35,13 +35,13 @@ struct RowBody {
   }
 };
 
-// A whole row at once.
+// Transforms each row by one thread.
 template <typename Transform, typename C>
 void launch_rows(const KernelCall& call, const RowBody<Transform, C>& body, int64_t rows) {
   launch(call.stream, rows, body);
 }
 
-// Elements one by one, in the memory of the rows.
+// Loads elements one by one into the memory of the rows.
 template <typename Transform, typename C>
 struct LoadBody {
   RowBody<Transform, C> row;

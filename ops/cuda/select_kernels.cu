@@ -1,4 +1,5 @@
-// Elements that are copied, converted or chosen, and not computed.
+// Device kernels of cast, copies and where: they copy, convert or select elements and compute
+// nothing.
 #include "shardproof/ops/cuda/elementwise_body.h"
 #include "shardproof/ops/elementwise/select_loops.h"
 

@@ -1,6 +1,6 @@
-// sort and topk: a bitonic sort of the places of every line at once, one launch for each of its
-// stages (K. E. Batcher, Sorting networks and their applications, 1968). Places have one order only
-// (ordering.h), so what comes out is what the host's sort gives.
+// Device kernels of sort and topk: a bitonic sort of the positions of every line at once, one
+// launch per stage (K. E. Batcher, Sorting networks and their applications, 1968). No two elements
+// are equal in this order (ops/sort/sort_order.h), so the result equals the host's.
 #include "shardproof/localtensor/tensor/device_memory.h"
 #include "shardproof/ops/core/load_store_element.h"
 #include "shardproof/ops/cuda/kernel_families.h"
@@ -9,13 +9,13 @@
 namespace shardproof {
 namespace {
 
-// The lines of one segment: [outer, inner] of them, whose elements lie `inner` apart.
+// The lines of one segment: [outer, inner] of them, whose elements are `inner` apart.
 struct Lines {
   Ordering order;
-  int64_t start, size;     // of the segment, in the dim
-  int64_t first;           // of the segment, in the input's dim
-  int64_t before, behind;  // results along the dim before the segment's, and of all segments
-  int log_room;            // places of a line, a power of two
+  int64_t start, size;     // the segment's first index and length in the dim
+  int64_t first;           // the segment's first index in the input
+  int64_t before, behind;  // results along the dim before this segment, and of all segments
+  int log_room;            // log2 of the positions of a line, a power of two
 
   int64_t count() const { return order.outer * order.inner; }
   constexpr int64_t element(int64_t line, int64_t at) const {
@@ -28,7 +28,7 @@ struct Lines {
 
 template <typename C>
 struct Candidates {
-  const std::byte *values, *indices;  // without indices: their own places
+  const std::byte *values, *indices;  // null indices: elements are numbered by their positions
   DType dtype, index_dtype;
   int64_t bytes, index_bytes;
 
@@ -47,8 +47,8 @@ struct NumberBody {
   }
 };
 
-// Compares places that lie 2^log_apart from each other, in runs of 2^log_run that rise and fall by
-// turns. Places behind a line's end stay behind all others.
+// Compares positions that are 2^log_apart apart, in runs of 2^log_run that ascend and descend in
+// turn. Positions after a line's end sort after all others.
 template <typename C>
 struct StageBody {
   Lines lines;

@@ -1,4 +1,5 @@
-// Activation functors, templates on the compute type. NaN goes through every one of them.
+// Activation functors, templates on the compute type: sigmoid, relu, gelu (by erf, and by the tanh
+// approximation of Hendrycks and Gimpel, arXiv 1606.08415), silu, softplus. All pass NaN on.
 #pragma once
 
 #include <cmath>

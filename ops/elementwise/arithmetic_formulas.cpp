@@ -1,4 +1,5 @@
-// clamp, lerp, addcmul and other elementwise ops that are a few arithmetic ops.
+// Registers elementwise ops that decompose into arithmetic: clamp, lerp, addcmul, rsub, xlogy,
+// logaddexp, isclose, masked_fill and others.
 #include <cmath>
 #include <limits>
 
@@ -10,13 +11,10 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Param number(const char* name) { return params::optional(name, ParamKind::number); }
 
-// Of whole numbers beside a narrow float: they are that float, and the result is.
+// Casts whole numbers beside a narrow float to that float, which the result has too.
 FormulaTerm as_float(Formula& f, const FormulaTerm& x) {
   const bool narrows = is_floating(f[0].dtype()) && !is_floating(x.dtype());
   return narrows ? f.to(f[0].dtype(), x) : x;
@@ -27,7 +25,7 @@ Sample over(const std::vector<Dims>& shapes, Attrs attrs = {},
   return sample_of({shapes, DType::f32, std::move(fills)}, std::move(attrs));
 }
 
-Terms clamp(Formula& f) {
+FormulaTerms clamp(Formula& f) {
   if (!f.has(1) && !f.has(2)) f.refuse("needs min, max or both");
   FormulaTerm x = f[0];
   if (f.has(1)) x = max_of(x, f[1]);
@@ -45,16 +43,19 @@ void add_clamps(OpRegistry& ops) {
                   {tensor("x"), params::optional_tensor("min"), params::optional_tensor("max")},
                   clamp, {both, low}));
   ops.add(formula({"clamp_min", "elementwise", "x, not below min"}, {tensor("x"), tensor("min")},
-                  [](Formula& f) { return Terms{max_of(f[0], f[1])}; }, {over({{5, 3}, {3}})}));
+                  [](Formula& f) { return FormulaTerms{max_of(f[0], f[1])}; },
+                  {over({{5, 3}, {3}})}));
   ops.add(formula({"clamp_max", "elementwise", "x, not above max"}, {tensor("x"), tensor("max")},
-                  [](Formula& f) { return Terms{min_of(f[0], f[1])}; }, {over({{5, 3}, {5, 1}})}));
+                  [](Formula& f) { return FormulaTerms{min_of(f[0], f[1])}; },
+                  {over({{5, 3}, {5, 1}})}));
 }
 
-// From the nearer end, so that weight 1 gives `end`.
-Terms lerp(Formula& f) {
+// Starts from the nearer end, so that weight 1 gives `end` exactly.
+FormulaTerms lerp(Formula& f) {
   const DType dtype = f[0].dtype();
   if (dtype != f[1].dtype() || !is_floating(dtype))
-    f.refuse("x and end must be of one float dtype");
+    f.refuse("x and end must have one float dtype, found {} and {}; cast one", name(dtype),
+             name(f[1].dtype()));
   const FormulaTerm weight = dtype == DType::f64 ? f.to(dtype, f[2]) : f[2];
   const FormulaTerm apart = f[1] - f[0];
   const FormulaTerm near = f.op("lt", {f.op("abs", {weight}), 0.5});
@@ -62,31 +63,35 @@ Terms lerp(Formula& f) {
   return {found.dtype() != dtype && weight.dims() == 0 ? f.to(dtype, found) : found};
 }
 
-void add_products(OpRegistry& ops) {
+void add_scaled_products(OpRegistry& ops) {
   const std::vector<Param> three = {tensor("x"), tensor("a"), tensor("b"),
                                     params::number("value", 1.0)};
   const std::vector<Sample> samples = {
       over({{5, 3}, {5, 3}, {3}}, {{"value", -2.0}}, {"ints", "ints", "ints(1, 5)"})};
   ops.add(formula(
       {"addcmul", "elementwise", "x + value * a * b"}, three,
-      [](Formula& f) { return Terms{f[0] + f.to_result_dtype(f[1]) * f.number("value") * f[2]}; },
+      [](Formula& f) {
+        return FormulaTerms{f[0] + f.to_result_dtype(f[1]) * f.number("value") * f[2]};
+      },
       samples));
   ops.add(formula(
       {"addcdiv", "elementwise", "x + value * a / b"}, three,
-      [](Formula& f) { return Terms{f[0] + f.to_result_dtype(f[1]) * f.number("value") / f[2]}; },
+      [](Formula& f) {
+        return FormulaTerms{f[0] + f.to_result_dtype(f[1]) * f.number("value") / f[2]};
+      },
       samples));
   ops.add(formula({"lerp", "elementwise", "x + weight * (end - x)"},
                   {tensor("x"), tensor("end"), tensor("weight")}, lerp,
                   {over({{5, 3}, {5, 3}, {5, 1}}),
                    over({{5, 3}, {3}, {}}, {}, {"ints", "ints", "uniform(-1, 2)"})}));
-  ops.add(formula({"rsub", "elementwise", "y - alpha * x"},
-                  {tensor("x"), tensor("y"), number("alpha")},
-                  [](Formula& f) {
-                    return Terms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
-                  },
-                  {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
+  ops.add(formula(
+      {"rsub", "elementwise", "y - alpha * x"}, {tensor("x"), tensor("y"), number("alpha")},
+      [](Formula& f) {
+        return FormulaTerms{f.given("alpha") ? f[1] - f[0] * f.number("alpha") : f[1] - f[0]};
+      },
+      {over({{5, 3}, {3}}, {{"alpha", int64_t{2}}})}));
   ops.add(formula({"ldexp", "elementwise", "x * 2^y"}, {tensor("x"), tensor("y")},
-                  [](Formula& f) { return Terms{f[0] * f.op("exp2", {f[1]})}; },
+                  [](Formula& f) { return FormulaTerms{f[0] * f.op("exp2", {f[1]})}; },
                   {over({{5, 3}, {3}})}));
 }
 
@@ -99,17 +104,17 @@ void add_logarithms(OpRegistry& ops) {
         const FormulaTerm product = f[0] * f.op("log", {as_float(f, f[1])});
         const FormulaTerm counts =
             f.op("logical_or", {f.op("ne", {f[0], 0}), f.op("isnan", {f[1]})});
-        return Terms{f.where(counts, product, 0.0)};
+        return FormulaTerms{f.where(counts, product, 0.0)};
       },
       samples));
-  // Of two equal infinities the distance would be NaN.
+  // For two equal infinities the distance would be NaN.
   OpRecord logaddexp = formula(
       {"logaddexp", "elementwise", "log(exp(x) + exp(y))"}, pair,
       [](Formula& f) {
         const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
         const FormulaTerm more = f.op("log1p", {f.op("exp", {apart * -1})});
         const FormulaTerm infinite = f.op("isinf", {larger});
-        return Terms{larger + f.where(infinite, 0.0, more)};
+        return FormulaTerms{larger + f.where(infinite, 0.0, more)};
       },
       samples);
   require_float_input(logaddexp);
@@ -120,7 +125,7 @@ void add_logarithms(OpRegistry& ops) {
         const FormulaTerm larger = max_of(f[0], f[1]), apart = f.op("abs", {f[0] - f[1]});
         const FormulaTerm more = f.op("log1p", {f.op("exp2", {apart * -1})}) / std::log(2.0);
         const FormulaTerm infinite = f.op("isinf", {larger});
-        return Terms{larger + f.where(infinite, 0.0, more)};
+        return FormulaTerms{larger + f.where(infinite, 0.0, more)};
       },
       samples);
   require_float_input(logaddexp2);
@@ -133,7 +138,7 @@ void add_logarithms(OpRegistry& ops) {
                       const double eps = f.number("eps").real();
                       x = min_of(max_of(x, eps), 1 - eps);
                     }
-                    return Terms{f.op("log", {x / (1 - x)})};
+                    return FormulaTerms{f.op("log", {x / (1 - x)})};
                   },
                   {over({{5, 3}}, {{"eps", 0.1}}, {"uniform(0, 1)"})}));
 }
@@ -144,60 +149,60 @@ void add_tests(OpRegistry& ops) {
       {"isfinite", "elementwise", "x is neither infinite nor NaN"}, {tensor("x")},
       [](Formula& f) {
         const FormulaTerm odd = f.op("logical_or", {f.op("isnan", {f[0]}), f.op("isinf", {f[0]})});
-        return Terms{f.op("logical_not", {odd})};
+        return FormulaTerms{f.op("logical_not", {odd})};
       },
       samples));
   ops.add(formula(
       {"isposinf", "elementwise", "x is +infinity"}, {tensor("x")},
       [](Formula& f) {
-        return Terms{f.op("eq", {f[0], kInfinity})};
+        return FormulaTerms{f.op("eq", {f[0], params::kInfinity})};
       },
       samples));
   ops.add(formula(
       {"isneginf", "elementwise", "x is -infinity"}, {tensor("x")},
       [](Formula& f) {
-        return Terms{f.op("eq", {f[0], -kInfinity})};
+        return FormulaTerms{f.op("eq", {f[0], -params::kInfinity})};
       },
       samples));
   ops.add(formula(
       {"sgn", "elementwise", "-1, 0 or 1"}, {tensor("x")},
-      [](Formula& f) { return Terms{f.op("sign", {f[0]})}; }, samples));
+      [](Formula& f) { return FormulaTerms{f.op("sign", {f[0]})}; }, samples));
   ops.add(formula({"heaviside", "elementwise", "0 below 0, 1 above, y at 0"},
                   {tensor("x"), tensor("y")},
                   [](Formula& f) {
                     const FormulaTerm above = f.to(f[0].dtype(), f.op("gt", {f[0], 0}));
-                    return Terms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
+                    return FormulaTerms{f.where(f.op("eq", {f[0], 0}), f[1], above)};
                   },
                   {over({{5, 3}, {3}})}));
   ops.add(formula(
       {"nan_to_num", "elementwise", "x with nan, posinf, neginf in place of these"},
       {tensor("x"), params::number("nan", 0.0), number("posinf"), number("neginf")},
       [](Formula& f) {
-        if (!is_floating(f[0].dtype())) return Terms{f[0]};
+        if (!is_floating(f[0].dtype())) return FormulaTerms{f[0]};
         const double most = max_finite(f[0].dtype());
         const double high = f.given("posinf") ? f.number("posinf").real() : most;
         const double low = f.given("neginf") ? f.number("neginf").real() : -most;
         FormulaTerm x = f.where(f.op("isnan", {f[0]}), f.number("nan").real(), f[0]);
-        x = f.where(f.op("eq", {f[0], kInfinity}), high, x);
-        return Terms{f.where(f.op("eq", {f[0], -kInfinity}), low, x)};
+        x = f.where(f.op("eq", {f[0], params::kInfinity}), high, x);
+        return FormulaTerms{f.where(f.op("eq", {f[0], -params::kInfinity}), low, x)};
       },
       samples));
 }
 
-Terms isclose(Formula& f) {
+FormulaTerms isclose(Formula& f) {
   const double rtol = f.number("rtol").real(), atol = f.number("atol").real();
-  FormulaTerm close = f.op("eq", {f[0], f[1]});  // infinities too
+  FormulaTerm close = f.op("eq", {f[0], f[1]});  // true for equal infinities too
   if (rtol != 0 || atol != 0) {
-    // The distance of whole numbers is that of floats: it has no range to leave.
+    // The distance of whole numbers is computed in floats, where it cannot overflow.
     const DType common = float_result_dtype(f.call);
     const auto in_float = [&](const FormulaTerm& x) {
       return is_floating(x.dtype()) || is_complex(x.dtype()) ? x : f.to(common, x);
     };
     const FormulaTerm x = in_float(f[0]), y = in_float(f[1]);
     const FormulaTerm apart = f.op("abs", {x - y}), allowed = f.op("abs", {y}) * rtol + atol;
-    // Nothing finite is close to an infinity, however much that allows.
+    // No finite number is close to an infinity, even if the allowed distance is infinite.
     const FormulaTerm near =
-        f.op("logical_and", {f.op("le", {apart, allowed}), f.op("lt", {apart, kInfinity})});
+        f.op("logical_and", {f.op("le", {apart, allowed}), f.op("lt", {apart, params::kInfinity})});
     close = f.op("logical_or", {close, near});
   }
   if (!f.flag("equal_nan")) return {close};
@@ -212,7 +217,7 @@ void add_scalings(OpRegistry& ops) {
       [](Formula& f) {
         const FormulaTerm turned = f[0] * M_PI;
         const FormulaTerm wave = f.op("sin", {turned}) / turned;
-        return Terms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
+        return FormulaTerms{f.where(f.op("eq", {f[0], 0}), 1.0, wave)};
       },
       samples));
   ops.add(formula({"isclose", "elementwise", "|x - y| <= atol + rtol * |y|"},
@@ -221,16 +226,16 @@ void add_scalings(OpRegistry& ops) {
                   isclose, {over({{5, 3}, {3}})}));
   ops.add(formula(
       {"deg2rad", "elementwise", "degrees to radians"}, {tensor("x")},
-      [](Formula& f) { return Terms{f[0] * (M_PI / 180)}; }, samples));
+      [](Formula& f) { return FormulaTerms{f[0] * (M_PI / 180)}; }, samples));
   ops.add(formula(
       {"rad2deg", "elementwise", "radians to degrees"}, {tensor("x")},
-      [](Formula& f) { return Terms{f[0] * (180 / M_PI)}; }, samples));
+      [](Formula& f) { return FormulaTerms{f[0] * (180 / M_PI)}; }, samples));
   ops.add(formula({"masked_fill", "elementwise", "value where mask, else x"},
                   {tensor("x"), tensor("mask"), tensor("value")},
                   [](Formula& f) {
                     const FormulaTerm filled = f.where(f[1], f[2], f[0]);
-                    return Terms{filled.dtype() == f[0].dtype() ? filled
-                                                                : f.to(f[0].dtype(), filled)};
+                    return FormulaTerms{
+                        filled.dtype() == f[0].dtype() ? filled : f.to(f[0].dtype(), filled)};
                   },
                   {[] {
                     Sample sample = over({{5, 3}, {3}, {}}, {}, {"ints", "bools", "ints"});
@@ -243,7 +248,7 @@ void add_scalings(OpRegistry& ops) {
 
 void add_arithmetic_formulas(OpRegistry& ops) {
   add_clamps(ops);
-  add_products(ops);
+  add_scaled_products(ops);
   add_logarithms(ops);
   add_tests(ops);
   add_scalings(ops);

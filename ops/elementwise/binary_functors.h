@@ -1,6 +1,6 @@
-// Functors of two operands, templates on the compute type. Integers wrap; maximum and minimum give
-// NaN when an operand is NaN; floor division and remainder are floored, as in Python. By an integer
-// 0 they give 0: a kernel has nobody to tell.
+// Functors of two operands, templates on the compute type. Integers wrap. Floor division and
+// remainder round down, as in Python. Division by an integer 0 gives 0 here; the kernels' callers
+// report it (binary.cpp).
 #pragma once
 
 #include <cmath>
@@ -54,7 +54,7 @@ struct Div {
     return a / b;
   }
 };
-// The sign of the divisor; fmod is exact.
+// The result has the sign of the divisor; fmod is exact.
 struct Remainder {
   static constexpr unsigned kTypes = kReals;
   template <typename C>

@@ -1,3 +1,5 @@
+// Implements ops/elementwise/broadcast_iteration.h: dims of size 1 are dropped, and a dim is merged
+// into the one before it if every operand steps over both as over one.
 #include "shardproof/ops/elementwise/broadcast_iteration.h"
 
 namespace shardproof {
@@ -5,7 +7,8 @@ namespace {
 
 void push_dim(BroadcastIteration& walk, int operands, int64_t size, const int64_t* steps) {
   if (size == 1) return;
-  // Outer dims come first; a dim joins the one before it when that one steps over it exactly.
+  // Outer dims come first. This dim merges into the previous one if one step there spans it
+  // exactly.
   const int last = walk.dims - 1;
   bool joins = last >= 0;
   for (int k = 0; joins && k < operands; ++k)

@@ -1,5 +1,5 @@
-// Functors of two operands that compare or combine truth values and bits. Maximum and minimum give
-// NaN when an operand is NaN, as in torch. Templates on the compute type.
+// Functors of two operands that compare, or combine truth values and bits. Maximum and minimum give
+// NaN if an operand is NaN, as in torch. Templates on the compute type.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Maximum {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
   static constexpr C apply(C a, C b) {
-    const C larger = a < b ? b : a;  // a when either is NaN
+    const C larger = a < b ? b : a;  // equals a if either is NaN
     return b != b ? b : larger;
   }
 };

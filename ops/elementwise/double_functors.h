@@ -1,5 +1,5 @@
-// Exponentials and logarithms of f32 and f64 that are functions of double, rounded once, and parts
-// of a number.
+// Exponentials and logarithms of f32 and f64, computed in double and rounded once; fraction and
+// sign bit of a number.
 #pragma once
 
 #include "shardproof/ops/elementwise/trigonometric_functors.h"
@@ -43,7 +43,7 @@ struct Erfc : InDouble<Erfc> {
   }
 };
 
-// x without its whole part, with the sign of x.
+// Returns x - trunc(x), with the sign of x.
 struct Frac {
   static constexpr unsigned kTypes = kFloats;
   template <typename C>

@@ -1,5 +1,5 @@
-// The functions of float_math.h for f64: std's. Templates, since a constexpr function that is none
-// may not call them.
+// exp, log, tanh and erf of f64, from std, under the names of ops/elementwise/float_math.h. They
+// are templates because a constexpr function that is not a template may not call them.
 #pragma once
 
 #include <cmath>

@@ -1,3 +1,10 @@
+// Implements ops/elementwise/elementwise_kernel.h. One call of the kernel:
+//
+//   1. walk_of() merges lanes and dims into one iteration space.
+//   2. choose_ways() decides for each operand: used in place, one element filled into a tile once,
+//   or staged (gathered and converted tile by tile).
+//   3. run_walk() steps through the outer dims; run_inner() runs the loop over tiles of the
+//   innermost dim.
 #include "shardproof/ops/elementwise/elementwise_kernel.h"
 
 #include <algorithm>
@@ -13,31 +20,31 @@ namespace {
 constexpr int kMaxOperands = BroadcastIteration::kMostOperands;
 constexpr int64_t kArenaBytes = 16 * 1024;
 
-// How an operand comes into its tile.
+// The access to an operand's tile.
 enum class Way { in_place, constant, staged };
 
-struct Operand {
+struct TileOperand {
   DType storage, tile;
   int64_t storage_bytes = 0, tile_bytes = 0;
   Way way = Way::in_place;
-  bool everywhere = false;  // one element for the whole call
+  bool everywhere = false;  // one element serves the whole call
   std::byte* base = nullptr;
   std::byte* staging = nullptr;
 };
 
-struct Frame {
+struct TileFrame {
   BroadcastIteration walk;
-  std::array<Operand, kMaxOperands> operands;
+  std::array<TileOperand, kMaxOperands> operands;
   int inputs = 0, count = 0;
   int64_t tile_elements = 0;
   std::byte* raw = nullptr;  // strided elements before conversion
 };
 
-void choose_ways(Frame& frame, std::byte* arena) {
+void choose_ways(TileFrame& frame, std::byte* arena) {
   const auto inner = static_cast<size_t>(frame.walk.dims - 1);
   int64_t per_element = 0, widest = 0;
   for (int k = 0; k < frame.count; ++k) {
-    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     const auto& steps = frame.walk.steps[static_cast<size_t>(k)];
     operand.way = steps[inner] == 0 && k < frame.inputs ? Way::constant : Way::staged;
     if (operand.storage == operand.tile && steps[inner] == operand.storage_bytes)
@@ -57,7 +64,7 @@ void choose_ways(Frame& frame, std::byte* arena) {
   frame.raw = arena;
   arena += frame.tile_elements * widest;
   for (int k = 0; k < frame.count; ++k) {
-    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     if (operand.way == Way::in_place) continue;
     operand.staging = arena;
     arena += frame.tile_elements * operand.tile_bytes;
@@ -72,22 +79,22 @@ void repeat(std::byte* tile, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = word;
 }
 
-struct Wide {
+struct Wide16 {
   uint64_t halves[2];
 };
 
-void fill(const Operand& operand, const std::byte* element, int64_t count) {
+void fill(const TileOperand& operand, const std::byte* element, int64_t count) {
   convert(element, operand.storage, operand.staging, operand.tile, 1);
   switch (operand.tile_bytes) {
     case 1: return repeat<uint8_t>(operand.staging, count);
     case 2: return repeat<uint16_t>(operand.staging, count);
     case 4: return repeat<uint32_t>(operand.staging, count);
     case 8: return repeat<uint64_t>(operand.staging, count);
-    default: return repeat<Wide>(operand.staging, count);
+    default: return repeat<Wide16>(operand.staging, count);
   }
 }
 
-void load(const Frame& frame, const Operand& operand, const std::byte* from, int64_t step,
+void load(const TileFrame& frame, const TileOperand& operand, const std::byte* from, int64_t step,
           int64_t count) {
   const bool packed = step == operand.storage_bytes;
   std::byte* gathered = operand.storage == operand.tile ? operand.staging : frame.raw;
@@ -99,13 +106,13 @@ void load(const Frame& frame, const Operand& operand, const std::byte* from, int
   if (from != operand.staging) convert(from, operand.storage, operand.staging, operand.tile, count);
 }
 
-// One pass along the innermost dim, from the operands' current places.
-void run_inner(const Frame& frame, const ElementwisePlan& plan,
+// Runs the innermost dim once, from the operands' current positions.
+void run_inner(const TileFrame& frame, const ElementwisePlan& plan,
                const std::array<std::byte*, kMaxOperands>& places) {
   const auto inner = static_cast<size_t>(frame.walk.dims - 1);
   const int64_t total = frame.walk.sizes[inner];
   for (int k = 0; k < frame.inputs; ++k) {
-    const Operand& operand = frame.operands[static_cast<size_t>(k)];
+    const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     if (operand.way == Way::constant && !operand.everywhere)
       fill(operand, places[static_cast<size_t>(k)], std::min(total, frame.tile_elements));
   }
@@ -113,7 +120,7 @@ void run_inner(const Frame& frame, const ElementwisePlan& plan,
   for (int64_t done = 0; done < total; done += frame.tile_elements) {
     const int64_t count = std::min(frame.tile_elements, total - done);
     for (int k = 0; k < frame.count; ++k) {
-      const Operand& operand = frame.operands[static_cast<size_t>(k)];
+      const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
       const int64_t step = frame.walk.steps[static_cast<size_t>(k)][inner];
       std::byte* here = places[static_cast<size_t>(k)] + done * step;
       at[static_cast<size_t>(k)] = operand.way == Way::in_place ? here : operand.staging;
@@ -121,7 +128,7 @@ void run_inner(const Frame& frame, const ElementwisePlan& plan,
     }
     plan.loop({at.data(), at.data() + frame.inputs, count, &plan.numbers});
     for (int k = frame.inputs; k < frame.count; ++k) {
-      const Operand& operand = frame.operands[static_cast<size_t>(k)];
+      const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
       if (operand.way == Way::in_place) continue;
       std::byte* here = places[static_cast<size_t>(k)] + done * operand.storage_bytes;
       convert(operand.staging, operand.tile, here, operand.storage, count);
@@ -129,11 +136,11 @@ void run_inner(const Frame& frame, const ElementwisePlan& plan,
   }
 }
 
-void run_walk(const Frame& frame, const ElementwisePlan& plan) {
+void run_walk(const TileFrame& frame, const ElementwisePlan& plan) {
   const auto inner = static_cast<size_t>(frame.walk.dims - 1);
   std::array<std::byte*, kMaxOperands> places{};
   for (int k = 0; k < frame.count; ++k) {
-    const Operand& operand = frame.operands[static_cast<size_t>(k)];
+    const TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     places[static_cast<size_t>(k)] = operand.base;
     if (operand.everywhere)
       fill(operand, operand.base, std::min(frame.tile_elements, frame.walk.sizes[inner]));
@@ -157,7 +164,7 @@ void run_walk(const Frame& frame, const ElementwisePlan& plan) {
 
 void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t first, int64_t lanes) {
   alignas(64) std::byte arena[kArenaBytes];
-  Frame frame;
+  TileFrame frame;
   std::array<const LaneView*, kMaxOperands> views{};
   frame.inputs = static_cast<int>(plan.inputs.size());
   frame.count = frame.inputs + static_cast<int>(plan.outputs.size());
@@ -166,7 +173,7 @@ void run_lanes(const ElementwisePlan& plan, const KernelCall& call, int64_t firs
     const auto at = static_cast<size_t>(in ? k : k - frame.inputs);
     const LaneView& view = in ? (*call.inputs)[at] : (*call.outputs)[at];
     views[static_cast<size_t>(k)] = &view;
-    Operand& operand = frame.operands[static_cast<size_t>(k)];
+    TileOperand& operand = frame.operands[static_cast<size_t>(k)];
     operand.storage = view.dtype;
     operand.tile = in ? plan.inputs[at] : plan.outputs[at];
     operand.storage_bytes = size_of(operand.storage);

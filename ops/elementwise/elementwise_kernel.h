@@ -1,8 +1,7 @@
-// The family engine of elementwise ops. A functor is compiled for five compute types (f32 f64 i64
-// c64 c128) and no more; storage dtypes are converted to and from them in tiles that stay in the
-// first cache. Operands that already lie as the functor wants them are used in place, and lanes
-// that lie one after the other make one flat loop, so that `relu` of a cohort of f32 is a single
-// pass.
+// Kernels of elementwise ops. A functor is compiled for five compute types (f32 f64 i64 c64 c128)
+// and no more. Other storage dtypes are converted to and from them in tiles that fit the L1 cache.
+// Operands that already have the functor's layout and dtype are used in place. Lanes that are
+// adjacent in memory form one flat loop, so `relu` of a cohort of f32 is a single pass.
 #pragma once
 
 #include <array>
@@ -14,7 +13,7 @@
 
 namespace shardproof {
 
-// Attributes of an op as its functor sees them.
+// Numbers that an op's loop takes beside its tensors.
 struct TileNumbers {
   std::array<double, 8> real{};
   std::array<int64_t, 2> whole{};
@@ -30,12 +29,13 @@ using TileLoop = void (*)(const TileCall&);
 
 struct ElementwisePlan {
   TileLoop loop = nullptr;
-  const std::type_info* type = nullptr;  // names the loop on other machines; null: it has no name
-  std::vector<DType> inputs, outputs;    // the dtypes the loop reads and writes
+  const std::type_info* type = nullptr;  // identifies the loop to device kernels; null: host only
+  std::vector<DType> inputs, outputs;    // dtypes that the loop reads and writes
   TileNumbers numbers = {};
 };
 
-// Inputs broadcast to the outputs' shape (all of one shape) and may be strided. At most 8 operands.
+// Returns the kernel of a plan. Inputs broadcast to the shape of the outputs (all of one shape) and
+// may be strided. SP_CHECK: the plan has a loop and 8 operands at most.
 Kernel elementwise_kernel(const ElementwisePlan& plan);
 
 }  // namespace shardproof

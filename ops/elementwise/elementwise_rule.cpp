@@ -1,3 +1,4 @@
+// Implements ops/elementwise/elementwise_rule.h.
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 
 #include "shardproof/ops/core/type_promotion.h"
@@ -15,7 +16,7 @@ std::string operand_letters(const Dims& shape, const Dims& result) {
   return term;
 }
 
-bool passes_conversions(const Pass& pass, const OpCall& call, DType result) {
+bool passes_conversions(const PartialPropagation& pass, const OpCall& call, DType result) {
   for (size_t i = 0; i < call.inputs.size() && i < pass.inputs.size(); ++i)
     if (pass.inputs[i] && (call.inputs[i].absent || call.inputs[i].weak ||
                            !conversion_keeps(*pass.inputs[i], call.inputs[i].dtype, result)))
@@ -27,7 +28,7 @@ bool passes_conversions(const Pass& pass, const OpCall& call, DType result) {
 
 std::string broadcast_notation(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   const Dims& shape = outputs.front().shape;
-  std::string text = " ";  // one scalar input is not the same as none
+  std::string text = " ";  // factor notation writes a single scalar input as " "
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (i > 0) text.push_back(',');
     if (!call.inputs[i].absent) text += operand_letters(call.inputs[i].shape, shape);
@@ -42,20 +43,14 @@ std::string broadcast_notation(const OpCall& call, const std::vector<TensorMeta>
 
 std::vector<Strategy> elementwise_strategies(const OpCall& call,
                                              const std::vector<TensorMeta>& outputs,
-                                             const std::vector<Pass>& passes, LocalExecution form) {
+                                             const std::vector<PartialPropagation>& passes,
+                                             LocalExecution form) {
   FactorOptions options;
   options.form = form;
   std::vector<Strategy> strategies = factor_strategies(broadcast_notation(call, outputs), options);
-  for (const Pass& pass : passes) {
+  for (const PartialPropagation& pass : passes) {
     if (!passes_conversions(pass, call, outputs.front().dtype)) continue;
-    Strategy strategy;
-    strategy.form = form;
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      const bool carries = i < pass.inputs.size() && pass.inputs[i];
-      strategy.inputs.push_back(carries ? P(*pass.inputs[i]) : R());
-    }
-    strategy.outputs.assign(outputs.size(), P(pass.output));
-    strategies.push_back(strategy);
+    strategies.push_back(partial_strategy(pass, call.inputs.size(), outputs.size(), form));
   }
   return strategies;
 }
@@ -70,7 +65,7 @@ bool conversion_keeps(ReduceOp op, DType from, DType to) {
     case ReduceOp::min:
     case ReduceOp::max:
       if (widens(from, to)) return true;
-      // Rounding is monotone; an overflow to NaN (f8e4m3) is not.
+      // Rounding is monotone. An overflow to NaN (f8e4m3) is not.
       return to == DType::f32 || to == DType::f64 ||
              (floats && is_floating(to) && to != DType::f8e4m3);
     case ReduceOp::band:

@@ -1,5 +1,5 @@
-// Strategies of elementwise ops: any dim of the result may be cut, on every operand that has it;
-// and partials pass where the functor commutes with the reduction *exactly in real arithmetic*.
+// Strategies of elementwise ops. Any dim of the result may be sharded, on every operand that has
+// it. Partials pass where the functor commutes with the reduction *exactly in real arithmetic*.
 #pragma once
 
 #include <optional>
@@ -9,24 +9,21 @@
 
 namespace shardproof {
 
-// "ab,1b,->ab": dims of the result by letters, "1" where an operand broadcasts.
+// Returns factor notation such as "ab,1b,->ab": a letter for each dim of the result, "1" where an
+// operand broadcasts.
 std::string broadcast_notation(const OpCall& call, const std::vector<TensorMeta>& outputs);
 
-// One way for partials to pass: per input the reduction it carries (none: R), and that of every
-// output.
-struct Pass {
-  std::vector<std::optional<ReduceOp>> inputs;
-  ReduceOp output;
-};
-
+// Returns a strategy for each dim of the result, then one for each rule of `passes`. Rules are left
+// out if an input that carries a partial is absent, or its conversion to the result dtype does not
+// keep the reduction.
 std::vector<Strategy> elementwise_strategies(const OpCall& call,
                                              const std::vector<TensorMeta>& outputs,
-                                             const std::vector<Pass>& passes,
+                                             const std::vector<PartialPropagation>& passes,
                                              LocalExecution form = LocalExecution::same_op);
 
-// Whether the implicit conversion of an input to the result's dtype commutes with a reduction: sums
-// of floats when widened, of integers when the dtype stays (they wrap), averages of floats only
-// (integers truncate), maxima under any rounding that is monotone.
+// True if the conversion of an input to the result dtype commutes with a reduction. Sums of floats
+// do if `to` is wider; sums of integers do if the dtype stays (they wrap). Averages do for floats
+// only, because integers truncate. Maxima do under any monotone rounding.
 bool conversion_keeps(ReduceOp op, DType from, DType to);
 
 }  // namespace shardproof

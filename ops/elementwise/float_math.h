@@ -1,8 +1,10 @@
-// exp, log, tanh and erf of f32 as branch-free arithmetic: loops over them become vector code, and
-// their bits are the same on every machine, which a C library that picks code by processor does not
-// promise. Polynomials: exp and log after Moshier's Cephes, tanh and erf rational fits as in Eigen;
-// exp and log err by less than 4 ulp, tanh and erf by less than 8 (a test measures). Functions of
-// f64, and rarer ones of f32 (in f64, rounded once), are std's.
+// exp, log, tanh and erf of f32 as branch-free arithmetic. Loops over them vectorize, and their
+// bits are the same on every machine; a C library that dispatches by processor does not guarantee
+// that.
+//
+// Sources: exp and log follow Moshier's Cephes (expf.c, logf.c); tanh and erf are the rational fits
+// of Eigen. Errors: exp and log below 4 ulp, tanh and erf below 8 (measured by a test). Functions
+// of f64, and rarer ones of f32 (computed in f64, rounded once), are std's.
 #pragma once
 
 #include <bit>
@@ -13,7 +15,7 @@
 
 namespace shardproof {
 
-// Comparisons are false for NaN, so NaN goes through both selections.
+// NaN passes both selections, because comparisons with NaN are false.
 constexpr float clamp_keeping_nan(float x, float low, float high) {
   const float above = x < low ? low : x;
   return above > high ? high : above;
@@ -39,7 +41,7 @@ constexpr float exp_of(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const float y = (p * (r * r) + r) + 1.0f;
-  // NaN makes `whole` any number; keep the shifts defined.
+  // NaN makes `whole` any number; the bounds keep the shifts defined.
   const int32_t bounded = whole > 200 ? 200 : (whole < -200 ? -200 : whole);
   const int32_t half = bounded >> 1;
   return y * power_of_two(half) * power_of_two(bounded - half);
@@ -49,7 +51,7 @@ constexpr float log_of(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 8388608.0f : x;
   const uint32_t bits = std::bit_cast<uint32_t>(scaled);
-  // Mantissa in [sqrt(1/2), sqrt(2)).
+  // Splits off the mantissa in [sqrt(1/2), sqrt(2)).
   const uint32_t moved = bits - 0x3f3504f3u;
   const auto exponent = static_cast<int32_t>(moved) >> 23;
   const float m = std::bit_cast<float>((moved & 0x007fffffu) + 0x3f3504f3u) - 1.0f;

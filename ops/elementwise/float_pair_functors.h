@@ -1,5 +1,5 @@
-// Functors of two operands that are asked of floats: signs, angles, maxima that skip NaN. Templates
-// on the compute type.
+// Functors of two operands for floats: signs, angles, and maxima that skip NaN. Templates on the
+// compute type.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ struct Hypot {
     return static_cast<C>(std::hypot(static_cast<double>(a), static_cast<double>(b)));
   }
 };
-// The sign of the dividend, as in C.
+// The result has the sign of the dividend, as in C.
 struct Fmod {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
@@ -41,7 +41,7 @@ struct Fmod {
       return std::fmod(a, b);
   }
 };
-// NaN only when both are.
+// The result is NaN only if both operands are.
 struct Fmax {
   static constexpr unsigned kTypes = kReals;
   template <typename C>

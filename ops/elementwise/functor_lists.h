@@ -1,5 +1,5 @@
-// The functors of the elementwise ops as lists of types, for those who compile all of them for
-// another machine. A test asks that no op's functor is missing here.
+// The functors of the elementwise ops as lists of types, for the device kernels that compile all of
+// them. A test checks that no op's functor is missing.
 #pragma once
 
 #include "shardproof/ops/elementwise/activation_functors.h"

@@ -1,3 +1,4 @@
+// Implements ops/elementwise/partial_propagation.h.
 #include "shardproof/ops/elementwise/partial_propagation.h"
 
 #include <optional>
@@ -12,21 +13,22 @@ constexpr ReduceOp kSum = ReduceOp::sum, kAvg = ReduceOp::avg, kProd = ReduceOp:
                    kMax = ReduceOp::max, kMin = ReduceOp::min, kBand = ReduceOp::band,
                    kBor = ReduceOp::bor, kBxor = ReduceOp::bxor;
 
-// A wrapped integer sum keeps no order.
+// An integer sum that wraps is not monotone.
 bool keeps_order(const OpCall& call) {
   const DType common = result_dtype(call);
   return !is_integral(common) && common != DType::boolean;
 }
-// On bool, min is `and` and max is `or`; other dtypes are made bool first, which keeps no order.
+// For bool, min is `and` and max is `or`. Other dtypes are converted to bool first, which is not
+// monotone.
 bool both_bool(const OpCall& call) {
   return call.inputs[0].dtype == DType::boolean && call.inputs[1].dtype == DType::boolean;
 }
 
 }  // namespace
 
-std::vector<Pass> no_passes(const OpCall&) { return {}; }
-std::vector<Pass> add_passes(const OpCall& call) {
-  std::vector<Pass> passes = {
+std::vector<PartialPropagation> no_passes(const OpCall&) { return {}; }
+std::vector<PartialPropagation> add_passes(const OpCall& call) {
+  std::vector<PartialPropagation> passes = {
       {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
   if (!keeps_order(call)) return passes;
   for (const ReduceOp op : {kMax, kMin}) {
@@ -35,22 +37,22 @@ std::vector<Pass> add_passes(const OpCall& call) {
   }
   return passes;
 }
-std::vector<Pass> mul_passes(const OpCall&) {
+std::vector<PartialPropagation> mul_passes(const OpCall&) {
   return {{{kSum, none()}, kSum},
           {{none(), kSum}, kSum},
           {{kAvg, none()}, kAvg},
           {{none(), kAvg}, kAvg},
           {{kProd, kProd}, kProd}};
 }
-// By a number of the program alone: where an element of a divisor is 0, the parts of a sum are
-// infinite and add up to NaN, while one device has infinity.
-std::vector<Pass> div_passes(const OpCall& call) {
+// Only a divisor that is a number of the program lets partials pass. If an element of a divisor is
+// 0, the parts of a sum are infinite and add up to NaN, where one device has infinity.
+std::vector<PartialPropagation> div_passes(const OpCall& call) {
   if (!is_floating(call.inputs[0].dtype) && !is_complex(call.inputs[0].dtype)) return {};
   if (!call.inputs[1].weak) return {};
   return {{{kSum, none()}, kSum}, {{kAvg, none()}, kAvg}};
 }
-std::vector<Pass> sub_passes(const OpCall& call) {
-  std::vector<Pass> passes = {
+std::vector<PartialPropagation> sub_passes(const OpCall& call) {
+  std::vector<PartialPropagation> passes = {
       {{kSum, kSum}, kSum}, {{kAvg, kAvg}, kAvg}, {{kAvg, none()}, kAvg}, {{none(), kAvg}, kAvg}};
   if (!keeps_order(call)) return passes;
   for (const ReduceOp op : {kMax, kMin}) {
@@ -59,34 +61,34 @@ std::vector<Pass> sub_passes(const OpCall& call) {
   }
   return passes;
 }
-std::vector<Pass> maximum_passes(const OpCall&) {
+std::vector<PartialPropagation> maximum_passes(const OpCall&) {
   return {{{kMax, kMax}, kMax},
           {{kMax, none()}, kMax},
           {{none(), kMax}, kMax},
           {{kMin, none()}, kMin},
           {{none(), kMin}, kMin}};
 }
-std::vector<Pass> minimum_passes(const OpCall&) {
+std::vector<PartialPropagation> minimum_passes(const OpCall&) {
   return {{{kMin, kMin}, kMin},
           {{kMin, none()}, kMin},
           {{none(), kMin}, kMin},
           {{kMax, none()}, kMax},
           {{none(), kMax}, kMax}};
 }
-std::vector<Pass> band_passes(const OpCall&) {
+std::vector<PartialPropagation> band_passes(const OpCall&) {
   return {{{kBand, kBand}, kBand}, {{kBand, none()}, kBand}, {{none(), kBand}, kBand},
           {{kBor, none()}, kBor},  {{none(), kBor}, kBor},   {{kBxor, none()}, kBxor},
           {{none(), kBxor}, kBxor}};
 }
-std::vector<Pass> bor_passes(const OpCall&) {
+std::vector<PartialPropagation> bor_passes(const OpCall&) {
   return {{{kBor, kBor}, kBor},
           {{kBor, none()}, kBor},
           {{none(), kBor}, kBor},
           {{kBand, none()}, kBand},
           {{none(), kBand}, kBand}};
 }
-std::vector<Pass> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
-std::vector<Pass> and_passes(const OpCall& call) {
+std::vector<PartialPropagation> bxor_passes(const OpCall&) { return {{{kBxor, kBxor}, kBxor}}; }
+std::vector<PartialPropagation> and_passes(const OpCall& call) {
   if (!both_bool(call)) return {};
   return {{{kMin, kMin}, kMin},
           {{kMin, none()}, kMin},
@@ -94,7 +96,7 @@ std::vector<Pass> and_passes(const OpCall& call) {
           {{kMax, none()}, kMax},
           {{none(), kMax}, kMax}};
 }
-std::vector<Pass> or_passes(const OpCall& call) {
+std::vector<PartialPropagation> or_passes(const OpCall& call) {
   if (!both_bool(call)) return {};
   return {{{kMax, kMax}, kMax},
           {{kMax, none()}, kMax},

@@ -1,4 +1,5 @@
-// Which partials pass an elementwise op of two operands, by its name.
+// Rules for partials of elementwise ops of two operands, one function for each op. Each rule holds
+// exactly in real arithmetic: P(sum) * R is P(sum), and max(P(max), R) is P(max).
 #pragma once
 
 #include <vector>
@@ -7,17 +8,17 @@
 
 namespace shardproof {
 
-std::vector<Pass> no_passes(const OpCall& call);
-std::vector<Pass> add_passes(const OpCall& call);
-std::vector<Pass> mul_passes(const OpCall& call);
-std::vector<Pass> div_passes(const OpCall& call);
-std::vector<Pass> sub_passes(const OpCall& call);
-std::vector<Pass> maximum_passes(const OpCall& call);
-std::vector<Pass> minimum_passes(const OpCall& call);
-std::vector<Pass> band_passes(const OpCall& call);
-std::vector<Pass> bor_passes(const OpCall& call);
-std::vector<Pass> bxor_passes(const OpCall& call);
-std::vector<Pass> and_passes(const OpCall& call);
-std::vector<Pass> or_passes(const OpCall& call);
+std::vector<PartialPropagation> no_passes(const OpCall& call);
+std::vector<PartialPropagation> add_passes(const OpCall& call);
+std::vector<PartialPropagation> mul_passes(const OpCall& call);
+std::vector<PartialPropagation> div_passes(const OpCall& call);
+std::vector<PartialPropagation> sub_passes(const OpCall& call);
+std::vector<PartialPropagation> maximum_passes(const OpCall& call);
+std::vector<PartialPropagation> minimum_passes(const OpCall& call);
+std::vector<PartialPropagation> band_passes(const OpCall& call);
+std::vector<PartialPropagation> bor_passes(const OpCall& call);
+std::vector<PartialPropagation> bxor_passes(const OpCall& call);
+std::vector<PartialPropagation> and_passes(const OpCall& call);
+std::vector<PartialPropagation> or_passes(const OpCall& call);
 
 }  // namespace shardproof

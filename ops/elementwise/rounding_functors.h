@@ -1,5 +1,5 @@
-// Functors of one operand that are step functions or tests: floor, sign, isnan. Templates on the
-// compute type.
+// Functors of one operand that round (floor, round), or test a value (sign, isnan). Templates on
+// the compute type.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace shardproof::functor {
 
-// Whole numbers near x; integers are whole already.
+// Base of functors that round x to a whole number; integers stay unchanged.
 template <typename F>
 struct Whole {
   static constexpr unsigned kTypes = kReals;
@@ -34,7 +34,7 @@ struct Ceil : Whole<Ceil> {
     return std::ceil(x);
   }
 };
-// Half to even, as in torch.
+// Rounds half to even, as in torch.
 struct Round : Whole<Round> {
   template <typename C>
   static constexpr C of(C x) {
@@ -51,7 +51,7 @@ struct Sign {
   static constexpr unsigned kTypes = kReals;
   template <typename C>
   static constexpr C apply(C x) {
-    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : C{0});  // 0 of NaN, as in torch
+    return x > C{0} ? C{1} : (x < C{0} ? C{-1} : C{0});  // NaN gives 0, as in torch
   }
 };
 struct IsNan {

@@ -1,4 +1,4 @@
-// Loops of ops that pick or copy elements, by the size of an element.
+// Loops of ops that select or copy elements, templates on a word of the element's size.
 #pragma once
 
 #include "shardproof/ops/elementwise/tile_loops.h"

@@ -1,6 +1,6 @@
-// Functors to tile loops. A functor is a struct with `static R apply(C...)`, a template on the
-// compute type C, and kTypes, the compute types it has. The loops are plain so that the compiler
-// makes vector code of them; functors use std only, so that other compilers take them as they are.
+// Tile loops made from functors. A functor is a struct with `static R apply(C...)`, a template on
+// the compute type C, and kTypes, the compute types it has. The loops are plain, so compilers
+// vectorize them. Functors use std only, so nvcc compiles them unchanged.
 #pragma once
 
 #include <complex>
@@ -29,7 +29,7 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, C128>) return DType::c128;
 }
 
-// A tile loop for one compute type, or none when the functor has no such type.
+// A tile loop for one compute type; `run` is null if the functor has no such type.
 struct TypedLoop {
   TileLoop run = nullptr;
   const std::type_info* type = nullptr;
@@ -83,7 +83,8 @@ TypedLoop typed_loop() {
           dtype_of<typename L::template Result<C>>()};
 }
 
-// Picks the loop of shape L (Unary, Binary) for a compute dtype; run is null when F has none.
+// Returns the loop of shape L (Unary, Binary) for a compute dtype; `run` is null if F has no such
+// type.
 template <template <typename> typename L, typename F>
 TypedLoop loop_for(DType compute) {
   if constexpr ((F::kTypes & kFloats) != 0) {

@@ -1,5 +1,5 @@
-// Sines, tangents, their inverses and hyperbolic kin, of f32 and f64: functions of double, rounded
-// once.
+// Trigonometric and hyperbolic functions and their inverses, of f32 and f64: computed in double and
+// rounded once.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// Functors of one operand, templates on the compute type. NaN goes through every one of them as in
-// torch.
+// Functors of one operand, templates on the compute type. All pass NaN on, as in torch.
 #pragma once
 
 #include <cmath>

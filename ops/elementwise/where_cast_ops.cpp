@@ -1,4 +1,4 @@
-// where and cast: ops that pick or convert elements and compute nothing.
+// Registers where and cast: ops that select or convert elements and compute nothing.
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -9,9 +9,7 @@
 namespace shardproof {
 namespace {
 
-// ---- where ----
-
-struct Wide {
+struct Word16Bytes {
   uint64_t halves[2];
 };
 
@@ -21,7 +19,7 @@ TileLoop where_loop_of(DType dtype) {
     case 2: return WhereLoop::run<uint16_t>;
     case 4: return WhereLoop::run<uint32_t>;
     case 8: return WhereLoop::run<uint64_t>;
-    default: return WhereLoop::run<Wide>;
+    default: return WhereLoop::run<Word16Bytes>;
   }
 }
 
@@ -31,25 +29,25 @@ TileLoop copy_loop_of(DType dtype) {
     case 2: return CopyLoop::run<uint16_t>;
     case 4: return CopyLoop::run<uint32_t>;
     case 8: return CopyLoop::run<uint64_t>;
-    default: return CopyLoop::run<Wide>;
+    default: return CopyLoop::run<Word16Bytes>;
   }
 }
 
-// The two that are chosen between: the condition's dtype means nothing to the result.
+// The call without its condition, whose dtype does not affect the result.
 OpCall choices(const OpCall& call) { return {call.attrs, {call.inputs[1], call.inputs[2]}}; }
 
 std::vector<TensorMeta> infer_where(const OpCall& call) {
   if (call.inputs[0].dtype != DType::boolean)
-    refuse("where", call, "the condition is bool, found {}", name(call.inputs[0].dtype));
+    refuse("where", call, "the condition must be bool, found {}", name(call.inputs[0].dtype));
   return {{result_dtype(choices(call)), broadcast_result("where", call)}};
 }
 
-std::vector<Pass> where_passes(const OpCall&) {
-  std::vector<Pass> passes;
+std::vector<PartialPropagation> where_passes(const OpCall&) {
+  std::vector<PartialPropagation> passes;
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
                             ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
     passes.push_back({{std::nullopt, op, op}, op});
-    // What all parts share is its own maximum, minimum, average.
+    // For idempotent reductions, a value that all parts share equals its own reduction.
     const bool idempotent = op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor;
     if (!idempotent) continue;
     passes.push_back({{std::nullopt, op, std::nullopt}, op});
@@ -86,10 +84,8 @@ OpRecord where_record() {
   return op;
 }
 
-// ---- cast ----
-
-std::vector<Pass> cast_passes() {
-  std::vector<Pass> passes;
+std::vector<PartialPropagation> cast_passes() {
+  std::vector<PartialPropagation> passes;
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
                             ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
     passes.push_back({{op}, op});

@@ -1,8 +1,9 @@
-// Rows by number: embedding, index_select, one_hot. An index outside the tensor is the user's data
-// at fault: the kernel throws Error(bad_input) that names it, and never reads outside.
+// Registers embedding, index_select, one_hot: rows by their indices. An index out of range is an
+// error in the user's data: the kernel throws Error(bad_input) that names it, and never reads
+// outside the tensor.
 //
-// On a dim that is cut, a rank gives the rows it holds and zeros for the others, so that the ranks'
-// results sum to the whole, exactly.
+// On a sharded dim a rank gives the rows that it owns and zeros for the others, so the ranks'
+// results sum to the whole exactly.
 #include <cstring>
 
 #include "shardproof/ops/core/families.h"
@@ -22,15 +23,15 @@ void tell_trouble(const LanePlan& plan, const LaneCall& on_host) {
 
 namespace {
 
-// The source as [outer, size, row]; row in bytes.
-struct Rows {
+// The source as [outer, size, row].
+struct IndexedRows {
   std::string name;
   int64_t outer = 1, size = 0, row_bytes = 0, count = 0;
   int input = 0, dim = 0;  // which input is read, along which of its dims
-  bool from_end = false;   // -1 is the last row
+  bool from_end = false;   // true: -1 is the last row
 };
 
-void take_rows(const Rows& rows, const LaneCall& call, const int64_t* index) {
+void take_rows(const IndexedRows& rows, const LaneCall& call, const int64_t* index) {
   Runs runs = {{0, rows.size}};
   int64_t size = rows.size;
   if (call.shard) {
@@ -54,20 +55,20 @@ void take_rows(const Rows& rows, const LaneCall& call, const int64_t* index) {
   }
 }
 
-Rows rows_of(std::string name, const Dims& shape, int dim, DType dtype, int64_t count) {
-  Rows rows{std::move(name), 1, shape[dim], size_of(dtype), count, 0, dim};
+IndexedRows indexed_rows(std::string name, const Dims& shape, int dim, DType dtype, int64_t count) {
+  IndexedRows rows{std::move(name), 1, shape[dim], size_of(dtype), count, 0, dim};
   for (int d = 0; d < dim; ++d) rows.outer *= shape[d];
   for (int d = dim + 1; d < shape.size(); ++d) rows.row_bytes *= shape[d];
   return rows;
 }
 
-TakeRowsItem take_rows_item(const Rows& rows, int data, int index, DType dtype) {
+TakeRowsItem take_rows_item(const IndexedRows& rows, int data, int index, DType dtype) {
   const int64_t bytes = size_of(dtype);
   return {data,  index,        rows.size, 0, rows.size, rows.count, rows.row_bytes / bytes,
           bytes, rows.from_end};
 }
 
-std::function<std::any(const LaneCall&)> of_held_rows(const Rows& rows, TakeRowsItem item) {
+std::function<std::any(const LaneCall&)> of_held_rows(const IndexedRows& rows, TakeRowsItem item) {
   return [input = rows.input, dim = rows.dim, item](const LaneCall& lane) mutable -> std::any {
     const std::optional<Run> held = single_run(lane.owned_input(input, dim));
     if (!held) return {};
@@ -82,15 +83,16 @@ std::vector<TensorMeta> infer_embedding(const OpCall& call) {
   require_integral("embedding", call, 0);
   require_dims("embedding", call, 1, 2);
   Dims shape = input_shape(call, 0);
-  if (shape.size() >= kMaxDims) refuse("embedding", call, "more than {} dims", kMaxDims);
+  if (shape.size() >= kMaxDims)
+    refuse("embedding", call, "the result would have more than {} dims", kMaxDims);
   shape.push_back(input_shape(call, 1)[1]);
   return {{input_meta(call, 1).dtype, shape}};
 }
 
 Kernel prepare_embedding(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType dtype = input_meta(call, 1).dtype;
-  Rows rows =
-      rows_of("embedding", input_shape(call, 1), 0, dtype, element_count(input_shape(call, 0)));
+  IndexedRows rows = indexed_rows("embedding", input_shape(call, 1), 0, dtype,
+                                  element_count(input_shape(call, 0)));
   rows.input = 1;
   LanePlan plan{{DType::i64, dtype}, {dtype}, 0, {}};
   plan.body = [rows](const LaneCall& lane) { take_rows(rows, lane, lane.in<int64_t>(0)); };
@@ -106,7 +108,7 @@ std::vector<Strategy> embedding_strategies(const OpCall& call, const std::vector
   std::string ids = letters(input_shape(call, 0).size());
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.linear = movers_linearity({1});
+  options.partials = movers_linearity({1});
   return factor_strategies((ids.empty() ? " " : ids) + ",vh->" + ids + "h", options);
 }
 
@@ -114,8 +116,8 @@ void add_embedding(OpRegistry& ops) {
   OpRecord embedding;
   embedding.name = "embedding";
   embedding.family = "index";
-  embedding.summary = "the rows of a table that ids name";
-  // The padding index is of the gradient alone.
+  embedding.summary = "the rows of a table at the given ids";
+  // The padding index affects the gradient only, so this op ignores it.
   embedding.params = {params::tensor("input"), params::tensor("weight"),
                       params::optional("padding_idx", ParamKind::integer)};
   embedding.infer = infer_embedding;
@@ -138,18 +140,18 @@ void add_embedding(OpRegistry& ops) {
   ops.add(std::move(embedding));
 }
 
-// The index is a list of the program or a tensor.
+// True if the index is a list of the program, not a tensor.
 bool listed(const OpCall& call) { return !present(call, 1); }
 
-int select_dim(const OpCall& call) {
+int index_select_dim(const OpCall& call) {
   return dim_of("index_select", call, call.attrs->integer("dim"));
 }
 
 std::vector<TensorMeta> infer_select(const OpCall& call) {
-  int dim = select_dim(call);
+  int dim = index_select_dim(call);
   Dims shape = input_shape(call, 0);
   if (listed(call) != call.attrs->has("index"))
-    refuse("index_select", call, "give the index once: as a list, or as the tensor `indices`");
+    refuse("index_select", call, "expects the index once: as a list, or as the tensor `indices`");
   if (listed(call)) {
     shape[dim] = static_cast<int64_t>(integer_list(*call.attrs, "index").size());
   } else {
@@ -160,8 +162,8 @@ std::vector<TensorMeta> infer_select(const OpCall& call) {
   return {{input_meta(call, 0).dtype, shape}};
 }
 
-// A move for each entry of a short list that names rows only.
-std::any moves_of_list(const Rows& rows, const std::vector<int64_t>& list, const Dims& shape,
+// Returns a copy of one box per entry, for a short list of valid rows; otherwise nothing.
+std::any moves_of_list(const IndexedRows& rows, const std::vector<int64_t>& list, const Dims& shape,
                        const Dims& result) {
   constexpr size_t kMostMoves = 64;
   if (list.size() > kMostMoves) return {};
@@ -180,9 +182,10 @@ std::any moves_of_list(const Rows& rows, const std::vector<int64_t>& list, const
 }
 
 Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  int dim = select_dim(call);
+  int dim = index_select_dim(call);
   DType dtype = outputs[0].dtype;
-  Rows rows = rows_of("index_select", input_shape(call, 0), dim, dtype, outputs[0].shape[dim]);
+  IndexedRows rows =
+      indexed_rows("index_select", input_shape(call, 0), dim, dtype, outputs[0].shape[dim]);
   rows.from_end = call.attrs->has("from_end") && call.attrs->flag("from_end");
   std::vector<int64_t> list;
   if (listed(call)) list = integer_list(*call.attrs, "index");
@@ -204,12 +207,12 @@ Kernel prepare_select(const OpCall& call, const std::vector<TensorMeta>& outputs
 std::vector<Strategy> select_strategies(const OpCall& call, const std::vector<TensorMeta>&,
                                         int64_t) {
   std::string in = letters(input_shape(call, 0).size()), out = in;
-  auto dim = static_cast<size_t>(select_dim(call));
+  auto dim = static_cast<size_t>(index_select_dim(call));
   in[dim] = 'v';
   out[dim] = listed(call) ? '1' : 'x';
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.linear = movers_linearity({0});
+  options.partials = movers_linearity({0});
   return factor_strategies(in + "," + (listed(call) ? "" : "x") + "->" + out, options);
 }
 
@@ -247,7 +250,8 @@ std::vector<TensorMeta> infer_one_hot(const OpCall& call) {
   int64_t classes = call.attrs->integer("num_classes");
   if (classes < 1) refuse("one_hot", call, "num_classes must be at least 1, found {}", classes);
   Dims shape = input_shape(call, 0);
-  if (shape.size() >= kMaxDims) refuse("one_hot", call, "more than {} dims", kMaxDims);
+  if (shape.size() >= kMaxDims)
+    refuse("one_hot", call, "the result would have more than {} dims", kMaxDims);
   shape.push_back(classes);
   return {{DType::i64, shape}};
 }

@@ -1,6 +1,6 @@
-// take_along_dim and scatter_along_dim: torch's gather and scatter. One index an element, along one
-// dim; on the other dims an index lies where it reads or writes, and may cover less than the
-// tensor.
+// Registers take_along_dim and scatter_along_dim, torch's gather and scatter: one index per
+// element, along one dim. On the other dims an index has the position that it reads or writes, and
+// may cover less than the tensor.
 #include <cstring>
 
 #include "shardproof/ops/core/families.h"
@@ -16,23 +16,24 @@
 namespace shardproof {
 namespace {
 
-int along(std::string_view name, const OpCall& call) {
+int along_dim_of(std::string_view name, const OpCall& call) {
   return dim_of(name, call, call.attrs->integer("dim"));
 }
 
-// The index must have the tensor's dims and reach no further than it on the dims that are not
+// Throws Error(bad_input) unless the index has the tensor's dims and is no larger on any dim but
 // `dim`.
 void check_index(std::string_view name, const OpCall& call, int index, int dim) {
   require_integral(name, call, index);
   require_dims(name, call, index, input_shape(call, 0).size());
   for (int d = 0; d < input_shape(call, 0).size(); ++d)
     if (d != dim && input_shape(call, index)[d] > input_shape(call, 0)[d])
-      refuse(name, call, "the index is larger on dim {}, {} than {}", d,
+      refuse(name, call,
+             "dim {} of the index has size {}, the input only {}; only `dim` may differ", d,
              input_shape(call, index)[d], input_shape(call, 0)[d]);
 }
 
-// Visits index elements in row-major order with the flat position of the tensor's row they stand
-// in: visit(i, base), where base + value * stride is the element meant.
+// Visits the index elements in row-major order: visit(i, base), where base + value * stride is the
+// flat position that the index value selects.
 struct IndexIteration {
   Dims index_shape, strides;
   int dim = 0;
@@ -60,7 +61,7 @@ void check_value(std::string_view name, int64_t value, int64_t size) {
 }
 
 Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  int dim = input_shape(call, 0).empty() ? 0 : along("take_along_dim", call);
+  int dim = input_shape(call, 0).empty() ? 0 : along_dim_of("take_along_dim", call);
   const Dims& shape = input_shape(call, 0);
   IndexIteration walk{input_shape(call, 1), contiguous_strides(shape), dim};
   DType dtype = outputs[0].dtype;
@@ -100,11 +101,11 @@ Kernel prepare_take(const OpCall& call, const std::vector<TensorMeta>& outputs) 
   return lane_kernel(plan, call, outputs);
 }
 
-// Other dims are cut together only where tensor and index are of one size: an index that covers
-// less would be cut elsewhere than the rows it names.
+// Shards other dims only if tensor and index have one size there. An index that covers less would
+// be cut at other positions than the rows it selects.
 std::vector<Strategy> take_strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
   const Dims &shape = input_shape(call, 0), &index = input_shape(call, 1);
-  auto dim = along("take_along_dim", call);
+  auto dim = along_dim_of("take_along_dim", call);
   std::string in = letters(shape.size()), out = in;
   for (int d = 0; d < shape.size(); ++d) {
     auto at = static_cast<size_t>(d);
@@ -115,7 +116,7 @@ std::vector<Strategy> take_strategies(const OpCall& call, const std::vector<Tens
   }
   FactorOptions options;
   options.form_of['v'] = LocalExecution::needs_shard_index;
-  options.linear = movers_linearity({0});
+  options.partials = movers_linearity({0});
   return factor_strategies(in + "," + out + "->" + out, options);
 }
 
@@ -123,7 +124,7 @@ void add_take(OpRegistry& ops) {
   OpRecord take;
   take.name = "take_along_dim";
   take.family = "index";
-  take.summary = "torch.gather: for each index the element it names along dim";
+  take.summary = "torch.gather: for each index the element at it along dim";
   take.params = {params::tensor("input"), params::tensor("indices"),
                  params::optional("dim", ParamKind::integer)};
   decompose_when(
@@ -135,7 +136,7 @@ void add_take(OpRegistry& ops) {
                  {{"dim", int64_t{0}}})};
       });
   take.infer = [](const OpCall& call) {
-    check_index("take_along_dim", call, 1, along("take_along_dim", call));
+    check_index("take_along_dim", call, 1, along_dim_of("take_along_dim", call));
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, input_shape(call, 1)}};
   };
   take.prepare = prepare_take;
@@ -166,9 +167,9 @@ const char* const kScatter = "scatter_along_dim";
 bool adds(const OpCall& call) { return call.attrs->text("reduce") == "add"; }
 
 std::vector<TensorMeta> infer_scatter(const OpCall& call) {
-  check_index(kScatter, call, kScatterIndex, along(kScatter, call));
+  check_index(kScatter, call, kScatterIndex, along_dim_of(kScatter, call));
   if (present(call, kScatterSource) == call.attrs->has("value"))
-    refuse(kScatter, call, "give either src or value");
+    refuse(kScatter, call, "expects exactly one of src and value");
   const std::string& reduce = call.attrs->text("reduce");
   if (reduce != "none" && reduce != "add")
     refuse(kScatter, call, "reduce must be 'none' or 'add', found '{}'", reduce);
@@ -177,7 +178,8 @@ std::vector<TensorMeta> infer_scatter(const OpCall& call) {
     require_dims(kScatter, call, kScatterSource, input_shape(call, 0).size());
     for (int d = 0; d < input_shape(call, 0).size(); ++d)
       if (input_shape(call, kScatterIndex)[d] > input_shape(call, kScatterSource)[d])
-        refuse(kScatter, call, "the index is larger than src on dim {}", d);
+        refuse(kScatter, call, "dim {} of the index has size {}, src only {}", d,
+               input_shape(call, kScatterIndex)[d], input_shape(call, kScatterSource)[d]);
   }
   return {{input_meta(call, 0).dtype, input_shape(call, 0)}};
 }
@@ -209,7 +211,7 @@ ScatterAlongItem scatter_item(const OpCall& call, int dim, DType dtype) {
 }
 
 Kernel prepare_scatter(const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  const int dim = along(kScatter, call);
+  const int dim = along_dim_of(kScatter, call);
   const Dims& shape = input_shape(call, 0);
   const DType dtype = outputs[0].dtype;
   const int64_t indices = element_count(input_shape(call, kScatterIndex));
@@ -230,12 +232,13 @@ std::vector<Strategy> scatter_strategies(const OpCall& call, const std::vector<T
   bool source = present(call, kScatterSource);
   std::string names = letters(shape.size());
   for (int d = 0; d < shape.size(); ++d)
-    if (d == along(kScatter, call) || shape[d] != index[d] ||
+    if (d == along_dim_of(kScatter, call) || shape[d] != index[d] ||
         (source && shape[d] != input_shape(call, kScatterSource)[d]))
       names[static_cast<size_t>(d)] = '1';
   FactorOptions options;
-  if (source && adds(call)) options.linear = {{{ReduceOp::sum}, {0, kScatterSource}}};
-  if (source && !adds(call)) options.linear = movers_linearity({0, kScatterSource});
+  if (source && adds(call))
+    options.partials = partials_together({ReduceOp::sum}, {0, kScatterSource});
+  if (source && !adds(call)) options.partials = movers_linearity({0, kScatterSource});
   return factor_strategies(names + "," + names + "," + (source ? names : "") + "->" + names,
                            options);
 }

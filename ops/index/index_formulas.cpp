@@ -1,4 +1,4 @@
-// Entries that tensors of indices name: x[ids], x[i, j].
+// Registers index_at: the entries that tensors of indices select, x[ids] and x[i, j].
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/layout/copy_boxes.h"
@@ -7,12 +7,10 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
 
-L list_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
+IntegerList list_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
 
-// Along one dim; the dims of the index stand in its place.
+// Selects along one dim; the dims of the index replace it.
 FormulaTerm taken(Formula& f, const FormulaTerm& x, int64_t dim, FormulaTerm index) {
   const int dims = index.dims();
   const FormulaTerm whole = index;
@@ -21,30 +19,31 @@ FormulaTerm taken(Formula& f, const FormulaTerm& x, int64_t dim, FormulaTerm ind
     index = f.op("flatten", {index}, {{"start_dim", int64_t{0}}, {"end_dim", int64_t{-1}}});
   const FormulaTerm rows = f.op("index_select", {x, index}, {{"dim", dim}, {"from_end", true}});
   if (dims == 1) return rows;
-  if (dims == 0) return f.op("squeeze", {rows}, {{"dim", L{dim}}});
+  if (dims == 0) return f.op("squeeze", {rows}, {{"dim", IntegerList{dim}}});
   return f.op("unflatten", {rows}, {{"dim", dim}, {"sizes", list_of(whole.shape())}});
 }
 
-// Counted from 0 and within the dim.
+// Returns the index counted from 0. The selection from arange checks its range.
 FormulaTerm checked(Formula& f, const FormulaTerm& index, int64_t size) {
   const FormulaTerm places = f.op("arange", {}, {{"start", int64_t{0}}, {"end", size}});
   return taken(f, places, 0, index);
 }
 
-// Several dims are joined to one, with the place of their entry in it. As in torch the dims of the
-// indices stand where those of x stood, or first when those were apart.
-Terms index_at(Formula& f) {
-  L dims;
+// Joins several indexed dims to one and selects at the joined index. As in torch, the dims of the
+// indices replace those of x, or come first if those are not adjacent.
+FormulaTerms index_at(Formula& f) {
+  IntegerList dims;
   for (const int64_t d : integer_list(*f.call.attrs, "dims"))
     dims.push_back(dim_of("index_at", f.call, d));
   if (dims.empty() || dims.size() + 1 != f.call.inputs.size())
-    f.refuse("{} indices for {} dims", f.call.inputs.size() - 1, dims.size());
+    f.refuse("expected one tensor of indices per dim, found {} for {} dims",
+             f.call.inputs.size() - 1, dims.size());
   for (size_t k = 1; k < dims.size(); ++k)
-    if (dims[k] <= dims[k - 1]) f.refuse("the dims must grow, found {}", fmt::join(dims, ", "));
+    if (dims[k] <= dims[k - 1]) f.refuse("the dims must ascend, found {}", fmt::join(dims, ", "));
   if (dims.size() == 1) return {taken(f, f[0], dims[0], f[1])};
   const Dims& shape = f[0].shape();
   bool apart = false;
-  L order, joined;
+  IntegerList order, joined;
   FormulaTerm place;
   for (size_t k = 0; k < dims.size(); ++k) {
     apart = apart || (k > 0 && dims[k] != dims[k - 1] + 1);
@@ -61,7 +60,7 @@ Terms index_at(Formula& f) {
   return {taken(f, f.op("flatten", {near}, run), at, place)};
 }
 
-Sample sample(const Dims& x, const std::vector<Dims>& indices, const L& dims) {
+Sample index_at_sample(const Dims& x, const std::vector<Dims>& indices, const IntegerList& dims) {
   Sample made = sample_of({{x}, DType::f32, {"ints"}}, {{"dims", dims}});
   for (size_t k = 0; k < indices.size(); ++k) {
     const int64_t size = x[static_cast<int>(dims[k])];
@@ -75,10 +74,11 @@ Sample sample(const Dims& x, const std::vector<Dims>& indices, const L& dims) {
 
 void add_index_formulas(OpRegistry& ops) {
   OpRecord at =
-      formula({"index_at", "index", "x[ids], x[i, j]: the entries that tensors name"},
+      formula({"index_at", "index", "x[ids], x[i, j]: the entries at tensors of indices"},
               {tensor("x"), params::tensors("indices"), params::integers("dims")}, index_at,
-              {sample({5, 3}, {{4}}, {0}), sample({2, 5}, {{2, 3}}, {1}), sample({4, 3}, {{}}, {0}),
-               sample({5, 4, 3}, {{2}, {2}}, {0, 1}), sample({3, 2, 4}, {{3, 1}, {2}}, {0, 2})});
+              {index_at_sample({5, 3}, {{4}}, {0}), index_at_sample({2, 5}, {{2, 3}}, {1}),
+               index_at_sample({4, 3}, {{}}, {0}), index_at_sample({5, 4, 3}, {{2}, {2}}, {0, 1}),
+               index_at_sample({3, 2, 4}, {{3, 1}, {2}}, {0, 2})});
   at.infix = "[ids]";
   ops.add(std::move(at));
 }

@@ -1,5 +1,5 @@
-// Items of ops that read or write by an index: each moves or writes one element. An index out of
-// range is trouble.
+// Items of ops that read or write by an index; each moves or writes one element. An item whose
+// index is out of range sets LaneCall::trouble.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"
@@ -7,16 +7,16 @@
 
 namespace shardproof {
 
-// Runs the host's body on host memory, which throws an Error that says what is wrong.
+// Runs the host's body on host memory; the body throws the Error that names the bad index.
 [[noreturn]] void tell_trouble(const LanePlan& plan, const LaneCall& on_host);
 
-// `count` indices for each of `outer` slices of [held, row] elements, which are entries `start` and
-// the next of `size`; those of others are 0.
+// Takes `count` indices for each of `outer` slices of [held, row] elements. The lane holds the
+// entries from `start` on, of `size` in all; entries that other lanes hold give 0.
 struct TakeRowsItem {
   static constexpr bool kChecks = true;
   int data = 0, index = 1;  // inputs
   int64_t size, start, held, count, row, bytes;
-  bool from_end = false;  // -1 is the last row
+  bool from_end = false;  // true: -1 is the last row
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
     const int64_t slice = item / row, named = lane.in<int64_t>(index)[slice % count];
@@ -32,12 +32,13 @@ struct TakeRowsItem {
   }
 };
 
-// One element along a dim; the index may cover less of the other dims than the data.
+// Takes one element along a dim; the index may be smaller than the data on the other dims.
 struct TakeAlongItem {
   static constexpr bool kChecks = true;
   int dims, dim;
-  int64_t size, start, held, bytes;                          // as above
-  int64_t shape[Dims::kCapacity], strides[Dims::kCapacity];  // of the index; of the data
+  int64_t size, start, held, bytes;  // as in TakeRowsItem
+  int64_t shape[Dims::kCapacity],
+      strides[Dims::kCapacity];  // shape of the index, strides of the data
 
   constexpr void operator()(int64_t item, const LaneCall& lane) const {
     const int64_t value = lane.in<int64_t>(1)[item];

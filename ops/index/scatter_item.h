@@ -1,4 +1,4 @@
-// One line of a scatter: what torch.scatter writes, or adds, along a dim.
+// Item of scatter_along_dim: writes, or adds, one line along the dim, as torch.scatter does.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"
@@ -7,21 +7,21 @@
 
 namespace shardproof {
 
-// A line along the dim is copied, then written to at its indices in their order, so that of several
-// writes the last stays, and sums are rounded one after the other.
+// Copies a line along the dim, then writes to it at its indices in their order. The last of several
+// writes therefore stays, and sums are rounded one after the other.
 struct ScatterAlongItem {
   int dims, dim;
   bool adds, has_source, floats;
-  DType part;  // what elements consist of: themselves, or two floats
+  DType part;  // dtype of the parts of an element: the dtype itself, or that of two floats
   int64_t bytes, part_bytes;
-  int64_t value[2];  // the bytes that are written when there is no source
+  int64_t value[2];  // the bytes to write if there is no source
   int64_t shape[Dims::kCapacity], index_shape[Dims::kCapacity];
   int64_t strides[Dims::kCapacity], index_strides[Dims::kCapacity];
   int64_t source_strides[Dims::kCapacity];
 
   constexpr void operator()(int64_t line, const LaneCall& lane) const {
     int64_t at = 0, at_index = 0, at_source = 0, rest = line;
-    bool written = true;  // an index may cover less than the tensor
+    bool written = true;  // false where the index does not cover the tensor
     for (int d = dims - 1; d >= 0; --d) {
       if (d == dim) continue;
       const int64_t here = rest % shape[d];
@@ -47,7 +47,7 @@ struct ScatterAlongItem {
       write(to + index * step, source);
     }
   }
-  // Through f64 or i64, with one rounding, which for narrow floats is that of the dtype.
+  // Adds through f64 or i64 and rounds once, which equals rounding in the dtype for narrow floats.
   constexpr void write(std::byte* to, const std::byte* from) const {
     if (!adds) return copy_word(from, to, bytes);
     for (int64_t b = 0; b < bytes; b += part_bytes) {

@@ -1,3 +1,4 @@
+// Implements ops/layout/copy_boxes.h.
 #include "shardproof/ops/layout/copy_boxes.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -6,9 +7,9 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kMaxElementBytes = 16;
+constexpr int64_t kMostElementBytes = 16;
 
-int64_t offset_of(const Dims& at, const Dims& strides) {
+int64_t box_offset(const Dims& at, const Dims& strides) {
   int64_t offset = 0;
   for (int d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
   return offset;
@@ -26,7 +27,7 @@ void make_view(OpRecord& record, ViewFunction layout) {
     Kernel kernel;
     kernel.accepts_strides = true;
     auto inputs = call.inputs;
-    // The attributes may not outlive this call, the kernel does.
+    // The kernel outlives the call's attributes, so it holds a copy.
     auto attrs = std::make_shared<Attrs>(call.attrs ? *call.attrs : Attrs());
     Dims target = contiguous_strides(outputs[0].shape);
     int64_t bytes = size_of(outputs[0].dtype);
@@ -56,7 +57,7 @@ void make_view(OpRecord& record, ViewFunction layout) {
 Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
   Kernel kernel;
   int64_t bytes = size_of(dtype);
-  std::vector<std::byte> element(static_cast<size_t>(kMaxElementBytes));
+  std::vector<std::byte> element(static_cast<size_t>(kMostElementBytes));
   if (plan.fills) store_f64(element.data(), dtype, plan.fill);
   std::vector<Dims> source_strides, target_strides;
   for (const Dims& shape : plan.input_shapes) source_strides.push_back(contiguous_strides(shape));
@@ -73,10 +74,10 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
         Dims walk = source;
         for (int d = 0; d < walk.size(); ++d) walk[d] *= move.step[d];
         copy_strided((*k.inputs)[static_cast<size_t>(move.input)].at(lane) +
-                         offset_of(move.from, source) * bytes,
+                         box_offset(move.from, source) * bytes,
                      walk,
                      (*k.outputs)[static_cast<size_t>(move.output)].at(lane) +
-                         offset_of(move.to, target) * bytes,
+                         box_offset(move.to, target) * bytes,
                      target, move.extent, bytes);
       }
     }
@@ -84,10 +85,10 @@ Kernel move_kernel(BoxCopyPlan plan, DType dtype) {
   return kernel;
 }
 
-std::vector<Linearity> movers_linearity(const std::vector<int>& inputs) {
-  return {{{ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
-            ReduceOp::band, ReduceOp::bor, ReduceOp::bxor},
-           inputs}};
+std::vector<PartialPropagation> movers_linearity(const std::vector<int>& inputs) {
+  return partials_together({ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::min,
+                            ReduceOp::max, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor},
+                           inputs);
 }
 
 std::vector<int64_t> integer_list(const Attrs& attrs, std::string_view name) {

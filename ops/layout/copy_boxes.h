@@ -1,5 +1,5 @@
 // Kernels that only move elements: a strided view made dense, and lists of boxes copied from inputs
-// to outputs. Behind transpose, slice, cat, pad, flip and their like.
+// to outputs. Used by transpose, slice, cat, pad, flip and similar ops.
 #pragma once
 
 #include <array>
@@ -9,50 +9,52 @@
 
 namespace shardproof {
 
-// A view of a tensor given by its strides.
+// A view of a tensor, given by its strides.
 struct ViewLayout {
-  int64_t offset = 0;  // elements
+  int64_t offset = 0;  // in elements
   Dims shape, strides;
 };
-// From the strides of the input; its shape is in the call.
+// Returns the layout of a view from the input's strides; the call holds the input's shape.
 using ViewFunction = std::function<ViewLayout(const OpCall&, const Dims& strides)>;
 
-// What a kernel that makes a view dense does: a layout from the strides of its input.
+// Plan of a kernel that makes a view dense: gives the layout from the input's strides.
 struct ViewCopyPlan {
   std::function<ViewLayout(const Dims& strides)> layout;
 };
 
-// What a kernel that fills its output with one element does.
+// Plan of a kernel that fills its output with one element.
 struct FillPlan {
   std::array<std::byte, 16> element{};
 };
 
-// Fills `infer`'s counterpart parts of a record whose result is a view of its first input.
+// Sets `prepare` and `view` of a record whose result is a view of its first input.
 void make_view(OpRecord& record, ViewFunction layout);
 
-// Copies a box; all Dims have the length of the target's shape (dims of size 1 that the result
-// lacks included).
+// Copies a box. All Dims have the rank of the target's shape, including dims of size 1 that the
+// result lacks.
 struct BoxCopy {
   int input = 0, output = 0;
-  Dims from, step;  // first element read, and the way to the next (negative: backwards)
-  Dims to, extent;  // first element written, and how many
+  Dims from, step;  // first element read, and the step to the next (negative: backwards)
+  Dims to, extent;  // first element written, and the number of elements
 };
 struct BoxCopyPlan {
   std::vector<BoxCopy> moves;
-  std::vector<Dims> input_shapes, output_shapes;  // in the moves' dims; same elements as the metas
-  bool fills = false;                             // before moving, outputs are filled with
+  std::vector<Dims> input_shapes,
+      output_shapes;   // in the dims of the moves; element counts as in the metas
+  bool fills = false;  // true: outputs are filled with `fill` before moving
   double fill = 0;
 };
+// Returns a kernel that copies the boxes of a plan. Requires dense inputs and outputs of `dtype`.
 Kernel move_kernel(BoxCopyPlan plan, DType dtype);
 
-// Every reduction passes a mover unchanged: elements are moved, none is changed. `inputs` carry it
-// together.
-std::vector<Linearity> movers_linearity(const std::vector<int>& inputs);
+// Returns all reductions for `inputs`, which carry them together: moving elements changes none of
+// them, so every partial passes.
+std::vector<PartialPropagation> movers_linearity(const std::vector<int>& inputs);
 
-// A list attribute that may be written as one integer.
+// Returns a list attribute that a program may also write as one integer. SP_CHECK: it is present.
 std::vector<int64_t> integer_list(const Attrs& attrs, std::string_view name);
-// An op that would give more pieces than this, or be written as more, is refused.
+// Limit of pieces that an op gives or decomposes into; beyond it the op throws Error(bad_input).
 inline constexpr int64_t kMostPieces = 1 << 14;
-inline constexpr int64_t kMostEntries = 1 << 28;  // of a list of indices, a window, a step
+inline constexpr int64_t kMostEntries = 1 << 28;  // limit of an index list, a window, a step
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Ops that move elements by way of views, slices and lists of indices: tril, diagonal, unfold,
-// pixel_shuffle and their kin.
+// Registers ops that decompose into views, slices and index_select: tril, diagonal, eye, linspace,
+// movedim, rot90, pixel_shuffle, narrow, diff, unfold, take, index_copy and others.
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -11,14 +11,12 @@ namespace {
 
 using params::integer;
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
 
-struct Range {
+struct SliceRange {
   int64_t start = 0, stop = 0, step = 1;
 };
-FormulaTerm sliced(Formula& f, const FormulaTerm& x, int dim, const Range& range) {
-  L start(static_cast<size_t>(dim), 0), stop, step(static_cast<size_t>(dim), 1);
+FormulaTerm sliced(Formula& f, const FormulaTerm& x, int dim, const SliceRange& range) {
+  IntegerList start(static_cast<size_t>(dim), 0), stop, step(static_cast<size_t>(dim), 1);
   for (int d = 0; d < dim; ++d) stop.push_back(x.shape()[d]);
   start.push_back(range.start);
   stop.push_back(range.stop);
@@ -26,18 +24,19 @@ FormulaTerm sliced(Formula& f, const FormulaTerm& x, int dim, const Range& range
   return f.op("slice", {x}, {{"start", start}, {"stop", stop}, {"step", step}});
 }
 FormulaTerm reshaped(Formula& f, const FormulaTerm& x, const Dims& shape) {
-  return f.op("reshape", {x}, {{"shape", L(shape.begin(), shape.end())}});
+  return f.op("reshape", {x}, {{"shape", IntegerList(shape.begin(), shape.end())}});
 }
-FormulaTerm permuted(Formula& f, const FormulaTerm& x, const L& dims) {
+FormulaTerm permuted(Formula& f, const FormulaTerm& x, const IntegerList& dims) {
   return f.op("permute", {x}, {{"dims", dims}});
 }
 FormulaTerm counted(Formula& f, int64_t count) {
   return f.op("arange", {}, {{"start", int64_t{0}}, {"end", count}});
 }
 
-// Dims in order, with those of `from` standing at `to`.
-L moved_dims(int dims, const L& from, const L& to) {
-  L order(static_cast<size_t>(dims), -1), rest;
+// Returns the order of dims that moves the dims `from` to the positions `to`; the others keep their
+// order.
+IntegerList moved_dims(int dims, const IntegerList& from, const IntegerList& to) {
+  IntegerList order(static_cast<size_t>(dims), -1), rest;
   for (int64_t d = 0; d < dims; ++d)
     if (std::find(from.begin(), from.end(), d) == from.end()) rest.push_back(d);
   for (size_t i = 0; i < from.size(); ++i) order[static_cast<size_t>(to[i])] = from[i];
@@ -47,14 +46,12 @@ L moved_dims(int dims, const L& from, const L& to) {
   return order;
 }
 
-// ---- triangles and diagonals ----
-
 FormulaTerm kept_where(Formula& f, const FormulaTerm& x, const FormulaTerm& keep) {
   if (x.dtype() == DType::boolean) return f.op("logical_and", {x, keep});
   return f.where(keep, x, 0);
 }
 
-Terms triangle(Formula& f, const char* order) {
+FormulaTerms triangle(Formula& f, const char* order) {
   const FormulaTerm x = f[0];
   if (x.dims() < 2) f.refuse("needs at least 2 dims");
   const int64_t rows = x.shape()[x.dims() - 2], columns = x.shape()[x.dims() - 1];
@@ -63,7 +60,7 @@ Terms triangle(Formula& f, const char* order) {
   return {kept_where(f, x, keep)};
 }
 
-// Every (columns + 1)-th element of the flat matrix.
+// Returns the diagonal: every (columns + 1)-th element of the flat matrix.
 FormulaTerm diagonal_of(Formula& f, FormulaTerm x, int64_t offset) {
   const int64_t rows = x.shape()[x.dims() - 2], columns = x.shape()[x.dims() - 1];
   const int64_t count = std::max<int64_t>(
@@ -77,41 +74,42 @@ FormulaTerm diagonal_of(Formula& f, FormulaTerm x, int64_t offset) {
   return sliced(f, x, x.dims() - 1, {start, stop, columns + 1});
 }
 
-Terms diagonal(Formula& f) {
+FormulaTerms diagonal(Formula& f) {
   const int dims = f[0].dims(), first = f.dim("dim1"), second = f.dim("dim2");
-  if (first == second) f.refuse("dim1 and dim2 are one dim");
+  if (first == second) f.refuse("dim1 and dim2 must differ, both are dim {}", first);
   const FormulaTerm turned =
       permuted(f, f[0], moved_dims(dims, {first, second}, {dims - 2, dims - 1}));
   return {diagonal_of(f, turned, f.integer("offset"))};
 }
 
-// A row on the diagonal of zeros.
-FormulaTerm spread(Formula& f, const FormulaTerm& x, int64_t offset) {
+// Returns zeros with x on the diagonal.
+FormulaTerm spread_on_diagonal(Formula& f, const FormulaTerm& x, int64_t offset) {
   const int64_t count = x.shape()[x.dims() - 1], size = count + std::abs(offset);
   const FormulaTerm row = f.op("unsqueeze", {counted(f, size)}, {{"dim", int64_t{1}}});
   const FormulaTerm on = f.op("eq", {counted(f, size) - row, offset});
-  FormulaTerm wide = f.op(
-      "pad", {x},
-      {{"pad", L{std::max<int64_t>(offset, 0), std::max<int64_t>(-offset, 0)}}, {"value", 0.0}});
+  FormulaTerm wide =
+      f.op("pad", {x},
+           {{"pad", IntegerList{std::max<int64_t>(offset, 0), std::max<int64_t>(-offset, 0)}},
+            {"value", 0.0}});
   wide = f.op("unsqueeze", {wide}, {{"dim", int64_t{-2}}});
   return kept_where(f, wide, on);
 }
 
-Terms diag(Formula& f) {
-  if (f[0].dims() == 1) return {spread(f, f[0], f.integer("diagonal"))};
+FormulaTerms diag(Formula& f) {
+  if (f[0].dims() == 1) return {spread_on_diagonal(f, f[0], f.integer("diagonal"))};
   if (f[0].dims() != 2) f.refuse("needs 1 or 2 dims");
   return {diagonal_of(f, f[0], f.integer("diagonal"))};
 }
 
-// A progression that ends half a step behind the last number, so that no rounding drops it.
-Terms linspace(Formula& f) {
+// The arange ends half a step after the last number, so rounding cannot drop it.
+FormulaTerms linspace(Formula& f) {
   const double start = f.number("start").real(), end = f.number("end").real();
   const int64_t steps = f.integer("steps");
   const DType dtype = f.given("dtype") ? f.call.attrs->dtype("dtype") : DType::f32;
   if (steps < 0) f.refuse("steps must not be negative, found {}", steps);
   if (steps < 2 || start == end)
-    return {
-        f.op("full", {FormulaTerm{}}, {{"shape", L{steps}}, {"value", start}, {"dtype", dtype}})};
+    return {f.op("full", {FormulaTerm{}},
+                 {{"shape", IntegerList{steps}}, {"value", start}, {"dtype", dtype}})};
   const double step = (end - start) / static_cast<double>(steps - 1);
   return {f.op("arange", {},
                {{"start", start}, {"end", end + step / 2}, {"step", step}, {"dtype", dtype}})};
@@ -139,8 +137,8 @@ void add_diagonals(OpRegistry& ops) {
   ops.add(formula({"diag_embed", "view", "rows of the last dim as diagonal matrices"},
                   {tensor("x"), integer("offset", 0)},
                   [](Formula& f) {
-                    if (f[0].dims() == 0) f.refuse("a number has no last dim");
-                    return Terms{spread(f, f[0], f.integer("offset"))};
+                    if (f[0].dims() == 0) f.refuse("needs at least 1 dim");
+                    return FormulaTerms{spread_on_diagonal(f, f[0], f.integer("offset"))};
                   },
                   {f32_sample({{2, 3}}, {{"offset", int64_t{1}}})}));
   ops.add(formula(
@@ -149,10 +147,11 @@ void add_diagonals(OpRegistry& ops) {
        params::optional("dtype", ParamKind::dtype)},
       [](Formula& f) {
         const int64_t rows = f.integer("n"), columns = f.given("m") ? f.integer("m") : rows;
-        if (rows < 0 || columns < 0) f.refuse("a size must not be negative");
+        if (rows < 0 || columns < 0)
+          f.refuse("sizes must not be negative, found {} and {}", rows, columns);
         const FormulaTerm row = f.op("unsqueeze", {counted(f, rows)}, {{"dim", int64_t{1}}});
         const DType dtype = f.given("dtype") ? f.call.attrs->dtype("dtype") : DType::f32;
-        return Terms{f.to(dtype, f.op("eq", {row, counted(f, columns)}))};
+        return FormulaTerms{f.to(dtype, f.op("eq", {row, counted(f, columns)}))};
       },
       {f32_sample({}, {{"n", int64_t{4}}}),
        f32_sample({}, {{"n", int64_t{3}}, {"m", int64_t{5}}, {"dtype", DType::i64}})}));
@@ -167,51 +166,53 @@ void add_diagonals(OpRegistry& ops) {
   ops.add(formula({"trace", "reduction", "sum of the diagonal of a matrix"}, {tensor("x")},
                   [](Formula& f) {
                     if (f[0].dims() != 2) f.refuse("needs 2 dims");
-                    return Terms{f.op("sum", {diagonal_of(f, f[0], 0)})};
+                    return FormulaTerms{f.op("sum", {diagonal_of(f, f[0], 0)})};
                   },
                   {f32_sample({{5, 4}})}));
 }
 
-// ---- dims in other places ----
-
-L given_dims(Formula& f, const char* name) {
-  L dims;
+IntegerList given_dims(Formula& f, const char* name) {
+  IntegerList dims;
   for (const int64_t given : integer_list(*f.call.attrs, name)) {
     const int64_t d = dim_of(name, f.call, given);
-    if (std::count(dims.begin(), dims.end(), d) > 0) f.refuse("dim {} stands twice in {}", d, name);
+    if (std::count(dims.begin(), dims.end(), d) > 0) f.refuse("dim {} occurs twice in {}", d, name);
     dims.push_back(d);
   }
   return dims;
 }
 
-Terms movedim(Formula& f) {
-  const L from = given_dims(f, "source"), to = given_dims(f, "destination");
-  if (from.size() != to.size()) f.refuse("{} dims move to {} places", from.size(), to.size());
+FormulaTerms movedim(Formula& f) {
+  const IntegerList from = given_dims(f, "source"), to = given_dims(f, "destination");
+  if (from.size() != to.size())
+    f.refuse("source and destination must name equally many dims, found {} and {}", from.size(),
+             to.size());
   return {permuted(f, f[0], moved_dims(f[0].dims(), from, to))};
 }
 
-Terms rot90(Formula& f) {
-  const L dims = given_dims(f, "dims");
-  if (dims.size() != 2) f.refuse("needs two dims");
+FormulaTerms rot90(Formula& f) {
+  const IntegerList dims = given_dims(f, "dims");
+  if (dims.size() != 2) f.refuse("dims must name two dims, found {}", dims.size());
   const int64_t turns = ((f.integer("k") % 4) + 4) % 4;
-  const L over_dims = turns == 1 ? L{dims[1]} : turns == 3 ? L{dims[0]} : dims;
+  const IntegerList over_dims = turns == 1   ? IntegerList{dims[1]}
+                                : turns == 3 ? IntegerList{dims[0]}
+                                             : dims;
   FormulaTerm x = turns == 0 ? f[0] : f.op("flip", {f[0]}, {{"dims", over_dims}});
   if (turns % 2 == 1) x = f.op("transpose", {x}, {{"dim0", dims[0]}, {"dim1", dims[1]}});
   return {x};
 }
 
-Terms unbind(Formula& f) {
+FormulaTerms unbind(Formula& f) {
   const int dim = f.dim();
   const int64_t count = f[0].shape()[dim];
-  if (count > kMostPieces) f.refuse("gives more than {} pieces", kMostPieces);
-  Terms parts;
+  if (count > kMostPieces) f.refuse("would give more than {} pieces", kMostPieces);
+  FormulaTerms parts;
   for (int64_t i = 0; i < count; ++i)
     parts.push_back(f.op("select", {f[0]}, {{"dim", int64_t{dim}}, {"index", i}}));
   return parts;
 }
 
-// [.., C r r, H, W] to [.., C, H r, W r].
-Terms pixel_shuffle(Formula& f) {
+// Turns [.., C r r, H, W] into [.., C, H r, W r].
+FormulaTerms pixel_shuffle(Formula& f) {
   const Dims& shape = f[0].shape();
   const int64_t r = f.integer("upscale_factor");
   const int dims = shape.size(), c = dims - 3;
@@ -221,7 +222,7 @@ Terms pixel_shuffle(Formula& f) {
   split[c] = shape[c] / (r * r);
   split.insert(c + 1, r);
   split.insert(c + 2, r);
-  L order;
+  IntegerList order;
   for (int d = 0; d <= c; ++d) order.push_back(d);
   for (const int d : {3, 1, 4, 2}) order.push_back(c + d);
   whole[c] = split[c];
@@ -230,7 +231,7 @@ Terms pixel_shuffle(Formula& f) {
   return {reshaped(f, permuted(f, reshaped(f, f[0], split), order), whole)};
 }
 
-Terms pixel_unshuffle(Formula& f) {
+FormulaTerms pixel_unshuffle(Formula& f) {
   const Dims& shape = f[0].shape();
   const int64_t r = f.integer("downscale_factor");
   const int dims = shape.size(), c = dims - 3;
@@ -241,7 +242,7 @@ Terms pixel_unshuffle(Formula& f) {
   split.insert(c + 2, r);
   split[c + 3] /= r;
   split.push_back(r);
-  L order;
+  IntegerList order;
   for (int d = 0; d <= c; ++d) order.push_back(d);
   for (const int d : {2, 4, 1, 3}) order.push_back(c + d);
   whole[c] *= r * r;
@@ -250,7 +251,7 @@ Terms pixel_unshuffle(Formula& f) {
   return {reshaped(f, permuted(f, reshaped(f, f[0], split), order), whole)};
 }
 
-Terms channel_shuffle(Formula& f) {
+FormulaTerms channel_shuffle(Formula& f) {
   const int64_t groups = f.integer("groups");
   const Dims& shape = f[0].shape();
   if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0)
@@ -264,15 +265,17 @@ Terms channel_shuffle(Formula& f) {
 }
 
 void add_turns(OpRegistry& ops) {
-  ops.add(formula({"movedim", "view", "dims of source at the places of destination"},
-                  {tensor("x"), params::integers("source"), params::integers("destination")},
-                  movedim,
-                  {f32_sample({{5, 3, 2}}, {{"source", L{0, -1}}, {"destination", L{-1, 0}}})}));
-  ops.add(formula(
-      {"rot90", "view", "turned by k quarters in the plane of two dims"},
-      {tensor("x"), integer("k", 1), params::with_default("dims", ParamKind::integers, L{0, 1})},
-      rot90,
-      {f32_sample({{5, 3}}), f32_sample({{2, 3, 4}}, {{"k", int64_t{-1}}, {"dims", L{1, 2}}})}));
+  ops.add(
+      formula({"movedim", "view", "moves the dims of source to the positions of destination"},
+              {tensor("x"), params::integers("source"), params::integers("destination")}, movedim,
+              {f32_sample({{5, 3, 2}},
+                          {{"source", IntegerList{0, -1}}, {"destination", IntegerList{-1, 0}}})}));
+  ops.add(formula({"rot90", "view", "rotates by k quarter turns in the plane of two dims"},
+                  {tensor("x"), integer("k", 1),
+                   params::with_default("dims", ParamKind::integers, IntegerList{0, 1})},
+                  rot90,
+                  {f32_sample({{5, 3}}),
+                   f32_sample({{2, 3, 4}}, {{"k", int64_t{-1}}, {"dims", IntegerList{1, 2}}})}));
   ops.add(formula({"unbind", "view", "the entries of a dim, as one tensor each"},
                   {tensor("x"), integer("dim", 0)}, unbind,
                   {f32_sample({{3, 5}}), f32_sample({{4, 2}}, {{"dim", int64_t{-1}}})}));
@@ -282,14 +285,12 @@ void add_turns(OpRegistry& ops) {
   ops.add(formula({"pixel_unshuffle", "view", "[.., C, H r, W r] as [.., C r r, H, W]"},
                   {tensor("x"), integer("downscale_factor")}, pixel_unshuffle,
                   {f32_sample({{2, 2, 6, 4}}, {{"downscale_factor", int64_t{2}}})}));
-  ops.add(formula({"channel_shuffle", "view", "channels of dim 1 dealt out over groups"},
+  ops.add(formula({"channel_shuffle", "view", "channels (dim 1) interleaved over groups"},
                   {tensor("x"), integer("groups")}, channel_shuffle,
                   {f32_sample({{2, 6, 3}}, {{"groups", int64_t{2}}})}));
 }
 
-// ---- pieces ----
-
-Terms narrow(Formula& f) {
+FormulaTerms narrow(Formula& f) {
   const int dim = f.dim();
   const int64_t size = f[0].shape()[dim], length = f.integer("length");
   const int64_t start = f.integer("start") + (f.integer("start") < 0 ? size : 0);
@@ -298,13 +299,13 @@ Terms narrow(Formula& f) {
   return {sliced(f, f[0], dim, {start, start + length})};
 }
 
-Terms diff(Formula& f) {
+FormulaTerms diff(Formula& f) {
   const int dim = f.dim();
-  Terms joined;
+  FormulaTerms joined;
   for (const int part : {1, 0, 2})
     if (f.has(part)) joined.push_back(f[part]);
   FormulaTerm x = joined.size() > 1 ? f.joined("cat", joined, dim) : f[0];
-  // After as many as there are entries nothing is left.
+  // After one difference per entry nothing is left.
   const int64_t times = std::min(f.integer("n"), std::max<int64_t>(x.shape()[dim], 1));
   if (times < 0 || times > kMostPieces)
     f.refuse("n must be from 0 to {}, found {}", kMostPieces, times);
@@ -318,26 +319,27 @@ Terms diff(Formula& f) {
   return {x};
 }
 
-// Windows of `size` elements, `step` apart, in a new last dim.
-Terms unfold(Formula& f) {
+// Returns windows of `size` elements, `step` apart, in a new last dim.
+FormulaTerms unfold(Formula& f) {
   const int dim = f.dim(), dims = f[0].dims();
   const int64_t whole = f[0].shape()[dim], size = f.integer("size"), step = f.integer("step");
   if (size < 0 || size > whole || step < 1)
-    f.refuse("windows of {}, {} apart, in dim {} of size {}", size, step, dim, whole);
+    f.refuse("windows of size {} with step {} do not fit dim {} of size {}", size, step, dim,
+             whole);
   const int64_t windows = (whole - size) / step + 1;
   if (size > 0 && windows > kMostEntries / size)
     f.refuse("{} windows of {} are too many", windows, size);
-  L index;
+  IntegerList index;
   for (int64_t w = 0; w < windows; ++w)
     for (int64_t i = 0; i < size; ++i) index.push_back(w * step + i);
   const FormulaTerm taken =
       f.op("index_select", {f[0], FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}});
   const FormulaTerm split =
-      f.op("unflatten", {taken}, {{"dim", int64_t{dim}}, {"sizes", L{windows, size}}});
+      f.op("unflatten", {taken}, {{"dim", int64_t{dim}}, {"sizes", IntegerList{windows, size}}});
   return {permuted(f, split, moved_dims(dims + 1, {dim + 1}, {dims}))};
 }
 
-Terms repeat_interleave(Formula& f) {
+FormulaTerms repeat_interleave(Formula& f) {
   const bool flat = !f.given("dim");
   const FormulaTerm x = flat ? reshaped(f, f[0], Dims{element_count(f[0].shape())}) : f[0];
   const int dim = flat ? 0 : f.dim();
@@ -345,12 +347,12 @@ Terms repeat_interleave(Formula& f) {
   if (repeats < 0) f.refuse("repeats must not be negative, found {}", repeats);
   if (x.shape()[dim] > 0 && repeats > kMostEntries / x.shape()[dim])
     f.refuse("{} repeats of dim {} of size {} are too many", repeats, dim, x.shape()[dim]);
-  L index;
+  IntegerList index;
   for (int64_t i = 0; i < x.shape()[dim] * repeats; ++i) index.push_back(i / repeats);
   return {f.op("index_select", {x, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
 }
 
-Terms slice_scatter(Formula& f) {
+FormulaTerms slice_scatter(Formula& f) {
   const int dim = f.dim();
   const int64_t size = f[0].shape()[dim];
   const auto bound = [&](const char* name, int64_t fallback) {
@@ -363,8 +365,8 @@ Terms slice_scatter(Formula& f) {
   const int64_t count = end == start ? 0 : (end - start - 1) / step + 1;
   if (f[1].dims() != f[0].dims() || f[1].shape()[dim] != count)
     f.refuse("src must have {} entries in dim {}", count, dim);
-  // Where each entry of the result comes from: x, or src behind it.
-  L index;
+  // The source of each entry of the result: x, or src, which is joined behind x.
+  IntegerList index;
   for (int64_t i = 0; i < size; ++i) {
     const bool written = i >= start && i < end && (i - start) % step == 0;
     index.push_back(written ? size + (i - start) / step : i);
@@ -375,7 +377,7 @@ Terms slice_scatter(Formula& f) {
   return {f.op("index_select", {both, FormulaTerm{}}, {{"dim", int64_t{dim}}, {"index", index}})};
 }
 
-Terms take(Formula& f) {
+FormulaTerms take(Formula& f) {
   const FormulaTerm flat = reshaped(f, f[0], Dims{element_count(f[0].shape())});
   const FormulaTerm index = reshaped(f, f[1], Dims{element_count(f[1].shape())});
   const FormulaTerm taken =
@@ -383,14 +385,15 @@ Terms take(Formula& f) {
   return {reshaped(f, taken, f[1].shape())};
 }
 
-// A list of indices of a dim as an index of every element of src.
+// Expands a list of indices of a dim to one index for every element of src.
 FormulaTerm spread_index(Formula& f, const FormulaTerm& index, int dim, const Dims& src) {
   Dims shape = Dims::filled(src.size(), 1);
   shape[dim] = element_count(index.shape());
-  return f.op("expand", {reshaped(f, index, shape)}, {{"size", L(src.begin(), src.end())}});
+  return f.op("expand", {reshaped(f, index, shape)},
+              {{"size", IntegerList(src.begin(), src.end())}});
 }
 
-Terms written(Formula& f, const char* reduce) {
+FormulaTerms written(Formula& f, const char* reduce) {
   const int dim = f.dim();
   FormulaTerm src = f[2];
   if (std::string_view(reduce) == "add" && f.given("alpha")) src = src * f.number("alpha");
@@ -399,12 +402,12 @@ Terms written(Formula& f, const char* reduce) {
                {{"dim", int64_t{dim}}, {"reduce", std::string(reduce)}})};
 }
 
-Terms index_fill(Formula& f) {
+FormulaTerms index_fill(Formula& f) {
   const int dim = f.dim();
   Dims part = f[0].shape();
   part[dim] = element_count(f[1].shape());
   const FormulaTerm value =
-      f.op("expand", {f.to(f[0].dtype(), f[2])}, {{"size", L(part.begin(), part.end())}});
+      f.op("expand", {f.to(f[0].dtype(), f[2])}, {{"size", IntegerList(part.begin(), part.end())}});
   return {f.op("scatter_along_dim", {f[0], spread_index(f, f[1], dim, part), value},
                {{"dim", int64_t{dim}}})};
 }

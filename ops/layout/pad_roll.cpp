@@ -1,4 +1,5 @@
-// Moving elements about: pad, flip, roll, repeat.
+// Registers pad, flip, roll, repeat: ops that shift or repeat elements. pad with a mode (reflect,
+// replicate, circular) decomposes into index_select.
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -13,20 +14,22 @@ namespace {
 Dims ones(int dims) { return Dims::filled(dims, 1); }
 Dims zeros(int dims) { return Dims::filled(dims, 0); }
 
-// Strategies of an op that keeps its shape's letters but for those dims that it mixes.
+// Returns the strategies of an op that keeps its shape but mixes the elements of some dims: those
+// stay whole.
 std::vector<Strategy> keep_dims(int dims, const std::vector<bool>& mixed,
-                                const std::vector<Linearity>& linear) {
+                                const std::vector<PartialPropagation>& linear) {
   std::string names = letters(dims);
   for (int d = 0; d < dims; ++d)
     if (mixed[static_cast<size_t>(d)]) names[static_cast<size_t>(d)] = '1';
   FactorOptions options;
-  options.linear = linear;
+  options.partials = linear;
   return factor_strategies(notation_of(names, names), options);
 }
 
 constexpr int64_t kMostPadding = int64_t{1} << 40;
 
-// Before and after each dim; written as torch does, from the last dim on.
+// Numbers of entries before and after each dim. The attribute lists pairs from the last dim on, as
+// in torch.
 struct Padding {
   Dims before, after;
 };
@@ -35,8 +38,8 @@ Padding padding_of(const OpCall& call) {
   const Dims& shape = input_shape(call, 0);
   auto pad = integer_list(*call.attrs, "pad");
   if (pad.size() % 2 != 0 || static_cast<int>(pad.size()) > 2 * shape.size())
-    refuse("pad", call, "pad holds {} numbers; two for each of at most {} dims are due", pad.size(),
-           shape.size());
+    refuse("pad", call, "expected two numbers per padded dim, {} dims at most, found {} numbers",
+           shape.size(), pad.size());
   Padding padding{zeros(shape.size()), zeros(shape.size())};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     int d = shape.size() - 1 - static_cast<int>(i);
@@ -44,7 +47,7 @@ Padding padding_of(const OpCall& call) {
     padding.after[d] = pad[2 * i + 1];
     for (const int64_t entries : {pad[2 * i], pad[2 * i + 1]})
       if (entries > kMostPadding || entries < -kMostPadding)
-        refuse("pad", call, "at most 2^40 entries a side, found {}", entries);
+        refuse("pad", call, "at most 2^40 entries per side, found {}", entries);
     if (shape[d] + pad[2 * i] + pad[2 * i + 1] < 0)
       refuse("pad", call, "dim {} of size {} would become negative", d, shape[d]);
   }
@@ -62,7 +65,7 @@ Kernel prepare_pad(const OpCall& call, const std::vector<TensorMeta>& outputs, d
   Padding padding = padding_of(call);
   const Dims& shape = input_shape(call, 0);
   BoxCopy move{0, 0, zeros(shape.size()), ones(shape.size()), zeros(shape.size()), shape};
-  for (int d = 0; d < shape.size(); ++d) {  // a negative padding cuts
+  for (int d = 0; d < shape.size(); ++d) {  // negative padding removes entries
     move.from[d] = std::max<int64_t>(0, -padding.before[d]);
     move.to[d] = std::max<int64_t>(0, padding.before[d]);
     int64_t end = shape[d] + std::min<int64_t>(0, padding.after[d]);
@@ -77,17 +80,17 @@ std::vector<Strategy> pad_strategies(const OpCall& call, const std::vector<Tenso
   std::vector<bool> mixed;
   for (int d = 0; d < padding.before.size(); ++d)
     mixed.push_back(padding.before[d] != 0 || padding.after[d] != 0);
-  // The filling counts on every rank: it must reduce to itself.
+  // Every rank adds the fill, so the fill must reduce to itself.
   double value = call.attrs->number("value");
   std::vector<ReduceOp> ops = {ReduceOp::min, ReduceOp::max, ReduceOp::band, ReduceOp::bor};
   if (value == 0)
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::bxor})
       ops.push_back(op);
   if (value == 1) ops.push_back(ReduceOp::prod);
-  return keep_dims(padding.before.size(), mixed, {{ops, {0}}});
+  return keep_dims(padding.before.size(), mixed, partials_together(ops, {0}));
 }
 
-// Where the entries of a dim come from when edges repeat what is inside.
+// Returns, for each entry of a padded dim, the input entry that the mode repeats there.
 std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, int64_t before,
                              int64_t after) {
   const int64_t most = mode == "reflect" ? size - 1 : size;
@@ -102,7 +105,7 @@ std::vector<int64_t> sources(Formula& f, const std::string& mode, int64_t size, 
   return index;
 }
 
-// pad(x, [1, 1], 'reflect'), and the constant one with its mode named.
+// Adds the parameter `mode`: pad(x, [1, 1], 'reflect'); 'constant' is the plain pad.
 void take_modes(OpRecord& pad) {
   pad.params.insert(pad.params.begin() + 2, params::optional("mode", ParamKind::number_or_text));
   decompose_when(
@@ -116,7 +119,8 @@ void take_modes(OpRecord& pad) {
         FormulaTerm x = f[0];
         if (!mode || *mode == "constant") return std::vector<FormulaTerm>{f.op("pad", {x}, plain)};
         if (*mode != "reflect" && *mode != "replicate" && *mode != "circular")
-          f.refuse("mode is 'constant', 'reflect', 'replicate' or 'circular', found '{}'", *mode);
+          f.refuse("mode must be 'constant', 'reflect', 'replicate' or 'circular', found '{}'",
+                   *mode);
         const Padding padding = padding_of(f.call);
         for (int d = 0; d < x.dims(); ++d) {
           if (padding.before[d] == 0 && padding.after[d] == 0) continue;
@@ -131,7 +135,9 @@ void add_pad(OpRegistry& ops) {
   OpRecord pad;
   pad.name = "pad";
   pad.family = "view";
-  pad.summary = "fills around the edges: two numbers a dim from the last dim on; negative ones cut";
+  pad.summary =
+      "adds a value around the edges: two numbers per dim from the last dim on; negative ones "
+      "remove";
   pad.params = {params::tensor("input"), params::integers("pad"), params::number("value", 0.0)};
   pad.infer = [](const OpCall& call) {
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, padded_shape(call)}};
@@ -192,8 +198,8 @@ void add_flip(OpRegistry& ops) {
   ops.add(std::move(flip));
 }
 
-// How far each dim turns, within its size. Without dims the tensor turns as one row: its shape is
-// then a single dim.
+// Number of positions that each dim is rolled by, from 0 to its size. Without dims the flat tensor
+// is rolled: the shape is then a single dim.
 struct Roll {
   Dims shape, by;
 };
@@ -204,7 +210,8 @@ Roll roll_of(const OpCall& call) {
   bool flat = !call.attrs->has("dims") || integer_list(*call.attrs, "dims").empty();
   auto dims = flat ? std::vector<int64_t>{0} : integer_list(*call.attrs, "dims");
   if (shifts.size() != dims.size())
-    refuse("roll", call, "{} shifts for {} dims", shifts.size(), dims.size());
+    refuse("roll", call, "expected one shift per dim, found {} for {} dims", shifts.size(),
+           dims.size());
   Roll roll{flat ? Dims{element_count(shape)} : shape, {}};
   roll.by = zeros(roll.shape.size());
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -239,7 +246,7 @@ void add_roll(OpRegistry& ops) {
   OpRecord roll;
   roll.name = "roll";
   roll.family = "view";
-  roll.summary = "turns the elements along dims (without dims: as one row)";
+  roll.summary = "shifts the elements along dims, wrapping around; without dims the flat tensor";
   roll.params = {params::tensor("input"), params::integers("shifts"),
                  params::optional("dims", ParamKind::integers)};
   same_shape_infer(roll, [](const OpCall& call) { roll_of(call); });
@@ -250,7 +257,8 @@ void add_roll(OpRegistry& ops) {
     bool flat = !call.attrs->has("dims") || integer_list(*call.attrs, "dims").empty();
     std::vector<bool> mixed(static_cast<size_t>(dims), flat);
     if (!flat) {
-      // A full turn of the whole is none of a shard, so only shifts of 0 let a dim be cut.
+      // A full roll of the dim is not a full roll of a shard, so only shifts of 0 let a dim be
+      // sharded.
       auto shifts = integer_list(*call.attrs, "shifts"), turned = integer_list(*call.attrs, "dims");
       for (size_t i = 0; i < turned.size(); ++i)
         if (shifts[i] != 0) mixed[static_cast<size_t>(dim_of("roll", call, turned[i]))] = true;
@@ -265,7 +273,7 @@ void add_roll(OpRegistry& ops) {
   ops.add(std::move(roll));
 }
 
-// The input's shape with leading 1s, and how often each dim is repeated.
+// The input's shape with leading 1s, and the number of copies of each dim.
 struct Repeat {
   Dims shape, times;
 };
@@ -274,11 +282,13 @@ Repeat repeat_of(const OpCall& call) {
   auto repeats = integer_list(*call.attrs, "repeats");
   Repeat repeat{input_shape(call, 0), {}};
   if (static_cast<int>(repeats.size()) < repeat.shape.size())
-    refuse("repeat", call, "{} repeats for {} dims", repeats.size(), repeat.shape.size());
-  if (repeats.size() > kMaxDims) refuse("repeat", call, "more than {} dims", kMaxDims);
+    refuse("repeat", call, "expected at least one repeat per dim, found {} for {} dims",
+           repeats.size(), repeat.shape.size());
+  if (repeats.size() > kMaxDims)
+    refuse("repeat", call, "the result would have more than {} dims", kMaxDims);
   while (repeat.shape.size() < static_cast<int>(repeats.size())) repeat.shape.insert(0, 1);
   for (int64_t times : repeats) {
-    if (times < 0) refuse("repeat", call, "a negative repeat, {}", times);
+    if (times < 0) refuse("repeat", call, "repeats must not be negative, found {}", times);
     repeat.times.push_back(times);
   }
   return repeat;
@@ -288,7 +298,7 @@ void add_repeat(OpRegistry& ops) {
   OpRecord repeat;
   repeat.name = "repeat";
   repeat.family = "view";
-  repeat.summary = "lays copies side by side, a number of times a dim";
+  repeat.summary = "repeats the tensor along each dim";
   repeat.params = {params::tensor("input"), params::integers("repeats")};
   repeat.infer = [](const OpCall& call) {
     Repeat how = repeat_of(call);
@@ -316,7 +326,7 @@ void add_repeat(OpRegistry& ops) {
       out += names[static_cast<size_t>(d)];
     }
     FactorOptions options;
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     return factor_strategies(notation_of(names, out), options);
   };
   repeat.samples = [] {

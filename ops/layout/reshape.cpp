@@ -1,4 +1,5 @@
-// reshape, view, flatten, unflatten: the same elements in row-major order under another shape.
+// Registers reshape, view, flatten, unflatten: the same elements in row-major order under another
+// shape.
 #include <algorithm>
 #include <memory>
 
@@ -14,10 +15,12 @@ namespace {
 
 using ShapeFunction = std::function<Dims(const OpCall&)>;
 
-// `sizes` with its -1 filled in for `elements`.
+// Returns `sizes` with -1 replaced so that the shape has `elements` elements. Throws
+// Error(bad_input) if that is impossible.
 Dims resolved(std::string_view name, const OpCall& call, const std::vector<int64_t>& sizes,
               int64_t elements) {
-  if (sizes.size() > kMaxDims) refuse(name, call, "more than {} dims", kMaxDims);
+  if (sizes.size() > kMaxDims)
+    refuse(name, call, "the result would have more than {} dims", kMaxDims);
   Dims shape;
   int open = -1;
   int64_t known = 1;
@@ -26,7 +29,7 @@ Dims resolved(std::string_view name, const OpCall& call, const std::vector<int64
     if (size == -1)
       open = shape.size();
     else if (size < 0)
-      refuse(name, call, "a size is negative, {}", size);
+      refuse(name, call, "sizes must not be negative, found {}", size);
     else
       known *= size;
     shape.push_back(size == -1 ? 1 : size);
@@ -78,12 +81,12 @@ Dims unflatten_shape(const OpCall& call) {
   return result;
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_reshape(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   Kernel kernel;
   kernel.accepts_strides = true;
   Dims shape = input_shape(call, 0), dense = contiguous_strides(shape);
   int64_t bytes = size_of(outputs[0].dtype);
-  // The result is the input's elements in order, whatever its shape.
+  // Copies the input's elements in order; the output's shape does not matter.
   kernel.plan = ViewCopyPlan{[shape](const Dims& strides) {
     return ViewLayout{0, shape, strides};
   }};
@@ -105,7 +108,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   record.infer = [shape](const OpCall& call) {
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape(call)}};
   };
-  record.prepare = prepare;
+  record.prepare = prepare_reshape;
   record.view = [shape](const OpCall& call, const Tensor& input) -> std::optional<Tensor> {
     if (!input.contiguous()) return std::nullopt;
     Tensor alias = input;
@@ -115,7 +118,7 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   };
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
     FactorOptions options;
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     std::string in(static_cast<size_t>(input_shape(call, 0).size()), '1');
     std::string out(static_cast<size_t>(outputs[0].shape.size()), '1');
     return factor_strategies(notation_of(in, out), options);
@@ -130,8 +133,8 @@ OpRecord reshape_record(std::string name, std::string summary, std::vector<Param
   return record;
 }
 
-// flatten and unflatten give the sizes that they see, which on a rank without elements need not be
-// those of the result's shard.
+// Rejects specs under which a rank without elements would infer another local shape than that of
+// the result's shard: flatten and unflatten infer their sizes from the local input.
 void require_local_shapes(OpRecord& record, const ShapeFunction& shape) {
   record.rule.joint = [joint = record.rule.joint, local = record.rule.local_attrs, shape](
                           const OpCall& call, const std::vector<TensorMeta>& outputs,

@@ -1,3 +1,14 @@
+// Implements ops/layout/reshape_placements.h. Propagation of placements in steps:
+//
+//   1. group_dims() pairs neighbouring dims of input and output with equal products: [4, 6] -> [24]
+//   is one group, [4, 6] -> [4, 2, 3] is two.
+//   2. Axes are placed in the order in which they shard. An axis that shards a group of equal dims
+//   keeps its shard.
+//   3. For any other group, candidates_for() lists shards of the output dims. The first one wins
+//   whose owned flat indices equal the input's at every coordinate (agree()).
+//
+// Example: [4, 6] with S(0) over 2 ranks owns flat indices 0-11 and 12-23, so [24] gets S(0). With
+// S(1), rank 0 owns 0-2, 6-8, 12-14, 18-20, which [24] holds as S(0, split=4).
 #include "shardproof/ops/layout/reshape_placements.h"
 
 #include <vector>
@@ -7,8 +18,9 @@
 namespace shardproof {
 namespace {
 
-// Neighbouring dims of input and output that hold the same elements: products are equal, and no
-// smaller group is. Since a rank's part is a product over dims, it may be judged group by group.
+// Neighbouring dims of input and output that hold the same elements: their products are equal, and
+// no smaller group has this property. A rank's part is a product over dims, so groups can be
+// checked one by one.
 struct DimGroup {
   int in = 0, in_end = 0, out = 0, out_end = 0;
   bool identity(const Dims& from, const Dims& to) const {
@@ -37,12 +49,13 @@ std::vector<DimGroup> group_dims(const Dims& from, const Dims& to) {
   return groups;
 }
 
-// Walks the flat indices (within a group of dims) that a coordinate owns, in local order, as runs.
+// Iterates over the flat indices (within a group of dims) that a coordinate owns, in local order,
+// as runs.
 class FlatWalk {
  public:
   FlatWalk(const Spec& spec, const Dims& coordinate, int begin, int end) {
     int last = end - 1;
-    // Inner dims that are held whole make one long step.
+    // Inner dims that are held whole form one long step.
     while (last >= begin && held_whole(spec, coordinate, last)) block_ *= spec.shape()[last--];
     if (last >= begin) {
       runs_ = spec.owned_at(coordinate, last);
@@ -57,7 +70,7 @@ class FlatWalk {
     done_ = done_ || runs_.empty();
     fetch();
   }
-  // Adjacent runs are joined, so two walks over the same indices give the same runs.
+  // Joins adjacent runs, so that two iterations over the same indices give the same runs.
   bool next(Run& run) {
     if (!pending_.length) return false;
     run = pending_;
@@ -85,7 +98,7 @@ class FlatWalk {
     pending_ = {base + runs_[run_].start * block_, runs_[run_].length * block_};
     if (++run_ < runs_.size()) return;
     run_ = 0;
-    size_t d = 0;  // outer_ is innermost first
+    size_t d = 0;  // outer_ starts with the innermost dim
     while (d < outer_.size() && ++at_[d] == outer_[d].size()) at_[d++] = 0;
     done_ = d == outer_.size();
   }
@@ -104,8 +117,8 @@ class Propagation {
   Propagation(const Spec& input, const Dims& shape)
       : input_(input), shape_(shape), groups_(group_dims(input.shape(), shape)) {}
 
-  // Axes are taken in the order in which they cut: what the first few of them leave to each
-  // coordinate must agree before the next one cuts it further.
+  // Places the axes in the order in which they shard. After each one, both sides must own the same
+  // indices at every coordinate.
   std::optional<Spec> run() {
     size_t axes = input_.placements().size();
     cut_.assign(axes, R());
@@ -151,13 +164,13 @@ class Propagation {
   std::optional<Spec> make(const std::vector<Placement>& placements, const Dims& shape) const {
     try {
       return Spec(input_.mesh(), placements, shape, input_.dtype(), input_.order());
-    } catch (const Error&) {  // explicit sizes that do not fit at some coordinate
+    } catch (const Error&) {  // explicit sizes do not fit at some coordinate
       return std::nullopt;
     }
   }
 
-  // The cut divides each of `pieces` equal stretches of what is left of the group; an output dim
-  // says the same when the dims before it make up a whole divisor of the pieces.
+  // The shard divides each of `pieces` equal stretches of the group's local part. An output dim
+  // gives the same division if the dims before it make up a whole divisor of the pieces.
   std::vector<Shard> candidates_for(int axis, const DimGroup& group) const {
     const Shard& shard = input_.placement(axis).shard();
     std::vector<Shard> found;
@@ -176,7 +189,8 @@ class Propagation {
     return found;
   }
 
-  // Uneven cuts: the sizes that the input leaves, in steps of the dims behind.
+  // Adds the candidate for uneven shards: the sizes of the input's shards, divided by the product
+  // of the dims behind.
   void add_sizes(int axis, const DimGroup& group, int dim, std::vector<Shard>& found) const {
     std::vector<Placement> cut = cut_;
     cut[static_cast<size_t>(axis)] = input_.placement(axis);
@@ -224,13 +238,13 @@ class Propagation {
   const Spec& input_;
   Dims shape_;
   std::vector<DimGroup> groups_;
-  std::vector<Placement> cut_, given_;  // of the axes placed so far: on the input, on the output
+  std::vector<Placement> cut_, given_;  // of the axes placed so far, on the input and on the output
 };
 
 }  // namespace
 
 std::optional<Spec> reshaped_spec(const Spec& input, const Dims& shape) {
-  // Without elements the dims cannot be told apart; only what is not cut is safe.
+  // Without elements ownership cannot tell dims apart; only unsharded inputs are safe.
   if (element_count(shape) == 0)
     for (const Placement& placement : input.placements())
       if (placement.is_shard()) return std::nullopt;

@@ -1,4 +1,5 @@
-// Cutting and joining: slice (x[1:5]), select (x[2]), split, chunk, cat, stack, hstack, vstack.
+// Registers slice (x[1:5]), select (x[2]), split, chunk, cat, stack, hstack, vstack: ops that cut
+// or join tensors.
 #include <algorithm>
 #include <limits>
 
@@ -12,17 +13,18 @@
 namespace shardproof {
 namespace {
 
-// Per dim the first element, the step and the count. Written as lists for the leading dims; a stop
-// beyond the end means the end, so that "all of a dim" reads the same on a shard as on the whole.
-struct Range {
+// First element, step and count of one dim. A program gives lists for the leading dims. A stop
+// beyond the end means the end. A range over all of a dim is thus the same for a shard as for the
+// whole.
+struct DimRange {
   int64_t start = 0, step = 1, count = 0;
 };
 
-int64_t clamped(int64_t at, int64_t size) {
+int64_t clamped_index(int64_t at, int64_t size) {
   return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
 }
 
-std::vector<Range> slice_ranges(const OpCall& call) {
+std::vector<DimRange> slice_ranges(const OpCall& call) {
   const Dims& shape = input_shape(call, 0);
   auto list = [&](const char* name) {
     return call.attrs->has(name) ? integer_list(*call.attrs, name) : std::vector<int64_t>{};
@@ -30,13 +32,13 @@ std::vector<Range> slice_ranges(const OpCall& call) {
   auto start = list("start"), stop = list("stop"), step = list("step");
   for (const auto* given : {&start, &stop, &step})
     if (static_cast<int>(given->size()) > shape.size())
-      refuse("slice", call, "{} ranges for {} dims", given->size(), shape.size());
-  std::vector<Range> ranges;
+      refuse("slice", call, "found {} ranges for {} dims", given->size(), shape.size());
+  std::vector<DimRange> ranges;
   for (int d = 0; d < shape.size(); ++d) {
     auto at = static_cast<size_t>(d);
-    Range range;
-    range.start = at < start.size() ? clamped(start[at], shape[d]) : 0;
-    int64_t end = at < stop.size() ? clamped(stop[at], shape[d]) : shape[d];
+    DimRange range;
+    range.start = at < start.size() ? clamped_index(start[at], shape[d]) : 0;
+    int64_t end = at < stop.size() ? clamped_index(stop[at], shape[d]) : shape[d];
     range.step = at < step.size() ? step[at] : 1;
     if (range.step < 1) refuse("slice", call, "a step must be at least 1, found {}", range.step);
     range.count = end <= range.start ? 0 : (end - range.start - 1) / range.step + 1;
@@ -45,7 +47,7 @@ std::vector<Range> slice_ranges(const OpCall& call) {
   return ranges;
 }
 
-bool is_whole(const Range& range, int64_t size) {
+bool is_whole(const DimRange& range, int64_t size) {
   return range.start == 0 && range.step == 1 && range.count == size;
 }
 
@@ -53,7 +55,7 @@ ViewLayout slice_view(const OpCall& call, const Dims& strides) {
   ViewLayout view;
   auto ranges = slice_ranges(call);
   for (int d = 0; d < strides.size(); ++d) {
-    const Range& range = ranges[static_cast<size_t>(d)];
+    const DimRange& range = ranges[static_cast<size_t>(d)];
     view.shape.push_back(range.count);
     view.strides.push_back(strides[d] * range.step);
     if (range.count > 0) view.offset += strides[d] * range.start;
@@ -61,8 +63,9 @@ ViewLayout slice_view(const OpCall& call, const Dims& strides) {
   return view;
 }
 
-// x[:count] where equal chunks stay chunks, the last ones being shorter.
-bool cuts_the_end(const Range& range, int64_t size, int64_t axis_size) {
+// True for x[:count] if equal shards stay as long as the chunk rule makes them and only the last
+// ones get shorter.
+bool cuts_the_end(const DimRange& range, int64_t size, int64_t axis_size) {
   const auto chunk = [&](int64_t of) { return (of + axis_size - 1) / axis_size; };
   return range.start == 0 && range.step == 1 && range.count > 0 && range.count < size &&
          size % axis_size == 0 && chunk(range.count) == chunk(size);
@@ -74,8 +77,8 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
   std::string names = letters(shape.size());
   auto ranges = slice_ranges(call);
   FactorOptions options;
-  options.linear = movers_linearity({0});
-  // A cut dim keeps different letters on both sides: elements move between ranks.
+  options.partials = movers_linearity({0});
+  // A sliced dim may not be sharded, because its elements would move between ranks.
   std::string out = names;
   for (int d = 0; d < shape.size(); ++d) {
     auto at = static_cast<size_t>(d);
@@ -89,16 +92,16 @@ std::vector<Strategy> slice_strategies(const OpCall& call, const std::vector<Ten
   return strategies;
 }
 
-// Each rank keeps the beginning of what it has.
+// Returns the attributes of a local slice: each rank keeps the beginning of its part.
 Attrs slice_locally(const OpCall& call, const std::vector<Spec>& inputs,
                     const std::vector<Spec>& outputs, int64_t rank) {
   OpCall whole = call;
   whole.inputs[0].shape = inputs[0].shape();
-  const std::vector<Range> ranges = slice_ranges(whole);
+  const std::vector<DimRange> ranges = slice_ranges(whole);
   const Dims local = outputs[0].local_shape(rank);
   std::vector<int64_t> start, stop, step;
   for (int d = 0; d < local.size(); ++d) {
-    const Range& range = ranges[static_cast<size_t>(d)];
+    const DimRange& range = ranges[static_cast<size_t>(d)];
     start.push_back(range.start);
     step.push_back(range.step);
     stop.push_back(range.start + local[d] * range.step);
@@ -106,8 +109,8 @@ Attrs slice_locally(const OpCall& call, const std::vector<Spec>& inputs,
   return {{"start", start}, {"stop", stop}, {"step", step}};
 }
 
-// The index as a position; the global size is in the message because that is what the user wrote
-// against.
+// Returns the index as a position, 0 or more. The message states the size of the dim in the
+// program.
 int64_t select_index(const OpCall& call, int dim) {
   int64_t size = input_shape(call, 0)[dim], index = call.attrs->integer("index");
   if (index < -size || index >= size)
@@ -115,10 +118,10 @@ int64_t select_index(const OpCall& call, int dim) {
   return index < 0 ? index + size : index;
 }
 
-int select_dim(const OpCall& call) { return dim_of("select", call, call.attrs->integer("dim")); }
+int select_dim_of(const OpCall& call) { return dim_of("select", call, call.attrs->integer("dim")); }
 
 ViewLayout select_view(const OpCall& call, const Dims& strides) {
-  int dim = select_dim(call);
+  int dim = select_dim_of(call);
   ViewLayout view{select_index(call, dim) * strides[dim], input_shape(call, 0), strides};
   view.shape.erase(dim);
   view.strides.erase(dim);
@@ -136,7 +139,7 @@ void add_slices(OpRegistry& ops) {
                   params::optional("step", ParamKind::integers)};
   slice.infer = [](const OpCall& call) {
     Dims shape;
-    for (const Range& range : slice_ranges(call)) shape.push_back(range.count);
+    for (const DimRange& range : slice_ranges(call)) shape.push_back(range.count);
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape}};
   };
   make_view(slice, slice_view);
@@ -162,7 +165,7 @@ void add_slices(OpRegistry& ops) {
   select.params = {params::tensor("input"), params::integer("dim"), params::integer("index")};
   select.infer = [](const OpCall& call) {
     Dims shape = input_shape(call, 0);
-    int dim = select_dim(call);
+    int dim = select_dim_of(call);
     select_index(call, dim);
     shape.erase(dim);
     return std::vector<TensorMeta>{{input_meta(call, 0).dtype, shape}};
@@ -170,11 +173,11 @@ void add_slices(OpRegistry& ops) {
   make_view(select, select_view);
   select.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(input_shape(call, 0).size());
-    auto dim = static_cast<size_t>(select_dim(call));
+    auto dim = static_cast<size_t>(select_dim_of(call));
     std::string out = names.substr(0, dim) + names.substr(dim + 1);
     FactorOptions options;
     options.whole = names[dim];
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     return factor_strategies(names + "->" + out, options);
   };
   select.samples = [] {
@@ -186,7 +189,7 @@ void add_slices(OpRegistry& ops) {
   ops.add(std::move(select));
 }
 
-// Sizes of the pieces a dim is cut into.
+// Returns the sizes of the pieces of a dim.
 using SizesFunction = std::function<std::vector<int64_t>(const OpCall&, int dim)>;
 
 int piece_dim(std::string_view name, const OpCall& call) {
@@ -194,7 +197,7 @@ int piece_dim(std::string_view name, const OpCall& call) {
 }
 
 void refuse_many(std::string_view name, const OpCall& call, int64_t pieces) {
-  if (pieces > kMostPieces) refuse(name, call, "gives more than {} pieces", kMostPieces);
+  if (pieces > kMostPieces) refuse(name, call, "would give more than {} pieces", kMostPieces);
 }
 
 std::vector<int64_t> equal_sizes(std::string_view name, const OpCall& call, int64_t size,
@@ -216,7 +219,7 @@ std::vector<int64_t> split_sizes(const OpCall& call, int dim) {
   }
   int64_t sum = 0;
   for (int64_t piece : given) {
-    if (piece < 0) refuse("split", call, "a size is negative, {}", piece);
+    if (piece < 0) refuse("split", call, "sizes must not be negative, found {}", piece);
     if (piece > size - sum)
       refuse("split", call, "the sizes add up to more than dim {} has, {}", dim, size);
     sum += piece;
@@ -227,8 +230,9 @@ std::vector<int64_t> split_sizes(const OpCall& call, int dim) {
 
 std::vector<int64_t> chunk_sizes(const OpCall& call, int dim) {
   int64_t chunks = call.attrs->integer("chunks"), size = input_shape(call, 0)[dim];
-  if (chunks < 1) refuse("chunk", call, "at least 1 chunk is due, found {}", chunks);
-  // As in torch: pieces of ceil(size / chunks), and of an empty dim `chunks` empty ones.
+  if (chunks < 1) refuse("chunk", call, "chunks must be at least 1, found {}", chunks);
+  // Follows torch: pieces have ceil(size / chunks) elements; an empty dim gives `chunks` empty
+  // ones.
   if (size == 0) {
     refuse_many("chunk", call, chunks);
     return std::vector<int64_t>(static_cast<size_t>(chunks), 0);
@@ -276,7 +280,7 @@ OpRecord pieces_record(const std::string& name, const SizesFunction& sizes) {
     std::string notation = names + "->";
     for (size_t i = 0; i < outputs.size(); ++i) notation += (i > 0 ? "," : "") + names;
     FactorOptions options;
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     return factor_strategies(notation, options);
   };
   return record;
@@ -305,7 +309,7 @@ void add_splits(OpRegistry& ops) {
   ops.add(std::move(chunk));
 }
 
-// cat and stack: `extended(shape)` is an input with the joined dim in it.
+// Returns the joined dim of cat or stack in a tensor of `dims` dims.
 int join_dim(std::string_view name, const OpCall& call, int dims) {
   int64_t dim = call.attrs->integer("dim");
   if (dim < -dims || dim >= dims)
@@ -313,19 +317,26 @@ int join_dim(std::string_view name, const OpCall& call, int dims) {
   return static_cast<int>(dim < 0 ? dim + dims : dim);
 }
 
-std::vector<Dims> joined_inputs(std::string_view name, const OpCall& call, int* dim) {
+// cat joins along a dim of the inputs, stack along a new one.
+struct JoinOp {
+  const char* name;
+  bool adds_dim;
+};
+
+std::vector<Dims> joined_inputs(const JoinOp& op, const OpCall& call, int* dim) {
+  const char* name = op.name;
   if (call.inputs.empty()) refuse(name, call, "needs at least one tensor");
-  int inserted = name == "stack" ? 1 : 0;
-  *dim = join_dim(name, call, input_shape(call, 0).size() + inserted);
+  *dim = join_dim(name, call, input_shape(call, 0).size() + (op.adds_dim ? 1 : 0));
   std::vector<Dims> shapes;
   std::vector<int> all;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     Dims shape = call.inputs[i].shape;
-    if (inserted) shape.insert(*dim, 1);
+    if (op.adds_dim) shape.insert(*dim, 1);
     Dims rest = shape, first = i == 0 ? shape : shapes[0];
     if (rest.size() == first.size()) rest[*dim] = first[*dim];
     if (!(rest == first))
-      refuse(name, call, "input {} does not fit the first on every dim but {}", i + 1, *dim);
+      refuse(name, call, "input {} must have the sizes of the first on every dim but {}", i + 1,
+             *dim);
     shapes.push_back(shape);
     all.push_back(static_cast<int>(i));
   }
@@ -333,23 +344,23 @@ std::vector<Dims> joined_inputs(std::string_view name, const OpCall& call, int* 
   return shapes;
 }
 
-OpRecord join_record(const std::string& name) {
+OpRecord join_record(const JoinOp& op) {
   OpRecord record;
-  record.name = name;
+  record.name = op.name;
   record.family = "view";
   record.params = {params::tensors("tensors"), params::integer("dim", 0)};
-  record.infer = [name](const OpCall& call) {
+  record.infer = [op](const OpCall& call) {
     int dim = 0;
-    auto shapes = joined_inputs(name, call, &dim);
+    auto shapes = joined_inputs(op, call, &dim);
     Dims shape = shapes[0];
     shape[dim] = 0;
     for (const Dims& part : shapes) shape[dim] += part[dim];
     return std::vector<TensorMeta>{{call.inputs[0].dtype, shape}};
   };
-  record.prepare = [name](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  record.prepare = [op](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     int dim = 0;
     BoxCopyPlan plan;
-    plan.input_shapes = joined_inputs(name, call, &dim);
+    plan.input_shapes = joined_inputs(op, call, &dim);
     plan.output_shapes = {outputs[0].shape};
     Dims zero = Dims::filled(outputs[0].shape.size(), 0), to = zero;
     for (size_t i = 0; i < plan.input_shapes.size(); ++i) {
@@ -359,14 +370,14 @@ OpRecord join_record(const std::string& name) {
     }
     return move_kernel(plan, outputs[0].dtype);
   };
-  record.rule.strategies = [name](const OpCall& call, const std::vector<TensorMeta>& outputs,
-                                  int64_t) {
+  record.rule.strategies = [op](const OpCall& call, const std::vector<TensorMeta>& outputs,
+                                int64_t) {
     int dim = 0;
-    joined_inputs(name, call, &dim);
+    joined_inputs(op, call, &dim);
     std::string out = letters(outputs[0].shape.size()), in = out;
     out[static_cast<size_t>(dim)] = '1';
     in = out;
-    if (name == "stack") in.erase(static_cast<size_t>(dim), 1);
+    if (op.adds_dim) in.erase(static_cast<size_t>(dim), 1);
     std::string notation;
     std::vector<int> all;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -374,13 +385,13 @@ OpRecord join_record(const std::string& name) {
       all.push_back(static_cast<int>(i));
     }
     FactorOptions options;
-    options.linear = movers_linearity(all);
+    options.partials = movers_linearity(all);
     return factor_strategies(notation_of(notation, out), options);
   };
   return record;
 }
 
-// Tensors of several dtypes are joined in the one that holds them all.
+// Casts tensors of several dtypes to the one that holds them all, before joining.
 void promote_tensors(OpRecord& record) {
   decompose_when(
       record,
@@ -400,7 +411,7 @@ void promote_tensors(OpRecord& record) {
       });
 }
 
-// The tensors, with dims of size 1 before theirs where those are fewer than `dims`.
+// Returns the tensors, with leading dims of size 1 added up to `dims`.
 std::vector<FormulaTerm> with_dims(Formula& f, int dims) {
   if (f.call.inputs.empty()) f.refuse("needs at least one tensor");
   std::vector<FormulaTerm> parts;
@@ -418,7 +429,7 @@ std::vector<FormulaTerm> hstack(Formula& f) {
 }
 
 void add_joins(OpRegistry& ops) {
-  OpRecord cat = join_record("cat");
+  OpRecord cat = join_record({"cat", false});
   cat.summary = "joins tensors along a dim";
   cat.samples = [] {
     Attrs rows{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
@@ -431,7 +442,7 @@ void add_joins(OpRegistry& ops) {
   promote_tensors(cat);
   ops.add(std::move(cat));
 
-  OpRecord stack = join_record("stack");
+  OpRecord stack = join_record({"stack", true});
   stack.summary = "joins tensors along a new dim";
   stack.samples = [] {
     Attrs first{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
@@ -440,12 +451,11 @@ void add_joins(OpRegistry& ops) {
   };
   promote_tensors(stack);
   ops.add(std::move(stack));
-  ops.add(formula({"hstack", "view", "joins along dim 1, rows along dim 0"},
+  ops.add(formula({"hstack", "view", "joins along dim 1; 1-d tensors along dim 0"},
                   {params::tensors("tensors")}, hstack,
                   {f32_sample({{5, 3}, {5, 2}}), f32_sample({{2}, {3}})}));
   ops.add(formula(
-      {"vstack", "view", "joins along dim 0, rows one below the other"},
-      {params::tensors("tensors")},
+      {"vstack", "view", "joins along dim 0; 1-d tensors as rows"}, {params::tensors("tensors")},
       [](Formula& f) { return std::vector<FormulaTerm>{f.joined("cat", with_dims(f, 2), 0)}; },
       {f32_sample({{5, 3}, {2, 3}}), f32_sample({{3}, {3}})}));
 }

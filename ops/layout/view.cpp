@@ -1,4 +1,4 @@
-// Views that map dims one to one: t, transpose, permute, squeeze, unsqueeze, expand.
+// Registers views that map dims one to one: t, transpose, permute, squeeze, unsqueeze, expand.
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -9,9 +9,9 @@
 namespace shardproof {
 namespace {
 
-constexpr int kInserted = -1;  // an output dim of size 1 that no input dim makes
+constexpr int kInserted = -1;  // an output dim of size 1 that has no input dim
 
-// Which input dim each output dim shows.
+// For each output dim, the input dim it shows.
 using DimMap = std::vector<int>;
 using MapFunction = std::function<DimMap(const OpCall&)>;
 
@@ -64,7 +64,7 @@ OpRecord view_record(std::string name, std::string summary, std::vector<Param> p
   });
   record.rule.strategies = [map](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     FactorOptions options;
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     return factor_strategies(map_notation(input_shape(call, 0), map(call)), options);
   };
   return record;
@@ -78,7 +78,7 @@ DimMap swapped(const OpCall& call, int a, int b) {
 
 DimMap t_map(const OpCall& call) {
   int dims = input_shape(call, 0).size();
-  if (dims < 2) return identity(dims);  // as in torch
+  if (dims < 2) return identity(dims);  // torch returns such tensors unchanged
   return swapped(call, dims - 2, dims - 1);
 }
 
@@ -104,7 +104,7 @@ DimMap squeeze_map(const OpCall& call) {
   std::vector<bool> drop(static_cast<size_t>(shape.size()), !call.attrs->has("dim"));
   if (call.attrs->has("dim"))
     for (int64_t d : integer_list(*call.attrs, "dim"))
-      if (!shape.empty() || (d != 0 && d != -1))  // torch lets a 0-d tensor be
+      if (!shape.empty() || (d != 0 && d != -1))  // torch accepts dim 0 and -1 for a 0-d tensor
         drop[static_cast<size_t>(dim_of("squeeze", call, d))] = true;
   DimMap map;
   for (int d = 0; d < shape.size(); ++d)
@@ -122,7 +122,7 @@ DimMap unsqueeze_map(const OpCall& call) {
   return map;
 }
 
-// On a shard a dim may have a local size of 1 that is more globally; so the dims to drop are named.
+// Names the dims to drop: a shard's local size may be 1 where the global size is not.
 Attrs squeeze_locally(const OpCall& call, const std::vector<Spec>& inputs,
                       const std::vector<Spec>& outputs, int64_t) {
   (void)outputs;
@@ -135,7 +135,7 @@ Attrs squeeze_locally(const OpCall& call, const std::vector<Spec>& inputs,
   return Attrs{{"dim", dropped}};
 }
 
-std::vector<Sample> samples_of(const std::vector<std::pair<Dims, Attrs>>& cases) {
+std::vector<Sample> view_samples(const std::vector<std::pair<Dims, Attrs>>& cases) {
   std::vector<Sample> found;
   for (const auto& [shape, attrs] : cases) found.push_back(sample_of({{shape}}, attrs));
   found.push_back(found.front());
@@ -149,13 +149,13 @@ void add_squeezes(OpRegistry& ops) {
       {params::tensor("input"), params::optional("dim", ParamKind::integers)}, squeeze_map);
   squeeze.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     FactorOptions options;
-    options.linear = movers_linearity({0});
+    options.partials = movers_linearity({0});
     options.form = LocalExecution::local_attrs;
     return factor_strategies(map_notation(input_shape(call, 0), squeeze_map(call)), options);
   };
   squeeze.rule.local_attrs = squeeze_locally;
   squeeze.samples = [] {
-    return samples_of(
+    return view_samples(
         {{{5, 1, 3}, {}}, {{1, 4, 1}, {{"dim", std::vector<int64_t>{0}}}}, {{2, 3}, {}}});
   };
   ops.add(std::move(squeeze));
@@ -165,27 +165,29 @@ void add_squeezes(OpRegistry& ops) {
                   {params::tensor("input"), params::integer("dim")}, unsqueeze_map);
   unsqueeze.infix = "[None]";
   unsqueeze.samples = [] {
-    return samples_of({{{5, 3}, {{"dim", int64_t{1}}}},
-                       {{4}, {{"dim", int64_t{-1}}}},
-                       {{0, 3}, {{"dim", int64_t{0}}}}});
+    return view_samples({{{5, 3}, {{"dim", int64_t{1}}}},
+                         {{4}, {{"dim", int64_t{-1}}}},
+                         {{0, 3}, {{"dim", int64_t{0}}}}});
   };
   ops.add(std::move(unsqueeze));
 }
 
-// The sizes to expand to, -1 resolved.
+// Returns the sizes to expand to, with -1 resolved.
 Dims expanded_shape(const OpCall& call) {
   const Dims& shape = input_shape(call, 0);
   auto sizes = integer_list(*call.attrs, "size");
   int lead = static_cast<int>(sizes.size()) - shape.size();
   if (lead < 0)
-    refuse("expand", call, "{} sizes are fewer than {} dims", sizes.size(), shape.size());
+    refuse("expand", call, "expected at least one size per dim, found {} for {} dims", sizes.size(),
+           shape.size());
   require_room("expand", call, sizes.size());
   Dims result;
   for (int d = 0; d < static_cast<int>(sizes.size()); ++d) {
     int64_t size = sizes[static_cast<size_t>(d)], old = d < lead ? 1 : shape[d - lead];
     if (size == -1 && d >= lead) size = old;
     if (size < 0 || (old != size && old != 1))
-      refuse("expand", call, "dim {} of size {} does not expand to {}", d - lead, old, size);
+      refuse("expand", call, "dim {} of size {} does not expand to {}; only size 1 does", d - lead,
+             old, size);
     result.push_back(size);
   }
   return result;
@@ -203,7 +205,7 @@ std::vector<Strategy> expand_strategies(const OpCall& call, const std::vector<Te
   }
   FactorOptions options;
   options.form = LocalExecution::local_attrs;
-  options.linear = movers_linearity({0});
+  options.partials = movers_linearity({0});
   return factor_strategies(notation_of(names, out), options);
 }
 
@@ -231,9 +233,9 @@ void add_expand(OpRegistry& ops) {
     return Attrs{{"size", std::vector<int64_t>(local.begin(), local.end())}};
   };
   expand.samples = [] {
-    return samples_of({{{5, 1}, {{"size", std::vector<int64_t>{5, 3}}}},
-                       {{3}, {{"size", std::vector<int64_t>{2, -1}}}},
-                       {{1, 4}, {{"size", std::vector<int64_t>{2, 0, 4}}}}});
+    return view_samples({{{5, 1}, {{"size", std::vector<int64_t>{5, 3}}}},
+                         {{3}, {{"size", std::vector<int64_t>{2, -1}}}},
+                         {{1, 4}, {{"size", std::vector<int64_t>{2, 0, 4}}}}});
   };
   ops.add(std::move(expand));
 }
@@ -244,7 +246,7 @@ void add_view_ops(OpRegistry& ops) {
   OpRecord t = view_record("t", "swaps the last two dims (x.T)", {params::tensor("input")}, t_map);
   t.infix = ".T";
   t.samples = [] {
-    return samples_of({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}, {{5}, {}}, {{}, {}}});
+    return view_samples({{{5, 3}, {}}, {{2, 4, 3}, {}}, {{1, 0}, {}}, {{5}, {}}, {{}, {}}});
   };
   ops.add(std::move(t));
 
@@ -252,16 +254,16 @@ void add_view_ops(OpRegistry& ops) {
       "transpose", "swaps two dims",
       {params::tensor("input"), params::integer("dim0"), params::integer("dim1")}, transpose_map);
   transpose.samples = [] {
-    return samples_of({{{2, 5, 3}, {{"dim0", int64_t{0}}, {"dim1", int64_t{-1}}}},
-                       {{4, 3}, {{"dim0", int64_t{1}}, {"dim1", int64_t{0}}}}});
+    return view_samples({{{2, 5, 3}, {{"dim0", int64_t{0}}, {"dim1", int64_t{-1}}}},
+                         {{4, 3}, {{"dim0", int64_t{1}}, {"dim1", int64_t{0}}}}});
   };
   ops.add(std::move(transpose));
 
   OpRecord permute = view_record("permute", "reorders the dims",
                                  {params::tensor("input"), params::integers("dims")}, permute_map);
   permute.samples = [] {
-    return samples_of({{{2, 5, 3}, {{"dims", std::vector<int64_t>{2, 0, 1}}}},
-                       {{4, 3}, {{"dims", std::vector<int64_t>{-1, 0}}}}});
+    return view_samples({{{2, 5, 3}, {{"dims", std::vector<int64_t>{2, 0, 1}}}},
+                         {{4, 3}, {{"dims", std::vector<int64_t>{-1, 0}}}}});
   };
   ops.add(std::move(permute));
   add_squeezes(ops);

@@ -1,54 +1,58 @@
-// fft and ifft: discrete Fourier transforms along a dim, which stays whole on each rank. Summed as
-// they are defined, in f64 with one table of roots of unity, and rounded once.
+// Registers fft and ifft: discrete Fourier transforms along a dim, which is never sharded. The sums
+// follow the definition, in f64 with one table of roots of unity, and are rounded once:
+//
+//   y[k] = scale * sum over j of x[j] * exp(-2 pi i j k / n)    (ifft: exp(+2 pi i j k / n))
 #include <cmath>
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 
 namespace shardproof {
 namespace {
 
-struct Row {
+struct FftRow {
   const char* name;
   const char* summary;
   bool inverse;
 };
-const Row kRows[] = {
+const FftRow kFftRows[] = {
     {"fft", "discrete Fourier transform along dim; complex", false},
     {"ifft", "inverse discrete Fourier transform along dim; complex", true},
 };
 
-// [outer, size, inner], and the factor of every sum.
-struct Line {
+// The input as [outer, size, inner], and the factor of every sum.
+struct TransformLine {
   int64_t outer = 1, size = 0, inner = 1;
   double scale = 1;
 };
 
-int active_dim(const Row& row, const OpCall& call) {
+int transform_dim(const FftRow& row, const OpCall& call) {
   return dim_of(row.name, call, call.attrs->integer("dim"));
 }
 
-Line line_of(const Row& row, const OpCall& call) {
+TransformLine transform_line(const FftRow& row, const OpCall& call) {
   const Dims& shape = input_shape(call, 0);
-  const int dim = active_dim(row, call);
-  Line line{1, shape[dim], 1, 1};
+  const int dim = transform_dim(row, call);
+  TransformLine line{1, shape[dim], 1, 1};
   for (int d = 0; d < dim; ++d) line.outer *= shape[d];
   for (int d = dim + 1; d < shape.size(); ++d) line.inner *= shape[d];
   const std::string norm = call.attrs->has("norm") ? call.attrs->text("norm") : "backward";
   if (norm != "backward" && norm != "ortho" && norm != "forward")
-    refuse(row.name, call, "norm is 'backward', 'ortho' or 'forward', found '{}'", norm);
+    refuse(row.name, call, "norm must be 'backward', 'ortho' or 'forward', found '{}'", norm);
   const auto size = static_cast<double>(line.size);
   if (norm == "ortho") line.scale = 1 / std::sqrt(size);
   if ((norm == "forward") != row.inverse && norm != "ortho") line.scale = 1 / size;
   return line;
 }
 
-std::vector<TensorMeta> infer(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_fft(const FftRow& row, const OpCall& call) {
   const TensorMeta& x = input_meta(call, 0);
-  if (line_of(row, call).size < 1) refuse(row.name, call, "needs at least one entry along dim");
+  if (transform_line(row, call).size < 1)
+    refuse(row.name, call, "dim must have at least one entry");
   if (is_floating(x.dtype) && x.dtype != DType::f32 && x.dtype != DType::f64)
     refuse(row.name, call, "not defined for {}; cast it to f32", name(x.dtype));
   const bool wide = x.dtype == DType::f64 || x.dtype == DType::c128;
@@ -64,7 +68,7 @@ std::vector<C128> roots_of_unity(int64_t size, bool inverse) {
   return roots;
 }
 
-void transform(const Line& line, const std::vector<C128>& roots, const C128* x, C128* y) {
+void transform(const TransformLine& line, const std::vector<C128>& roots, const C128* x, C128* y) {
   const int64_t n = line.size, step = line.inner;
   for (int64_t o = 0; o < line.outer; ++o)
     for (int64_t i = 0; i < step; ++i) {
@@ -81,8 +85,8 @@ void transform(const Line& line, const std::vector<C128>& roots, const C128* x, 
     }
 }
 
-Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
-  const Line line = line_of(row, call);
+Kernel prepare_fft(const FftRow& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const TransformLine line = transform_line(row, call);
   LanePlan plan{{DType::c128}, {DType::c128}, 0, {}};
   plan.body = [line, roots = roots_of_unity(line.size, row.inverse)](const LaneCall& lane) {
     transform(line, roots, lane.in<C128>(0), lane.out<C128>(0));
@@ -90,7 +94,7 @@ Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>
   return lane_kernel(plan, call, outputs);
 }
 
-// `n` entries: the first ones, or with zeros behind.
+// Adds `n`: the first n entries, or all entries followed by zeros.
 void take_length(OpRecord& op) {
   decompose_when(
       op, [](const OpCall& call) { return call.attrs->has("n"); },
@@ -108,49 +112,48 @@ void take_length(OpRecord& op) {
       });
 }
 
-std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
+std::vector<Strategy> fft_strategies(const FftRow& row, const OpCall& call,
+                                     const std::vector<TensorMeta>&) {
   std::string names = letters(input_shape(call, 0).size());
-  names[static_cast<size_t>(active_dim(row, call))] = '1';
+  names[static_cast<size_t>(transform_dim(row, call))] = '1';
   FactorOptions options;
-  options.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
+  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
   if (!is_floating(input_meta(call, 0).dtype) && !is_complex(input_meta(call, 0).dtype))
-    options.linear.clear();
+    options.partials.clear();
   return factor_strategies(notation_of(names, names), options);
 }
 
+std::vector<Sample> fft_samples(const FftRow&) {
+  const Attrs first{{"dim", int64_t{0}}};
+  const Attrs last{{"dim", int64_t{-1}}, {"norm", std::string("ortho")}};
+  return {sample_of({{{5, 3}}}, first), sample_of({{{2, 4, 6}}, DType::c64}, last),
+          sample_of({{{7, 2}}, DType::f64, {"uniform(-1, 1)"}}, first)};
+}
+
+void complete_fft(const FftRow& row, OpRecord& op) {
+  op.cost = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
+    const TransformLine line = transform_line(row, call);
+    const auto elements = static_cast<double>(element_count(outputs[0].shape));
+    const auto width = static_cast<double>(size_of(outputs[0].dtype));
+    return OpCost{8 * elements * static_cast<double>(line.size), 2 * elements * width};
+  };
+  take_length(op);
+}
+
+const OpTable<FftRow> kFftTable = {
+    "linalg",
+    [](const FftRow&) -> std::vector<Param> {
+      return {params::tensor("x"), params::optional("n", ParamKind::integer),
+              params::integer("dim", -1), params::optional("norm", ParamKind::text)};
+    },
+    infer_fft,
+    prepare_fft,
+    fft_strategies,
+    fft_samples,
+    complete_fft};
+
 }  // namespace
 
-void add_fourier_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpRecord op;
-    op.name = row.name;
-    op.family = "linalg";
-    op.summary = row.summary;
-    op.params = {params::tensor("x"), params::optional("n", ParamKind::integer),
-                 params::integer("dim", -1), params::optional("norm", ParamKind::text)};
-    op.infer = [&row](const OpCall& call) { return infer(row, call); };
-    op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-      return prepare(row, call, outputs);
-    };
-    op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-      return strategies(row, call);
-    };
-    op.cost = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-      const Line line = line_of(row, call);
-      const auto elements = static_cast<double>(element_count(outputs[0].shape));
-      const auto width = static_cast<double>(size_of(outputs[0].dtype));
-      return OpCost{8 * elements * static_cast<double>(line.size), 2 * elements * width};
-    };
-    op.samples = [] {
-      const Attrs first{{"dim", int64_t{0}}};
-      const Attrs last{{"dim", int64_t{-1}}, {"norm", std::string("ortho")}};
-      return std::vector<Sample>{sample_of({{{5, 3}}}, first),
-                                 sample_of({{{2, 4, 6}}, DType::c64}, last),
-                                 sample_of({{{7, 2}}, DType::f64, {"uniform(-1, 1)"}}, first)};
-    };
-    take_length(op);
-    ops.add(std::move(op));
-  }
-}
+void add_fourier_ops(OpRegistry& ops) { add_rows(ops, kFftTable, kFftRows); }
 
 }  // namespace shardproof

@@ -1,11 +1,13 @@
-// inverse, solve, cholesky, det of the matrices in the last two dims. Each matrix is worked on
-// whole, in f64, and rounded once; batches may be cut.
+// Registers inverse, solve, cholesky, det of the matrices in the last two dims. Eigen computes each
+// matrix in f64 (LU with partial pivoting, LLT), and the result is rounded once. Only batch dims
+// are sharded, and columns of solve's b.
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 
@@ -13,21 +15,22 @@ namespace shardproof {
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-enum class Kind { inverse, solve, cholesky, det };
-struct Row {
+enum class LinalgKind { inverse, solve, cholesky, det };
+struct LinalgRow {
   const char* name;
   const char* summary;
-  Kind kind;
+  LinalgKind kind;
 };
-const Row kRows[] = {
-    {"inverse", "the inverse of square matrices", Kind::inverse},
-    {"solve", "x with a @ x = b, of square matrices a", Kind::solve},
-    {"cholesky", "the lower l with l @ l.T = x, of positive definite matrices", Kind::cholesky},
-    {"det", "determinants of square matrices", Kind::det},
+const LinalgRow kLinalgRows[] = {
+    {"inverse", "the inverse of square matrices", LinalgKind::inverse},
+    {"solve", "x with a @ x = b, of square matrices a", LinalgKind::solve},
+    {"cholesky", "the lower l with l @ l.T = x, of positive definite matrices",
+     LinalgKind::cholesky},
+    {"det", "determinants of square matrices", LinalgKind::det},
 };
 
 struct Batch {
-  int64_t matrices = 1, n = 0, columns = 0;  // columns of b
+  int64_t matrices = 1, n = 0, columns = 0;  // columns: of b
 };
 
 Batch batch_of(const OpCall& call) {
@@ -41,17 +44,17 @@ Batch batch_of(const OpCall& call) {
   return batch;
 }
 
-std::vector<TensorMeta> infer(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_linalg(const LinalgRow& row, const OpCall& call) {
   const Dims& a = input_shape(call, 0);
   const DType dtype = input_meta(call, 0).dtype;
   if (dtype != DType::f32 && dtype != DType::f64)
     refuse(row.name, call, "expected f32 or f64, found {}", name(dtype));
   if (a.size() < 2 || a[a.size() - 1] != a[a.size() - 2])
-    refuse(row.name, call, "needs square matrices in the last two dims");
-  if (row.kind == Kind::inverse || row.kind == Kind::cholesky) return {{dtype, a}};
+    refuse(row.name, call, "the last two dims must be square matrices");
+  if (row.kind == LinalgKind::inverse || row.kind == LinalgKind::cholesky) return {{dtype, a}};
   Dims batch = a;
   batch.erase(a.size() - 1);
-  if (row.kind == Kind::det) {
+  if (row.kind == LinalgKind::det) {
     batch.erase(a.size() - 2);
     return {{dtype, batch}};
   }
@@ -59,7 +62,7 @@ std::vector<TensorMeta> infer(const Row& row, const OpCall& call) {
   const Dims& b = input_shape(call, 1);
   Dims rows = b;
   if (b.size() == a.size()) rows.erase(b.size() - 1);
-  if (!(rows == batch)) refuse(row.name, call, "b must have the batch and the rows of a");
+  if (!(rows == batch)) refuse(row.name, call, "b must have the batch dims and the rows of a");
   return {{dtype, b}};
 }
 
@@ -67,21 +70,21 @@ Matrix matrix_at(const double* values, int64_t index, int64_t rows, int64_t colu
   return Eigen::Map<const Matrix>(values + index * rows * columns, rows, columns);
 }
 
-Eigen::PartialPivLU<Matrix> eliminated(const Row& row, const Matrix& a) {
+Eigen::PartialPivLU<Matrix> eliminated(const LinalgRow& row, const Matrix& a) {
   Eigen::PartialPivLU<Matrix> lu(a);
-  if (row.kind != Kind::det)
+  if (row.kind != LinalgKind::det)
     for (int64_t i = 0; i < a.rows(); ++i)
       if (lu.matrixLU()(i, i) == 0)
         throw_bad_input("{}: a matrix is singular (pivot {} is 0)", row.name, i);
   return lu;
 }
 
-Matrix result_of(const Row& row, const Matrix& a, const Matrix& b) {
+Matrix linalg_result(const LinalgRow& row, const Matrix& a, const Matrix& b) {
   switch (row.kind) {
-    case Kind::inverse: return eliminated(row, a).inverse();
-    case Kind::solve: return eliminated(row, a).solve(b);
-    case Kind::det: return Matrix::Constant(1, 1, eliminated(row, a).determinant());
-    case Kind::cholesky: {
+    case LinalgKind::inverse: return eliminated(row, a).inverse();
+    case LinalgKind::solve: return eliminated(row, a).solve(b);
+    case LinalgKind::det: return Matrix::Constant(1, 1, eliminated(row, a).determinant());
+    case LinalgKind::cholesky: {
       const Eigen::LLT<Matrix> factor(a);
       if (factor.info() != Eigen::Success)
         throw_bad_input("cholesky: a matrix is not positive definite");
@@ -91,82 +94,81 @@ Matrix result_of(const Row& row, const Matrix& a, const Matrix& b) {
   SP_UNREACHABLE("kind {}", static_cast<int>(row.kind));
 }
 
-void run_lane(const Row& row, const Batch& batch, const LaneCall& lane) {
+void run_linalg_lane(const LinalgRow& row, const Batch& batch, const LaneCall& lane) {
   const int64_t n = batch.n;
   double* out = lane.out<double>(0);
   for (int64_t m = 0; m < batch.matrices; ++m) {
     Matrix b;
-    if (row.kind == Kind::solve) b = matrix_at(lane.in<double>(1), m, n, batch.columns);
-    // Eigen takes no empty matrix; its determinant is 1. A shard of b may have no columns.
-    Matrix made = row.kind == Kind::det ? Matrix::Ones(1, 1) : Matrix(0, 0);
-    if (n > 0 && (row.kind != Kind::solve || batch.columns > 0))
-      made = result_of(row, matrix_at(lane.in<double>(0), m, n, n), b);
+    if (row.kind == LinalgKind::solve) b = matrix_at(lane.in<double>(1), m, n, batch.columns);
+    // Eigen rejects empty matrices; the determinant of one is 1. A shard of b may have no columns.
+    Matrix made = row.kind == LinalgKind::det ? Matrix::Ones(1, 1) : Matrix(0, 0);
+    if (n > 0 && (row.kind != LinalgKind::solve || batch.columns > 0))
+      made = linalg_result(row, matrix_at(lane.in<double>(0), m, n, n), b);
     out = std::copy(made.data(), made.data() + made.size(), out);
   }
 }
 
-Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_linalg(const LinalgRow& row, const OpCall& call,
+                      const std::vector<TensorMeta>& outputs) {
   LanePlan plan{std::vector<DType>(call.inputs.size(), DType::f64), {DType::f64}, 0, {}};
-  plan.body = [&row, batch = batch_of(call)](const LaneCall& lane) { run_lane(row, batch, lane); };
+  plan.body = [&row, batch = batch_of(call)](const LaneCall& lane) {
+    run_linalg_lane(row, batch, lane);
+  };
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
+std::vector<Strategy> linalg_strategies(const LinalgRow& row, const OpCall& call,
+                                        const std::vector<TensorMeta>&) {
   const int batch = input_shape(call, 0).size() - 2;
   const std::string names = letters(batch), matrix = names + "11";
-  if (row.kind == Kind::det) return factor_strategies(matrix + "->" + names, {});
-  if (row.kind != Kind::solve) return factor_strategies(matrix + "->" + matrix, {});
+  if (row.kind == LinalgKind::det) return factor_strategies(matrix + "->" + names, {});
+  if (row.kind != LinalgKind::solve) return factor_strategies(matrix + "->" + matrix, {});
   std::string b = names + "1";
   FactorOptions options;
-  options.linear = {{{ReduceOp::sum, ReduceOp::avg}, {1}}};
-  // Columns of b are solved for by themselves.
+  options.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {1});
+  // Columns of b are independent.
   if (input_shape(call, 1).size() == input_shape(call, 0).size()) b += 'z';
   return factor_strategies(matrix + "," + b + "->" + b, options);
 }
 
-// Fills know no diagonals: matrices of size 1 are positive definite, larger ones of random numbers
-// are seldom singular.
-std::vector<Sample> samples(const Row& row) {
+// Fills cannot make a matrix diagonal. Matrices of size 1 are positive definite, and larger random
+// ones are rarely singular.
+std::vector<Sample> linalg_samples(const LinalgRow& row) {
   const auto sample = [&](const std::vector<Dims>& shapes, DType dtype) {
     return sample_of({shapes, dtype, std::vector<std::string>(shapes.size(), "uniform(0.5, 2)")});
   };
-  if (row.kind == Kind::solve)
+  if (row.kind == LinalgKind::solve)
     return {sample({{4, 1, 1}, {4, 1, 3}}, DType::f32), sample({{2, 2}, {2}}, DType::f64),
             sample({{3, 2, 2}, {3, 2, 5}}, DType::f64)};
-  if (row.kind == Kind::cholesky)
+  if (row.kind == LinalgKind::cholesky)
     return {sample({{5, 1, 1}}, DType::f32), sample({{1, 1}}, DType::f64)};
   return {sample({{5, 2, 2}}, DType::f64), sample({{4, 1, 1}}, DType::f32),
           sample({{3, 3}}, DType::f64)};
 }
 
+OpCost linalg_cost(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+  const Batch batch = batch_of(call);
+  const auto n = static_cast<double>(batch.n);
+  OpCost cost{static_cast<double>(batch.matrices) * n * n * n, 0};
+  for (const TensorMeta& meta : {input_meta(call, 0), outputs[0]})
+    cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
+  return cost;
+}
+
+const OpTable<LinalgRow> kLinalgTable = {
+    "linalg",
+    [](const LinalgRow& row) -> std::vector<Param> {
+      if (row.kind == LinalgKind::solve) return {params::tensor("a"), params::tensor("b")};
+      return {params::tensor("x")};
+    },
+    infer_linalg,
+    prepare_linalg,
+    linalg_strategies,
+    linalg_samples,
+    [](const LinalgRow&, OpRecord& op) { op.cost = linalg_cost; }};
+
 }  // namespace
 
-void add_linalg_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpRecord op;
-    op.name = row.name;
-    op.family = "linalg";
-    op.summary = row.summary;
-    op.params = {params::tensor(row.kind == Kind::solve ? "a" : "x")};
-    if (row.kind == Kind::solve) op.params.push_back(params::tensor("b"));
-    op.infer = [&row](const OpCall& call) { return infer(row, call); };
-    op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-      return prepare(row, call, outputs);
-    };
-    op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-      return strategies(row, call);
-    };
-    op.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-      const Batch batch = batch_of(call);
-      const auto n = static_cast<double>(batch.n);
-      OpCost cost{static_cast<double>(batch.matrices) * n * n * n, 0};
-      for (const TensorMeta& meta : {input_meta(call, 0), outputs[0]})
-        cost.bytes += static_cast<double>(element_count(meta.shape) * size_of(meta.dtype));
-      return cost;
-    };
-    op.samples = [&row] { return samples(row); };
-    ops.add(std::move(op));
-  }
-}
+void add_linalg_ops(OpRegistry& ops) { add_rows(ops, kLinalgTable, kLinalgRows); }
 
 }  // namespace shardproof

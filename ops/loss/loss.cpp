@@ -1,8 +1,8 @@
-// cross_entropy, nll_loss, mse_loss.
+// Registers cross_entropy, nll_loss, mse_loss.
 //
-// Classes stand in dim 1 of the logits (dim 0 when there is no batch). With the classes cut over
-// ranks only the largest logit, the sum of exponentials and the logit of the label are reduced; the
-// logits never move. The mean over a cut batch divides by the *global* count of labels that count.
+// Classes are dim 1 of the logits (dim 0 if there is no batch). If classes are sharded, ranks
+// reduce only the largest logit, the sum of exponentials and the label's logit; no rank sends its
+// logits. The mean over a sharded batch divides by the *global* number of labels that count.
 
 #include "shardproof/ops/loss/loss.h"
 #include "shardproof/ops/core/families.h"
@@ -41,19 +41,19 @@ std::string_view loss_name(LossKind kind) {
   return kind == LossKind::cross_entropy ? "cross_entropy" : "nll_loss";
 }
 
-std::vector<TensorMeta> infer(LossKind kind, const OpCall& call) {
+std::vector<TensorMeta> infer_class_loss(LossKind kind, const OpCall& call) {
   auto op = loss_name(kind);
   require_floating(op, call, 0);
   require_integral(op, call, kLossLabels);
   const Dims& logits = input_shape(call, 0);
-  if (logits.empty()) refuse(op, call, "the logits need a dim of classes");
+  if (logits.empty()) refuse(op, call, "the logits must have a dim of classes");
   Dims rows = logits;
   rows.erase(logits.size() > 1 ? 1 : 0);
   if (!(input_shape(call, kLossLabels) == rows))
-    refuse(op, call, "the labels must be of shape {}", to_string(rows));
+    refuse(op, call, "the labels must have shape {}", to_string(rows));
   LossShape loss = loss_shape(call);
   if (loss.weighted && !(input_shape(call, kLossWeight) == Dims{loss.classes}))
-    refuse(op, call, "weight must be of shape [{}]", loss.classes);
+    refuse(op, call, "weight must have shape [{}]", loss.classes);
   if (loss.smoothing < 0 || loss.smoothing > 1)
     refuse(op, call, "label_smoothing must be from 0 to 1, found {}", loss.smoothing);
   return {{input_meta(call, 0).dtype, loss.reduction == LossReduction::none ? rows : Dims{}}};
@@ -67,7 +67,8 @@ void check_labels(LossKind kind, const LossShape& loss, const LaneCall& lane) {
                       loss.classes);
 }
 
-Kernel prepare(LossKind kind, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_class_loss(LossKind kind, const OpCall& call,
+                          const std::vector<TensorMeta>& outputs) {
   const DType compute = compute_dtype(outputs[0].dtype);
   const LossShape loss = loss_shape(call);
   LanePlan plan{{compute, DType::i64, compute}, {compute}, 0, {}};
@@ -85,9 +86,9 @@ Kernel prepare(LossKind kind, const OpCall& call, const std::vector<TensorMeta>&
   return lane_kernel(plan, call, outputs);
 }
 
-// The class dim only through other ops; the rows as they are, but for a mean, whose count is
+// A sharded class dim is lowered. Sharded rows run as they are, except for a mean, whose count is
 // global.
-std::vector<Strategy> strategies(const OpCall& call) {
+std::vector<Strategy> class_loss_strategies(const OpCall& call) {
   LossShape loss = loss_shape(call);
   std::string logits = letters(input_shape(call, 0).size()), labels = logits;
   char classes = logits[static_cast<size_t>(loss.class_dim)];
@@ -108,7 +109,7 @@ std::vector<Strategy> strategies(const OpCall& call) {
   return found;
 }
 
-OpCost cost(const OpCall& call, const std::vector<TensorMeta>&) {
+OpCost class_loss_cost(const OpCall& call, const std::vector<TensorMeta>&) {
   OpCost total;
   for (const TensorMeta& input : call.inputs)
     if (!input.absent)
@@ -117,7 +118,7 @@ OpCost cost(const OpCall& call, const std::vector<TensorMeta>&) {
   return total;
 }
 
-Sample sample(Dims logits, Attrs attrs, DType dtype = DType::f32, bool ignored = false) {
+Sample class_loss_sample(Dims logits, Attrs attrs, DType dtype = DType::f32, bool ignored = false) {
   Sample made = sample_of({{logits}, dtype}, std::move(attrs));
   Dims labels = logits;
   int64_t classes = logits[logits.size() > 1 ? 1 : 0];
@@ -134,54 +135,56 @@ Attrs loss_attrs(const char* reduction, double smoothing = 0) {
           {"label_smoothing", smoothing}};
 }
 
-Sample weighted(Sample sample) {
-  const Dims& logits = sample.inputs[0].shape;
-  sample.inputs[kLossWeight] = {sample.inputs[0].dtype, {logits[logits.size() > 1 ? 1 : 0]}};
-  sample.fills[kLossWeight] = "uniform(0.5, 2)";
-  return sample;
+Sample weighted(Sample class_loss_sample) {
+  const Dims& logits = class_loss_sample.inputs[0].shape;
+  class_loss_sample.inputs[kLossWeight] = {class_loss_sample.inputs[0].dtype,
+                                           {logits[logits.size() > 1 ? 1 : 0]}};
+  class_loss_sample.fills[kLossWeight] = "uniform(0.5, 2)";
+  return class_loss_sample;
 }
 
-OpRecord record_of(LossKind kind) {
+OpRecord class_loss_record(LossKind kind) {
   OpRecord record;
   record.name = loss_name(kind);
   record.family = "loss";
-  record.infer = [kind](const OpCall& call) { return infer(kind, call); };
+  record.infer = [kind](const OpCall& call) { return infer_class_loss(kind, call); };
   record.prepare = [kind](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare(kind, call, outputs);
+    return prepare_class_loss(kind, call, outputs);
   };
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return strategies(call);
+    return class_loss_strategies(call);
   };
   record.rule.lower = [kind](const OpCall& call, const std::vector<Spec>& inputs,
                              LowerBuilder& build) { return lower_loss(kind, call, inputs, build); };
-  record.cost = cost;
+  record.cost = class_loss_cost;
   return record;
 }
 
 }  // namespace
 
 void add_loss_ops(OpRegistry& ops) {
-  OpRecord cross = record_of(LossKind::cross_entropy);
+  OpRecord cross = class_loss_record(LossKind::cross_entropy);
   cross.summary = "-log softmax(logits) at the labels; classes in dim 1";
   cross.params = {params::tensor("input"),           params::tensor("target"),
                   params::optional_tensor("weight"), params::integer("ignore_index", -100),
                   params::text("reduction", "mean"), params::number("label_smoothing", 0.0)};
   cross.samples = [] {
-    return std::vector<Sample>{sample({5, 4}, loss_attrs("mean"), DType::f32, true),
-                               sample({8, 32}, loss_attrs("mean")),
-                               sample({4, 3}, loss_attrs("sum"), DType::f64, true),
-                               sample({6, 5}, loss_attrs("none"), DType::bf16),
-                               sample({2, 4, 3}, loss_attrs("mean")),
-                               sample({5, 8}, loss_attrs("mean", 0.1)),
-                               sample({7}, loss_attrs("sum")),
-                               weighted(sample({5, 4}, loss_attrs("mean"), DType::f32, true)),
-                               weighted(sample({2, 6, 3}, loss_attrs("sum"))),
-                               weighted(sample({4, 4}, loss_attrs("none"), DType::bf16))};
+    return std::vector<Sample>{
+        class_loss_sample({5, 4}, loss_attrs("mean"), DType::f32, true),
+        class_loss_sample({8, 32}, loss_attrs("mean")),
+        class_loss_sample({4, 3}, loss_attrs("sum"), DType::f64, true),
+        class_loss_sample({6, 5}, loss_attrs("none"), DType::bf16),
+        class_loss_sample({2, 4, 3}, loss_attrs("mean")),
+        class_loss_sample({5, 8}, loss_attrs("mean", 0.1)),
+        class_loss_sample({7}, loss_attrs("sum")),
+        weighted(class_loss_sample({5, 4}, loss_attrs("mean"), DType::f32, true)),
+        weighted(class_loss_sample({2, 6, 3}, loss_attrs("sum"))),
+        weighted(class_loss_sample({4, 4}, loss_attrs("none"), DType::bf16))};
   };
   take_class_shares(cross);
   ops.add(std::move(cross));
 
-  OpRecord nll = record_of(LossKind::nll);
+  OpRecord nll = class_loss_record(LossKind::nll);
   nll.summary = "-x at the labels, of log-probabilities x; classes in dim 1";
   nll.params = {params::tensor("input"), params::tensor("target"),
                 params::optional_tensor("weight"), params::integer("ignore_index", -100),
@@ -190,8 +193,9 @@ void add_loss_ops(OpRegistry& ops) {
     auto attrs = [](const char* reduction) {
       return Attrs{{"ignore_index", int64_t{-1}}, {"reduction", std::string(reduction)}};
     };
-    return std::vector<Sample>{sample({5, 4}, attrs("mean")), sample({4, 6}, attrs("none")),
-                               weighted(sample({5, 4}, attrs("mean")))};
+    return std::vector<Sample>{class_loss_sample({5, 4}, attrs("mean")),
+                               class_loss_sample({4, 6}, attrs("none")),
+                               weighted(class_loss_sample({5, 4}, attrs("mean")))};
   };
   ops.add(std::move(nll));
   add_mse_loss(ops);

@@ -1,4 +1,4 @@
-// What the files of the loss family share.
+// Declarations shared by the sources of cross_entropy, nll_loss and mse_loss.
 #pragma once
 
 #include <string_view>
@@ -21,16 +21,21 @@ struct LossShape {
   LossReduction reduction = LossReduction::mean;
   bool weighted = false;
 };
+// Returns the shape and the attributes of a call. Throws Error(bad_input) for an unknown reduction.
 LossShape loss_shape(const OpCall& call);
+// Returns the attribute `reduction`. Throws Error(bad_input) unless it is 'mean', 'sum' or 'none'.
 LossReduction parse_loss_reduction(std::string_view op, const OpCall& call);
 
-// The replacement when classes or rows of a mean are cut.
+// Rule::lower of the family: emits the loss for sharded classes, or for sharded rows of a mean.
+// Returns the handle of the loss.
 std::vector<int> lower_loss(LossKind kind, const OpCall& call, const std::vector<Spec>& inputs,
                             LowerBuilder& build);
+// Registers mse_loss.
 void add_mse_loss(OpRegistry& ops);
-// `weight`, of the elements of a loss of two tensors: a mean is over its sum.
+// Adds `weight` to a loss of two tensors: one weight per element; a mean divides by their sum.
 void take_loss_weight(OpRecord& loss);
-// Labels that are probabilities of classes; and a weight of classes beside smoothed labels.
+// Adds two forms of cross_entropy: targets that are class probabilities, and class weights with
+// label smoothing.
 void take_class_shares(OpRecord& cross_entropy);
 
 }  // namespace shardproof

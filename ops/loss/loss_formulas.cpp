@@ -1,4 +1,5 @@
-// Losses between elements of one shape, and their sum or mean.
+// Registers losses that decompose: l1, huber, smooth_l1, binary_cross_entropy, kl_div,
+// gaussian_nll, cosine_embedding, triplet_margin and others, with their sum or mean.
 #include <cmath>
 
 #include "shardproof/ops/core/families.h"
@@ -9,14 +10,13 @@ namespace shardproof {
 namespace {
 
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
 
 FormulaTerm distance(Formula& f) { return f.op("abs", {f[0] - f[1]}); }
-FormulaTerm softplus_of(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
+FormulaTerm softplus_term(Formula& f, const Operand& x) { return f.op("softplus", {x}); }
 FormulaTerm log_not_below(Formula& f, const char* log, const Operand& x) {
   return max_of(f.op(log, {x}), -100);
 }
-// x log x, 0 at 0.
+// Returns x log x, and 0 at 0.
 FormulaTerm entropy_of(Formula& f, const Operand& x) { return f.op("xlogy", {x, x}); }
 
 FormulaTerm quadratic_then_linear(Formula& f, double bend) {
@@ -24,7 +24,7 @@ FormulaTerm quadratic_then_linear(Formula& f, double bend) {
   return near * (apart - near * 0.5);
 }
 
-std::vector<Sample> samples_of(const Attrs& attrs, const char* first, const char* second) {
+std::vector<Sample> pair_loss_samples(const Attrs& attrs, const char* first, const char* second) {
   std::vector<Sample> samples;
   for (const char* reduction : {"mean", "sum", "none"}) {
     Attrs all = attrs;
@@ -39,51 +39,52 @@ struct Fills {
   const char* target = "uniform(-2, 2)";
 };
 
-// Parameters in the order of torch: `more` before the reduction, `last` behind it.
-void add(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
-         std::function<FormulaTerm(Formula&)> body, const Fills& fills = {},
-         std::vector<Param> last = {}) {
+// Adds a loss of two tensors. Parameters have the order of torch: `more` before the reduction,
+// `last` after it.
+void add_pair_loss(OpRegistry& ops, const char* name, const char* summary, std::vector<Param> more,
+                   std::function<FormulaTerm(Formula&)> body, const Fills& fills = {},
+                   std::vector<Param> last = {}) {
   std::vector<Param> all = {tensor("input"), tensor("target")};
   all.insert(all.end(), more.begin(), more.end());
   all.push_back(params::text("reduction", "mean"));
   all.insert(all.end(), last.begin(), last.end());
   ops.add(formula(
       {name, "loss", summary}, std::move(all),
-      [body = std::move(body)](Formula& f) { return Terms{f.reduced(body(f))}; },
-      samples_of({}, fills.input, fills.target)));
+      [body = std::move(body)](Formula& f) { return FormulaTerms{f.reduced(body(f))}; },
+      pair_loss_samples({}, fills.input, fills.target)));
 }
 
-void add_distances(OpRegistry& ops) {
+void add_distance_losses(OpRegistry& ops) {
   const Param weight = params::optional_tensor("weight");
   OpRecord l1 = formula(
       {"l1_loss", "loss", "|input - target|"},
       {tensor("input"), tensor("target"), params::text("reduction", "mean")},
-      [](Formula& f) { return Terms{f.reduced(distance(f))}; },
-      samples_of({}, "uniform(-2, 2)", "uniform(-2, 2)"));
+      [](Formula& f) { return FormulaTerms{f.reduced(distance(f))}; },
+      pair_loss_samples({}, "uniform(-2, 2)", "uniform(-2, 2)"));
   take_loss_weight(l1);
   ops.add(std::move(l1));
-  add(ops, "huber_loss", "half the square up to delta, then linear", {},
-      [](Formula& f) {
-        const FormulaTerm loss = quadratic_then_linear(f, f.number("delta").real());
-        return f.has(2) ? loss * f[2] : loss;
-      },
-      {}, {params::number("delta", 1.0), weight});
-  add(ops, "smooth_l1_loss", "half the square over beta up to beta, then linear", {},
-      [](Formula& f) {
-        const double beta = f.number("beta").real();
-        return beta == 0 ? distance(f) : quadratic_then_linear(f, beta) / beta;
-      },
-      {}, {params::number("beta", 1.0)});
-  add(ops, "soft_margin_loss", "log(1 + exp(-target * input))", {},
-      [](Formula& f) { return softplus_of(f, f[1] * f[0] * -1); });
-  add(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
-      {params::number("margin", 1.0)},
-      [](Formula& f) {
-        const FormulaTerm close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
-        const FormulaTerm apart = max_of(f.number("margin").real() - f[0], 0);
-        return close + f.where(f.op("eq", {f[1], -1}), apart, 0.0);
-      },
-      {"uniform(-2, 2)", "ints(-1, 1)"});
+  add_pair_loss(ops, "huber_loss", "half the square up to delta, then linear", {},
+                [](Formula& f) {
+                  const FormulaTerm loss = quadratic_then_linear(f, f.number("delta").real());
+                  return f.has(2) ? loss * f[2] : loss;
+                },
+                {}, {params::number("delta", 1.0), weight});
+  add_pair_loss(ops, "smooth_l1_loss", "half the square over beta up to beta, then linear", {},
+                [](Formula& f) {
+                  const double beta = f.number("beta").real();
+                  return beta == 0 ? distance(f) : quadratic_then_linear(f, beta) / beta;
+                },
+                {}, {params::number("beta", 1.0)});
+  add_pair_loss(ops, "soft_margin_loss", "log(1 + exp(-target * input))", {},
+                [](Formula& f) { return softplus_term(f, f[1] * f[0] * -1); });
+  add_pair_loss(ops, "hinge_embedding_loss", "input where target is 1, else max(0, margin - input)",
+                {params::number("margin", 1.0)},
+                [](Formula& f) {
+                  const FormulaTerm close = f.where(f.op("eq", {f[1], 1}), f[0], 0.0);
+                  const FormulaTerm apart = max_of(f.number("margin").real() - f[0], 0);
+                  return close + f.where(f.op("eq", {f[1], -1}), apart, 0.0);
+                },
+                {"uniform(-2, 2)", "ints(-1, 1)"});
 }
 
 void add_entropies(OpRegistry& ops) {
@@ -91,22 +92,25 @@ void add_entropies(OpRegistry& ops) {
   const auto weighted = [](Formula& f, const FormulaTerm& loss) {
     return f.has(2) ? loss * f[2] : loss;
   };
-  add(ops, "binary_cross_entropy", "of probabilities; logarithms not below -100", {weight},
-      [weighted](Formula& f) {
-        const FormulaTerm yes = log_not_below(f, "log", f[0]);
-        const FormulaTerm no = log_not_below(f, "log1p", f[0] * -1);
-        return weighted(f, (f[1] * yes + (1 - f[1]) * no) * -1);
-      },
-      {"uniform(0.1, 0.9)", "uniform(0, 1)"});
-  add(ops, "binary_cross_entropy_with_logits", "binary_cross_entropy(sigmoid(input), target)",
-      {weight},
-      [weighted](Formula& f) {
-        const FormulaTerm no = (1 - f[1]) * f[0], yes = f.op("logsigmoid", {f[0]});
-        if (!f.has(3)) return weighted(f, no - yes);
-        return weighted(f, no - ((f[3] - 1) * f[1] + 1) * yes);
-      },
-      {"uniform(-2, 2)", "uniform(0, 1)"}, {params::optional_tensor("pos_weight")});
-  add(ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
+  add_pair_loss(ops, "binary_cross_entropy",
+                "-(target log input + (1 - target) log(1 - input)), logarithms not below -100",
+                {weight},
+                [weighted](Formula& f) {
+                  const FormulaTerm yes = log_not_below(f, "log", f[0]);
+                  const FormulaTerm no = log_not_below(f, "log1p", f[0] * -1);
+                  return weighted(f, (f[1] * yes + (1 - f[1]) * no) * -1);
+                },
+                {"uniform(0.1, 0.9)", "uniform(0, 1)"});
+  add_pair_loss(ops, "binary_cross_entropy_with_logits",
+                "binary_cross_entropy(sigmoid(input), target)", {weight},
+                [weighted](Formula& f) {
+                  const FormulaTerm no = (1 - f[1]) * f[0], yes = f.op("logsigmoid", {f[0]});
+                  if (!f.has(3)) return weighted(f, no - yes);
+                  return weighted(f, no - ((f[3] - 1) * f[1] + 1) * yes);
+                },
+                {"uniform(-2, 2)", "uniform(0, 1)"}, {params::optional_tensor("pos_weight")});
+  add_pair_loss(
+      ops, "poisson_nll_loss", "exp(input) - target * input, of the logarithm of a rate",
       {params::boolean("log_input", true), params::boolean("full", false),
        params::number("eps", 1e-8)},
       [](Formula& f) {
@@ -114,7 +118,7 @@ void add_entropies(OpRegistry& ops) {
                                      ? f.op("exp", {f[0]}) - f[1] * f[0]
                                      : f[0] - f[1] * f.op("log", {f[0] + f.number("eps").real()});
         if (!f.flag("full")) return loss;
-        // Stirling's approximation of log(target!), of targets above 1.
+        // Adds Stirling's approximation of log(target!) for targets above 1.
         const FormulaTerm log = f.op("log", {max_of(f[1], 1)});
         const FormulaTerm factorial = f[1] * log - f[1] + 0.5 * (log + std::log(2 * M_PI));
         return loss + f.where(f.op("gt", {f[1], 1}), factorial, 0.0);
@@ -122,7 +126,7 @@ void add_entropies(OpRegistry& ops) {
       {"uniform(-2, 2)", "uniform(0, 1)"});
 }
 
-Terms kl_div(Formula& f) {
+FormulaTerms kl_div(Formula& f) {
   const bool logs = f.flag("log_target");
   const FormulaTerm loss =
       logs ? f.op("exp", {f[1]}) * (f[1] - f[0]) : entropy_of(f, f[1]) - f[1] * f[0];
@@ -131,8 +135,8 @@ Terms kl_div(Formula& f) {
   return {f.op("sum", {loss}) / static_cast<double>(rows)};
 }
 
-// Of the shape of the input, or with one number in place of one of its dims, which may be the last
-// and then be left out; or one number.
+// Returns the variance, which has the input's shape, or one number in place of one dim, or is one
+// number. A last dim of 1 may be left out.
 FormulaTerm variance_of(Formula& f) {
   const FormulaTerm variance = f[2];
   if (f.call.inputs[2].weak) return variance;
@@ -144,11 +148,13 @@ FormulaTerm variance_of(Formula& f) {
   int apart = of.size() == given.size() ? 0 : 2;
   for (int d = 0; d < of.size() && d < given.size(); ++d)
     if (of[d] != given[d]) apart += given[d] == 1 ? 1 : 2;
-  if (apart > 1) f.refuse("var of {} is not of the input's shape", to_string(given));
+  if (apart > 1)
+    f.refuse("var must have the input's shape, with one dim of size 1 at most, found {}",
+             to_string(given));
   return variance;
 }
 
-Terms gaussian_nll(Formula& f) {
+FormulaTerms gaussian_nll(Formula& f) {
   const FormulaTerm variance = max_of(variance_of(f), f.number("eps").real());
   const FormulaTerm apart = f.op("square", {f[0] - f[1]});
   FormulaTerm loss = (f.op("log", {variance}) + apart / variance) * 0.5;
@@ -156,8 +162,8 @@ Terms gaussian_nll(Formula& f) {
   return {f.reduced(loss)};
 }
 
-// Squares of distances from 0, so that a row of zeros has no infinite direction.
-Terms cosine_embedding(Formula& f) {
+// Adds eps to the squared norms, so that a row of zeros has a finite cosine.
+FormulaTerms cosine_embedding(Formula& f) {
   const int dim = f[0].dims() - 1;
   const Attrs along{{"dim", std::vector<int64_t>{dim}}};
   const auto sum = [&](const FormulaTerm& x) { return f.op("sum", {x}, along); };
@@ -170,7 +176,7 @@ Terms cosine_embedding(Formula& f) {
   return {f.reduced(loss + f.where(f.op("eq", {f[2], -1}), apart, 0.0))};
 }
 
-Terms triplet_margin(Formula& f) {
+FormulaTerms triplet_margin(Formula& f) {
   const double p = f.number("p").real(), eps = f.number("eps").real();
   const auto distance = [&](int one, int other) {
     const FormulaTerm apart = f[one] - f[other] + eps;
@@ -181,12 +187,12 @@ Terms triplet_margin(Formula& f) {
   return {f.reduced(max_of(distance(0, 1) - away + f.number("margin").real(), 0))};
 }
 
-Terms margin_ranking(Formula& f) {
+FormulaTerms margin_ranking(Formula& f) {
   return {f.reduced(max_of(f[2] * (f[0] - f[1]) * -1 + f.number("margin").real(), 0))};
 }
 
 void add_others(OpRegistry& ops) {
-  std::vector<Sample> kl = samples_of({}, "uniform(-3, 0)", "uniform(0.1, 1)");
+  std::vector<Sample> kl = pair_loss_samples({}, "uniform(-3, 0)", "uniform(0.1, 1)");
   Sample batch = kl[0];
   batch.attrs.set("reduction", std::string("batchmean"));
   kl.push_back(batch);
@@ -195,10 +201,12 @@ void add_others(OpRegistry& ops) {
                    params::boolean("log_target", false)},
                   kl_div, kl));
   Sample three = sample_of({{{5, 3}, {5, 3}, {5, 3}}, DType::f32, {"", "", "uniform(0.5, 2)"}});
-  ops.add(formula({"gaussian_nll_loss", "loss", "of target under a normal of mean input and var"},
-                  {tensor("input"), tensor("target"), tensor("var"), params::boolean("full", false),
-                   params::number("eps", 1e-6), params::text("reduction", "mean")},
-                  gaussian_nll, {three}));
+  ops.add(
+      formula({"gaussian_nll_loss", "loss",
+               "negative log-likelihood of target under a normal of mean input and variance var"},
+              {tensor("input"), tensor("target"), tensor("var"), params::boolean("full", false),
+               params::number("eps", 1e-6), params::text("reduction", "mean")},
+              gaussian_nll, {three}));
   Sample signs = sample_of({{{5, 3}, {5, 3}, {5}}, DType::f32, {"", "", "ones"}});
   ops.add(formula({"cosine_embedding_loss", "loss", "1 - cos where target is 1, else cos - margin"},
                   {tensor("x1"), tensor("x2"), tensor("target"), params::number("margin", 0.0),
@@ -225,13 +233,13 @@ void take_loss_weight(OpRecord& loss) {
       [name = loss.name](Formula& f) {
         const Attrs none{{"reduction", std::string("none")}};
         const FormulaTerm weighted = f.op(name.c_str(), {f[0], f[1]}, none) * f[2];
-        if (f.call.attrs->text("reduction") != "mean") return Terms{f.reduced(weighted)};
-        return Terms{f.op("sum", {weighted}) / f.op("sum", {f[2]})};
+        if (f.call.attrs->text("reduction") != "mean") return FormulaTerms{f.reduced(weighted)};
+        return FormulaTerms{f.op("sum", {weighted}) / f.op("sum", {f[2]})};
       });
 }
 
 void add_loss_formulas(OpRegistry& ops) {
-  add_distances(ops);
+  add_distance_losses(ops);
   add_entropies(ops);
   add_others(ops);
 }

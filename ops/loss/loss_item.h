@@ -1,4 +1,4 @@
-// Losses of rows by themselves, then their sum or mean in the order of the rows.
+// Items of losses: one row each, then their sum or mean in the order of the rows.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace shardproof {
 
-// Logits as [outer, classes, inner]. With a reduction, scratch holds each row's loss and what it
-// counts.
+// Logits as [outer, classes, inner]. With a reduction, scratch holds each row's loss and its weight
+// in the mean.
 template <typename T>
 struct LossItem {
   static constexpr bool kChecks = true;
@@ -48,8 +48,8 @@ struct LossItem {
     take(r, whole, total, lane);
   }
 
-  // `whole` is log(sum(exp(x))) of the row, 0 when it holds log-probabilities already; `total` the
-  // row's sum, where labels are smoothed.
+  // Stores the loss of row r. `whole` is log(sum(exp(x))) of the row, or 0 if it holds
+  // log-probabilities; `total` is the row's sum, used if labels are smoothed.
   constexpr void take(int64_t r, T whole, T total, const LaneCall& lane) const {
     const int64_t label = lane.in<int64_t>(kLossLabels)[r];
     if (counts(r, lane) && (label < 0 || label >= loss.classes)) {
@@ -88,12 +88,12 @@ struct LossItem {
   }
 };
 
-// (x - y)^2; with a reduction, scratch holds them.
+// Item of mse_loss: (x - y)^2 of one element. With a reduction, scratch holds the squares.
 template <typename T>
 struct SquareItem {
   LossReduction reduction;
   int64_t count;
-  T over;  // what a mean divides by
+  T over;  // divisor of a mean
 
   constexpr void operator()(int64_t i, const LaneCall& lane) const {
     const T apart = lane.in<T>(0)[i] - lane.in<T>(1)[i];

@@ -1,3 +1,5 @@
+// Implements lower_loss() of ops/loss/loss.h. cross_entropy = log(sum(exp(x))) - x[label], with the
+// maximum subtracted first; every reduction over classes or rows is all-reduced.
 
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/loss/loss.h"
@@ -15,7 +17,7 @@ class LossBuilder {
     logits_ = build.input(0);
     if (wide != dtype_) logits_ = build.op("cast", {{"dtype", wide}}, {logits_});
     labels_ = build.input(kLossLabels);
-    // A label that is ignored need not be a class; it reads class 0 and counts 0.
+    // An ignored label need not be a class, so it is replaced by class 0 and has weight 0.
     valid_ = build.op("ne", {}, {labels_, build.number(static_cast<double>(loss_.ignore))});
     safe_ = build.op("mul", {}, {labels_, build.op("cast", {{"dtype", DType::i64}}, {valid_})});
     classes_ = static_cast<double>(inputs[0].shape()[loss_.class_dim]);

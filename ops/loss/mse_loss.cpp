@@ -1,3 +1,5 @@
+// Implements add_mse_loss() of ops/loss/loss.h: registers mse_loss, (input - target)^2 with its sum
+// or mean.
 
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
@@ -7,22 +9,22 @@
 namespace shardproof {
 namespace {
 
-std::vector<TensorMeta> infer(const OpCall& call) {
+std::vector<TensorMeta> infer_mse_loss(const OpCall& call) {
   require_floating("mse_loss", call, 0);
   DType dtype = same_dtype("mse_loss", call, {0, 1});
   if (!(input_shape(call, 0) == input_shape(call, 1)))
-    refuse("mse_loss", call, "input and target must be of one shape");
+    refuse("mse_loss", call, "input and target must have one shape");
   bool none = parse_loss_reduction("mse_loss", call) == LossReduction::none;
   return {{dtype, none ? input_shape(call, 0) : Dims{}}};
 }
 
-// A shard's mean divides by the global count.
+// Returns the divisor of a mean; for a shard it is the global count.
 double divisor(const OpCall& call) {
   if (call.attrs->has("count")) return static_cast<double>(call.attrs->integer("count"));
   return static_cast<double>(element_count(input_shape(call, 0)));
 }
 
-Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_mse_loss(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
   auto reduction = parse_loss_reduction("mse_loss", call);
   int64_t count = element_count(input_shape(call, 0));
@@ -36,13 +38,14 @@ Kernel prepare(const OpCall& call, const std::vector<TensorMeta>& outputs) {
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
+std::vector<Strategy> mse_loss_strategies(const OpCall& call, const std::vector<TensorMeta>&,
+                                          int64_t) {
   std::string names = letters(input_shape(call, 0).size());
   auto reduction = parse_loss_reduction("mse_loss", call);
   FactorOptions options;
   if (reduction == LossReduction::mean) options.form = LocalExecution::local_attrs;
   std::string in = names.empty() ? " " : names;
-  const std::string weight = call.inputs.size() > 2 ? "," : "";  // absent
+  const std::string weight = call.inputs.size() > 2 ? "," : "";  // an absent input
   return factor_strategies(
       in + "," + names + weight + "->" + (reduction == LossReduction::none ? names : ""), options);
 }
@@ -56,13 +59,13 @@ void add_mse_loss(OpRegistry& ops) {
   mse.summary = "(input - target)^2, its sum or its mean (of `count` elements on a shard)";
   mse.params = {params::tensor("input"), params::tensor("target"),
                 params::text("reduction", "mean"), params::optional("count", ParamKind::integer)};
-  mse.infer = infer;
+  mse.infer = infer_mse_loss;
   mse.check = [](const OpCall& call, const std::vector<const Number*>&) {
     if (call.attrs->has("count") && call.attrs->integer("count") < 1)
       refuse("mse_loss", call, "count must be at least 1, found {}", call.attrs->integer("count"));
   };
-  mse.prepare = prepare;
-  mse.rule.strategies = strategies;
+  mse.prepare = prepare_mse_loss;
+  mse.rule.strategies = mse_loss_strategies;
   mse.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                             const std::vector<Spec>&, int64_t) {
     Attrs attrs = *call.attrs;

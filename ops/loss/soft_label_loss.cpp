@@ -1,13 +1,12 @@
+// Implements take_class_shares() of ops/loss/loss.h: cross_entropy with class probabilities, or
+// with class weights and label smoothing, decomposes into log_softmax, sums and nll_loss.
 #include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/loss/loss.h"
 
 namespace shardproof {
 namespace {
 
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
-
-// What both forms read of a call.
+// Attributes and sizes that both forms read from a call.
 struct Shares {
   explicit Shares(Formula& f)
       : dim(f[0].dims() > 1 ? 1 : 0),
@@ -19,19 +18,20 @@ struct Shares {
 };
 
 FormulaTerm beside_classes(Formula& f, const FormulaTerm& x, const Shares& shares, int dims) {
-  L shape(static_cast<size_t>(dims), 1);
+  IntegerList shape(static_cast<size_t>(dims), 1);
   shape[static_cast<size_t>(shares.dim)] = shares.classes;
   return f.op("reshape", {x}, {{"shape", shape}});
 }
 
 FormulaTerm over_classes(Formula& f, const FormulaTerm& x, const Shares& shares) {
-  return f.op("sum", {x}, {{"dim", L{shares.dim}}}) * -1;
+  return f.op("sum", {x}, {{"dim", IntegerList{shares.dim}}}) * -1;
 }
 
-// -sum(weight * share * log softmax); the mean is over the rows.
-Terms of_probabilities(Formula& f) {
-  if (f[0].dims() == 0) f.refuse("the logits need a dim of classes");
-  if (!(f[0].shape() == f[1].shape())) f.refuse("probabilities must have the shape of the logits");
+// Returns -sum(weight * share * log softmax); a mean divides by the number of rows.
+FormulaTerms of_probabilities(Formula& f) {
+  if (f[0].dims() == 0) f.refuse("the logits must have a dim of classes");
+  if (!(f[0].shape() == f[1].shape()))
+    f.refuse("a target of a float dtype holds probabilities and must have the shape of the logits");
   const Shares shares(f);
   FormulaTerm share = f[1];
   if (shares.smoothing != 0)
@@ -44,9 +44,9 @@ Terms of_probabilities(Formula& f) {
   return {f.op("sum", {loss}) / static_cast<double>(rows)};
 }
 
-// (1 - s) of the weighted loss of the labels, s of the weighted loss of all classes alike; a mean
-// is over the weights of the labels.
-Terms of_weighted_labels(Formula& f) {
+// Returns (1 - s) times the weighted loss of the labels plus s times the weighted loss of all
+// classes alike. A mean divides by the weights of the labels.
+FormulaTerms of_weighted_labels(Formula& f) {
   const Shares shares(f);
   const std::string& reduction = f.call.attrs->text("reduction");
   const auto labelled = [&](const FormulaTerm& logs, const std::string& how) {

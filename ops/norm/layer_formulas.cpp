@@ -1,5 +1,5 @@
-// Layers and distances that are a few other ops: batch_norm, group_norm, cosine_similarity, and
-// products of matrices under other names.
+// Registers layers, distances and products that decompose: batch_norm, instance_norm, group_norm,
+// normalize, cosine_similarity, cdist, mm, outer, baddbmm and others.
 #include <algorithm>
 #include <cmath>
 
@@ -13,18 +13,16 @@ namespace {
 using params::integer;
 using params::optional_tensor;
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
-using L = std::vector<int64_t>;
 
-// A tensor of one number a channel, beside [N, C, ..].
+// Reshapes a tensor of one number per channel to broadcast with [N, C, ..].
 FormulaTerm beside_channels(Formula& f, const FormulaTerm& x, int dims) {
-  L shape(static_cast<size_t>(dims), 1);
+  IntegerList shape(static_cast<size_t>(dims), 1);
   shape[dims > 1 ? 1 : 0] = element_count(x.shape());
   return reshaped(f, x, shape);
 }
 
-// (x - mean) / sqrt(var + eps) over dims.
-FormulaTerm centered(Formula& f, const FormulaTerm& x, const L& dims) {
+// Returns (x - mean) / sqrt(var + eps) over dims.
+FormulaTerm centered(Formula& f, const FormulaTerm& x, const IntegerList& dims) {
   const Attrs along{{"dim", dims}, {"keepdim", true}};
   const FormulaTerm mean = f.op("mean", {x}, along);
   const FormulaTerm apart = x - mean;
@@ -38,15 +36,16 @@ FormulaTerm scaled(Formula& f, FormulaTerm x, int weight, int bias) {
   return x;
 }
 
-L dims_but(int dims, int but) {
-  L all;
+IntegerList dims_but(int dims, int but) {
+  IntegerList all;
   for (int d = 0; d < dims; ++d)
     if (d != but) all.push_back(d);
   return all;
 }
 
-// Over `dims`, when the moments are the input's own, as the flag `own` says; else by given ones.
-Terms norm_by_moments(Formula& f, const char* own, const L& dims) {
+// Normalizes over `dims` if the flag `own` says that the input's own moments are used, otherwise by
+// the given moments.
+FormulaTerms norm_by_moments(Formula& f, const char* own, const IntegerList& dims) {
   const FormulaTerm x = f[0];
   if (f.flag(own)) return {scaled(f, centered(f, x, dims), 3, 4)};
   if (!f.has(1) || !f.has(2)) f.refuse("needs running_mean and running_var, or {}=true", own);
@@ -56,28 +55,28 @@ Terms norm_by_moments(Formula& f, const char* own, const L& dims) {
   return {scaled(f, normal, 3, 4)};
 }
 
-Terms batch_norm(Formula& f) {
-  if (f[0].dims() < 2) f.refuse("needs [N, C, ..]");
+FormulaTerms batch_norm(Formula& f) {
+  if (f[0].dims() < 2) f.refuse("expected an input [N, C, ..]");
   return norm_by_moments(f, "training", dims_but(f[0].dims(), 1));
 }
 
-Terms instance_norm(Formula& f) {
-  if (f[0].dims() < 3) f.refuse("needs [N, C, L, ..]");
-  L dims;
+FormulaTerms instance_norm(Formula& f) {
+  if (f[0].dims() < 3) f.refuse("expected an input [N, C, L, ..]");
+  IntegerList dims;
   for (int d = 2; d < f[0].dims(); ++d) dims.push_back(d);
   return norm_by_moments(f, "use_input_stats", dims);
 }
 
-Terms group_norm(Formula& f) {
+FormulaTerms group_norm(Formula& f) {
   const FormulaTerm x = f[0];
   const int64_t groups = f.integer("num_groups");
   if (x.dims() < 2 || groups < 1 || x.shape()[1] % groups != 0)
     f.refuse("the channels of dim 1 do not divide into {} groups", groups);
-  L split(x.shape().begin(), x.shape().end());
-  const L whole = split;
+  IntegerList split(x.shape().begin(), x.shape().end());
+  const IntegerList whole = split;
   split[1] = groups;
   split.insert(split.begin() + 2, x.shape()[1] / groups);
-  L dims;
+  IntegerList dims;
   for (int d = 2; d < static_cast<int>(split.size()); ++d) dims.push_back(d);
   const FormulaTerm normal = reshaped(f, centered(f, reshaped(f, x, split), dims), whole);
   return {scaled(f, normal, 1, 2)};
@@ -97,66 +96,66 @@ void add_norms(OpRegistry& ops) {
                             params::boolean("training", false),
                             params::number("momentum", 0.1),
                             eps};
-  ops.add(formula({"batch_norm", "norm", "over all dims but channels (dim 1), or by given moments"},
-                  all, batch_norm, {running, training}));
+  ops.add(formula(
+      {"batch_norm", "norm", "normalizes over all dims but channels (dim 1), or by given moments"},
+      all, batch_norm, {running, training}));
   all[5] = params::boolean("use_input_stats", true);
   Sample alone = f32_sample({{2, 3, 5}, {}, {}, {3}, {3}});
   for (const size_t moment : {1, 2}) alone.inputs[moment] = absent_input();
-  ops.add(formula({"instance_norm", "norm", "over each channel (dim 1) of each entry"}, all,
+  ops.add(formula({"instance_norm", "norm", "normalizes each channel (dim 1) of each entry"}, all,
                   instance_norm, {alone}));
   ops.add(formula(
-      {"group_norm", "norm", "over groups of channels (dim 1) of each entry"},
+      {"group_norm", "norm", "normalizes groups of channels (dim 1) of each entry"},
       {tensor("x"), integer("num_groups"), optional_tensor("weight"), optional_tensor("bias"), eps},
       group_norm, {f32_sample({{3, 4, 5}, {4}, {4}}, {{"num_groups", int64_t{2}}})}));
 }
 
-// ---- distances ----
-
 FormulaTerm norm_along(Formula& f, const FormulaTerm& x, double p, int dim, bool keep) {
-  return f.op("norm", {x}, {{"p", p}, {"dim", L{dim}}, {"keepdim", keep}});
+  return f.op("norm", {x}, {{"p", p}, {"dim", IntegerList{dim}}, {"keepdim", keep}});
 }
 
-// In f32 where x is narrower, as torch computes the norms.
-Terms renorm(Formula& f) {
+// Computes norms of narrow floats in f32, as torch does.
+FormulaTerms renorm(Formula& f) {
   const DType dtype = f[0].dtype();
   const bool narrow = is_floating(dtype) && dtype != DType::f64 && dtype != DType::f32;
   const FormulaTerm x = narrow ? f.to(DType::f32, f[0]) : f[0];
   const double most = f.number("maxnorm").real();
-  const L others = dims_but(x.dims(), f.dim());
+  const IntegerList others = dims_but(x.dims(), f.dim());
   const FormulaTerm size =
       f.op("norm", {x}, {{"p", f.number("p").real()}, {"dim", others}, {"keepdim", true}});
-  // Of a norm of NaN nothing is scaled.
+  // If the norm is NaN, the entry stays unscaled.
   const FormulaTerm share = f.where(f.op("gt", {size, most}), most / (size + 1e-7), 1.0);
   const FormulaTerm scaled = x * share;
   return {scaled.dtype() == dtype ? scaled : f.to(dtype, scaled)};
 }
 
-void add_distances(OpRegistry& ops) {
+void add_norm_distances(OpRegistry& ops) {
   const Param p = params::number("p", 2.0);
-  ops.add(formula({"normalize", "norm", "x over its norm along dim, which counts as eps at least"},
+  ops.add(formula({"normalize", "norm", "x / max(norm of x along dim, eps)"},
                   {tensor("x"), p, integer("dim", 1), params::number("eps", 1e-12)},
                   [](Formula& f) {
                     const FormulaTerm size =
                         norm_along(f, f[0], f.number("p").real(), f.dim(), true);
-                    return Terms{f[0] / max_of(size, f.number("eps").real())};
+                    return FormulaTerms{f[0] / max_of(size, f.number("eps").real())};
                   },
                   {f32_sample({{5, 3}})}));
-  ops.add(formula({"renorm", "norm", "x with entries of dim of a norm of maxnorm at most"},
-                  {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
-                  renorm, {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
+  ops.add(
+      formula({"renorm", "norm", "x with the entries of dim scaled to a norm of maxnorm at most"},
+              {tensor("x"), p, integer("dim"), params::required("maxnorm", ParamKind::number)},
+              renorm, {f32_sample({{5, 3}}, {{"dim", int64_t{0}}, {"maxnorm", 1.0}})}));
   ops.add(formula({"cosine_similarity", "norm", "x . y over the product of their norms"},
                   {tensor("x"), tensor("y"), integer("dim", 1), params::number("eps", 1e-8)},
                   [](Formula& f) {
                     const double eps = f.number("eps").real();
                     const int dim = f.dim();
-                    const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", L{dim}}});
-                    return Terms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
-                                        max_of(norm_along(f, f[1], 2, dim, false), eps))};
+                    const FormulaTerm dot = f.op("sum", {f[0] * f[1]}, {{"dim", IntegerList{dim}}});
+                    return FormulaTerms{dot / (max_of(norm_along(f, f[0], 2, dim, false), eps) *
+                                               max_of(norm_along(f, f[1], 2, dim, false), eps))};
                   },
                   {f32_sample({{5, 3}, {5, 3}})}));
   ops.add(formula({"dist", "norm", "p-norm of x - y"}, {tensor("x"), tensor("y"), p},
                   [](Formula& f) {
-                    return Terms{f.op("norm", {f[0] - f[1]}, {{"p", f.number("p").real()}})};
+                    return FormulaTerms{f.op("norm", {f[0] - f[1]}, {{"p", f.number("p").real()}})};
                   },
                   {f32_sample({{5, 3}, {3}})}));
   ops.add(formula(
@@ -164,7 +163,7 @@ void add_distances(OpRegistry& ops) {
       {tensor("x"), tensor("y"), p, params::number("eps", 1e-6), params::boolean("keepdim", false)},
       [](Formula& f) {
         const FormulaTerm apart = f[0] - f[1] + f.number("eps").real();
-        return Terms{
+        return FormulaTerms{
             norm_along(f, apart, f.number("p").real(), apart.dims() - 1, f.flag("keepdim"))};
       },
       {f32_sample({{5, 3}, {5, 3}})}));
@@ -174,14 +173,14 @@ void add_distances(OpRegistry& ops) {
                     const FormulaTerm rows = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-2}}});
                     const FormulaTerm columns = f.op("unsqueeze", {f[1]}, {{"dim", int64_t{-3}}});
                     const FormulaTerm apart = rows - columns;
-                    return Terms{
+                    return FormulaTerms{
                         norm_along(f, apart, f.number("p").real(), apart.dims() - 1, false)};
                   },
                   {f32_sample({{5, 3}, {4, 3}})}));
 }
 
-// beta * x + alpha * (a @ b); with a beta of 0 nothing of x, not even its NaN.
-Terms scaled_product(Formula& f, const char* product) {
+// Returns beta * x + alpha * (a @ b). With beta 0 nothing of x is used, not even its NaN.
+FormulaTerms scaled_product(Formula& f, const char* product) {
   const FormulaTerm made = f.op(product, {f[1], f[2]});
   const FormulaTerm scaled = made * f.number("alpha");
   if (f.number("beta").real() != 0) return {f[0] * f.number("beta") + scaled};
@@ -190,11 +189,11 @@ Terms scaled_product(Formula& f, const char* product) {
   return {scaled};
 }
 
-void add_products(OpRegistry& ops) {
+void add_matrix_products(OpRegistry& ops) {
   const auto pair = [&ops](const char* name, const char* summary, const std::vector<Dims>& shapes) {
     ops.add(formula({name, "matmul", summary}, {tensor("x"), tensor("y")},
                     [](Formula& f) {
-                      return Terms{f.op("matmul", {f[0], f[1]})};
+                      return FormulaTerms{f.op("matmul", {f[0], f[1]})};
                     },
                     {f32_sample(shapes)}));
   };
@@ -204,7 +203,7 @@ void add_products(OpRegistry& ops) {
   ops.add(formula({"outer", "matmul", "every product of an element of x and one of y"},
                   {tensor("x"), tensor("y")},
                   [](Formula& f) {
-                    return Terms{f.op("unsqueeze", {f[0]}, {{"dim", int64_t{1}}}) * f[1]};
+                    return FormulaTerms{f.op("unsqueeze", {f[0]}, {{"dim", int64_t{1}}}) * f[1]};
                   },
                   {f32_sample({{5}, {3}})}));
   const std::vector<Param> three = {tensor("x"), tensor("a"), tensor("b"),
@@ -223,8 +222,8 @@ void add_products(OpRegistry& ops) {
 
 void add_layer_formulas(OpRegistry& ops) {
   add_norms(ops);
-  add_distances(ops);
-  add_products(ops);
+  add_norm_distances(ops);
+  add_matrix_products(ops);
 }
 
 }  // namespace shardproof

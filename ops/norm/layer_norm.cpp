@@ -1,7 +1,8 @@
-// layer_norm and rms_norm over the last dims.
+// Registers layer_norm and rms_norm over the last dims: y = (x - mean) / sqrt(mean of squares +
+// eps) * weight + bias; rms_norm has no mean and no bias.
 //
-// With a normalized dim cut over ranks the op is replaced: sums and sums of squares of the shards
-// are reduced in f32 (f64 for f64), the rest is elementwise.
+// If a normalized dim is sharded, the op lowers: sums and sums of squares of the shards are reduced
+// in f32 (f64 for f64), the rest is elementwise.
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -15,31 +16,31 @@
 namespace shardproof {
 namespace {
 
-enum class Norm { layer, rms };  // layer: around the mean
+enum class Norm { layer, rms };  // layer subtracts the mean, rms does not
 
-constexpr int kWeight = NormItem<float>::kWeight, kBias = NormItem<float>::kBias;
+constexpr int kNormWeight = NormItem<float>::kWeight, kNormBias = NormItem<float>::kBias;
 
 std::string_view norm_name(Norm norm) { return norm == Norm::layer ? "layer_norm" : "rms_norm"; }
 
-// By their number, or by their sizes as in torch.
+// Returns the number of normalized dims, given as `dims`, or as their sizes like in torch.
 int64_t normalized_dims(const OpCall& call) {
   if (!call.attrs->has("normalized_shape")) return call.attrs->integer("dims");
   return static_cast<int64_t>(integer_list(*call.attrs, "normalized_shape").size());
 }
 
-// Without one, the step of the dtype that it is computed in at 1.
+// Returns eps; if the call leaves it out, the step at 1 of the compute dtype.
 double eps_of(const OpCall& call) {
   if (call.attrs->has("eps")) return call.attrs->number("eps");
   return default_eps(input_meta(call, 0).dtype);
 }
 
-// The input as rows: `row` elements are normalized together.
+// The input as rows; the `row` elements of one are normalized together.
 struct NormRows {
   int64_t rows = 1, row = 1;
   double eps = 0;
 };
 
-NormRows rows_of(const OpCall& call) {
+NormRows norm_rows(const OpCall& call) {
   NormRows rows;
   const Dims& shape = input_shape(call, 0);
   auto first = shape.size() - static_cast<int>(normalized_dims(call));
@@ -48,7 +49,7 @@ NormRows rows_of(const OpCall& call) {
   return rows;
 }
 
-std::vector<TensorMeta> infer(Norm norm, const OpCall& call) {
+std::vector<TensorMeta> infer_norm(Norm norm, const OpCall& call) {
   auto op = norm_name(norm);
   require_floating(op, call, 0);
   const Dims& shape = input_shape(call, 0);
@@ -61,22 +62,23 @@ std::vector<TensorMeta> infer(Norm norm, const OpCall& call) {
   if (call.attrs->has("normalized_shape")) {
     const auto sizes = integer_list(*call.attrs, "normalized_shape");
     if (!std::equal(sizes.begin(), sizes.end(), last.begin(), last.end()))
-      refuse(op, call, "normalized_shape is {}, the last dims are {}", to_string(AttrValue(sizes)),
-             to_string(last));
+      refuse(op, call, "normalized_shape {} must equal the last dims, {}",
+             to_string(AttrValue(sizes)), to_string(last));
   }
-  for (int i : {kWeight, kBias}) {
+  for (int i : {kNormWeight, kNormBias}) {
     if (!present(call, i)) continue;
     require_floating(op, call, i);
     if (!(input_shape(call, i) == last))
-      refuse(op, call, "{} must be of shape {}", i == kWeight ? "weight" : "bias", to_string(last));
+      refuse(op, call, "{} must have shape {}", i == kNormWeight ? "weight" : "bias",
+             to_string(last));
   }
   return {{input_meta(call, 0).dtype, shape}};
 }
 
-Kernel prepare(Norm norm, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_norm(Norm norm, const OpCall& call, const std::vector<TensorMeta>& outputs) {
   DType compute = compute_dtype(outputs[0].dtype);
-  NormRows rows = rows_of(call);
-  bool bias = present(call, kBias);
+  NormRows rows = norm_rows(call);
+  bool bias = present(call, kNormBias);
   LanePlan plan{std::vector<DType>(call.inputs.size(), compute), {compute}, 0, {}};
   with_float(compute, [&](auto zero) {
     using T = decltype(zero);
@@ -86,7 +88,7 @@ Kernel prepare(Norm norm, const OpCall& call, const std::vector<TensorMeta>& out
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const OpCall& call) {
+std::vector<Strategy> layer_norm_strategies(const OpCall& call) {
   int dims = input_shape(call, 0).size();
   std::string names = letters(dims);
   auto normalized = names.substr(names.size() - static_cast<size_t>(normalized_dims(call)));
@@ -101,14 +103,14 @@ std::vector<Strategy> strategies(const OpCall& call) {
   return factor_strategies(notation + "->" + names, options);
 }
 
-// The sum over the normalized dims, whole on every rank, divided by their global count.
+// Returns the sum over the normalized dims, replicated, divided by their global count.
 int mean_of(LowerBuilder& build, int value, const std::vector<int64_t>& dims, double count) {
   int sum = build.replicate_partials(build.op("sum", {{"dim", dims}, {"keepdim", true}}, {value}));
   return build.op("div", {}, {sum, build.number(count)});
 }
 
-std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& inputs,
-                       LowerBuilder& build) {
+std::vector<int> lower_layer_norm(Norm norm, const OpCall& call, const std::vector<Spec>& inputs,
+                                  LowerBuilder& build) {
   const Dims& shape = inputs[0].shape();
   std::vector<int64_t> dims;
   double count = 1;
@@ -124,30 +126,32 @@ std::vector<int> lower(Norm norm, const OpCall& call, const std::vector<Spec>& i
   int eps = build.number(eps_of(call));
   int scale = build.op("rsqrt", {}, {build.op("add", {}, {square, eps})});
   int y = build.op("mul", {}, {x, scale});
-  // The kernel, too, reads weight and bias in the dtype that it computes in.
+  // Weight and bias are read in the compute dtype, as the kernel does.
   const auto read = [&](int i) {
     const int value = build.input(i);
     return build.meta(value).dtype == wide ? value : build.op("cast", {{"dtype", wide}}, {value});
   };
-  if (present(call, kWeight)) y = build.op("mul", {}, {y, read(kWeight)});
-  if (present(call, kBias)) y = build.op("add", {}, {y, read(kBias)});
+  if (present(call, kNormWeight)) y = build.op("mul", {}, {y, read(kNormWeight)});
+  if (present(call, kNormBias)) y = build.op("add", {}, {y, read(kNormBias)});
   if (wide != dtype) y = build.op("cast", {{"dtype", dtype}}, {y});
   return {y};
 }
 
-OpRecord record_of(Norm norm) {
+OpRecord norm_record(Norm norm) {
   OpRecord record;
   record.name = norm_name(norm);
   record.family = "norm";
-  record.infer = [norm](const OpCall& call) { return infer(norm, call); };
+  record.infer = [norm](const OpCall& call) { return infer_norm(norm, call); };
   record.prepare = [norm](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare(norm, call, outputs);
+    return prepare_norm(norm, call, outputs);
   };
   record.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return strategies(call);
+    return layer_norm_strategies(call);
   };
   record.rule.lower = [norm](const OpCall& call, const std::vector<Spec>& inputs,
-                             LowerBuilder& build) { return lower(norm, call, inputs, build); };
+                             LowerBuilder& build) {
+    return lower_layer_norm(norm, call, inputs, build);
+  };
   record.cost = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     auto elements = static_cast<double>(element_count(outputs[0].shape));
     auto width = static_cast<double>(size_of(input_meta(call, 0).dtype));
@@ -159,7 +163,7 @@ OpRecord record_of(Norm norm) {
 }  // namespace
 
 void add_norm_ops(OpRegistry& ops) {
-  OpRecord layer = record_of(Norm::layer);
+  OpRecord layer = norm_record(Norm::layer);
   layer.summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last `dims` dims";
   const Param sizes =
       params::or_tensor(params::optional("normalized_shape", ParamKind::integers), "weight");
@@ -179,7 +183,7 @@ void add_norm_ops(OpRegistry& ops) {
   };
   ops.add(std::move(layer));
 
-  OpRecord rms = record_of(Norm::rms);
+  OpRecord rms = norm_record(Norm::rms);
   rms.summary = "x / sqrt(mean of squares + eps) * weight over the last `dims` dims";
   rms.params = {params::tensor("input"), sizes, params::optional_tensor("weight"),
                 params::optional("eps", ParamKind::number), params::integer("dims", 1)};

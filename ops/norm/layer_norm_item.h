@@ -1,4 +1,4 @@
-// One row of layer_norm (centered: around the mean) or rms_norm.
+// Item of layer_norm (centered: the mean is subtracted) and rms_norm: one row.
 #pragma once
 
 #include <cmath>

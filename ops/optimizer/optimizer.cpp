@@ -1,9 +1,10 @@
-// Optimizer steps as pure ops: new parameter and state from old ones and the gradient, as
-// torch.optim computes them. Elementwise, so that parameters, gradients and state may be cut alike
-// in any way.
+// Registers the optimizer steps sgd, sgd_momentum, adam, adamw as pure ops: new parameter and state
+// from the old ones and the gradient, by the formulas of torch.optim. They are elementwise, so
+// parameters, gradients and state may be sharded alike in any way.
 #include <cmath>
 
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/elementwise/elementwise_rule.h"
 #include "shardproof/ops/optimizer/optimizer_loops.h"
@@ -11,64 +12,64 @@
 namespace shardproof {
 namespace {
 
-enum class Kind { sgd, momentum, adam, adamw };
-struct Row {
+enum class StepKind { sgd, momentum, adam, adamw };
+struct StepRow {
   const char* name;
   const char* summary;
-  Kind kind;
+  StepKind kind;
   int inputs, outputs;
   TileLoop narrow, wide;
   const std::type_info& type;
 };
-const Row kRows[] = {
-    {"sgd", "w - lr * (g + weight_decay * w)", Kind::sgd, 2, 1, SgdLoop::run<float>,
+const StepRow kStepRows[] = {
+    {"sgd", "w - lr * (g + weight_decay * w)", StepKind::sgd, 2, 1, SgdLoop::run<float>,
      SgdLoop::run<double>, typeid(SgdLoop)},
-    {"sgd_momentum", "w, buffer after a step of SGD with momentum", Kind::momentum, 3, 2,
+    {"sgd_momentum", "w, buffer after a step of SGD with momentum", StepKind::momentum, 3, 2,
      MomentumLoop::run<float>, MomentumLoop::run<double>, typeid(MomentumLoop)},
-    {"adam", "w, m, v after a step of Adam", Kind::adam, 4, 3, AdamLoop<false>::run<float>,
+    {"adam", "w, m, v after a step of Adam", StepKind::adam, 4, 3, AdamLoop<false>::run<float>,
      AdamLoop<false>::run<double>, typeid(AdamLoop<false>)},
-    {"adamw", "w, m, v after a step of AdamW", Kind::adamw, 4, 3, AdamLoop<true>::run<float>,
+    {"adamw", "w, m, v after a step of AdamW", StepKind::adamw, 4, 3, AdamLoop<true>::run<float>,
      AdamLoop<true>::run<double>, typeid(AdamLoop<true>)},
 };
 
-bool is_adam(Kind kind) { return kind == Kind::adam || kind == Kind::adamw; }
+bool is_adam(StepKind kind) { return kind == StepKind::adam || kind == StepKind::adamw; }
 
-double number_or(const OpCall& call, const char* name, double fallback) {
+double step_number(const OpCall& call, const char* name, double fallback) {
   return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
 }
 
-double default_decay(Kind kind) { return kind == Kind::adamw ? 0.01 : 0; }
+double default_decay(StepKind kind) { return kind == StepKind::adamw ? 0.01 : 0; }
 
-TileNumbers numbers_of(const Row& row, const OpCall& call) {
+TileNumbers numbers_of(const StepRow& row, const OpCall& call) {
   TileNumbers numbers;
   auto& n = numbers.real;
   if (is_adam(row.kind)) {
-    const double step = number_or(call, "step", 1);
-    n[kAdamLr] = number_or(call, "lr", 1e-3);
-    n[kBeta1] = number_or(call, "beta1", 0.9);
-    n[kBeta2] = number_or(call, "beta2", 0.999);
-    n[kEps] = number_or(call, "eps", 1e-8);
-    n[kDecay] = number_or(call, "weight_decay", default_decay(row.kind));
+    const double step = step_number(call, "step", 1);
+    n[kAdamLr] = step_number(call, "lr", 1e-3);
+    n[kBeta1] = step_number(call, "beta1", 0.9);
+    n[kBeta2] = step_number(call, "beta2", 0.999);
+    n[kEps] = step_number(call, "eps", 1e-8);
+    n[kDecay] = step_number(call, "weight_decay", default_decay(row.kind));
     n[kCorrection1] = 1 - std::pow(n[kBeta1], step);
     n[kRootCorrection2] = std::sqrt(1 - std::pow(n[kBeta2], step));
     return numbers;
   }
-  n[kLr] = number_or(call, "lr", 1e-3);
-  n[kMomentum] = number_or(call, "momentum", 0.9);
-  n[kDampening] = number_or(call, "dampening", 0);
-  n[kSgdDecay] = number_or(call, "weight_decay", 0);
+  n[kLr] = step_number(call, "lr", 1e-3);
+  n[kMomentum] = step_number(call, "momentum", 0.9);
+  n[kDampening] = step_number(call, "dampening", 0);
+  n[kSgdDecay] = step_number(call, "weight_decay", 0);
   n[kNesterov] = call.attrs && call.attrs->has("nesterov") && call.attrs->flag("nesterov") ? 1 : 0;
   return numbers;
 }
 
-std::vector<TensorMeta> infer_step(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_step(const StepRow& row, const OpCall& call) {
   const Dims& shape = call.inputs[0].shape;
-  if (is_adam(row.kind) && number_or(call, "step", 1) < 1)
+  if (is_adam(row.kind) && step_number(call, "step", 1) < 1)
     refuse(row.name, call, "step must be at least 1, found {}", call.attrs->integer("step"));
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     require_floating(row.name, call, static_cast<int>(i));
     if (call.inputs[i].shape != shape)
-      refuse(row.name, call, "all tensors have the shape of w, {}", to_string(shape));
+      refuse(row.name, call, "all tensors must have the shape of w, {}", to_string(shape));
   }
   std::vector<TensorMeta> outputs = {{call.inputs[0].dtype, shape}};
   for (int i = 2; i < row.inputs; ++i)
@@ -82,7 +83,7 @@ DType step_compute(const OpCall& call) {
   return DType::f32;
 }
 
-Kernel prepare_step(const Row& row, const OpCall& call) {
+Kernel prepare_step(const StepRow& row, const OpCall& call, const std::vector<TensorMeta>&) {
   const DType compute = step_compute(call);
   ElementwisePlan plan;
   plan.loop = compute == DType::f64 ? row.wide : row.narrow;
@@ -93,9 +94,7 @@ Kernel prepare_step(const Row& row, const OpCall& call) {
   return elementwise_kernel(plan);
 }
 
-// ---- the record ----
-
-std::vector<Param> step_params(const Row& row) {
+std::vector<Param> step_params(const StepRow& row) {
   std::vector<Param> params = {{"w", ParamKind::tensor, true, {}},
                                {"g", ParamKind::tensor, true, {}}};
   auto number = [&](const char* name, double fallback) {
@@ -112,17 +111,17 @@ std::vector<Param> step_params(const Row& row) {
     number("weight_decay", default_decay(row.kind));
     return params;
   }
-  if (row.kind == Kind::momentum) params.push_back({"buffer", ParamKind::tensor, true, {}});
+  if (row.kind == StepKind::momentum) params.push_back({"buffer", ParamKind::tensor, true, {}});
   number("lr", 1e-3);
   number("weight_decay", 0);
-  if (row.kind == Kind::sgd) return params;
+  if (row.kind == StepKind::sgd) return params;
   number("momentum", 0.9);
   number("dampening", 0);
   params.push_back({"nesterov", ParamKind::boolean, false, false});
   return params;
 }
 
-std::vector<Sample> step_samples(const Row& row) {
+std::vector<Sample> step_samples(const StepRow& row) {
   std::vector<Sample> samples;
   const std::vector<std::string> fills = {"uniform(-1, 1)", "uniform(-1, 1)", "uniform(-1, 1)",
                                           "uniform(0.01, 1)"};
@@ -130,40 +129,31 @@ std::vector<Sample> step_samples(const Row& row) {
     Sample sample{std::move(attrs), {}, {}};
     for (size_t i = 0; i < static_cast<size_t>(row.inputs); ++i) {
       sample.inputs.push_back({i < 2 ? w : state, shape});
-      sample.fills.push_back(row.kind == Kind::momentum && i == 2 ? "ints" : fills[i]);
+      sample.fills.push_back(row.kind == StepKind::momentum && i == 2 ? "ints" : fills[i]);
     }
     samples.push_back(std::move(sample));
   };
   add(DType::f32, DType::f32, {4, 6}, {});
   add(DType::bf16, DType::f32, {5, 3}, {{"lr", 0.1}, {"weight_decay", 0.1}});
   add(DType::f64, DType::f64, {7}, {{"lr", 0.25}});
-  if (row.kind == Kind::momentum)
+  if (row.kind == StepKind::momentum)
     add(DType::f32, DType::f32, {3, 2}, {{"nesterov", true}, {"dampening", 0.5}});
   if (is_adam(row.kind)) add(DType::f32, DType::f32, {3, 2}, {{"step", int64_t{5}}});
   return samples;
 }
 
-OpRecord step_record(const Row& row) {
-  OpRecord op;
-  op.name = row.name;
-  op.family = "optimizer";
-  op.summary = row.summary;
-  op.params = step_params(row);
-  op.infer = [&row](const OpCall& call) { return infer_step(row, call); };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
-    return prepare_step(row, call);
-  };
-  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return elementwise_strategies(call, outputs, {});
-  };
-  op.samples = [&row] { return step_samples(row); };
-  return op;
-}
+const OpTable<StepRow> kStepTable = {
+    "optimizer",
+    step_params,
+    infer_step,
+    prepare_step,
+    [](const StepRow&, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+      return elementwise_strategies(call, outputs, {});
+    },
+    step_samples};
 
 }  // namespace
 
-void add_optimizer_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(step_record(row));
-}
+void add_optimizer_ops(OpRegistry& ops) { add_rows(ops, kStepTable, kStepRows); }
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// Loops of optimizer steps. Attributes come in TileNumbers::real.
+// Tile loops of optimizer steps (formulas of torch.optim: SGD with momentum, Adam, AdamW).
+// TileNumbers::real holds the attributes.
 #pragma once
 
 #include <cmath>
@@ -7,7 +8,7 @@
 
 namespace shardproof {
 
-// Places of attributes in TileNumbers::real.
+// Indices of the attributes in TileNumbers::real.
 enum SgdNumber { kLr, kMomentum, kDampening, kSgdDecay, kNesterov };
 enum AdamNumber { kAdamLr, kBeta1, kBeta2, kEps, kDecay, kCorrection1, kRootCorrection2 };
 

@@ -1,9 +1,11 @@
-// zeros, ones, full, empty, arange; dim and start, which tell a rank about its shard.
+// Implements ops/random/creation.h, and registers zeros, ones, full, empty, arange, and dim and
+// start, which give a rank the size and the start of its shard.
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"
 #include "shardproof/ops/core/type_promotion.h"
@@ -21,13 +23,14 @@ std::vector<Param> creation_params() {
 std::vector<TensorMeta> infer_creation(std::string_view name, const OpCall& call, DType fallback) {
   const bool like = present(call, 0);
   const bool shaped = call.attrs && call.attrs->has("shape");
-  if (like == shaped) refuse(name, call, "takes a shape or like=, one of them");
+  if (like == shaped) refuse(name, call, "expects exactly one of a shape and like=");
   TensorMeta meta;
   meta.dtype = like ? call.inputs[0].dtype : fallback;
   if (call.attrs && call.attrs->has("dtype")) meta.dtype = call.attrs->dtype("dtype");
   meta.shape = like ? call.inputs[0].shape : Dims(integer_list(*call.attrs, "shape"));
   for (const int64_t size : meta.shape)
-    if (size < 0) refuse(name, call, "a size of {} in {}", size, to_string(meta.shape));
+    if (size < 0)
+      refuse(name, call, "sizes must not be negative, found {} in {}", size, to_string(meta.shape));
   return {meta};
 }
 
@@ -36,12 +39,12 @@ std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& 
   const std::string dims = letters(output.shape.size());
   const bool like = present(call, 0);
   FactorOptions options;
-  // Without a tensor to follow, the rank's shape is an attribute.
+  // Without `like`, the rank's shape is an attribute.
   options.form = form == LocalExecution::same_op && !like ? LocalExecution::local_attrs : form;
   const std::string inputs = call.inputs.empty() ? "" : like ? " " + dims : " ";
   std::vector<Strategy> strategies = factor_strategies(inputs + "->" + dims, options);
   if (like) {
-    // Only the shape of `like` matters: any partials of it will do.
+    // Only the shape of `like` is used, so any partial is accepted.
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod, ReduceOp::max,
                               ReduceOp::min, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
       strategies.push_back({{P(op)}, {R()}, form, ShardLayout::any});
@@ -49,7 +52,8 @@ std::vector<Strategy> creation_strategies(const OpCall& call, const TensorMeta& 
   return strategies;
 }
 
-Attrs creation_local_attrs(const OpCall& call, const std::vector<Spec>& outputs, int64_t rank) {
+Attrs creation_local_attrs(const OpCall& call, const std::vector<Spec>&,
+                           const std::vector<Spec>& outputs, int64_t rank) {
   Attrs attrs = call.attrs ? *call.attrs : Attrs{};
   if (present(call, 0)) return attrs;
   const Dims local = outputs[0].local_shape(rank);
@@ -84,7 +88,7 @@ Kernel fill_kernel(const Pattern& pattern) {
     for (int64_t lane = 0; lane < call.lanes && total > 0; ++lane) {
       std::byte* to = out.at(lane);
       std::memcpy(to, pattern.element.data(), bytes);
-      // What is filled doubles with every copy.
+      // Each copy doubles the filled part.
       for (size_t done = bytes; done < total; done *= 2)
         std::memcpy(to + done, to, std::min(done, total - done));
     }
@@ -92,39 +96,39 @@ Kernel fill_kernel(const Pattern& pattern) {
   return kernel;
 }
 
-// What `empty` holds: nothing a program could mistake for a result, and the same in every run.
+// Returns the value of `empty`: recognizable as undefined, and the same in every run.
 AttrValue poison(DType dtype) {
   if (is_floating(dtype) || is_complex(dtype)) return std::numeric_limits<double>::quiet_NaN();
   return int64_t{0x5555555555555555};
 }
 
-struct Row {
+struct FillRow {
   const char* name;
   const char* summary;
-  bool given;  // the value is an attribute
+  bool given;  // true: the value is an attribute
   bool poisoned;
   int64_t value;
 };
-const Row kRows[] = {
+const FillRow kFillRows[] = {
     {"zeros", "zeros([4, n], bf16) or zeros(like=x)", false, false, 0},
     {"ones", "ones([4, n], bf16) or ones(like=x)", false, false, 1},
     {"empty", "contents undefined: NaN, or a pattern of bits", false, true, 0},
     {"full", "full([4, n], 2.5) or full(like=x, value=2.5)", true, false, 0},
 };
 
-AttrValue value_of(const Row& row, const OpCall& call, DType dtype) {
+AttrValue value_of(const FillRow& row, const OpCall& call, DType dtype) {
   if (row.given) return call.attrs->values().find("value")->second;
   return row.poisoned ? poison(dtype) : AttrValue(row.value);
 }
 
-DType default_dtype(const Row& row, const OpCall& call) {
+DType default_dtype(const FillRow& row, const OpCall& call) {
   if (!row.given) return kDefaultFloat;
   const AttrValue& value = call.attrs->values().find("value")->second;
   if (std::holds_alternative<bool>(value)) return DType::boolean;
   return std::holds_alternative<int64_t>(value) ? DType::i64 : kDefaultFloat;
 }
 
-std::vector<Sample> fill_samples(const Row& row) {
+std::vector<Sample> fill_samples(const FillRow& row) {
   auto attrs = [&](Attrs a) {
     if (row.given) a.set("value", 2.5);
     return a;
@@ -139,32 +143,30 @@ std::vector<Sample> fill_samples(const Row& row) {
   return samples;
 }
 
-OpRecord fill_record(const Row& row) {
-  OpRecord op;
-  op.name = row.name;
-  op.family = "creation";
-  op.summary = row.summary;
-  op.params = creation_params();
-  if (row.given) op.params.insert(op.params.begin() + 1, {"value", ParamKind::scalar, true, {}});
-  op.infer = [&row](const OpCall& call) {
-    return infer_creation(row.name, call, default_dtype(row, call));
-  };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const DType dtype = outputs[0].dtype;
-    return fill_kernel(element_of(dtype, value_of(row, call, dtype)));
-  };
-  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return creation_strategies(call, outputs[0], LocalExecution::same_op);
-  };
-  op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
-                           const std::vector<Spec>& outputs,
-                           int64_t rank) { return creation_local_attrs(call, outputs, rank); };
-  op.samples = [&row] { return fill_samples(row); };
-  return op;
+std::vector<Param> fill_params(const FillRow& row) {
+  std::vector<Param> params = creation_params();
+  if (row.given) params.insert(params.begin() + 1, {"value", ParamKind::scalar, true, {}});
+  return params;
 }
 
-// dim(x, 0), start(x, 0). Not the same on every rank when that dim is cut, so that in a global
-// program, where a value is one tensor, only cuts of other dims pass.
+const OpTable<FillRow> kFillTable = {
+    "creation",
+    fill_params,
+    [](const FillRow& row, const OpCall& call) {
+      return infer_creation(row.name, call, default_dtype(row, call));
+    },
+    [](const FillRow& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+      const DType dtype = outputs[0].dtype;
+      return fill_kernel(element_of(dtype, value_of(row, call, dtype)));
+    },
+    [](const FillRow&, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+      return creation_strategies(call, outputs[0], LocalExecution::same_op);
+    },
+    fill_samples,
+    [](const FillRow&, OpRecord& op) { op.rule.local_attrs = creation_local_attrs; }};
+
+// dim(x, 0), start(x, 0). If that dim is sharded, the results differ between ranks. A value of a
+// global program is one tensor, so only shardings of other dims are strategies.
 OpRecord place_record(const char* op_name, const char* summary, bool start) {
   OpRecord op;
   op.name = op_name;
@@ -207,8 +209,6 @@ OpRecord place_record(const char* op_name, const char* summary, bool start) {
   return op;
 }
 
-// ---- arange ----
-
 struct Progression {
   double start = 0, step = 1;
   int64_t count = 0;
@@ -227,17 +227,18 @@ Progression progression_of(const OpCall& call) {
       p.whole = p.whole && std::holds_alternative<int64_t>(attrs.values().find(name)->second);
   const double steps = std::ceil((end - p.start) / p.step);
   if (!std::isfinite(steps) || steps < 0 || steps > 0x1p40)
-    refuse("arange", call, "from {} to {} by {}", p.start, end, p.step);
+    refuse("arange", call, "counting from {} to {} in steps of {} gives no length from 0 to 2^40",
+           p.start, end, p.step);
   p.count = static_cast<int64_t>(steps);
   return p;
 }
 
-// Whole on every rank: a shard of it is a slice, which moves nothing.
+// arange is whole on every rank; a shard of it is a slice, which needs no communication.
 OpRecord arange_record() {
   OpRecord op;
   op.name = "arange";
   op.family = "creation";
-  op.summary = "arange(n) or arange(start, end, step): numbers `step` apart, end not taken";
+  op.summary = "arange(n) or arange(start, end, step): numbers `step` apart, without end";
   op.params = {{"start", ParamKind::number, true, {}},
                {"end", ParamKind::number, false, {}},
                {"step", ParamKind::number, false, int64_t{1}},
@@ -270,11 +271,12 @@ OpRecord arange_record() {
 }  // namespace
 
 void add_creation_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(fill_record(row));
+  add_rows(ops, kFillTable, kFillRows);
   ops.add(arange_record());
-  ops.add(place_record("dim", "my local size of a dim", false));
+  ops.add(place_record("dim", "this rank's local size of a dim", false));
   ops.add(place_record(
-      "start", "global index of my first element of a dim; the global size when empty", true));
+      "start", "global index of this rank's first element of a dim; the global size if it has none",
+      true));
 }
 
 }  // namespace shardproof

@@ -1,10 +1,11 @@
-// uniform, normal, randint, dropout. Draw i of (seed, stream) belongs to global element i, so that
-// any sharding draws what one device draws.
+// Registers uniform, normal, randint, dropout. Draw i of (seed, stream) belongs to global element
+// i, so every sharding draws the numbers that one device draws.
 #include <algorithm>
 
 #include "shardproof/localtensor/base/rng.h"
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"
 #include "shardproof/ops/core/type_promotion.h"
@@ -15,9 +16,9 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kTile = 256;
+constexpr int64_t kDrawTile = 256;
 
-double number_or(const OpCall& call, const char* name, double fallback) {
+double draw_number(const OpCall& call, const char* name, double fallback) {
   return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
 }
 uint64_t counter_or_zero(const OpCall& call, const char* name) {
@@ -32,7 +33,7 @@ std::vector<Param> seed_params() {
 }
 
 enum class Draw { uniform, normal, integer };
-struct Row {
+struct DrawRow {
   const char* name;
   const char* summary;
   Draw draw;
@@ -41,7 +42,7 @@ struct Row {
   double first_default, second_default;
   DType dtype;
 };
-const Row kRows[] = {
+const DrawRow kDrawRows[] = {
     {"uniform", "uniform([4, n], 0, 1): in [low, high)", Draw::uniform, "low", "high", 0, 1,
      kDefaultFloat},
     {"normal", "normal([4, n], 0, 1): Gaussian", Draw::normal, "mean", "std", 0, 1, kDefaultFloat},
@@ -56,11 +57,11 @@ struct DrawPlan {
 };
 
 void draw_stretch(const DrawPlan& plan, uint64_t from, int64_t count, std::byte* to, DType dtype) {
-  double reals[kTile];
-  int64_t wholes[kTile];
+  double reals[kDrawTile];
+  int64_t wholes[kDrawTile];
   const int64_t bytes = size_of(dtype);
-  for (int64_t start = 0; start < count; start += kTile) {
-    const int64_t part = std::min(kTile, count - start);
+  for (int64_t start = 0; start < count; start += kDrawTile) {
+    const int64_t part = std::min(kDrawTile, count - start);
     for (int64_t i = 0; i < part; ++i) {
       const uint64_t index = from + static_cast<uint64_t>(start + i);
       if (plan.draw == Draw::integer) {
@@ -81,7 +82,8 @@ void draw_stretch(const DrawPlan& plan, uint64_t from, int64_t count, std::byte*
   }
 }
 
-// The block of a tensor that a lane holds, none when it is several; without a spec, all of it.
+// Returns the block of a tensor that a lane holds; nullopt if it holds several. Without a spec it
+// is the whole tensor.
 std::optional<GlobalBlock> block_of(const Dims& local, const Spec* spec, int64_t rank) {
   GlobalBlock block;
   block.dims = local.size();
@@ -97,7 +99,8 @@ std::optional<GlobalBlock> block_of(const Dims& local, const Spec* spec, int64_t
   return block;
 }
 
-// An item for each element of the output; a tensor input lies as the output does.
+// Returns a plan with one item per element of the output; tensor inputs are laid out like the
+// output.
 template <typename Item>
 LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, DType computed) {
   LanePlan plan{std::move(inputs), {computed}, 0, {}};
@@ -115,17 +118,19 @@ LanePlan plan_of_items(Item item, const Dims& shape, std::vector<DType> inputs, 
   return plan;
 }
 
-Kernel prepare_draw(const Row& row, const OpCall& call, const Dims& output) {
-  const DrawPlan plan{row.draw, number_or(call, row.first, row.first_default),
-                      number_or(call, row.second, row.second_default), rng_of(call)};
+Kernel prepare_draw(const DrawRow& row, const OpCall& call,
+                    const std::vector<TensorMeta>& outputs) {
+  const DrawPlan plan{row.draw, draw_number(call, row.first, row.first_default),
+                      draw_number(call, row.second, row.second_default), rng_of(call)};
   Kernel kernel;
   kernel.accepts_strides = true;
   if (row.draw != Draw::normal) {
     const bool whole = row.draw == Draw::integer;
     const DrawItem item{{}, plan.rng, whole, plan.first, plan.second};
-    std::vector<DType> inputs;  // whose shape is taken; nothing reads them
+    std::vector<DType> inputs;  // read for their shapes only
     for (const TensorMeta& input : call.inputs) inputs.push_back(input.dtype);
-    kernel.plan = plan_of_items(item, output, std::move(inputs), whole ? DType::i64 : DType::f64);
+    kernel.plan =
+        plan_of_items(item, outputs[0].shape, std::move(inputs), whole ? DType::i64 : DType::f64);
   }
   kernel.run = [plan](const KernelCall& run) {
     const LaneView& out = run.outputs->front();
@@ -140,53 +145,47 @@ Kernel prepare_draw(const Row& row, const OpCall& call, const Dims& output) {
   return kernel;
 }
 
-std::vector<TensorMeta> infer_draw(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_draw(const DrawRow& row, const OpCall& call) {
   std::vector<TensorMeta> metas = infer_creation(row.name, call, row.dtype);
   const bool whole = is_integral(metas[0].dtype);
   if (is_complex(metas[0].dtype) || metas[0].dtype == DType::boolean ||
       (row.draw != Draw::integer && whole))
     refuse(row.name, call, "not defined for {}", name(metas[0].dtype));
-  const double first = number_or(call, row.first, row.first_default),
-               second = number_or(call, row.second, row.second_default);
+  const double first = draw_number(call, row.first, row.first_default),
+               second = draw_number(call, row.second, row.second_default);
   if (row.draw == Draw::integer && !(first < second))
-    refuse(row.name, call, "low must be below high");
+    refuse(row.name, call, "low must be below high, found {} and {}", first, second);
   if (row.draw == Draw::integer && (first < -0x1p62 || second > 0x1p62))
     refuse(row.name, call, "low and high must be from -2^62 to 2^62");
   return metas;
 }
 
-OpRecord draw_record(const Row& row) {
-  OpRecord op;
-  op.name = row.name;
-  op.family = "random";
-  op.summary = row.summary;
-  op.params = creation_params();
-  op.params.insert(op.params.begin() + 1,
-                   {{row.first, ParamKind::number, false, row.first_default},
-                    {row.second, ParamKind::number, false, row.second_default}});
-  for (const Param& param : seed_params()) op.params.push_back(param);
-  op.infer = [&row](const OpCall& call) { return infer_draw(row, call); };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare_draw(row, call, outputs[0].shape);
-  };
-  op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    return creation_strategies(call, outputs[0], LocalExecution::needs_shard_index);
-  };
-  op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>&,
-                           const std::vector<Spec>& outputs,
-                           int64_t rank) { return creation_local_attrs(call, outputs, rank); };
-  op.samples = [] {
-    using List = std::vector<int64_t>;
-    const TensorMeta none{DType::f32, {}, false, true};
-    return std::vector<Sample>{
-        {{{"shape", List{5, 3}}, {"seed", int64_t{7}}}, {none}, {"ints"}},
-        {{{"shape", List{2, 3, 4}}, {"dtype", DType::f64}}, {none}, {"ints"}},
-        {{{"stream", int64_t{2}}}, {{DType::bf16, {7}}}, {"ints"}}};
-  };
-  return op;
+std::vector<Param> draw_params(const DrawRow& row) {
+  std::vector<Param> params = creation_params();
+  params.insert(params.begin() + 1, {{row.first, ParamKind::number, false, row.first_default},
+                                     {row.second, ParamKind::number, false, row.second_default}});
+  for (const Param& param : seed_params()) params.push_back(param);
+  return params;
 }
 
-// ---- dropout ----
+std::vector<Sample> draw_samples(const DrawRow&) {
+  using List = std::vector<int64_t>;
+  const TensorMeta none{DType::f32, {}, false, true};
+  return {{{{"shape", List{5, 3}}, {"seed", int64_t{7}}}, {none}, {"ints"}},
+          {{{"shape", List{2, 3, 4}}, {"dtype", DType::f64}}, {none}, {"ints"}},
+          {{{"stream", int64_t{2}}}, {{DType::bf16, {7}}}, {"ints"}}};
+}
+
+const OpTable<DrawRow> kDrawTable = {
+    "random",
+    draw_params,
+    infer_draw,
+    prepare_draw,
+    [](const DrawRow&, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+      return creation_strategies(call, outputs[0], LocalExecution::needs_shard_index);
+    },
+    draw_samples,
+    [](const DrawRow&, OpRecord& op) { op.rule.local_attrs = creation_local_attrs; }};
 
 struct DropoutPlan {
   double probability = 0.5, scale = 2;
@@ -195,11 +194,11 @@ struct DropoutPlan {
 
 void drop_stretch(const DropoutPlan& plan, uint64_t from, int64_t count, const std::byte* x,
                   std::byte* out, DType dtype) {
-  double tile[kTile];
+  double tile[kDrawTile];
   auto* raw = reinterpret_cast<std::byte*>(tile);
   const int64_t bytes = size_of(dtype);
-  for (int64_t start = 0; start < count; start += kTile) {
-    const int64_t part = std::min(kTile, count - start);
+  for (int64_t start = 0; start < count; start += kDrawTile) {
+    const int64_t part = std::min(kDrawTile, count - start);
     convert(x + start * bytes, dtype, raw, DType::f64, part);
     for (int64_t i = 0; i < part; ++i) {
       const bool kept =
@@ -211,7 +210,7 @@ void drop_stretch(const DropoutPlan& plan, uint64_t from, int64_t count, const s
 }
 
 Kernel prepare_dropout(const OpCall& call) {
-  const double p = number_or(call, "p", 0.5);
+  const double p = draw_number(call, "p", 0.5);
   const DropoutPlan plan{p, p < 1 ? 1 / (1 - p) : 0, rng_of(call)};
   Kernel kernel;
   const DropoutItem item{{}, plan.rng, plan.probability, plan.scale};
@@ -246,18 +245,18 @@ OpRecord dropout_record() {
       [](Formula& f) { return std::vector<FormulaTerm>{f[0]}; });
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     require_floating("dropout", call, 0);
-    const double p = number_or(call, "p", 0.5);
-    if (!(p >= 0 && p <= 1)) refuse("dropout", call, "p is within 0 .. 1, found {}", p);
+    const double p = draw_number(call, "p", 0.5);
+    if (!(p >= 0 && p <= 1)) refuse("dropout", call, "p must be from 0 to 1, found {}", p);
     return {{call.inputs[0].dtype, call.inputs[0].shape}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     return prepare_dropout(call);
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>& outputs, int64_t) {
-    const std::vector<Pass> passes = {{{ReduceOp::sum}, ReduceOp::sum},
-                                      {{ReduceOp::avg}, ReduceOp::avg},
-                                      {{ReduceOp::max}, ReduceOp::max},
-                                      {{ReduceOp::min}, ReduceOp::min}};
+    const std::vector<PartialPropagation> passes = {{{ReduceOp::sum}, ReduceOp::sum},
+                                                    {{ReduceOp::avg}, ReduceOp::avg},
+                                                    {{ReduceOp::max}, ReduceOp::max},
+                                                    {{ReduceOp::min}, ReduceOp::min}};
     return elementwise_strategies(call, outputs, passes, LocalExecution::needs_shard_index);
   };
   op.samples = [] {
@@ -272,7 +271,7 @@ OpRecord dropout_record() {
 }  // namespace
 
 void add_random_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(draw_record(row));
+  add_rows(ops, kDrawTable, kDrawRows);
   ops.add(dropout_record());
 }
 

@@ -1,5 +1,5 @@
-// Draws of uniform and whole numbers, and dropout, of one element: by its number in the whole
-// tensor, of which a rank may hold a block.
+// Items of uniform, randint and dropout: one element each, drawn by its index in the whole tensor.
+// A rank may hold a block of it.
 #pragma once
 
 #include "shardproof/localtensor/base/rng.h"
@@ -7,7 +7,7 @@
 
 namespace shardproof {
 
-// A block of a row-major tensor.
+// A block of a row-major tensor; number() gives the global index of a local element.
 struct GlobalBlock {
   int dims = 0;
   int64_t size[Dims::kCapacity], start[Dims::kCapacity], strides[Dims::kCapacity];

@@ -1,9 +1,10 @@
-// argmax, argmin: the first index of the largest (smallest) element, NaN before all; and
-// first_match, which they lower to over a cut dim: reduce the values, then the least global index
-// that holds the reduced value.
+// Registers argmax, argmin and first_match. Over a sharded dim argmax lowers to two steps: reduce
+// the values over ranks (amax), then take the least global index of an element equal to the reduced
+// value (first_match, whose results are P(min)).
 #include <limits>
 
 #include "shardproof/ops/core/families.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/shard_index.h"
 #include "shardproof/ops/reduction/argmax_state.h"
@@ -21,36 +22,37 @@ Reducer best_reducer(DType compute) {
   return ReducerOf<ArgMaxState<int64_t, kLargest>>::make();
 }
 
-struct Row {
+struct ArgmaxRow {
   const char* name;
   const char* summary;
-  const char* values;  // the reduction that gives the element looked for
+  const char* values;  // the op that reduces the values
   bool largest;
 };
-const Row kRows[] = {
+const ArgmaxRow kArgmaxRows[] = {
     {"argmax", "first index of the largest element; of the flat tensor without dim", "amax", true},
     {"argmin", "first index of the smallest element; of the flat tensor without dim", "amin",
      false},
 };
 
-std::vector<TensorMeta> infer_best(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_best(const ArgmaxRow& row, const OpCall& call) {
   const DimMask mask = reduced_dims(row.name, call);
   const auto reduced = std::count(mask.begin(), mask.end(), true);
   if (reduced != 1 && reduced != static_cast<int64_t>(mask.size()))
-    refuse(row.name, call, "takes one dim or none");
+    refuse(row.name, call, "dim must be one dim; leave it out to search the flat tensor");
   if (is_complex(call.inputs[0].dtype) || call.inputs[0].dtype == DType::boolean)
     refuse(row.name, call, "not defined for {}", name(call.inputs[0].dtype));
   return {{DType::i64, reduced_shape(call.inputs[0].shape, mask, keeps_dims(call))}};
 }
 
-Attrs dims_attrs(const DimMask& mask, bool keepdim) {
+Attrs argmax_dims_attrs(const DimMask& mask, bool keepdim) {
   std::vector<int64_t> dims;
   for (size_t d = 0; d < mask.size(); ++d)
     if (mask[d]) dims.push_back(static_cast<int64_t>(d));
   return {{"dim", dims}, {"keepdim", keepdim}};
 }
 
-std::vector<Strategy> best_strategies(const Row& row, const OpCall& call) {
+std::vector<Strategy> best_strategies(const ArgmaxRow& row, const OpCall& call,
+                                      const std::vector<TensorMeta>&) {
   std::vector<Strategy> strategies =
       factor_strategies(reduction_notation(call, reduced_dims(row.name, call)), {});
   for (Strategy& s : strategies) {
@@ -61,14 +63,14 @@ std::vector<Strategy> best_strategies(const Row& row, const OpCall& call) {
   return strategies;
 }
 
-int lower_best(const Row& row, const OpCall& call, LowerBuilder& b) {
+int lower_best(const ArgmaxRow& row, const OpCall& call, LowerBuilder& b) {
   const DimMask mask = reduced_dims(row.name, call);
   const int x = b.input(0);
-  const int best = b.replicate_partials(b.op(row.values, dims_attrs(mask, true), {x}));
-  return b.op("first_match", dims_attrs(mask, keeps_dims(call)), {x, best});
+  const int best = b.replicate_partials(b.op(row.values, argmax_dims_attrs(mask, true), {x}));
+  return b.op("first_match", argmax_dims_attrs(mask, keeps_dims(call)), {x, best});
 }
 
-std::vector<Sample> best_samples() {
+std::vector<Sample> best_samples(const ArgmaxRow&) {
   using List = std::vector<int64_t>;
   return {{{}, {{DType::f32, {4, 6}}}, {"ints"}},
           {{{"dim", int64_t{0}}}, {{DType::f32, {5, 3}}}, {"uniform(-1, 1)"}},
@@ -77,32 +79,26 @@ std::vector<Sample> best_samples() {
           {{{"keepdim", true}}, {{DType::f64, {7}}}, {"ints"}}};
 }
 
-OpRecord best_record(const Row& row) {
-  OpRecord op;
-  op.name = row.name;
-  op.family = "reduction";
-  op.summary = row.summary;
-  op.params = reduction_params();
-  op.infer = [&row](const OpCall& call) { return infer_best(row, call); };
+Kernel prepare_best(const ArgmaxRow& row, const OpCall& call, const std::vector<TensorMeta>&) {
+  const DType compute = compute_dtype(call.inputs[0].dtype);
+  return reduce_kernel(row.largest ? best_reducer<true>(compute) : best_reducer<false>(compute), {},
+                       call.inputs[0].shape, reduced_dims(row.name, call));
+}
+
+void complete_best(const ArgmaxRow& row, OpRecord& op) {
   op.check = [&row](const OpCall& call, const std::vector<const Number*>&) {
     refuse_no_elements(row.name, call);
-  };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>&) {
-    const DType compute = compute_dtype(call.inputs[0].dtype);
-    return reduce_kernel(row.largest ? best_reducer<true>(compute) : best_reducer<false>(compute),
-                         {}, call.inputs[0].shape, reduced_dims(row.name, call));
-  };
-  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return best_strategies(row, call);
   };
   op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
     return std::vector<int>{lower_best(row, call, b)};
   };
-  op.samples = best_samples;
-  return op;
 }
 
-// ---- first_match ----
+const OpTable<ArgmaxRow> kArgmaxTable = {
+    "reduction",     [](const ArgmaxRow&) { return reduction_params(); },
+    infer_best,      prepare_best,
+    best_strategies, best_samples,
+    complete_best};
 
 bool matches(const std::byte* a, const std::byte* b, DType dtype) {
   if (!is_floating(dtype)) return load_i64(a, dtype) == load_i64(b, dtype);
@@ -110,7 +106,7 @@ bool matches(const std::byte* a, const std::byte* b, DType dtype) {
   return x == y || (x != x && y != y);
 }
 
-// Global index of each element along the reduced dims: of the one dim, or of the flat tensor.
+// Global index of each element along the reduced dims: within one dim, or in the flat tensor.
 class Positions {
  public:
   Positions(const GlobalPlace& place, const Dims& local, const DimMask& mask) {
@@ -191,8 +187,8 @@ OpRecord match_record() {
       refuse("first_match", call, "expected y of shape {}",
              to_string(reduced_shape(shape, mask, true)));
     if (call.inputs[0].dtype != call.inputs[1].dtype)
-      refuse("first_match", call, "x is {} and y is {}", name(call.inputs[0].dtype),
-             name(call.inputs[1].dtype));
+      refuse("first_match", call, "x and y must have one dtype, found {} and {}; cast one",
+             name(call.inputs[0].dtype), name(call.inputs[1].dtype));
     return {{DType::i64, reduced_shape(shape, mask, keeps_dims(call))}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
@@ -218,7 +214,7 @@ OpRecord match_record() {
 }  // namespace
 
 void add_argmax_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(best_record(row));
+  add_rows(ops, kArgmaxTable, kArgmaxRows);
   ops.add(match_record());
 }
 

@@ -1,4 +1,5 @@
-// The state of argmax and argmin: the first index of the best element, NaN before all.
+// The state of argmax and argmin: the first index of the largest (smallest) element. NaN wins over
+// every number.
 #pragma once
 
 #include "shardproof/ops/reduction/reducers.h"
@@ -8,7 +9,7 @@ namespace shardproof {
 template <typename T>
 struct Best {
   T value;
-  int64_t index;  // -1: none yet
+  int64_t index;  // -1: no element yet
 };
 
 template <bool kLargest>

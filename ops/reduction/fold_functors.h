@@ -1,5 +1,5 @@
-// Folds: functors that combine two elements into one and know their identity, and the order in
-// which a run of elements is folded. NaN wins in maximum and minimum.
+// Folds: functors that combine two elements into one and have an identity. In maximum and
+// minimum NaN wins.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ProductFold : functor::Mul {
 template <bool kLargest>
 struct ExtremeFold {
   static constexpr unsigned kTypes = kReals;
-  // Once NaN, always NaN: nothing beats NaN, and NaN replaces everything.
+  // NaN beats every number and is beaten by none, so it stays once met.
   template <typename T>
   static constexpr T apply(T a, T b) {
     const bool beats = kLargest ? b > a : b < a;
@@ -64,8 +64,8 @@ struct AllFold {
   }
 };
 
-// What a fold starts from. An extreme's identity is that of the result's dtype and comes with the
-// call: f8e4m3 has no infinity, bool no large numbers.
+// Returns the value that a fold starts from. The identity of an extreme depends on the result dtype
+// and comes with the call: f8e4m3 has no infinity, and bool has no large numbers.
 template <typename F, typename T>
 constexpr T start_of(const ReduceNumbers& numbers) {
   if constexpr (!std::is_same_v<F, MaxFold> && !std::is_same_v<F, MinFold>)

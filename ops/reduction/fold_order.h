@@ -1,12 +1,17 @@
-// The order in which a run of elements is folded into one.
+// The order in which a contiguous run of elements is folded into one value, for host and device
+// alike.
 #pragma once
 
 #include <cstdint>
 
 namespace shardproof {
 
-// Folds a run into 16 interleaved accumulators a block, so that the loop is vector code with one
-// fixed order.
+// Folds a run into 16 interleaved accumulators per block of 2048 elements, so that the loop
+// vectorizes and has one fixed order. The accumulators are combined in halves (8, 4, 2, 1), and
+// block totals in order. A tail shorter than 16 is folded element by element.
+//
+// Example with 4 accumulators instead of 16: a run of 10 is ((x0+x4+x8) + (x2+x6)) + ((x1+x5+x9) +
+// (x3+x7)).
 //
 // `x` has an operator[]; Step has `apply`.
 struct Plus {

@@ -1,12 +1,13 @@
-// mean, var, std, norm, logsumexp: reductions that finish with a formula. Over a cut dim: mean and
-// norm are partials, the others lower to partial reductions of what they are made of, so that only
-// results travel.
+// Registers mean, var, std, norm, logsumexp: reductions that finish with a formula. Over a sharded
+// dim, mean and norm give partials. The others lower to partial reductions of their terms, so only
+// results are communicated.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/core/type_promotion.h"
 #include "shardproof/ops/reduction/mean_var_states.h"
@@ -15,34 +16,33 @@
 namespace shardproof {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 template <typename T>
 using VarState = VarianceState<T, false>;
 template <typename T>
 using StdState = VarianceState<T, true>;
 
-enum class Kind { mean, var, std, norm, logsumexp };
-struct Row {
+enum class MomentKind { mean, var, std, norm, logsumexp };
+struct MomentRow {
   const char* name;
   const char* summary;
-  Kind kind;
+  MomentKind kind;
 };
-const Row kRows[] = {
-    {"mean", "average over dims", Kind::mean},
-    {"var", "variance over dims, by n - correction", Kind::var},
-    {"std", "standard deviation over dims, by n - correction", Kind::std},
-    {"norm", "(sum |x|^p)^(1/p) over dims", Kind::norm},
-    {"logsumexp", "log(sum(exp(x))) over dims", Kind::logsumexp},
+const MomentRow kMomentRows[] = {
+    {"mean", "average over dims", MomentKind::mean},
+    {"var", "variance over dims, by n - correction", MomentKind::var},
+    {"std", "standard deviation over dims, by n - correction", MomentKind::std},
+    {"norm", "(sum |x|^p)^(1/p) over dims", MomentKind::norm},
+    {"logsumexp", "log(sum(exp(x))) over dims", MomentKind::logsumexp},
 };
 
-double number_or(const OpCall& call, const char* name, double fallback) {
+double moment_number(const OpCall& call, const char* name, double fallback) {
   return call.attrs && call.attrs->has(name) ? call.attrs->number(name) : fallback;
 }
 
-std::vector<TensorMeta> infer_moment(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_moment(const MomentRow& row, const OpCall& call) {
   const DType in = call.inputs[0].dtype;
-  const bool converts = row.kind == Kind::logsumexp && (is_integral(in) || in == DType::boolean);
+  const bool converts =
+      row.kind == MomentKind::logsumexp && (is_integral(in) || in == DType::boolean);
   if (!is_floating(in) && !converts)
     refuse(row.name, call, "expected a float dtype, found {}; cast it first", name(in));
   const DimMask mask = reduced_dims(row.name, call);
@@ -55,29 +55,28 @@ Reducer float_reducer(DType compute) {
   return compute == DType::f64 ? ReducerOf<S<double>>::make() : ReducerOf<S<float>>::make();
 }
 
-Reducer reducer_of(Kind kind, DType compute) {
+Reducer moment_reducer(MomentKind kind, DType compute) {
   switch (kind) {
-    case Kind::mean: return float_reducer<MeanState>(compute);
-    case Kind::var: return float_reducer<VarState>(compute);
-    case Kind::std: return float_reducer<StdState>(compute);
-    case Kind::norm: return float_reducer<NormState>(compute);
-    case Kind::logsumexp: return float_reducer<LogSumExpState>(compute);
+    case MomentKind::mean: return float_reducer<MeanState>(compute);
+    case MomentKind::var: return float_reducer<VarState>(compute);
+    case MomentKind::std: return float_reducer<StdState>(compute);
+    case MomentKind::norm: return float_reducer<NormState>(compute);
+    case MomentKind::logsumexp: return float_reducer<LogSumExpState>(compute);
   }
   SP_UNREACHABLE("moment {}", static_cast<int>(kind));
 }
 
-Kernel prepare_moment(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_moment(const MomentRow& row, const OpCall& call,
+                      const std::vector<TensorMeta>& outputs) {
   const DimMask mask = reduced_dims(row.name, call);
   ReduceNumbers numbers;
   numbers.divisor =
-      number_or(call, "count", static_cast<double>(reduced_count(call.inputs[0].shape, mask)));
-  numbers.real =
-      row.kind == Kind::norm ? number_or(call, "p", 2) : number_or(call, "correction", 1);
-  return reduce_kernel(reducer_of(row.kind, compute_dtype(outputs[0].dtype)), numbers,
+      moment_number(call, "count", static_cast<double>(reduced_count(call.inputs[0].shape, mask)));
+  numbers.real = row.kind == MomentKind::norm ? moment_number(call, "p", 2)
+                                              : moment_number(call, "correction", 1);
+  return reduce_kernel(moment_reducer(row.kind, compute_dtype(outputs[0].dtype)), numbers,
                        call.inputs[0].shape, mask);
 }
-
-// ---- rules ----
 
 std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   const std::string notation = reduction_notation(call, mask);
@@ -85,9 +84,9 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   even.reduction = {ReduceOp::avg, 0};
   even.reduction_needs_even = true;
   even.form = LocalExecution::local_attrs;
-  even.linear = {{{ReduceOp::sum, ReduceOp::avg}, {0}}};
+  even.partials = partials_together({ReduceOp::sum, ReduceOp::avg}, {0});
   std::vector<Strategy> strategies = factor_strategies(notation, even);
-  // Uneven shards divide by the global count, so that their sum is the mean.
+  // Uneven shards divide by the global count, so their sum is the mean.
   FactorOptions uneven;
   uneven.reduction = {ReduceOp::sum, 0};
   uneven.form = LocalExecution::local_attrs;
@@ -96,8 +95,8 @@ std::vector<Strategy> mean_strategies(const OpCall& call, const DimMask& mask) {
   return strategies;
 }
 
-// Each rank's sum is divided so that the reduction over all axes gives the mean: by the global
-// count, less what averaging axes divide by.
+// Returns the attributes of a local mean. Each rank's sum is divided so that the reduction over all
+// axes gives the mean: by the global count, less what averaging axes divide by.
 Attrs mean_attrs(const OpCall& call, const std::vector<Spec>& inputs,
                  const std::vector<Spec>& outputs) {
   OpCall global = call;
@@ -121,44 +120,45 @@ ReduceOp norm_partial(double p) {
 }
 
 std::vector<Strategy> norm_strategies(const OpCall& call, const DimMask& mask) {
-  const double p = number_or(call, "p", 2);
+  const double p = moment_number(call, "p", 2);
   FactorOptions options;
   options.reduction = {norm_partial(p), norm_partial(p) == ReduceOp::norm ? p : 0};
   return factor_strategies(reduction_notation(call, mask), options);
 }
 
-// A cut reduced dim is lowered; the result is whole on every rank, but for var, a sum of parts.
-std::vector<Strategy> lowered_strategies(const Row& row, const OpCall& call, const DimMask& mask) {
+// A sharded reduced dim is lowered. The result is replicated, except for var: a sum of parts.
+std::vector<Strategy> lowered_strategies(const MomentRow& row, const OpCall& call,
+                                         const DimMask& mask) {
   std::vector<Strategy> strategies = factor_strategies(reduction_notation(call, mask), {});
   for (Strategy& s : strategies) {
     if (!s.outputs[0].is_partial()) continue;
     s.form = LocalExecution::lower_to_ops;
-    s.outputs[0] = row.kind == Kind::var ? P(ReduceOp::sum) : R();
+    s.outputs[0] = row.kind == MomentKind::var ? P(ReduceOp::sum) : R();
   }
   return strategies;
 }
 
-Attrs dims_attrs(const DimMask& mask, bool keepdim) {
+Attrs moment_dims_attrs(const DimMask& mask, bool keepdim) {
   std::vector<int64_t> dims;
   for (size_t d = 0; d < mask.size(); ++d)
     if (mask[d]) dims.push_back(static_cast<int64_t>(d));
   return {{"dim", dims}, {"keepdim", keepdim}};
 }
 
-int lower_spread(const Row& row, const OpCall& call, LowerBuilder& b) {
+int lower_spread(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
   const DType dtype = b.meta(b.input(0)).dtype, wide = compute_dtype(dtype);
   const DimMask mask = reduced_dims(row.name, call);
   const auto count = static_cast<double>(reduced_count(call.inputs[0].shape, mask));
-  const double rest = std::max(0.0, count - number_or(call, "correction", 1));
+  const double rest = std::max(0.0, count - moment_number(call, "correction", 1));
   const int x = dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
-  const int total = b.replicate_partials(b.op("sum", dims_attrs(mask, true), {x}));
+  const int total = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {x}));
   const int mean = b.op("div", {}, {total, b.number(count)});
   const int squares = b.op("square", {}, {b.op("sub", {}, {x, mean})});
-  int result = b.op("sum", dims_attrs(mask, keeps_dims(call)), {squares});
+  int result = b.op("sum", moment_dims_attrs(mask, keeps_dims(call)), {squares});
   result = b.op("div", {}, {result, b.number(rest)});
-  if (row.kind == Kind::std) result = b.op("sqrt", {}, {b.replicate_partials(result)});
+  if (row.kind == MomentKind::std) result = b.op("sqrt", {}, {b.replicate_partials(result)});
   if (dtype == wide) return result;
-  // A partial sum must not be rounded part by part.
+  // Rounding each part of a partial sum would add errors, so the sum is reduced first.
   return b.op("cast", {{"dtype", dtype}}, {b.replicate_partials(result)});
 }
 
@@ -167,47 +167,46 @@ int lower_logsumexp(const OpCall& call, LowerBuilder& b) {
   const DType dtype = is_floating(in) ? in : kDefaultFloat, wide = compute_dtype(dtype);
   const DimMask mask = reduced_dims("logsumexp", call);
   const int x = in == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
-  const int most = b.replicate_partials(b.op("amax", dims_attrs(mask, true), {x}));
+  const int most = b.replicate_partials(b.op("amax", moment_dims_attrs(mask, true), {x}));
   const int finite = b.op("where", {}, {b.op("isinf", {}, {most}), b.number(0), most});
   const int powers = b.op("exp", {}, {b.op("sub", {}, {x, finite})});
-  const int sum = b.replicate_partials(b.op("sum", dims_attrs(mask, true), {powers}));
+  const int sum = b.replicate_partials(b.op("sum", moment_dims_attrs(mask, true), {powers}));
   int result = b.op("add", {}, {b.op("log", {}, {sum}), finite});
-  // The dims of size 1 that keepdim left: a sum of one element drops them.
-  if (!keeps_dims(call)) result = b.op("sum", dims_attrs(mask, false), {result});
+  // Drops the dims of size 1 that keepdim left, by a sum over one element.
+  if (!keeps_dims(call)) result = b.op("sum", moment_dims_attrs(mask, false), {result});
   return dtype == wide ? result : b.op("cast", {{"dtype", dtype}}, {result});
 }
 
-// Powers soon leave the range of f16 and of floats of 8 bits.
+// Powers quickly leave the range of f16 and of 8-bit floats.
 bool widens_norm(const OpCall& call) {
   const DType dtype = call.inputs[0].dtype;
   return is_floating(dtype) && max_finite(dtype) < max_finite(DType::bf16) &&
-         norm_partial(number_or(call, "p", 2)) == ReduceOp::norm;
+         norm_partial(moment_number(call, "p", 2)) == ReduceOp::norm;
 }
 
 int lower_norm(const OpCall& call, LowerBuilder& b) {
   const DType dtype = b.meta(b.input(0)).dtype;
   const int wide = b.op("cast", {{"dtype", compute_dtype(dtype)}}, {b.input(0)});
-  Attrs attrs = dims_attrs(reduced_dims("norm", call), keeps_dims(call));
-  attrs.set("p", number_or(call, "p", 2));
+  Attrs attrs = moment_dims_attrs(reduced_dims("norm", call), keeps_dims(call));
+  attrs.set("p", moment_number(call, "p", 2));
   const int norm = b.replicate_partials(b.op("norm", std::move(attrs), {wide}));
   return b.op("cast", {{"dtype", dtype}}, {norm});
 }
 
-std::vector<Strategy> strategies_of(const Row& row, const OpCall& call) {
+std::vector<Strategy> moment_strategies(const MomentRow& row, const OpCall& call,
+                                        const std::vector<TensorMeta>&) {
   const DimMask mask = reduced_dims(row.name, call);
-  if (row.kind == Kind::mean) return mean_strategies(call, mask);
-  if (row.kind == Kind::norm && !widens_norm(call)) return norm_strategies(call, mask);
+  if (row.kind == MomentKind::mean) return mean_strategies(call, mask);
+  if (row.kind == MomentKind::norm && !widens_norm(call)) return norm_strategies(call, mask);
   std::vector<Strategy> strategies = lowered_strategies(row, call, mask);
   const DType dtype = call.inputs[0].dtype;
-  if (row.kind == Kind::var && compute_dtype(dtype) != dtype)
+  if (row.kind == MomentKind::var && compute_dtype(dtype) != dtype)
     for (Strategy& s : strategies)
       if (s.form == LocalExecution::lower_to_ops) s.outputs[0] = R();
   return strategies;
 }
 
-// ---- the record ----
-
-std::vector<Sample> moment_samples(const Row& row) {
+std::vector<Sample> moment_samples(const MomentRow& row) {
   std::vector<Sample> samples;
   auto add = [&](DType dtype, const Dims& shape, const std::string& fill, Attrs attrs) {
     samples.push_back({std::move(attrs), {{dtype, shape}}, {fill}});
@@ -218,59 +217,15 @@ std::vector<Sample> moment_samples(const Row& row) {
   add(DType::bf16, {3, 2, 4}, "uniform(-1, 1)", {{"dim", List{0, 2}}, {"keepdim", true}});
   add(DType::f64, {7}, "uniform(-1, 1)", {{"dim", List{}}, {"keepdim", true}});
   add(DType::f32, {4, 2}, "ints", {{"dim", List{-1}}, {"keepdim", true}});
-  if (row.kind == Kind::var || row.kind == Kind::std)
+  if (row.kind == MomentKind::var || row.kind == MomentKind::std)
     add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"correction", int64_t{0}}});
-  if (row.kind == Kind::norm)
-    for (const double p : {0.0, 1.0, 3.0, kInfinity, -kInfinity})
+  if (row.kind == MomentKind::norm)
+    for (const double p : {0.0, 1.0, 3.0, params::kInfinity, -params::kInfinity})
       add(DType::f32, {5, 2}, "ints", {{"dim", List{0}}, {"p", p}});
   return samples;
 }
 
-OpRecord moment_record(const Row& row) {
-  OpRecord op;
-  op.name = row.name;
-  op.family = "reduction";
-  op.summary = row.summary;
-  op.params = reduction_params();
-  if (row.kind == Kind::norm)
-    op.params.insert(op.params.begin() + 1, {"p", ParamKind::number_or_text, false, 2.0});
-  if (row.kind == Kind::var || row.kind == Kind::std)
-    op.params.insert(op.params.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
-  op.infer = [&row](const OpCall& call) { return infer_moment(row, call); };
-  if (row.kind == Kind::norm)
-    op.check = [](const OpCall& call, const std::vector<const Number*>&) {
-      const auto p = call.attrs->values().find("p");
-      if (p == call.attrs->values().end() || std::holds_alternative<std::string>(p->second)) return;
-      if (const double of = call.attrs->number("p"); of < 0 || std::isinf(of))
-        refuse_no_elements("norm", call);
-    };
-  op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    return prepare_moment(row, call, outputs);
-  };
-  op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-    return strategies_of(row, call);
-  };
-  if (row.kind == Kind::mean)
-    op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& in,
-                             const std::vector<Spec>& out,
-                             int64_t) { return mean_attrs(call, in, out); };
-  if (row.kind == Kind::logsumexp)
-    op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
-      return std::vector<int>{lower_logsumexp(call, b)};
-    };
-  if (row.kind == Kind::norm)
-    op.rule.lower = [](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
-      return std::vector<int>{lower_norm(call, b)};
-    };
-  if (row.kind == Kind::var || row.kind == Kind::std)
-    op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
-      return std::vector<int>{lower_spread(row, call, b)};
-    };
-  op.samples = [&row] { return moment_samples(row); };
-  return op;
-}
-
-// norm(x, p='fro') is the 2-norm of all elements of its dims.
+// Adds p='fro' to norm: the 2-norm of all elements of its dims.
 void take_frobenius(OpRecord& op) {
   decompose_when(
       op,
@@ -280,12 +235,53 @@ void take_frobenius(OpRecord& op) {
       },
       [](Formula& f) {
         if (f.call.attrs->text("p") != "fro")
-          f.refuse("p is a number or 'fro', found '{}'", f.call.attrs->text("p"));
+          f.refuse("p must be a number or 'fro', found '{}'", f.call.attrs->text("p"));
         Attrs attrs = *f.call.attrs;
         attrs.set("p", 2.0);
         return std::vector<FormulaTerm>{f.op("norm", {f[0]}, std::move(attrs))};
       });
 }
+
+std::vector<Param> moment_params(const MomentRow& row) {
+  std::vector<Param> params = reduction_params();
+  if (row.kind == MomentKind::norm)
+    params.insert(params.begin() + 1, {"p", ParamKind::number_or_text, false, 2.0});
+  if (row.kind == MomentKind::var || row.kind == MomentKind::std)
+    params.insert(params.begin() + 2, {"correction", ParamKind::number, false, int64_t{1}});
+  return params;
+}
+
+// A norm of no elements has no value if it is a maximum, a minimum or of a negative p.
+void check_norm(const OpCall& call, const std::vector<const Number*>&) {
+  const auto p = call.attrs->values().find("p");
+  if (p == call.attrs->values().end() || std::holds_alternative<std::string>(p->second)) return;
+  if (const double of = call.attrs->number("p"); of < 0 || std::isinf(of))
+    refuse_no_elements("norm", call);
+}
+
+int lower_moment(const MomentRow& row, const OpCall& call, LowerBuilder& b) {
+  if (row.kind == MomentKind::logsumexp) return lower_logsumexp(call, b);
+  return row.kind == MomentKind::norm ? lower_norm(call, b) : lower_spread(row, call, b);
+}
+
+void complete_moment(const MomentRow& row, OpRecord& op) {
+  if (row.kind == MomentKind::mean)
+    op.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& in,
+                             const std::vector<Spec>& out,
+                             int64_t) { return mean_attrs(call, in, out); };
+  else
+    op.rule.lower = [&row](const OpCall& call, const std::vector<Spec>&, LowerBuilder& b) {
+      return std::vector<int>{lower_moment(row, call, b)};
+    };
+  if (row.kind == MomentKind::norm) op.check = check_norm;
+  if (row.kind == MomentKind::norm) take_frobenius(op);
+  if (row.kind == MomentKind::norm || row.kind == MomentKind::mean) add_dtype_parameter(op);
+  if (row.kind == MomentKind::var || row.kind == MomentKind::std) take_unbiased(op);
+}
+
+const OpTable<MomentRow> kMomentTable = {"reduction",    moment_params,     infer_moment,
+                                         prepare_moment, moment_strategies, moment_samples,
+                                         complete_moment};
 
 }  // namespace
 
@@ -301,14 +297,6 @@ void take_unbiased(OpRecord& record) {
       });
 }
 
-void add_moment_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpRecord op = moment_record(row);
-    if (row.kind == Kind::norm) take_frobenius(op);
-    if (row.kind == Kind::norm || row.kind == Kind::mean) add_dtype_parameter(op);
-    if (row.kind == Kind::var || row.kind == Kind::std) take_unbiased(op);
-    ops.add(std::move(op));
-  }
-}
+void add_moment_ops(OpRegistry& ops) { add_rows(ops, kMomentTable, kMomentRows); }
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// States of reductions that finish with a formula: mean, variance, logsumexp, and norm.
+// States of reductions that finish with a formula: mean, variance, logsumexp.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct MeanState {
   constexpr T finish(const ReduceNumbers& n) const { return sum / static_cast<T>(n.divisor); }
 };
 
-// Mean first, then the squares of the distances from it.
+// Two passes: the mean, then the squares of the distances from it.
 template <typename T, bool kRoot>
 struct VarianceState {
   using Element = T;
@@ -59,7 +59,7 @@ struct LogSumExpState {
     if (pass == 0) return use(most, MaxFold(), Itself());
     use(sum, SumFold(), [m = most](T x, int64_t) { return exp_of(x - m); });
   }
-  // All -inf, or one +inf: distances from 0, so that no inf - inf arises.
+  // If all are -inf or one is +inf, distances are taken from 0, so that no inf - inf arises.
   constexpr void between(int pass, const ReduceNumbers&) {
     if (pass == 0 && std::isinf(most)) most = T{0};
   }

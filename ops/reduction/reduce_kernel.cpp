@@ -1,3 +1,6 @@
+// Implements ops/reduction/reduce_kernel.h. make_plan() merges neighbouring dims that are both kept
+// or both reduced. If the innermost dim is reduced, fold_rows() folds runs into single states.
+// Otherwise fold_columns() folds each row into a tile of 256 states.
 #include "shardproof/ops/reduction/reduce_kernel.h"
 
 #include <algorithm>
@@ -8,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-constexpr int64_t kTile = kReduceTile;
+constexpr int64_t kStateTile = kReduceTile;
 constexpr int64_t kMaxStateBytes = 32;
 constexpr int64_t kMaxElementBytes = 16;
 
@@ -50,7 +53,7 @@ int64_t count_of(const std::vector<ReduceAxis>& axes) {
   return count;
 }
 
-int64_t offset_of(const std::vector<ReduceAxis>& axes, int64_t index) {
+int64_t axes_offset(const std::vector<ReduceAxis>& axes, int64_t index) {
   int64_t offset = 0;
   for (size_t i = axes.size(); i-- > 0;) {
     offset += index % axes[i].size * axes[i].stride;
@@ -75,7 +78,7 @@ struct Lane {
     return staging;
   }
   void store(const std::byte* states, int64_t at, int64_t count) const {
-    alignas(64) std::byte results[kTile * kMaxElementBytes];
+    alignas(64) std::byte results[kStateTile * kMaxElementBytes];
     const bool direct = out_dtype == plan.reducer.result;
     std::byte* to = out + at * out_bytes;
     plan.reducer.finish(states, direct ? to : results, count, plan.numbers);
@@ -86,16 +89,16 @@ struct Lane {
 void fold_rows(const Lane& lane, std::byte* states) {
   const ReducePlan& plan = lane.plan;
   const int64_t outputs = count_of(plan.kept), outer = count_of(plan.reduced);
-  const int64_t step = lane.converts() ? kTile : plan.inner.size;
-  for (int64_t o = 0; o < outputs; o += kTile) {
-    const int64_t tile = std::min(kTile, outputs - o);
+  const int64_t step = lane.converts() ? kStateTile : plan.inner.size;
+  for (int64_t o = 0; o < outputs; o += kStateTile) {
+    const int64_t tile = std::min(kStateTile, outputs - o);
     plan.reducer.begin(states, tile, plan.numbers);
     for (int pass = 0; pass < plan.reducer.passes; ++pass) {
       for (int64_t i = 0; i < tile && !plan.empty_fold; ++i) {
-        const int64_t base = offset_of(plan.kept, o + i);
+        const int64_t base = axes_offset(plan.kept, o + i);
         std::byte* state = states + i * plan.reducer.state_bytes;
         for (int64_t r = 0; r < outer; ++r) {
-          const int64_t start = base + offset_of(plan.reduced, r);
+          const int64_t start = base + axes_offset(plan.reduced, r);
           for (int64_t k = 0; k < plan.inner.size; k += step) {
             const int64_t count = std::min(step, plan.inner.size - k);
             plan.reducer.row(state, lane.load(start + k, count), count, r * plan.inner.size + k,
@@ -114,13 +117,13 @@ void fold_columns(const Lane& lane, std::byte* states) {
   const int64_t blocks = count_of(plan.kept);
   const int64_t folds = plan.empty_fold ? 0 : count_of(plan.reduced);
   for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t base = offset_of(plan.kept, b);
-    for (int64_t k = 0; k < plan.inner.size; k += kTile) {
-      const int64_t tile = std::min(kTile, plan.inner.size - k);
+    const int64_t base = axes_offset(plan.kept, b);
+    for (int64_t k = 0; k < plan.inner.size; k += kStateTile) {
+      const int64_t tile = std::min(kStateTile, plan.inner.size - k);
       plan.reducer.begin(states, tile, plan.numbers);
       for (int pass = 0; pass < plan.reducer.passes; ++pass) {
         for (int64_t r = 0; r < folds; ++r) {
-          const std::byte* x = lane.load(base + offset_of(plan.reduced, r) + k, tile);
+          const std::byte* x = lane.load(base + axes_offset(plan.reduced, r) + k, tile);
           plan.reducer.column(states, x, tile, r, pass);
         }
         if (plan.reducer.between) plan.reducer.between(states, tile, pass, plan.numbers);
@@ -131,8 +134,8 @@ void fold_columns(const Lane& lane, std::byte* states) {
 }
 
 void run_reduce(const ReducePlan& plan, const KernelCall& call) {
-  alignas(64) std::byte states[kTile * kMaxStateBytes];
-  alignas(64) std::byte staging[kTile * kMaxElementBytes];
+  alignas(64) std::byte states[kStateTile * kMaxStateBytes];
+  alignas(64) std::byte staging[kStateTile * kMaxElementBytes];
   const LaneView& in = call.inputs->front();
   const LaneView& out = call.outputs->front();
   for (const int64_t size : out.shape)
@@ -160,10 +163,10 @@ DimMask reduced_dims(std::string_view name, const OpCall& call) {
   if (dims.empty()) return mask;
   std::fill(mask.begin(), mask.end(), false);
   for (const int64_t dim : dims) {
-    // torch lets a 0-d tensor be reduced over dim 0 or -1.
+    // torch accepts dim 0 and -1 for a 0-d tensor.
     if (shape.empty() && (dim == 0 || dim == -1)) continue;
     const int d = dim_of(name, call, dim);
-    if (mask[static_cast<size_t>(d)]) refuse(name, call, "dim {} stands twice in the list", d);
+    if (mask[static_cast<size_t>(d)]) refuse(name, call, "dim {} occurs twice in the list", d);
     mask[static_cast<size_t>(d)] = true;
   }
   return mask;
@@ -175,7 +178,7 @@ void refuse_no_elements(std::string_view name, const OpCall& call) {
   const bool all = !call.attrs->has("dim") && element_count(shape) == 0;
   for (int d = 0; d < shape.size(); ++d)
     if (mask[static_cast<size_t>(d)] && (all || shape[d] == 0))
-      refuse(name, call, "there is no element to take over dim {}", d);
+      refuse(name, call, "dim {} has no elements, so there is no largest or smallest one", d);
 }
 
 bool keeps_dims(const OpCall& call) {

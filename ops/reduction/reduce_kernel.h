@@ -1,9 +1,10 @@
-// The engine of reductions: folds of one op's states over some dims of a dense tensor. Type-erased,
-// so that it is compiled once; a reducer brings loops for a compute type (reducers.h).
+// Kernels of reductions: folds of one op's states over some dims of a dense tensor. The kernel is
+// type-erased and compiled once; a reducer provides the loops of a compute type
+// (ops/reduction/reducers.h).
 //
-// Order of folding, the same on every machine: elements of a state in row-major order of the
-// reduced dims, where a contiguous run of sums goes to 16 interleaved partial sums per block of
-// 2048 (added in halves: 8, 4, 2, 1) and block sums are added in order. Sharding changes the order.
+// Order of folding, the same on every machine: the elements of a state are taken in row-major order
+// of the reduced dims. A contiguous run of sums is folded as ops/reduction/fold_order.h states.
+// Sharding changes the order.
 #pragma once
 
 #include <optional>
@@ -21,12 +22,14 @@ struct ReduceNumbers {
 };
 
 struct Reducer {
-  const std::type_info* type = nullptr;          // of the state
-  DType tile = DType::f32, result = DType::f32;  // what rows/columns read and finish writes
-  int64_t state_bytes = 0;                       // at most 32
+  const std::type_info* type = nullptr;  // type of the state; identifies it to device kernels
+  DType tile = DType::f32,
+        result = DType::f32;  // dtypes that row and column read, and finish writes
+  int64_t state_bytes = 0;    // 32 at most
   int passes = 1;
   void (*begin)(std::byte* states, int64_t count, const ReduceNumbers&) = nullptr;
-  // Folds `count` elements into one state; the first is number `index` of the reduced elements.
+  // Folds `count` elements into one state; `index` is the first one's number among the reduced
+  // elements.
   void (*row)(std::byte* state, const std::byte* x, int64_t count, int64_t index,
               int pass) = nullptr;
   // Folds element i into state i.
@@ -38,38 +41,44 @@ struct Reducer {
 };
 
 struct ReduceAxis {
-  int64_t size = 1, stride = 1;  // elements
+  int64_t size = 1, stride = 1;  // both in elements
 };
-// What a kernel does: loops over `kept`, each over `reduced`, each over the inner run.
+// The loops of a kernel: over `kept`, in each over `reduced`, in each over the inner run.
 struct ReducePlan {
   Reducer reducer;
   ReduceNumbers numbers;
   std::vector<ReduceAxis> kept, reduced;  // outer to inner, without the inner run
   ReduceAxis inner;
-  bool rows = false;  // the inner run is reduced into one state
-  bool empty_fold = false;
+  bool rows = false;        // true: the inner run is reduced into one state
+  bool empty_fold = false;  // true: a reduced dim has size 0
 };
-// Elements that are converted at once.
+// Number of elements that are converted at once.
 inline constexpr int64_t kReduceTile = 256;
 
-// Which dims a call reduces: attribute `dim` absent, one integer, or a list; as in torch an empty
-// list means all.
+// Returns a mask of the dims that a call reduces. The attribute `dim` is absent, one integer, or a
+// list; as in torch an absent or empty list means all. Throws Error(bad_input) for a dim that is
+// out of range or listed twice.
 using DimMask = std::vector<bool>;
 DimMask reduced_dims(std::string_view name, const OpCall& call);
+// Returns the attribute keepdim, false if absent.
 bool keeps_dims(const OpCall& call);
+// Returns the shape after the reduction; reduced dims get size 1 with keepdim.
 Dims reduced_shape(const Dims& shape, const DimMask& mask, bool keepdim);
+// Returns the number of elements that one result reduces.
 int64_t reduced_count(const Dims& shape, const DimMask& mask);
-// "abc->ac", or "abc->a1c" with keepdim.
+// Returns factor notation of the call: "abc->ac", or "abc->a1c" with keepdim.
 std::string reduction_notation(const OpCall& call, const DimMask& mask);
 
+// Returns the kernel of a reduction. SP_CHECK: the reducer has loops and states of 32 bytes at
+// most.
 Kernel reduce_kernel(const Reducer& reducer, const ReduceNumbers& numbers, const Dims& shape,
                      const DimMask& mask);
 
-// The params every reduction has: x, dim, keepdim.
+// Returns the params that every reduction has: x, dim, keepdim.
 std::vector<Param> reduction_params();
-// An extreme of no elements has no value.
+// Throws Error(bad_input) if a reduced dim is empty: an extreme of no elements has no value.
 void refuse_no_elements(std::string_view name, const OpCall& call);
-// Of a variance: torch's older word for correction 1 or 0.
+// Adds `unbiased` to a variance: torch's older name for correction 1 (true) or 0 (false).
 void take_unbiased(OpRecord& record);
 
 }  // namespace shardproof

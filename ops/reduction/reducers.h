@@ -1,5 +1,5 @@
-// Reducers: states of one op for a compute type C and how elements fold into them. `kPasses` passes
-// over the data (fold_pass.h); `between` runs after each.
+// Reducers made from state structs. A state has a compute type, kPasses passes over the data
+// (ops/reduction/reduction_pass.h), and `between`, which runs after each pass.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,8 @@
 
 namespace shardproof {
 
-// The loops of reduce.h from a state struct S with `start`, `in_pass`, `between`, `finish`.
+// The loops that ops/reduction/reduce_kernel.h expects, from a state struct S with `start`,
+// `in_pass`, `between`, `finish`.
 template <typename S>
 struct ReducerOf {
   using C = typename S::Element;
@@ -57,7 +58,7 @@ struct ReducerOf {
   }
 };
 
-// Base of the states that keep one value and combine it by a functor.
+// Base of states that hold one value and combine elements by a functor.
 template <typename F, typename T>
 struct FoldState {
   using Element = T;

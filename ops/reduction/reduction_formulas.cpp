@@ -1,5 +1,5 @@
-// Reductions and running reductions that are a few other ops: aminmax, var_mean, median,
-// count_nonzero; and what max and min give when two names are bound.
+// Registers reductions that decompose: aminmax, count_nonzero, nansum, nanmean, var_mean, std_mean,
+// vector_norm, median, kthvalue, and bucketize and argsort.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,6 @@ namespace {
 
 using params::integer;
 using params::tensor;
-using Terms = std::vector<FormulaTerm>;
 
 Attrs rows() { return {{"dim", int64_t{0}}}; }
 Attrs last_kept() { return {{"dim", int64_t{-1}}, {"keepdim", true}}; }
@@ -23,33 +22,36 @@ OpRecord reduction(const char* name, const char* summary, FormulaBody body) {
       {name, "reduction", summary}, reduction_params(), std::move(body),
       {f32_sample({{5, 3}}, rows()), f32_sample({{2, 3, 4}}, last_kept()), f32_sample({{7}})});
 }
-void add(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
+void add_reduction(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
   ops.add(reduction(name, summary, std::move(body)));
 }
-void add_with_dtype(OpRegistry& ops, const char* name, const char* summary, FormulaBody body) {
+void add_reduction_with_dtype(OpRegistry& ops, const char* name, const char* summary,
+                              FormulaBody body) {
   OpRecord record = reduction(name, summary, std::move(body));
   add_dtype_parameter(record);
   ops.add(std::move(record));
 }
 
 void add_counts(OpRegistry& ops) {
-  add(ops, "aminmax", "smallest and largest over dims", [](Formula& f) {
-    return Terms{f.op("amin", {f[0]}, f.over()), f.op("amax", {f[0]}, f.over())};
+  add_reduction(ops, "aminmax", "smallest and largest over dims", [](Formula& f) {
+    return FormulaTerms{f.op("amin", {f[0]}, f.over()), f.op("amax", {f[0]}, f.over())};
   });
-  add(ops, "count_nonzero", "elements that are not 0, over dims", [](Formula& f) {
-    return Terms{f.op("sum", {f.op("ne", {f[0], 0})}, f.over())};
+  add_reduction(ops, "count_nonzero", "elements that are not 0, over dims", [](Formula& f) {
+    return FormulaTerms{f.op("sum", {f.op("ne", {f[0], 0})}, f.over())};
   });
-  add_with_dtype(ops, "nansum", "sum over dims of what is not NaN", [](Formula& f) {
-    if (!is_floating(f[0].dtype())) return Terms{f.op("sum", {f[0]}, f.over())};
-    return Terms{f.op("sum", {f.where(f.op("isnan", {f[0]}), 0.0, f[0])}, f.over())};
-  });
-  add_with_dtype(ops, "nanmean", "mean over dims of what is not NaN", [](Formula& f) {
-    if (!is_floating(f[0].dtype()))
-      f.refuse("expected a float dtype, found {}", name(f[0].dtype()));
-    const FormulaTerm missing = f.op("isnan", {f[0]});
-    const FormulaTerm sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
-    return Terms{sum / f.op("sum", {f.op("logical_not", {missing})}, f.over())};
-  });
+  add_reduction_with_dtype(
+      ops, "nansum", "sum over dims of all numbers that are not NaN", [](Formula& f) {
+        if (!is_floating(f[0].dtype())) return FormulaTerms{f.op("sum", {f[0]}, f.over())};
+        return FormulaTerms{f.op("sum", {f.where(f.op("isnan", {f[0]}), 0.0, f[0])}, f.over())};
+      });
+  add_reduction_with_dtype(
+      ops, "nanmean", "mean over dims of all numbers that are not NaN", [](Formula& f) {
+        if (!is_floating(f[0].dtype()))
+          f.refuse("expected a float dtype, found {}", name(f[0].dtype()));
+        const FormulaTerm missing = f.op("isnan", {f[0]});
+        const FormulaTerm sum = f.op("sum", {f.where(missing, 0.0, f[0])}, f.over());
+        return FormulaTerms{sum / f.op("sum", {f.op("logical_not", {missing})}, f.over())};
+      });
 }
 
 void add_spreads(OpRegistry& ops) {
@@ -65,7 +67,7 @@ void add_spreads(OpRegistry& ops) {
                 [kind](Formula& f) {
                   Attrs attrs = f.over();
                   attrs.set("correction", f.call.attrs->values().find("correction")->second);
-                  return Terms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
+                  return FormulaTerms{f.op(kind, {f[0]}, attrs), f.op("mean", {f[0]}, f.over())};
                 },
                 {f32_sample({{5, 3}}, rows()), f32_sample({{2, 6}}, last_kept())});
     take_unbiased(record);
@@ -78,18 +80,16 @@ void add_spreads(OpRegistry& ops) {
               [](Formula& f) {
                 Attrs attrs = f.over();
                 attrs.set("p", f.number("ord").real());
-                return Terms{f.op("norm", {f[0]}, attrs)};
+                return FormulaTerms{f.op("norm", {f[0]}, attrs)};
               },
               {f32_sample({{5, 3}}, {{"ord", 3.0}, {"dim", int64_t{0}}}), f32_sample({{7}})});
   add_dtype_parameter(vector);
   ops.add(std::move(vector));
 }
 
-// ---- order ----
-
-// The k-th (from 1) in order of a dim, and where it stood.
-Terms kth(Formula& f, const FormulaTerm& x, int dim, int64_t k, bool keepdim) {
-  Terms found;
+// Returns the k-th (from 1) element in order of a dim, and its index.
+FormulaTerms kth(Formula& f, const FormulaTerm& x, int dim, int64_t k, bool keepdim) {
+  FormulaTerms found;
   for (const FormulaTerm& sorted : f.ops("sort", {x}, {{"dim", int64_t{dim}}})) {
     const FormulaTerm one = f.op("select", {sorted}, {{"dim", int64_t{dim}}, {"index", k - 1}});
     found.push_back(keepdim ? f.op("unsqueeze", {one}, {{"dim", int64_t{dim}}}) : one);
@@ -101,21 +101,21 @@ FormulaTerm flat(Formula& f, const FormulaTerm& x) {
   return f.op("reshape", {x}, {{"shape", std::vector<int64_t>{element_count(x.shape())}}});
 }
 
-// A NaN, which sorts last, makes the median NaN.
-Terms median(Formula& f) {
+// A NaN sorts last; it makes the median NaN.
+FormulaTerms median(Formula& f) {
   if (!f.given("dim")) {
     const FormulaTerm x = flat(f, f[0]);
     const int64_t count = x.shape()[0];
-    if (count == 0) f.refuse("needs an element");
+    if (count == 0) f.refuse("needs at least one element");
     const FormulaTerm middle = kth(f, x, 0, (count + 1) / 2, false)[0];
     const FormulaTerm last = f.op("amax", {x});
     return {f.where(f.op("isnan", {last}), last, middle)};
   }
   const int dim = f.dim();
   const int64_t size = f[0].shape()[dim];
-  if (size == 0) f.refuse("needs an element");
+  if (size == 0) f.refuse("needs at least one element");
   const bool keep = f.flag("keepdim");
-  Terms found = kth(f, f[0], dim, (size + 1) / 2, keep);
+  FormulaTerms found = kth(f, f[0], dim, (size + 1) / 2, keep);
   const Attrs along{{"dim", int64_t{dim}}, {"keepdim", keep}};
   const FormulaTerm largest = f.op("amax", {f[0]}, along), missing = f.op("isnan", {largest});
   found[0] = f.where(missing, largest, found[0]);
@@ -126,10 +126,10 @@ Terms median(Formula& f) {
 void add_orders(OpRegistry& ops) {
   const Param dim = params::optional("dim", ParamKind::integer);
   const Param keep = params::boolean("keepdim", false);
-  OpRecord middle =
-      formula({"median", "reduction", "the lower middle of all, or along dim with its index"},
-              {tensor("x"), dim, keep}, median,
-              {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
+  OpRecord middle = formula(
+      {"median", "reduction", "the lower median of all elements, or along dim with its index"},
+      {tensor("x"), dim, keep}, median,
+      {f32_sample({{5, 4}}, rows()), f32_sample({{2, 3}}, last_kept()), f32_sample({{6}})});
   accept_scalar_input(middle);
   ops.add(std::move(middle));
   OpRecord kthvalue =
@@ -138,29 +138,31 @@ void add_orders(OpRegistry& ops) {
               [](Formula& f) {
                 const int along = f.dim();
                 const int64_t k = f.integer("k"), size = f[0].shape()[along];
-                if (k < 1 || k > size) f.refuse("k = {} of {} elements", k, size);
+                if (k < 1 || k > size) f.refuse("k must be from 1 to {}, found {}", size, k);
                 return kth(f, f[0], along, k, f.flag("keepdim"));
               },
               {f32_sample({{5, 3}}, {{"k", int64_t{2}}, {"dim", int64_t{0}}})});
   accept_scalar_input(kthvalue);
   ops.add(std::move(kthvalue));
-  // The number of boundaries that are not behind x; none is behind NaN.
-  ops.add(formula({"bucketize", "index", "which of the buckets between sorted boundaries x is in"},
-                  {tensor("x"), tensor("boundaries"), params::boolean("right", false),
-                   params::boolean("out_int32", false)},
-                  [](Formula& f) {
-                    const FormulaTerm x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
-                    const FormulaTerm behind = f.op(f.flag("right") ? "gt" : "ge", {f[1], x});
-                    const FormulaTerm count =
-                        f.op("sum", {f.op("logical_not", {behind})}, {{"dim", int64_t{-1}}});
-                    return Terms{f.flag("out_int32") ? f.to(DType::i32, count) : count};
-                  },
-                  {f32_sample({{5, 3}, {4}})}));
-  ops.add(formula({"argsort", "index", "indices that bring a dim in order; stable"},
-                  {tensor("x"), integer("dim", -1), params::boolean("descending", false),
-                   params::boolean("stable", true)},
-                  [](Formula& f) { return Terms{f.ops("sort", {f[0]}, *f.call.attrs).at(1)}; },
-                  {f32_sample({{5, 3}}, rows())}));
+  // Counts the boundaries that are not behind x; for NaN no boundary is behind.
+  ops.add(formula(
+      {"bucketize", "index", "the number of the bucket between sorted boundaries that holds x"},
+      {tensor("x"), tensor("boundaries"), params::boolean("right", false),
+       params::boolean("out_int32", false)},
+      [](Formula& f) {
+        const FormulaTerm x = f.op("unsqueeze", {f[0]}, {{"dim", int64_t{-1}}});
+        const FormulaTerm behind = f.op(f.flag("right") ? "gt" : "ge", {f[1], x});
+        const FormulaTerm count =
+            f.op("sum", {f.op("logical_not", {behind})}, {{"dim", int64_t{-1}}});
+        return FormulaTerms{f.flag("out_int32") ? f.to(DType::i32, count) : count};
+      },
+      {f32_sample({{5, 3}, {4}})}));
+  ops.add(
+      formula({"argsort", "index", "indices that sort a dim; stable"},
+              {tensor("x"), integer("dim", -1), params::boolean("descending", false),
+               params::boolean("stable", true)},
+              [](Formula& f) { return FormulaTerms{f.ops("sort", {f[0]}, *f.call.attrs).at(1)}; },
+              {f32_sample({{5, 3}}, rows())}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A pass of a reduction over its elements. What it folds, a state says once, for the host's loops
-// and for a device's: `in_pass(pass, use)` calls use(target, step, term), and terms of the
+// One pass of a reduction over its elements. A state defines what it folds once, for the host's
+// loops and for a device's: `in_pass(pass, use)` calls use(target, step, term). Terms of the
 // elements, term(x, index), are combined into the target by step.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace shardproof {
 
-// Terms of a run of elements, of which the first has number `first`. A run is whatever has an
+// Terms of a run of elements; the first element has number `first`. Run is any type with an
 // operator[].
 template <typename Run, typename Term>
 struct Terms {
@@ -26,8 +26,8 @@ struct Itself {
   }
 };
 
-// Steps that choose one of two come to the same in every order. On a host it is fastest to look at
-// one after the other, since few of them beat what is held.
+// True for steps that choose one of two values. They give the same result in every order. On a host
+// it is fastest to test one element after the other, since few of them beat the value held.
 template <typename Step>
 inline constexpr bool kChooses = requires {
   Step::kChooses;

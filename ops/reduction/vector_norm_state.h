@@ -1,4 +1,5 @@
-// The state of vector norms.
+// The state of vector norms: (sum |x|^p)^(1/p), with the special cases p = 0, 1, 2, inf, -inf of
+// torch.linalg.vector_norm.
 #pragma once
 
 #include <cmath>
@@ -8,7 +9,6 @@
 
 namespace shardproof {
 
-// (sum |x|^p)^(1/p); the special exponents of vector norms.
 template <typename T>
 struct NormState {
   using Element = T;

@@ -1,6 +1,10 @@
-// cumsum, and the two ops it lowers to over a cut dim: segment_sum gives the totals of the ranks'
-// segments (a small tensor, summed over ranks), cumsum_segments starts each segment from the totals
-// before it. Both have a meaning on one device: `starts` are global indices.
+// Registers cumsum, and the two ops it lowers to over a sharded dim:
+//
+//   segment_sum       gives the totals of the ranks' segments: a small tensor, summed over ranks
+//   cumsum_segments   starts each segment from the totals before it
+//
+// Both are defined on one device too, because `starts` are global indices. Example: x = [1 2 3 4]
+// on 2 ranks has starts [0 2] and totals [3 7]. The ranks give [1 3] and [3+3 3+3+4] = [6 10].
 #include <algorithm>
 
 #include "shardproof/ops/core/families.h"
@@ -28,33 +32,33 @@ RowTransform cumsum_transform(DType compute) {
 
 DType sum_dtype(DType in) { return is_integral(in) || in == DType::boolean ? DType::i64 : in; }
 
-int active_dim(std::string_view name, const OpCall& call) {
+int cumsum_dim(std::string_view name, const OpCall& call) {
   return dim_of(name, call, call.attrs->integer("dim"));
 }
 std::vector<int64_t> starts_of(const OpCall& call) { return integer_list(*call.attrs, "starts"); }
 
-// Sums and averages pass when the conversion of the input does not disturb them.
-std::vector<Linearity> linear_sums(const OpCall& call, std::vector<int> together) {
+// Sums and averages pass if the conversion of the input keeps them.
+std::vector<PartialPropagation> linear_sums(const OpCall& call, const std::vector<int>& together) {
   std::vector<ReduceOp> ops = {ReduceOp::sum, ReduceOp::avg};
   const DType in = call.inputs[0].dtype;
   std::erase_if(ops, [&](ReduceOp op) { return !conversion_keeps(op, in, sum_dtype(in)); });
-  return {{ops, std::move(together)}};
+  return partials_together(ops, together);
 }
 
 std::vector<Strategy> cumsum_strategies(const OpCall& call) {
   const std::string all = letters(call.inputs[0].shape.size());
-  const char active = all[static_cast<size_t>(active_dim("cumsum", call))];
+  const char active = all[static_cast<size_t>(cumsum_dim("cumsum", call))];
   FactorOptions options;
   options.form_of[active] = LocalExecution::lower_to_ops;
   options.cut_of[active] = ShardLayout::contiguous;
-  // The lowering of a narrow dtype rounds once, at the end, and partials must not be rounded part
-  // by part.
+  // A narrow dtype's lowering rounds once, at the end. Its partials must not be rounded part by
+  // part.
   const DType result = sum_dtype(call.inputs[0].dtype);
-  if (compute_dtype(result) == result) options.linear = linear_sums(call, {0});
+  if (compute_dtype(result) == result) options.partials = linear_sums(call, {0});
   return factor_strategies(all + "->" + all, options);
 }
 
-// The first global index of every rank that has any.
+// Returns the first global index of every rank that owns any, sorted, without repeats.
 std::vector<int64_t> segment_starts(const Spec& spec, int dim) {
   std::vector<int64_t> starts = {0};
   for (int64_t i = 0; i < spec.mesh().size(); ++i) {
@@ -67,13 +71,13 @@ std::vector<int64_t> segment_starts(const Spec& spec, int dim) {
 }
 
 int lower_cumsum(const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
-  const int64_t dim = active_dim("cumsum", call);
+  const int64_t dim = cumsum_dim("cumsum", call);
   const DType result = sum_dtype(call.inputs[0].dtype), wide = compute_dtype(result);
   const Attrs segments{{"dim", dim}, {"starts", segment_starts(inputs[0], static_cast<int>(dim))}};
   const int x =
       call.inputs[0].dtype == wide ? b.input(0) : b.op("cast", {{"dtype", wide}}, {b.input(0)});
   const int parts = b.op("segment_sum", segments, {x});
-  // Only the axes that cut dim are reduced: partials of others pass through to the result.
+  // Reduces only the axes that shard dim: partials of other axes pass through to the result.
   std::vector<Placement> placements = b.spec(parts).placements();
   for (size_t axis = 0; axis < placements.size(); ++axis)
     if (inputs[0].placement(static_cast<int>(axis)).is_shard(static_cast<int>(dim)))
@@ -98,12 +102,12 @@ OpRecord cumsum_record() {
   op.summary = "running sum along dim; integers give i64";
   op.params = {{"x", ParamKind::tensor, true, {}}, {"dim", ParamKind::integer, true, {}}};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
-    active_dim("cumsum", call);
+    cumsum_dim("cumsum", call);
     return {{sum_dtype(call.inputs[0].dtype), call.inputs[0].shape}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
     const DType compute = compute_dtype(outputs[0].dtype);
-    return row_kernel(call.inputs[0].shape, active_dim("cumsum", call), compute,
+    return row_kernel(call.inputs[0].shape, cumsum_dim("cumsum", call), compute,
                       cumsum_transform(compute), typeid(CumsumRow));
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
@@ -117,8 +121,6 @@ OpRecord cumsum_record() {
   add_dtype_parameter(op);
   return op;
 }
-
-// ---- segment_sum, cumsum_segments ----
 
 int64_t segment_of(const std::vector<int64_t>& starts, int64_t index) {
   return std::upper_bound(starts.begin(), starts.end(), index) - starts.begin() - 1;
@@ -199,36 +201,36 @@ Kernel segment_kernel(const OpCall& call, int dim, SegmentRun f32, SegmentRun f6
   return kernel;
 }
 
-void check_segments(std::string_view name, const OpCall& call) {
+void check_sum_segments(std::string_view name, const OpCall& call) {
   const DType dtype = call.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::i64)
     refuse(name, call, "expected f32, f64 or i64, found {}", shardproof::name(dtype));
   const std::vector<int64_t> starts = starts_of(call);
   if (starts.empty() || starts.front() != 0 || !std::is_sorted(starts.begin(), starts.end()))
-    refuse(name, call, "starts begin with 0 and grow");
-  active_dim(name, call);
+    refuse(name, call, "starts must begin with 0 and ascend");
+  cumsum_dim(name, call);
 }
 
 Dims totals_shape(std::string_view name, const OpCall& call) {
   Dims shape = call.inputs[0].shape;
-  shape[active_dim(name, call)] = static_cast<int64_t>(starts_of(call).size());
+  shape[cumsum_dim(name, call)] = static_cast<int64_t>(starts_of(call).size());
   return shape;
 }
 
 std::vector<Strategy> segment_sum_strategies(const OpCall& call) {
   std::string in = letters(call.inputs[0].shape.size()), out = in;
-  out[static_cast<size_t>(active_dim("segment_sum", call))] = '1';
+  out[static_cast<size_t>(cumsum_dim("segment_sum", call))] = '1';
   FactorOptions options;
   options.form = LocalExecution::needs_shard_index;
-  options.linear = linear_sums(call, {0});
+  options.partials = linear_sums(call, {0});
   return factor_strategies(in + "->" + out, options);
 }
 
-// Legal when each rank's part of dim is one run that begins where a segment begins; the totals are
-// whole there and cut alike on other dims.
+// Legal if each rank's part of dim is one run that begins where a segment begins. The totals must
+// be whole along dim and sharded alike on other dims.
 std::optional<std::vector<Spec>> place_segments(const OpCall& call,
                                                 const std::vector<Spec>& inputs) {
-  const int dim = active_dim("cumsum_segments", call);
+  const int dim = cumsum_dim("cumsum_segments", call);
   const Spec &x = inputs[0], &totals = inputs[1];
   for (int axis = 0; axis < x.mesh().axis_count(); ++axis) {
     const Placement& cut = x.placement(axis);
@@ -256,11 +258,11 @@ OpRecord segment_sum_record() {
                {"dim", ParamKind::integer, true, {}},
                {"starts", ParamKind::integers, true, {}}};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
-    check_segments("segment_sum", call);
+    check_sum_segments("segment_sum", call);
     return {{call.inputs[0].dtype, totals_shape("segment_sum", call)}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
-    return segment_kernel(call, active_dim("segment_sum", call), segment_sum<float>,
+    return segment_kernel(call, cumsum_dim("segment_sum", call), segment_sum<float>,
                           segment_sum<double>, segment_sum<int64_t>);
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
@@ -285,7 +287,7 @@ OpRecord cumsum_segments_record() {
                {"dim", ParamKind::integer, true, {}},
                {"starts", ParamKind::integers, true, {}}};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
-    check_segments("cumsum_segments", call);
+    check_sum_segments("cumsum_segments", call);
     if (call.inputs[1].dtype != call.inputs[0].dtype ||
         call.inputs[1].shape != totals_shape("cumsum_segments", call))
       refuse("cumsum_segments", call, "expected totals of shape {}",
@@ -293,7 +295,7 @@ OpRecord cumsum_segments_record() {
     return {{call.inputs[0].dtype, call.inputs[0].shape}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
-    return segment_kernel(call, active_dim("cumsum_segments", call), cumsum_segments<float>,
+    return segment_kernel(call, cumsum_dim("cumsum_segments", call), cumsum_segments<float>,
                           cumsum_segments<double>, cumsum_segments<int64_t>);
   };
   op.rule.strategies = [](const OpCall&, const std::vector<TensorMeta>&, int64_t) {

@@ -1,5 +1,5 @@
-// One line of a running product or extreme; of an extreme also where it stands, the last of equal
-// ones.
+// Item of cumprod, cummax, cummin: one line of a running product or extreme. For an extreme it also
+// writes the index, that of the last of equal elements.
 #pragma once
 
 #include "shardproof/ops/core/item_kernel.h"
@@ -9,7 +9,7 @@ namespace shardproof {
 
 enum class Running { product, largest, smallest };
 
-// A dim in the midst of [outer, size, inner]; a line for each of the others.
+// The dim lies inside [outer, size, inner]; items are the outer * inner lines.
 template <typename T>
 struct RunningItem {
   Running kind;

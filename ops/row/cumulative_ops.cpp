@@ -1,9 +1,10 @@
-// cumprod, cummax, cummin: running products and extremes along a dim, extremes with the index where
-// they stand (the last of equal ones, as in torch). The dim stays whole on each rank.
+// Registers cumprod, cummax, cummin along a dim. cummax and cummin also give the index of the
+// extreme (the last of equal ones, as in torch). The dim is never sharded.
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
 #include "shardproof/ops/core/item_kernel.h"
+#include "shardproof/ops/core/op_table.h"
 #include "shardproof/ops/core/params.h"
 #include "shardproof/ops/core/shape_errors.h"
 #include "shardproof/ops/row/cumulative_item.h"
@@ -11,43 +12,44 @@
 namespace shardproof {
 namespace {
 
-struct Row {
+struct CumulativeRow {
   const char* name;
   const char* summary;
   Running kind;
 };
-const Row kRows[] = {
+const CumulativeRow kCumulativeRows[] = {
     {"cumprod", "running product along dim; integers give i64", Running::product},
     {"cummax", "running largest along dim, and its index", Running::largest},
     {"cummin", "running smallest along dim, and its index", Running::smallest},
 };
 
-// A dim in the midst of [outer, size, inner].
-struct Line {
+// A dim inside [outer, size, inner].
+struct CumulativeLine {
   int64_t outer = 1, size = 0, inner = 1;
 };
-Line line_of(const Dims& shape, int dim) {
-  Line line{1, shape.empty() ? 1 : shape[dim], 1};
+CumulativeLine cumulative_line(const Dims& shape, int dim) {
+  CumulativeLine line{1, shape.empty() ? 1 : shape[dim], 1};
   for (int d = 0; d < dim; ++d) line.outer *= shape[d];
   for (int d = dim + 1; d < shape.size(); ++d) line.inner *= shape[d];
   return line;
 }
-int dim_of_call(const Row& row, const OpCall& call) {
+int cumulative_dim(const CumulativeRow& row, const OpCall& call) {
   return dim_of(row.name, call, call.attrs->integer("dim"));
 }
 
-std::vector<TensorMeta> infer(const Row& row, const OpCall& call) {
+std::vector<TensorMeta> infer_cumulative(const CumulativeRow& row, const OpCall& call) {
   const TensorMeta& x = input_meta(call, 0);
-  dim_of_call(row, call);
+  cumulative_dim(row, call);
   if (is_complex(x.dtype)) refuse(row.name, call, "not defined for {}", name(x.dtype));
   const bool whole = is_integral(x.dtype) || x.dtype == DType::boolean;
   if (row.kind == Running::product) return {{whole ? DType::i64 : x.dtype, x.shape}};
   return {{x.dtype, x.shape}, {DType::i64, x.shape}};
 }
 
-Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>& outputs) {
+Kernel prepare_cumulative(const CumulativeRow& row, const OpCall& call,
+                          const std::vector<TensorMeta>& outputs) {
   const DType compute = compute_dtype(outputs[0].dtype);
-  const Line line = line_of(input_shape(call, 0), dim_of_call(row, call));
+  const CumulativeLine line = cumulative_line(input_shape(call, 0), cumulative_dim(row, call));
   const Running kind = row.kind;
   LanePlan plan{{compute}, {compute}, 0, {}};
   if (kind != Running::product) plan.outputs.push_back(DType::i64);
@@ -62,40 +64,38 @@ Kernel prepare(const Row& row, const OpCall& call, const std::vector<TensorMeta>
   return lane_kernel(plan, call, outputs);
 }
 
-std::vector<Strategy> strategies(const Row& row, const OpCall& call) {
+std::vector<Strategy> cumulative_strategies(const CumulativeRow& row, const OpCall& call,
+                                            const std::vector<TensorMeta>&) {
   std::string names = letters(input_shape(call, 0).size());
-  if (!names.empty()) names[static_cast<size_t>(dim_of_call(row, call))] = '1';
+  if (!names.empty()) names[static_cast<size_t>(cumulative_dim(row, call))] = '1';
   std::string notation = notation_of(names, names);
   if (row.kind != Running::product) notation += "," + names;
   return factor_strategies(notation, {});
 }
 
+void complete_cumulative(const CumulativeRow& row, OpRecord& op) {
+  accept_scalar_input(op);
+  if (row.kind == Running::product) add_dtype_parameter(op);
+}
+
+const OpTable<CumulativeRow> kCumulativeTable = {
+    "reduction",
+    [](const CumulativeRow&) -> std::vector<Param> {
+      return {params::tensor("x"), params::integer("dim")};
+    },
+    infer_cumulative,
+    prepare_cumulative,
+    cumulative_strategies,
+    [](const CumulativeRow&) -> std::vector<Sample> {
+      const Attrs rows{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
+      return {sample_of({{{5, 3}}, DType::f32, {"uniform(-2, 2)"}}, rows),
+              sample_of({{{2, 6}}, DType::i32, {"ints(1, 4)"}}, last),
+              sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
+    },
+    complete_cumulative};
+
 }  // namespace
 
-void add_running_ops(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpRecord op;
-    op.name = row.name;
-    op.family = "reduction";
-    op.summary = row.summary;
-    op.params = {params::tensor("x"), params::integer("dim")};
-    op.infer = [&row](const OpCall& call) { return infer(row, call); };
-    op.prepare = [&row](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-      return prepare(row, call, outputs);
-    };
-    op.rule.strategies = [&row](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
-      return strategies(row, call);
-    };
-    op.samples = [] {
-      const Attrs rows{{"dim", int64_t{0}}}, last{{"dim", int64_t{-1}}};
-      return std::vector<Sample>{sample_of({{{5, 3}}, DType::f32, {"uniform(-2, 2)"}}, rows),
-                                 sample_of({{{2, 6}}, DType::i32, {"ints(1, 4)"}}, last),
-                                 sample_of({{{4, 2}}, DType::bf16, {"uniform(0.5, 2)"}}, rows)};
-    };
-    accept_scalar_input(op);
-    if (row.kind == Running::product) add_dtype_parameter(op);
-    ops.add(std::move(op));
-  }
-}
+void add_running_ops(OpRegistry& ops) { add_rows(ops, kCumulativeTable, kCumulativeRows); }
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// logcumsumexp: the logarithm of running sums of exponentials, each relative to the largest so far.
-// The dim stays whole on each rank.
+// Registers logcumsumexp: the logarithm of running sums of exponentials, each relative to the
+// largest element so far. The dim is never sharded.
 
 #include "shardproof/ops/core/families.h"
 #include "shardproof/ops/core/formula.h"
@@ -11,7 +11,7 @@
 namespace shardproof {
 namespace {
 
-int active_dim(const OpCall& call) {
+int logcumsumexp_dim(const OpCall& call) {
   return dim_of("logcumsumexp", call, call.attrs->integer("dim"));
 }
 
@@ -25,19 +25,19 @@ void add_logcumsumexp(OpRegistry& ops) {
   op.params = {params::tensor("x"), params::integer("dim")};
   op.infer = [](const OpCall& call) -> std::vector<TensorMeta> {
     require_floating("logcumsumexp", call, 0);
-    active_dim(call);
+    logcumsumexp_dim(call);
     return {{call.inputs[0].dtype, call.inputs[0].shape}};
   };
   op.prepare = [](const OpCall& call, const std::vector<TensorMeta>&) {
     const DType compute = compute_dtype(call.inputs[0].dtype);
     const RowTransform run =
         compute == DType::f64 ? run_row<LogCumsumExpRow, double> : run_row<LogCumsumExpRow, float>;
-    return row_kernel(call.inputs[0].shape, active_dim(call), compute, run,
+    return row_kernel(call.inputs[0].shape, logcumsumexp_dim(call), compute, run,
                       typeid(LogCumsumExpRow));
   };
   op.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(call.inputs[0].shape.size());
-    if (!names.empty()) names[static_cast<size_t>(active_dim(call))] = '1';
+    if (!names.empty()) names[static_cast<size_t>(logcumsumexp_dim(call))] = '1';
     return factor_strategies(notation_of(names, names), {});
   };
   op.samples = [] {

@@ -1,3 +1,4 @@
+// Implements ops/row/row_kernel.h.
 #include "shardproof/ops/row/row_kernel.h"
 
 #include "shardproof/localtensor/tensor/copy_strided.h"
@@ -5,8 +6,8 @@
 namespace shardproof {
 namespace {
 
-// One row: in -> compute form -> transformed -> out. `raw` holds elements that do not lie side by
-// side.
+// Transforms one row: convert to the compute type, transform, convert back. `raw` holds the
+// elements of a row that is not contiguous.
 void transform_row(const RowPlan& plan, const std::byte* in, DType in_dtype, std::byte* out,
                    DType out_dtype, std::byte* row, std::byte* raw) {
   const Dims count{plan.count}, packed{1}, apart{plan.inner};

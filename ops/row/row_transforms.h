@@ -1,4 +1,5 @@
-// Functions of a whole row, in place: softmax, its logarithm, running sums.
+// Transforms of a whole row, in place: softmax, log_softmax, cumsum, logcumsumexp. Softmax
+// subtracts the row's maximum first, so exp() stays in range.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Elements of lines in order: what sort, topk and the two halves of a topk over a cut dim do.
+// Elements of lines in order: plans of sort, topk, topk_segments and topk_merge, and the order
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,14 @@
 
 namespace shardproof {
 
-// A dim in the midst of [outer, size, inner]; the first `kept` in order are given.
+// A dim inside [outer, size, inner]; the first `kept` elements in order are the result.
 struct Ordering {
   int64_t outer = 1, size = 0, inner = 1, kept = 0;
   bool descending = false;
 };
 
-// What is put where a segment holds fewer elements than are kept: it comes after every other.
+// Fills the result where a segment holds fewer elements than are kept; it sorts after every
+// element.
 inline constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
 struct LastElement {
   double real = 0;
@@ -31,12 +33,12 @@ struct LastElement {
   }
 };
 
-// Each segment of a line is put in order by itself: its first `kept` follow those of the segment
-// before. Input 1, where there is one, holds the indices of the elements; else these count from the
-// start of the dim. Outputs are the elements and their indices.
+// Sorts each segment of a line by itself; its first `kept` follow those of the segment before.
+// Input 1, if present, holds the indices of the elements; otherwise these count from the start of
+// the dim. The outputs are the elements and their indices.
 struct OrderPlan {
   Ordering order;
-  std::vector<int64_t> starts_and_lengths;  // of the segments, in the dim
+  std::vector<int64_t> starts_and_lengths;  // of the segments, in indices of the dim
   int64_t from = 0;                         // index in the dim of the input's first element
   bool has_indices = false;
   LastElement last;
@@ -45,14 +47,14 @@ struct OrderPlan {
   int64_t segments() const { return static_cast<int64_t>(starts_and_lengths.size()) / 2; }
 };
 
-// NaN counts as larger than all.
+// True if a sorts before b by value. NaN is larger than every number.
 template <typename T>
 constexpr bool is_less(T a, T b) {
   return b != b ? a == a : a < b;
 }
 
-// Equal elements stand in the order of their indices, so that no two places are alike and every way
-// to sort gives the same.
+// True if a comes before b. Equal elements are ordered by their indices. No two elements are
+// therefore equal, and every sorting algorithm gives the same result.
 template <typename T>
 constexpr bool comes_before(T a, int64_t index_of_a, T b, int64_t index_of_b, bool descending) {
   if (is_less(a, b)) return !descending;

@@ -1,9 +1,9 @@
-// sort and topk: values in order along a dim, with the indices they came from. Equal values keep
-// their order; NaN counts as larger than all.
+// Registers sort and topk: values in order along a dim, with their indices. Equal values keep their
+// order; NaN is larger than every number.
 //
-// Over a cut dim topk lowers to two ops, so that k candidates a rank travel and not the dim:
-// topk_segments gives the k best of each segment with their indices in the dim, topk_merge the best
-// of these. Of two equal candidates the one of the smaller index is better, wherever it stands.
+// Over a sharded dim topk lowers to two ops, so each rank sends k candidates and not the dim.
+// topk_segments gives the k best of each segment with their indices in the dim. topk_merge gives
+// the best of these; of two equal candidates the one with the smaller index wins.
 #include <algorithm>
 #include <limits>
 
@@ -25,7 +25,7 @@ Ordering ordering_of(const Dims& shape, int dim, int64_t kept, bool descending) 
   return order;
 }
 
-// Positions 0 .. count - 1 in order.
+// Sets `place` to the positions 0 .. count - 1 in the order of their elements.
 template <typename Value, typename Index>
 void order_places(int64_t* place, int64_t count, bool descending, const Value& value,
                   const Index& index) {
@@ -96,18 +96,16 @@ std::vector<Strategy> order_strategies(const OpCall& call, int dim) {
   return factor_strategies(names + "->" + names + "," + names, {});
 }
 
-// ---- topk over a cut dim ----
-
 int64_t kept_of(const OpCall& call) { return call.attrs->integer("k"); }
 std::vector<int64_t> segments_given(const OpCall& call) {
   return integer_list(*call.attrs, "segments");
 }
-int along(std::string_view name, const OpCall& call) {
+int order_dim(std::string_view name, const OpCall& call) {
   require_ordered(name, call);
   return dim_of(name, call, call.attrs->integer("dim"));
 }
 
-// Candidates of the ranks that cut dim of `spec`, k each, side by side.
+// Returns the spec of the candidates: k for each rank that shards dim of `spec`, side by side.
 Spec candidates_spec(const Spec& spec, int dim, int64_t k, DType dtype) {
   std::vector<Placement> placements = spec.placements();
   int64_t parts = 1;
@@ -120,7 +118,7 @@ Spec candidates_spec(const Spec& spec, int dim, int64_t k, DType dtype) {
   return Spec(spec.mesh(), placements, shape, dtype, spec.order());
 }
 
-// Start and length of the segment behind each k candidates.
+// Returns start and length of the segment that each k candidates come from.
 std::vector<int64_t> segments_of(const Spec& spec, int dim, int64_t k) {
   const Spec candidates = candidates_spec(spec, dim, k, DType::i64);
   std::vector<int64_t> segments(static_cast<size_t>(candidates.shape()[dim] / k * 2), 0);
@@ -135,7 +133,7 @@ std::vector<int64_t> segments_of(const Spec& spec, int dim, int64_t k) {
   return segments;
 }
 
-// A value of the dtype that loses to every other or is equal to it.
+// Returns a value of the dtype that sorts after, or equals, every other one.
 double last_value(DType dtype, bool descending) {
   if (is_floating(dtype) && !descending) return std::numeric_limits<double>::quiet_NaN();
   if (is_floating(dtype))
@@ -151,7 +149,7 @@ int64_t last_integer(DType dtype, bool descending) {
 }
 
 std::vector<int> lower_topk(const OpCall& call, const std::vector<Spec>& inputs, LowerBuilder& b) {
-  const int dim = along("topk", call);
+  const int dim = order_dim("topk", call);
   const int64_t k = kept_of(call);
   const Attrs kept{{"k", k}, {"dim", int64_t{dim}}, {"largest", call.attrs->flag("largest")}};
   Attrs of_segments = kept;
@@ -168,7 +166,7 @@ std::vector<int> lower_topk(const OpCall& call, const std::vector<Spec>& inputs,
 
 std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::vector<Spec>& inputs,
                                                 DType dtype) {
-  const int dim = along("topk_segments", call);
+  const int dim = order_dim("topk_segments", call);
   const int64_t k = kept_of(call);
   const Spec& in = inputs[0];
   if (in.has_partial()) return std::nullopt;
@@ -185,17 +183,18 @@ std::optional<std::vector<Spec>> segments_joint(const OpCall& call, const std::v
            Spec(in.mesh(), placements, shape, DType::i64, in.order())}};
 }
 
-void check_segments(const OpCall& call, const std::vector<const Number*>&) {
+void check_topk_segments(const OpCall& call, const std::vector<const Number*>&) {
   const char* name = "topk_segments";
-  const int64_t size = input_shape(call, 0)[along(name, call)], from = call.attrs->integer("from");
+  const int64_t size = input_shape(call, 0)[order_dim(name, call)],
+                from = call.attrs->integer("from");
   const std::vector<int64_t> given = segments_given(call);
-  if (given.size() % 2 != 0) refuse(name, call, "segments are pairs of a start and a length");
+  if (given.size() % 2 != 0) refuse(name, call, "segments must be pairs of a start and a length");
   if (kept_of(call) < 0) refuse(name, call, "k must not be negative, found {}", kept_of(call));
   for (size_t i = 0; i < given.size(); i += 2) {
     const int64_t length = given[i + 1], last = size - length;
     const bool inside = length >= 0 && last >= 0 && given[i] >= from && given[i] <= from + last;
     if (!inside && length != 0)
-      refuse(name, call, "a segment of {} from {} is not in the dim", length, given[i]);
+      refuse(name, call, "the segment of length {} from {} is not in the dim", length, given[i]);
   }
 }
 
@@ -207,13 +206,13 @@ void add_segments(OpRegistry& ops) {
   segments.params = {params::tensor("input"),      params::integer("k"),
                      params::integer("dim"),       params::boolean("largest", true),
                      params::integers("segments"), params::integer("from", 0)};
-  segments.check = check_segments;
+  segments.check = check_topk_segments;
   segments.infer = [](const OpCall& call) {
-    return order_metas(call, along("topk_segments", call),
+    return order_metas(call, order_dim("topk_segments", call),
                        static_cast<int64_t>(segments_given(call).size()) / 2 * kept_of(call));
   };
   segments.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const int dim = along("topk_segments", call);
+    const int dim = order_dim("topk_segments", call);
     const Ordering order =
         ordering_of(input_shape(call, 0), dim, kept_of(call), call.attrs->flag("largest"));
     const DType dtype = outputs[0].dtype;
@@ -235,7 +234,7 @@ void add_segments(OpRegistry& ops) {
   segments.rule.joint_form = LocalExecution::local_attrs;
   segments.rule.local_attrs = [](const OpCall& call, const std::vector<Spec>& inputs,
                                  const std::vector<Spec>&, int64_t rank) {
-    const int dim = along("topk_segments", call);
+    const int dim = order_dim("topk_segments", call);
     Attrs attrs = *call.attrs;
     if (inputs[0].axes_of_dim(dim).empty()) return attrs;
     const Runs own = inputs[0].owned(rank, dim);
@@ -263,23 +262,23 @@ void add_merge(OpRegistry& ops) {
   OpRecord merge;
   merge.name = "topk_merge";
   merge.family = "index";
-  merge.summary = "the k best of candidates with indices; of equal ones that of the smaller index";
+  merge.summary = "the k best of candidates with indices; of equal ones the smaller index first";
   merge.params = {params::tensor("input"), params::tensor("indices"), params::integer("k"),
                   params::integer("dim"), params::boolean("largest", true)};
   merge.infer = [](const OpCall& call) {
     require_integral("topk_merge", call, 1);
     if (!(input_shape(call, 0) == input_shape(call, 1)))
-      refuse("topk_merge", call, "values and indices must be of one shape");
-    return order_metas(call, along("topk_merge", call), kept_of(call));
+      refuse("topk_merge", call, "values and indices must have one shape");
+    return order_metas(call, order_dim("topk_merge", call), kept_of(call));
   };
   merge.prepare = [](const OpCall& call, const std::vector<TensorMeta>& outputs) {
-    const Ordering order = ordering_of(input_shape(call, 0), along("topk_merge", call),
+    const Ordering order = ordering_of(input_shape(call, 0), order_dim("topk_merge", call),
                                        kept_of(call), call.attrs->flag("largest"));
     return order_kernel(whole_lines(order, true), call, outputs);
   };
   merge.rule.strategies = [](const OpCall& call, const std::vector<TensorMeta>&, int64_t) {
     std::string names = letters(input_shape(call, 0).size());
-    names[static_cast<size_t>(along("topk_merge", call))] = '1';
+    names[static_cast<size_t>(order_dim("topk_merge", call))] = '1';
     return factor_strategies(names + "," + names + "->" + names + "," + names, {});
   };
   merge.samples = [] {
@@ -300,7 +299,7 @@ int topk_dim(const OpCall& call) {
   require_ordered("topk", call);
   int dim = dim_of("topk", call, call.attrs->integer("dim"));
   int64_t k = call.attrs->integer("k"), size = input_shape(call, 0)[dim];
-  if (k < 0 || k > size) refuse("topk", call, "k = {} of {} elements", k, size);
+  if (k < 0 || k > size) refuse("topk", call, "k must be from 0 to {}, found {}", size, k);
   return dim;
 }
 

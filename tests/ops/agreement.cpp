@@ -21,7 +21,7 @@ double largest_of(const std::vector<double>& numbers) {
   return largest;
 }
 
-// Complex numbers as pairs of reals.
+// Returns complex numbers as pairs of reals.
 Tensor as_reals(const Tensor& value) {
   if (!is_complex(value.dtype)) return value;
   Tensor reals = value.contiguous() ? value : contiguous_copy(value);

@@ -1,12 +1,13 @@
 // Agreement: how tests compare two computations of one value.
 //
-// To the bit: integers, bools, and floats that no operation rounds. -0 equals +0, and NaN NaN.
-// Else the same mathematics is shown with all floats in f64 (`in_f64` of run_op.h). There a
-// rounding is 2^-53 of what is rounded, and two orders of some thousand additions differ by less
-// than 2^-40 of their largest term. A wrong rule, which leaves a part out, counts it twice or reads
-// another shard, is off by a large share of a term: 2^-40 lies far from both. A run in narrower
-// floats then only shows that no dtype is lost on the way: it lies within a few units in the last
-// place of the size of its terms. A value that is not finite agrees with the same value only.
+//   bit-equal   integers, bools, and floats that no operation rounds; -0 equals +0, NaN equals NaN
+//   in f64      all floats in f64 (`in_f64` of run_op.h): differences below 2^-40 of a term
+//   own dtype   differences of a few units in the last place of the terms' size
+//
+// In f64 a rounding is 2^-53 of the rounded value, and two orders of some thousand additions differ
+// by less than 2^-40 of their largest term. A wrong rule leaves a part out, counts it twice or
+// reads another shard; its error is a large share of a term. A run in narrower floats then only
+// shows that no dtype is lost. A value that is not finite agrees with the same value only.
 #pragma once
 
 #include <functional>
@@ -21,26 +22,26 @@ namespace shardproof::testing {
 inline constexpr double kF64Share = 0x1p-40;
 inline constexpr double kUnits = 16;
 
-// All numbers of a one-device value, both parts of complex ones.
+// Returns all numbers of a one-device value; both parts of complex ones.
 std::vector<double> numbers_of(const Tensor& value);
-// The largest finite number by size; 0 without any. Of a value on ranks: of all stored copies,
-// parts of partial sums included.
+// Returns the largest finite number by size, or 0 if there is none. For a value on ranks it covers
+// all stored copies, parts of partial sums included.
 double largest_number(const Tensor& value);
 double largest_number(const LocalTensor& value);
 
-// How far results of `dtype` may lie apart whose terms are as large as `size`: in f64 and c128 a
-// share of it, else some units in its last place; 0 for integers and bool.
+// Returns how far results of `dtype` may differ if their terms have the size `size`: a share of it
+// in f64 and c128, some units in its last place in other floats, 0 for integers and bool.
 double room_in(DType dtype, double size, double units = kUnits);
-// The same for one op that computes in its compute dtype and rounds its result to `dtype` once.
+// Returns the same for one op that computes in its compute dtype and rounds its result to `dtype`
+// once.
 double room_computed_in(DType dtype, double size, double units = kUnits);
 
-// "" when the values agree, else the first number that does not. `got` and `want` have one shape;
-// where `want` has wider floats and is beyond the largest number of `got`, nothing is compared.
+// Returns "" if the values agree, else the first number that does not. `got` and `want` have one
+// shape. Numbers of a wider `want` beyond the range of `got` are not compared.
 std::string difference(const Tensor& got, const Tensor& want,
                        const std::function<double(size_t)>& room);
 std::string difference_in_bits(const Tensor& got, const Tensor& want);
-// `terms`: the largest term of what is summed up, where it may be larger than all numbers of
-// `want`.
+// `terms` is the size of the largest term of a sum, if it may exceed all numbers of `want`.
 std::string difference_in_value(const Tensor& got, const Tensor& want, double terms = 0);
 
 }  // namespace shardproof::testing

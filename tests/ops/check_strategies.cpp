@@ -46,7 +46,7 @@ int axes_that_place(const std::vector<Spec>& inputs) {
   return count;
 }
 
-// The same cut on every tensor.
+// Returns the placement with the axis's layout of shards, the same on every tensor.
 Placement with_cut(const Placement& placement, const CutChoice& cut, const Dims& shape) {
   if (!placement.is_shard()) return placement;
   Shard shard{placement.shard().dim, cut.split, {}};
@@ -62,7 +62,7 @@ Placement with_cut(const Placement& placement, const CutChoice& cut, const Dims&
 
 bool rounds(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
-// True if whole numbers of that size, one from each of some ranks, add up without a rounding.
+// True if whole numbers of this size, one from each rank, add up without rounding.
 bool adds_exactly(double largest, int64_t ranks, DType dtype) {
   return !rounds(dtype) ||
          largest * static_cast<double>(ranks) <= std::ldexp(1.0, precision_bits(dtype));
@@ -116,13 +116,13 @@ void StrategyChecker::try_strategies(const Grid& grid, const Chosen& chosen) {
     if (inputs.empty()) return;
     placed = place(grid.whole.metas, inputs, chosen);
   } catch (const Error&) {
-    return;  // two different partials on one tensor
+    return;  // the strategies give one tensor two different partials
   }
   if (placed) verify(grid.whole, inputs, *placed);
 }
 
 void StrategyChecker::each_placement(const Grid& grid) {
-  std::vector<std::vector<Placement>> options;  // one list per (input, axis)
+  std::vector<std::vector<Placement>> options;  // one list for each (input, axis)
   const std::vector<TensorMeta>& metas = grid.whole.instance.inputs;
   for (const TensorMeta& meta : metas)
     for (const CutChoice& cut : grid.cuts) {
@@ -179,7 +179,7 @@ void StrategyChecker::verify(const OneDeviceRun& whole, const std::vector<Spec>&
     results = placed.lower ? run_lowered(whole, inputs, parts, placed.outputs)
                            : run_directly(whole, inputs, parts, placed);
   } catch (const Error& error) {
-    // A lowering may refuse what other axes cut beside its own.
+    // A lowering may reject shardings by other axes.
     if (placed.lower && axes_that_place(inputs) > 1) {
       ++refused_;
       return;
@@ -202,13 +202,13 @@ std::string StrategyChecker::compare(const OneDeviceRun& whole, size_t output,
   double terms = std::max(largest_number(want), largest_number(result)), room = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].has_partial()) continue;
-    // The value of partial sums is itself rounded to their dtype.
+    // Partial sums are themselves rounded to their dtype.
     terms = std::max(terms, largest_number(parts[i]));
     if (rounds(want.dtype)) room = std::max(room, room_in(inputs[i].dtype(), terms));
   }
   room = std::max(room, room_in(want.dtype, terms));
   const bool combined = placed.lower || has_partials(inputs) || has_partials(placed.outputs);
-  // A reduction folds contiguous runs in another order than others.
+  // A reduction folds contiguous runs in another order than other elements.
   const bool in_one_order = !combined && record_.family != "reduction";
   const bool never_rounds =
       whole.whole_numbers && adds_exactly(terms, inputs.front().mesh().size(), want.dtype);

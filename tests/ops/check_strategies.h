@@ -1,6 +1,6 @@
 // The law of rules: the parts that ranks compute from their shards make up what one device
-// computes. Tried for one op and one call, on given meshes, with every strategy of the op's rule on
-// every axis.
+// computes. It is checked for one op and one call, on given meshes, with every strategy of the op's
+// rule on every axis.
 #pragma once
 
 #include <string>
@@ -13,22 +13,23 @@
 
 namespace shardproof::testing {
 
-// How an axis cuts: the chunk rule, strided, or explicit sizes.
+// The layout of an axis's shards: by the chunk rule, strided, or of explicit sizes.
 struct CutChoice {
   int64_t split = 1;
-  std::vector<int64_t> shares;  // of the extent, in order; empty: the chunk rule
+  std::vector<int64_t> shares;  // sizes in order; empty: the chunk rule
 };
 
 struct OneDeviceRun {
   OpInstance instance;
   std::vector<TensorMeta> metas;
   std::vector<Tensor> outputs;
-  bool whole_numbers = false;  // all that goes in and comes out; then no operation has rounded
+  bool whole_numbers =
+      false;  // true: inputs and outputs are whole numbers, so no operation rounded
 };
 
-// Results are compared as agreement.h says: to the bit where no rank's result is combined with
-// another's (a reduction may still fold in another order) and where all numbers are whole, else by
-// the size of what is added up.
+// Compares results as agreement.h states: bit-equal if no rank's result is combined with another's
+// and no reduction changes the order, or if all numbers are whole; otherwise within the size of the
+// terms.
 class StrategyChecker {
  public:
   StrategyChecker(const OpRegistry& ops, const OpRecord& record) : ops_(ops), record_(record) {}
@@ -36,11 +37,13 @@ class StrategyChecker {
   void check(const OpInstance& instance, const Mesh& mesh, const std::vector<CutChoice>& cuts);
 
   int64_t combos() const { return combos_; }
-  int64_t refused() const { return refused_; }  // lowerings beside another cut axis
+  int64_t refused() const {
+    return refused_;
+  }  // lowerings rejected because another axis shards too
   const std::vector<std::string>& failures() const { return failures_; }
 
  private:
-  using Chosen = std::vector<const Strategy*>;  // by axis; null: all replicated
+  using Chosen = std::vector<const Strategy*>;  // by axis; null: replicated
   struct Grid {
     const OneDeviceRun& whole;
     const Mesh& mesh;
@@ -59,7 +62,7 @@ class StrategyChecker {
   std::vector<LocalTensor> run_lowered(const OneDeviceRun& whole, const std::vector<Spec>& inputs,
                                        const std::vector<LocalTensor>& parts,
                                        const std::vector<Spec>& outputs) const;
-  // "" where the ranks' result is that of one device.
+  // Returns "" if the ranks' result equals that of one device.
   std::string compare(const OneDeviceRun& whole, size_t output, const std::vector<Spec>& inputs,
                       const std::vector<LocalTensor>& parts, const Placed& placed,
                       const LocalTensor& result) const;

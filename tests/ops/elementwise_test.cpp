@@ -1,6 +1,6 @@
-// Elementwise kernels against plain formulas in double, on every dtype, within a few units in the
-// last place of what they compute in; strided, broadcast and many-lane calls against one dense
-// element at a time.
+// Tests elementwise kernels against plain formulas in double, on every dtype, within a few units in
+// the last place of the compute dtype. Strided, broadcast and many-lane calls are compared with
+// dense calls of one element.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,8 +35,8 @@ Tensor run_op(const std::string& name, const std::vector<Tensor>& inputs, Attrs 
   return run_once(record, call, pointers).front();
 }
 
-// How well an op computes a correct formula: in units in the last place of its compute dtype, of
-// the result or, where a result is a small difference, of the operand.
+// The accuracy of an op: units in the last place of its compute dtype, for the result or, if that
+// is a small difference, for the operand.
 struct Precision {
   double units = 0;  // 0: the result is rounded once, to its dtype
   bool of_operand = false;
@@ -50,9 +50,9 @@ void expect_near(const std::string& name, const std::vector<Tensor>& inputs,
   const DType compute = is_floating(got.dtype) ? compute_dtype(got.dtype) : got.dtype;
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::isnan(expected[i]) && std::isnan(values[i])) continue;
-    if (std::fabs(expected[i]) > max_finite(got.dtype)) continue;  // overflow: no statement
+    if (std::fabs(expected[i]) > max_finite(got.dtype)) continue;  // overflow is not compared
     const double size = std::fabs(precision.of_operand ? operands[i] : expected[i]);
-    // The formula in double has a rounding of its own.
+    // The formula in double rounds too.
     double room = 1e-15 * std::fabs(expected[i]);
     if (precision.units > 0) room += precision.units * unit_in_last_place(compute, size);
     if (compute != got.dtype || precision.units == 0)
@@ -106,7 +106,7 @@ const std::vector<UnaryCase>& unary_cases() {
   return cases;
 }
 
-TEST(Unary, AgreesWithItsFormulaOnEveryFloatType) {
+TEST(Unary, EveryFloatType_AgreesWithItsFormula) {
   for (const UnaryCase& c : unary_cases())
     for (const DType dtype : kFloatTypes) {
       const Tensor x = filled_by(c.fill, dtype, {37, 41}, 3);
@@ -116,7 +116,7 @@ TEST(Unary, AgreesWithItsFormulaOnEveryFloatType) {
     }
 }
 
-TEST(Unary, TanhFormOfGelu) {
+TEST(Unary, GeluOfTanhForm_AgreesWithItsFormula) {
   const Tensor x = filled_by("uniform(-6, 6)", DType::f32, {500}, 3);
   std::vector<double> expected;
   for (const double v : values_of(x))
@@ -124,7 +124,7 @@ TEST(Unary, TanhFormOfGelu) {
   expect_near("gelu", {x}, expected, {12, true}, {{"approximate", std::string("tanh")}});
 }
 
-TEST(Unary, IntegersStayOrBecomeTheDefaultFloat) {
+TEST(Unary, Integers_StayOrBecomeTheDefaultFloat) {
   for (const DType dtype : kWholeTypes) {
     const Tensor x = tensor_of(dtype, {4}, {0, 1, 2, 5});
     EXPECT_EQ(run_op("neg", {x}).dtype, dtype);
@@ -140,7 +140,7 @@ TEST(Unary, IntegersStayOrBecomeTheDefaultFloat) {
   EXPECT_THROW(run_op("neg", {tensor_of(DType::boolean, {1}, {1})}), Error);
 }
 
-TEST(Unary, NanAndInfinityGoThrough) {
+TEST(Unary, NanAndInfinity_PassThrough) {
   for (const char* name :
        {"relu", "exp", "log", "tanh", "erf", "gelu", "sigmoid", "silu", "floor", "sqrt", "abs"}) {
     const Tensor y = run_op(name, {tensor_of(DType::f32, {1}, {kNan})});
@@ -149,7 +149,7 @@ TEST(Unary, NanAndInfinityGoThrough) {
   auto at = [](const char* name, double x) {
     return values_of(run_op(name, {tensor_of(DType::f32, {1}, {x})}))[0];
   };
-  EXPECT_EQ(at("sign", kNan), 0);  // as in torch
+  EXPECT_EQ(at("sign", kNan), 0);  // torch gives 0 too
   EXPECT_EQ(at("exp", kInf), kInf);
   EXPECT_EQ(at("exp", -kInf), 0);
   EXPECT_EQ(at("exp", 89), kInf);
@@ -166,7 +166,7 @@ TEST(Unary, NanAndInfinityGoThrough) {
   EXPECT_EQ(at("isnan", kNan), 1);
 }
 
-// Distance in units of the last place of the f32 result.
+// Returns the distance in units of the last place of the f32 result.
 double ulps(float got, double want) {
   const auto rounded = static_cast<float>(want);
   if (got == rounded) return 0;
@@ -174,7 +174,7 @@ double ulps(float got, double want) {
   return std::fabs(got - want) / step;
 }
 
-TEST(FloatMath, StaysWithinAFewUnits) {
+TEST(FloatMath, ExpLogTanhErf_StayWithinAFewUnits) {
   double worst_exp = 0, worst_log = 0, worst_tanh = 0, worst_erf = 0;
   for (int i = 0; i < 2'000'000; ++i) {
     const double t = i / 2e6;
@@ -225,9 +225,8 @@ const std::vector<BinaryCase>& binary_cases() {
   return cases;
 }
 
-// Whole numbers give results that are rounded at most once, so they must be equal to the bit; u8
-// wraps.
-TEST(Binary, AgreesWithItsFormulaOnEveryType) {
+// Whole numbers give results that are rounded once at most, so they must be bit-equal; u8 wraps.
+TEST(Binary, EveryType_AgreesWithItsFormula) {
   for (const BinaryCase& c : binary_cases()) {
     std::vector<DType> dtypes(std::begin(kFloatTypes), std::end(kFloatTypes));
     dtypes.insert(dtypes.end(), std::begin(kWholeTypes), std::end(kWholeTypes));
@@ -245,7 +244,7 @@ TEST(Binary, AgreesWithItsFormulaOnEveryType) {
   }
 }
 
-TEST(Binary, DivisionAndPowers) {
+TEST(Binary, DivisionAndPowers_FollowPython) {
   for (const DType dtype : kFloatTypes) {
     const Tensor a = filled_by("uniform(0.5, 2)", dtype, {300}, 1),
                  b = filled_by("uniform(0.5, 2)", dtype, {300}, 2);
@@ -265,7 +264,7 @@ TEST(Binary, DivisionAndPowers) {
   EXPECT_EQ(values_of(run_op("pow", {seven, two})), (std::vector<double>{49, 49}));
 }
 
-TEST(Binary, IntegersWrap) {
+TEST(Binary, IntegersBeyondTheRange_Wrap) {
   const Tensor a = tensor_of(DType::i8, {3}, {127, -128, 100}),
                b = tensor_of(DType::i8, {3}, {1, -1, 2});
   EXPECT_EQ(values_of(run_op("add", {a, b})), (std::vector<double>{-128, 127, 102}));
@@ -273,7 +272,7 @@ TEST(Binary, IntegersWrap) {
   EXPECT_EQ(values_of(run_op("floordiv", {a, b})), (std::vector<double>{127, -128, 50}));
 }
 
-TEST(Binary, MaximumAndMinimumKeepNan) {
+TEST(Binary, MaximumAndMinimumOfNan_AreNan) {
   const Tensor a = tensor_of(DType::f32, {3}, {kNan, 1, 2}),
                b = tensor_of(DType::f32, {3}, {1, kNan, 3});
   for (const char* name : {"maximum", "minimum"}) {
@@ -282,7 +281,7 @@ TEST(Binary, MaximumAndMinimumKeepNan) {
   }
 }
 
-TEST(Promotion, FollowsTorch) {
+TEST(Promotion, MixedDtypes_FollowTorch) {
   auto result = [](std::vector<TensorMeta> inputs) {
     return result_dtype(OpCall{nullptr, std::move(inputs)});
   };
@@ -299,7 +298,7 @@ TEST(Promotion, FollowsTorch) {
   EXPECT_EQ(result({{DType::f64, {3}}, {DType::c64, {}}}), DType::c128);
 }
 
-TEST(Where, PicksAndPromotes) {
+TEST(Where, TwoDtypes_ArePromoted) {
   const Tensor c = tensor_of(DType::boolean, {3, 1}, {1, 0, 1}),
                x = tensor_of(DType::i32, {2}, {5, 6}), y = tensor_of(DType::f32, {}, {0.5});
   const Tensor got = run_op("where", {c, x, y});
@@ -307,9 +306,9 @@ TEST(Where, PicksAndPromotes) {
   EXPECT_EQ(values_of(got), (std::vector<double>{5, 6, 0.5, 0.5, 5, 6}));
 }
 
-// A transposed view, a stretched row and a long inner dim give what dense copies give, for every
-// pair of storage types that makes the engine stage its operands.
-TEST(Engine, StridedOperandsEqualDenseOnes) {
+// A transposed view, a broadcast row and a long inner dim give what dense copies give, for every
+// pair of storage types that makes the kernel stage its operands.
+TEST(Engine, StridedOperands_EqualDenseOnes) {
   for (const DType a : {DType::f32, DType::bf16, DType::i32, DType::c64})
     for (const DType b : {DType::f32, DType::f16}) {
       Tensor x = filled_by("ints", a, {700, 3}, 1), y = filled_by("ints", b, {3, 700}, 2);

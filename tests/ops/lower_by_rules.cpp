@@ -1,3 +1,4 @@
+// Implements lower_by_rules.h.
 #include "shardproof/tests/ops/lower_by_rules.h"
 
 #include "shardproof/localtensor/base/error.h"
@@ -6,7 +7,7 @@
 namespace shardproof::testing {
 namespace {
 
-// The cut an axis makes, from whichever input it cuts.
+// Returns the shard of an axis, from any input that it shards.
 std::optional<Shard> cut_on_axis(const std::vector<Spec>& inputs, int axis) {
   for (const Spec& spec : inputs)
     if (spec.placement(axis).is_shard()) return spec.placement(axis).shard();

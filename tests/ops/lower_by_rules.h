@@ -1,5 +1,5 @@
-// A reference LowerBuilder: every value is global with a spec and its parts; ops run by their own
-// rules with inputs taken as they lie, redistributions by assembling the whole.
+// A reference LowerBuilder: every value is global, with a spec and its parts. Ops run by their own
+// rules on inputs as they are placed; redistributions assemble the whole.
 #pragma once
 
 #include <deque>
@@ -13,15 +13,17 @@
 
 namespace shardproof::testing {
 
-// How an op runs on a mesh: the specs of its results and what each rank needs.
+// How an op runs on a mesh: the specs of its results, and what each rank needs.
 struct Placed {
   std::vector<Spec> outputs;
   bool rank_attrs = false, shard_info = false, lower = false;
 };
-// One strategy per axis, all-R being always legal; nullopt when a cut is not what a strategy takes.
+// Places the outputs by one strategy per axis (null: all-R). Returns nullopt if a shard is not of
+// the layout that its strategy accepts.
 std::optional<Placed> place(const std::vector<TensorMeta>& outputs, const std::vector<Spec>& inputs,
                             const std::vector<const Strategy*>& per_axis);
-// The first strategies of the op's rule that take inputs as they lie.
+// Places the outputs by the first strategies of the op's rule that accept the inputs as they are
+// placed.
 std::optional<Placed> place_as_they_lie(const OpRecord& record, const OpCall& call,
                                         const std::vector<TensorMeta>& outputs,
                                         const std::vector<Spec>& inputs);
@@ -50,7 +52,7 @@ class LowerByRules : public LowerBuilder {
 
   const OpRegistry& ops_;
   Mesh mesh_;
-  std::deque<Value> values_;  // lowerings hold references to specs and metas
+  std::deque<Value> values_;  // a deque, because lowerings hold references to specs and metas
 };
 
 }  // namespace shardproof::testing

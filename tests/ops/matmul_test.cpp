@@ -1,5 +1,5 @@
-// Products: against a plain triple loop, and the law that a lane's bits depend on nothing but its
-// own inputs.
+// Tests products against a plain triple loop, and the law that a lane's bits depend only on its own
+// inputs.
 #include <cmath>
 
 #include "shardproof/tests/ops/agreement.h"
@@ -8,7 +8,7 @@
 namespace shardproof::testing {
 namespace {
 
-// c[m][n] = sum a[m][k] b[k][n], in the order of k, in double.
+// Returns c[m][n] = sum over k of a[m][k] b[k][n], in the order of k, in double.
 std::vector<double> plain_product(const std::vector<double>& a, const std::vector<double>& b,
                                   int64_t rows, int64_t inner, int64_t columns) {
   std::vector<double> c(static_cast<size_t>(rows * columns));
@@ -26,7 +26,7 @@ struct Sizes {
 const Sizes kSizes[] = {{1, 1, 1},   {4, 8, 16},  {5, 3, 7}, {16, 256, 3}, {3, 1, 65}, {70, 9, 33},
                         {130, 5, 2}, {1, 300, 1}, {0, 3, 2}, {3, 0, 2},    {2, 3, 0}};
 
-TEST(Matmul, EqualsThePlainLoopWhereAllIsExact) {
+TEST(Matmul, ExactNumbers_EqualThePlainLoop) {
   for (DType dtype : {DType::f32, DType::f64, DType::i64, DType::i32, DType::c64, DType::c128}) {
     for (const Sizes& s : kSizes) {
       Tensor a = filled(dtype, {s.rows, s.inner}, 1), b = filled(dtype, {s.inner, s.columns}, 2);
@@ -37,22 +37,22 @@ TEST(Matmul, EqualsThePlainLoopWhereAllIsExact) {
   }
 }
 
-TEST(Matmul, RoundsNarrowFloatsOnceAtTheEnd) {
+TEST(Matmul, NarrowFloats_AreRoundedOnce) {
   for (DType dtype : {DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2}) {
     Tensor a = filled(dtype, {9, 40}, 1), b = filled(dtype, {40, 11}, 2);
     auto exact = plain_product(values_of(a), values_of(b), 9, 40, 11);
-    // The sums are multiples of 1/16 (1/64 in fp8) below 2^12: f32 holds them, so only the end
+    // The sums are multiples of 1/16 (1/64 in fp8) below 2^12. f32 holds them, so only the end
     // rounds.
     EXPECT_EQ(OpCase("matmul", {a, b}).values(), values_of(tensor_of(dtype, {9, 11}, exact)));
   }
 }
 
-TEST(Matmul, IntegersWrap) {
+TEST(Matmul, IntegersBeyondTheRange_Wrap) {
   Tensor a = tensor_of(DType::i8, {1, 2}, {100, 100}), b = tensor_of(DType::i8, {2, 1}, {2, 1});
   EXPECT_EQ(OpCase("matmul", {a, b}).values(), std::vector<double>{44});  // 300 - 256
 }
 
-TEST(Matmul, ComplexProductsAreTextbook) {
+TEST(Matmul, ComplexNumbers_MultiplyAsInTextbooks) {
   Tensor a = Tensor::empty(DType::c128, {1, 1}), b = Tensor::empty(DType::c128, {1, 1});
   *reinterpret_cast<C128*>(a.mutate()) = {1, 2};
   *reinterpret_cast<C128*>(b.mutate()) = {3, -1};
@@ -60,7 +60,7 @@ TEST(Matmul, ComplexProductsAreTextbook) {
   EXPECT_EQ(*reinterpret_cast<const C128*>(c.data()), C128(5, 5));
 }
 
-TEST(Matmul, FollowsTorchOnVectorsAndBatches) {
+TEST(Matmul, VectorsAndBatches_FollowTorch) {
   auto shape = [](Dims a, Dims b) {
     return OpCase("matmul", {filled(DType::f32, a), filled(DType::f32, b)}).infer()[0].shape;
   };
@@ -71,7 +71,7 @@ TEST(Matmul, FollowsTorchOnVectorsAndBatches) {
   EXPECT_EQ(shape({4, 1, 5, 3}, {2, 3, 6}), (Dims{4, 2, 5, 6}));
 }
 
-TEST(Matmul, BroadcastsItsBatch) {
+TEST(Matmul, BatchOfOne_IsBroadcast) {
   Tensor a = filled(DType::f32, {2, 1, 3, 4}, 1), b = filled(DType::f32, {5, 4, 2}, 2);
   auto got = OpCase("matmul", {a, b}).values();
   auto left = values_of(a), right = values_of(b);
@@ -85,8 +85,9 @@ TEST(Matmul, BroadcastsItsBatch) {
   }
 }
 
-TEST(Matmul, SumsInAscendingOrder) {
-  // 1 + 2^-24 + 2^-24: from the left each half ulp is lost, from the right both count.
+TEST(Matmul, Terms_AreAddedInAscendingOrder) {
+  // 1 + 2^-24 + 2^-24: added from the left, each half ulp is lost; added from the right, both
+  // count.
   Tensor a = tensor_of(DType::f32, {1, 3}, {1, std::ldexp(1, -24), std::ldexp(1, -24)});
   Tensor b = tensor_of(DType::f32, {3, 1}, {1, 1, 1});
   EXPECT_EQ(OpCase("matmul", {a, b}).values(), std::vector<double>{1});
@@ -94,13 +95,13 @@ TEST(Matmul, SumsInAscendingOrder) {
   EXPECT_EQ(OpCase("matmul", {c, b}).values(), std::vector<double>{1 + std::ldexp(1, -23)});
 }
 
-// The law of the house: neither lanes, nor which of them share an operand, change a bit.
-TEST(Matmul, ALaneDependsOnItsOwnInputsOnly) {
+// Neither the number of lanes, nor which of them share an operand, changes a bit.
+TEST(Matmul, LanesSharingOperands_ChangeNoBit) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32}) {
     for (Dims b_shape : {Dims{37, 1}, Dims{37, 3}, Dims{37, 21}}) {
       std::vector<Tensor> a, b;
       for (int i = 0; i < 6; ++i) {
-        // Thirds do not sum exactly, so order shows.
+        // Thirds do not sum exactly, so the order of additions matters.
         Tensor left = filled(DType::f64, {7, 37}, i), right = filled(DType::f64, b_shape, i + 9);
         auto scale = [](Tensor x, DType to) {
           auto values = values_of(x);
@@ -127,8 +128,8 @@ TEST(Matmul, ALaneDependsOnItsOwnInputsOnly) {
   }
 }
 
-// Cutting rows or columns changes no bit either: an element's bits depend on its row and column.
-TEST(Matmul, AColumnAloneIsTheColumnOfTheWhole) {
+// Sharding rows or columns changes no bit: an element's bits depend on its row and column only.
+TEST(Matmul, ColumnAlone_EqualsTheColumnOfTheWhole) {
   auto thirds = [](Tensor x) {
     auto values = values_of(x);
     for (double& v : values) v /= 3;
@@ -146,16 +147,16 @@ TEST(Matmul, AColumnAloneIsTheColumnOfTheWhole) {
   }
 }
 
-TEST(Matmul, ReadsStridedOperandsInPlace) {
+TEST(Matmul, StridedOperands_AreReadInPlace) {
   Tensor a = filled(DType::f32, {5, 3}, 1), b = filled(DType::f32, {4, 3}, 2);
-  Tensor turned = b;  // b.T without moving
+  Tensor turned = b;  // b.T as a view
   turned.shape = {3, 4};
   turned.strides = {1, 3};
   Tensor dense = contiguous_copy(turned);
   EXPECT_EQ(OpCase("matmul", {a, turned}).values(), OpCase("matmul", {a, dense}).values());
 }
 
-TEST(Matmul, ErrorsNameTheSizes) {
+TEST(Matmul, WrongSizes_AreNamedInErrors) {
   auto error = [](Dims a, Dims b) {
     return OpCase("matmul", {filled(DType::f32, a), filled(DType::f32, b)}).error();
   };
@@ -168,8 +169,8 @@ TEST(Matmul, ErrorsNameTheSizes) {
             "matmul([2, 2], [2, 2]): the dtypes differ, f32 and bf16; cast one");
 }
 
-// Each sum stays within a few units of the sum of its terms' sizes.
-TEST(Matmul, StaysNearExactArithmetic) {
+// Each sum is within a few units of the sum of its terms' sizes.
+TEST(Matmul, InexactNumbers_StayNearExactArithmetic) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     std::vector<double> a, b;
     for (int i = 0; i < 6 * 80; ++i) a.push_back(std::sin(i * 1.7));
@@ -190,7 +191,7 @@ TEST(Matmul, StaysNearExactArithmetic) {
   }
 }
 
-TEST(Addmm, ScalesAndAddsTheBias) {
+TEST(Addmm, AlphaAndBeta_ScaleProductAndBias) {
   Tensor bias = filled(DType::f32, {7}, 3), a = filled(DType::f32, {5, 3}, 1),
          b = filled(DType::f32, {3, 7}, 2);
   auto got = OpCase("addmm", {bias, a, b}, {{"beta", 2.0}, {"alpha", -1.0}}).values();
@@ -199,7 +200,7 @@ TEST(Addmm, ScalesAndAddsTheBias) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 2 * added[i % 7] - product[i]);
 }
 
-TEST(Addmm, ABiasUnderAPartialProductMustBePartialToo) {
+TEST(Addmm, BiasOfAPartialProduct_IsPartial) {
   OpCase op("addmm",
             {filled(DType::f32, {7}), filled(DType::f32, {5, 4}), filled(DType::f32, {4, 7})});
   int inner = 0;
@@ -212,7 +213,7 @@ TEST(Addmm, ABiasUnderAPartialProductMustBePartialToo) {
   EXPECT_EQ(inner, 1);
 }
 
-TEST(Linear, IsAProductWithTheTransposedWeight) {
+TEST(Linear, WeightAndBias_GiveTheTransposedProduct) {
   Tensor x = filled(DType::f32, {2, 5, 3}, 1), w = filled(DType::f32, {7, 3}, 2);
   auto got = OpCase("linear", {x, w}).without(2).values();
   auto left = values_of(x), right = values_of(w);
@@ -224,7 +225,7 @@ TEST(Linear, IsAProductWithTheTransposedWeight) {
     }
 }
 
-TEST(Einsum, PermutesReducesAndChains) {
+TEST(Einsum, PermutationReductionAndChain_EqualPlainLoops) {
   Tensor a = filled(DType::f32, {4, 3, 2}, 1);
   auto x = values_of(a);
   auto equation = [](const char* text) { return Attrs{{"equation", std::string(text)}}; };
@@ -248,7 +249,7 @@ TEST(Einsum, PermutesReducesAndChains) {
             (std::vector<double>{s[0], s[3], s[6], s[1], s[4], s[7], s[2], s[5], s[8]}));
 }
 
-TEST(Einsum, HeadsOfAProjection) {
+TEST(Einsum, HeadsOfAProjection_EqualMatmul) {
   Tensor x = filled(DType::f32, {2, 5, 3}, 1), w = filled(DType::f32, {3, 4, 2}, 2);
   auto got = OpCase("einsum", {x, w}, {{"equation", std::string("bsd,dhk->bhsk")}}).values();
   auto left = values_of(x), right = values_of(w);
@@ -263,16 +264,18 @@ TEST(Einsum, HeadsOfAProjection) {
         }
 }
 
-TEST(Einsum, ErrorsNameTheLetter) {
+TEST(Einsum, WrongLetters_AreNamedInErrors) {
   auto error = [](const char* text, Dims a, Dims b) {
     return OpCase("einsum", {filled(DType::f32, a), filled(DType::f32, b)},
                   {{"equation", std::string(text)}})
         .error();
   };
-  EXPECT_EQ(error("ab,bc->ac", {2, 3}, {4, 5}), "einsum([2, 3], [4, 5]): 'b' is of size 3 and 4");
+  EXPECT_EQ(error("ab,bc->ac", {2, 3}, {4, 5}),
+            "einsum([2, 3], [4, 5]): letter 'b' has the sizes 3 and 4");
   EXPECT_EQ(error("ab,bc->ad", {2, 3}, {3, 5}),
-            "einsum([2, 3], [3, 5]): 'd' of the output is in no input");
-  EXPECT_EQ(error("ab->a", {2, 3}, {3, 5}), "einsum([2, 3], [3, 5]): 'ab->a' is for 1 tensors");
+            "einsum([2, 3], [3, 5]): letter 'd' of the output is in no input");
+  EXPECT_EQ(error("ab->a", {2, 3}, {3, 5}),
+            "einsum([2, 3], [3, 5]): 'ab->a' names 1 tensors, found 2");
 }
 
 }  // namespace

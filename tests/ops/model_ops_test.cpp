@@ -1,4 +1,5 @@
-// Index, norm, attention, loss and convolution ops against plain loops in double, and their errors.
+// Tests index, norm, attention, loss and convolution ops against plain loops in double, and their
+// errors.
 #include <cmath>
 #include <numeric>
 
@@ -15,7 +16,7 @@ Tensor labels_of(const Dims& shape, const Values& values) {
   return tensor_of(DType::i64, shape, values);
 }
 
-// Values with digits that do not fit the dtype's sums exactly.
+// Returns values whose sums are not exact in the dtype.
 Tensor wavy(DType dtype, const Dims& shape, double phase) {
   Values values;
   for (int64_t i = 0; i < element_count(shape); ++i)
@@ -23,7 +24,7 @@ Tensor wavy(DType dtype, const Dims& shape, double phase) {
   return tensor_of(dtype, shape, values);
 }
 
-// The result lies within a few units in the last place of `expected`, measured by the largest
+// Expects the result within a few units in the last place of `expected`, measured by the largest
 // number of result and inputs.
 void expect_near(const OpCase& op, const Values& expected) {
   const Tensor got = op.run();
@@ -35,7 +36,7 @@ void expect_near(const OpCase& op, const Values& expected) {
   EXPECT_EQ(difference(got, want, [room](size_t) { return room; }), "") << op.record().name;
 }
 
-TEST(Index, PicksRows) {
+TEST(Index, RowsByIndex_AreSelected) {
   Tensor table = filled(DType::bf16, {4, 3});
   auto rows = values_of(table);
   auto got = OpCase("embedding", {labels_of({2}, {3, 1}), table}).values();
@@ -49,7 +50,7 @@ TEST(Index, PicksRows) {
             (Values{0, 0, 1, 1, 0, 0}));
 }
 
-TEST(Index, TakesAndScattersAlongADim) {
+TEST(Index, IndexAlongADim_TakesAndScatters) {
   Tensor x = filled(DType::f32, {3, 4});
   auto v = values_of(x);
   EXPECT_EQ(
@@ -72,7 +73,7 @@ TEST(Index, TakesAndScattersAlongADim) {
   EXPECT_EQ(added, expected);
 }
 
-TEST(Index, OutOfRangeIsBadInputThatNamesTheIndex) {
+TEST(Index, IndexOutOfRange_IsNamedInTheError) {
   auto message = [](const OpCase& op) {
     try {
       op.run();
@@ -97,7 +98,7 @@ TEST(Index, OutOfRangeIsBadInputThatNamesTheIndex) {
             "cross_entropy: label 5 is out of range for 3 classes");
 }
 
-TEST(Order, SortsStablyWithNanLast) {
+TEST(Order, EqualsAndNan_SortStablyWithNanLast) {
   Tensor x = tensor_of(DType::f32, {5}, {2, NAN, -1, 2, 0});
   auto up = OpCase("sort", {x}).run_all();
   EXPECT_EQ(values_of(up[1]), (Values{2, 4, 0, 3, 1}));
@@ -107,7 +108,8 @@ TEST(Order, SortsStablyWithNanLast) {
   auto top = OpCase("topk", {y}, {{"k", int64_t{2}}}).run_all();
   EXPECT_EQ(values_of(top[0]), (Values{7, 6, 1, 1}));
   EXPECT_EQ(values_of(top[1]), (Values{1, 2, 0, 1}));
-  EXPECT_EQ(OpCase("topk", {y}, {{"k", int64_t{4}}}).error(), "topk([2, 3]): k = 4 of 3 elements");
+  EXPECT_EQ(OpCase("topk", {y}, {{"k", int64_t{4}}}).error(),
+            "topk([2, 3]): k must be from 0 to 3, found 4");
 }
 
 Values plain_norm(const Values& x, size_t row, bool centered, double eps, const Values& w,
@@ -125,22 +127,22 @@ Values plain_norm(const Values& x, size_t row, bool centered, double eps, const 
   return y;
 }
 
-TEST(Norm, EqualsThePlainLoop) {
+TEST(Norm, EveryDtype_EqualsThePlainLoop) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
     Tensor x = wavy(dtype, {3, 2, 7}, 0), w = wavy(dtype, {7}, 1), b = wavy(dtype, {7}, 2);
     expect_near(OpCase("layer_norm", {x, w, b}),
                 plain_norm(values_of(x), 7, true, 1e-5, values_of(w), values_of(b)));
     expect_near(OpCase("layer_norm", {x}, {{"dims", int64_t{2}}}).without(1).without(2),
                 plain_norm(values_of(x), 14, true, 1e-5, {}, {}));
-    const double step = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;  // of what it computes in
+    const double step = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;  // of the compute dtype
     expect_near(OpCase("rms_norm", {x, w}),
                 plain_norm(values_of(x), 7, false, step, values_of(w), {}));
   }
   EXPECT_EQ(OpCase("rms_norm", {wavy(DType::f32, {2, 3}, 0), wavy(DType::f32, {4}, 0)}).error(),
-            "rms_norm([2, 3], [4]): weight must be of shape [3]");
+            "rms_norm([2, 3], [4]): weight must have shape [3]");
 }
 
-TEST(Rope, TurnsHalvesByPosition) {
+TEST(Rope, Halves_AreRotatedByPosition) {
   for (DType dtype : {DType::f32, DType::f64}) {
     Tensor x = wavy(dtype, {2, 5, 6}, 0);
     auto v = values_of(x);
@@ -189,7 +191,7 @@ Values plain_attention(const Tensor& query, const Tensor& key, const Tensor& val
   return out;
 }
 
-TEST(Attention, EqualsThePlainLoop) {
+TEST(Attention, GroupedHeads_EqualsThePlainLoop) {
   for (bool causal : {false, true}) {
     for (int64_t kv : {1, 2, 4}) {
       for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
@@ -202,7 +204,8 @@ TEST(Attention, EqualsThePlainLoop) {
   }
   Tensor q = filled(DType::f32, {3, 2, 2}), k = filled(DType::f32, {2, 2, 2});
   EXPECT_EQ(OpCase("sdpa", {q, k, k}).error(),
-            "sdpa([3, 2, 2], [2, 2, 2], [2, 2, 2]): 3 heads are no multiple of 2 kv heads");
+            "sdpa([3, 2, 2], [2, 2, 2], [2, 2, 2]): the 3 query heads must be a multiple of the 2 "
+            "kv heads");
 }
 
 Values plain_entropy(const Values& x, size_t classes, const Values& labels, double smoothing) {
@@ -223,7 +226,7 @@ Values plain_entropy(const Values& x, size_t classes, const Values& labels, doub
   return losses;
 }
 
-TEST(Loss, CrossEntropyEqualsThePlainLoop) {
+TEST(Loss, CrossEntropy_EqualsThePlainLoop) {
   Values labels = {2, -100, 0, 3, 1};
   for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
     for (double smoothing : {0.0, 0.25}) {
@@ -243,12 +246,12 @@ TEST(Loss, CrossEntropyEqualsThePlainLoop) {
   }
 }
 
-TEST(Loss, AMeanOfNothingIsNan) {
+TEST(Loss, MeanOfNoLabels_IsNan) {
   OpCase op("cross_entropy", {filled(DType::f32, {2, 3}), labels_of({2}, {-100, -100})});
   EXPECT_TRUE(std::isnan(op.without(2).values()[0]));
 }
 
-TEST(Loss, ClassesMayStandBeforeOtherDims) {
+TEST(Loss, ClassesBeforeOtherDims_EqualThePlainLoop) {
   Tensor x = wavy(DType::f64, {2, 3, 4}, 0);
   auto v = values_of(x);
   Values labels = {0, 1, 2, 0, 2, 2, 1, 0}, turned;
@@ -261,7 +264,7 @@ TEST(Loss, ClassesMayStandBeforeOtherDims) {
       plain_entropy(turned, 3, labels, 0));
 }
 
-TEST(Loss, MeanSquaresDivideByTheGlobalCount) {
+TEST(Loss, MeanOfAShard_DividesByTheGlobalCount) {
   Tensor x = wavy(DType::f32, {5, 3}, 0), y = wavy(DType::f32, {5, 3}, 1);
   auto a = values_of(x), b = values_of(y);
   double sum = 0;
@@ -271,7 +274,7 @@ TEST(Loss, MeanSquaresDivideByTheGlobalCount) {
   expect_near(OpCase("mse_loss", {x, y}, {{"reduction", std::string("sum")}}), {sum});
 }
 
-TEST(Conv, EqualsThePlainLoop) {
+TEST(Conv, StridesAndGroups_EqualsThePlainLoop) {
   struct Case {
     int64_t stride, padding, dilation, groups;
   };
@@ -307,12 +310,12 @@ TEST(Conv, EqualsThePlainLoop) {
   }
 }
 
-TEST(Conv, ErrorsNameTheChannels) {
+TEST(Conv, WrongChannels_AreNamedInErrors) {
   EXPECT_EQ(OpCase("conv1d", {filled(DType::f32, {1, 3, 5}), filled(DType::f32, {2, 2, 3})})
                 .without(2)
                 .error(),
-            "conv1d([1, 3, 5], [2, 2, 3]): the channels differ, 3 of the input and 2 x 1 groups of "
-            "the weight");
+            "conv1d([1, 3, 5], [2, 2, 3]): the input has 3 channels, but the weight expects 2 x 1 "
+            "groups");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What tests of single ops share: running one op of the registry on one device, and many lanes of
-// it at once.
+// Parts shared by tests of single ops: one op of the registry run on one device, and on many lanes
+// at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 namespace shardproof::testing {
 
-// Small deterministic values that no two neighbours share: multiples of 1/4, exact in every float
-// dtype but fp8.
+// Returns small deterministic values, multiples of 1/4, of which no two neighbours are equal. They
+// are exact in every float dtype but fp8.
 inline Tensor filled(DType dtype, const Dims& shape, int number = 0) {
   std::vector<double> values;
   for (int64_t i = 0; i < element_count(shape); ++i) {
@@ -36,7 +36,7 @@ class OpCase {
   }
   OpCase(const OpCase&) = delete;
 
-  // Marks an input as not given.
+  // Marks an input as left out.
   OpCase& without(int input) {
     auto at = static_cast<size_t>(input);
     if (call_.inputs.size() <= at) {
@@ -76,9 +76,9 @@ class OpCase {
   OpCall call_;
 };
 
-// Runs `lanes` lanes of one op in one call. Input i holds `copies[i]` stored copies; lane l reads
-// copy l % copies[i], through a table unless there is one for all or one each. Returns the output's
-// bytes by lane.
+// Runs `lanes` lanes of one op in one call and returns the output's bytes by lane. Input i holds
+// `copies[i]` stored copies; lane l reads copy l % copies[i]. Lanes read through a table unless
+// there is one copy for all or one for each.
 std::vector<std::vector<std::byte>> run_lanes(const OpRecord& record, const OpCall& call,
                                               const std::vector<std::vector<Tensor>>& copies,
                                               int64_t lanes);

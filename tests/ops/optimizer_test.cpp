@@ -1,4 +1,5 @@
-// Optimizer steps against torch.optim's formulas in double, and random ops against the generator.
+// Tests optimizer steps against torch.optim's formulas in double, and random ops against the
+// generator.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +24,7 @@ std::vector<Tensor> step(const std::string& name, const std::vector<Tensor>& inp
   return run_once(record, call, pointers);
 }
 
-TEST(Optimizer, AdamAndAdamW) {
+TEST(Optimizer, AdamAndAdamW_FollowTorch) {
   const double w = 0.5, g = 0.25, m = 0.1, v = 0.04, lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8,
                decay = 0.1;
   const auto one = [](double x) { return tensor_of(DType::f64, {1}, {x}); };
@@ -41,7 +42,7 @@ TEST(Optimizer, AdamAndAdamW) {
   }
 }
 
-TEST(Optimizer, SgdWithMomentum) {
+TEST(Optimizer, SgdWithMomentum_FollowsTorch) {
   const Tensor w = tensor_of(DType::f32, {2}, {1, 2}), g = tensor_of(DType::f32, {2}, {0.5, -0.5}),
                buffer = tensor_of(DType::f32, {2}, {1, 0});
   const auto got = step("sgd_momentum", {w, g, buffer}, {{"lr", 0.5}, {"momentum", 0.5}});
@@ -50,7 +51,7 @@ TEST(Optimizer, SgdWithMomentum) {
   EXPECT_EQ(values_of(step("sgd", {w, g}, {{"lr", 0.5}})[0]), (std::vector<double>{0.75, 2.25}));
 }
 
-TEST(Random, DrawsByGlobalElement) {
+TEST(Random, Shards_DrawByGlobalElement) {
   const OpRegistry ops = builtin_ops();
   const OpRecord& record = ops.at("uniform");
   const Attrs attrs = with_fallbacks(
@@ -61,7 +62,7 @@ TEST(Random, DrawsByGlobalElement) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], rng.uniform(i));
 }
 
-TEST(Random, DropoutScalesWhatItKeeps) {
+TEST(Random, Dropout_ScalesWhatItKeeps) {
   const Tensor x = filled_by("ones", DType::f32, {1000}, 0);
   const std::vector<double> got =
       values_of(step("dropout", {x}, {{"p", 0.25}, {"seed", int64_t{9}}})[0]);

@@ -1,5 +1,5 @@
-// Reductions, scans and softmax against plain loops in double; torch's rules on dims, dtypes, ties
-// and NaN; and the cases where PyTorch's sharded answers are wrong.
+// Tests reductions, scans and softmax against plain loops in double; torch's rules for dims,
+// dtypes, ties and NaN; and cases in which PyTorch's sharded results are wrong.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ DimMask mask_of(const Tensor& x, const List& dims) {
   return mask;
 }
 
-// The result that element `i` goes to, by the plain reading of the dims.
+// Returns the result that element `i` is reduced into.
 size_t place_of(int64_t i, const Tensor& x, const DimMask& mask) {
   const Dims at = unravel(i, x.shape);
   int64_t place = 0;
@@ -44,7 +44,7 @@ size_t place_of(int64_t i, const Tensor& x, const DimMask& mask) {
   return static_cast<size_t>(place);
 }
 
-// Elements of each result.
+// Returns the elements of each result.
 std::vector<std::vector<double>> groups_of(const Tensor& x, const List& dims) {
   const DimMask mask = mask_of(x, dims);
   std::vector<std::vector<double>> groups(
@@ -99,7 +99,7 @@ const Case kCases[] = {
      }},
 };
 
-TEST(Reduction, AgreesWithPlainLoops) {
+TEST(Reduction, EveryOp_AgreesWithPlainLoops) {
   for (const Case& c : kCases)
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
       for (const List& dims :
@@ -117,7 +117,7 @@ TEST(Reduction, AgreesWithPlainLoops) {
       }
 }
 
-TEST(Reduction, EmptyListOfDimsMeansAll) {
+TEST(Reduction, EmptyListOfDims_MeansAll) {
   const Tensor x = tensor_of(DType::f32, {4}, {1, 2, 3, 4});
   const Tensor sum = ran("sum", x, {{"dim", List{}}, {"keepdim", true}});
   EXPECT_EQ(sum.shape, (Dims{1}));
@@ -125,7 +125,7 @@ TEST(Reduction, EmptyListOfDimsMeansAll) {
   EXPECT_EQ(values("amax", x, {{"dim", List{}}, {"keepdim", true}}), (std::vector<double>{4}));
 }
 
-TEST(Reduction, DtypesFollowTorch) {
+TEST(Reduction, Dtypes_FollowTorch) {
   EXPECT_EQ(ran("sum", tensor_of(DType::i8, {2}, {100, 100})).dtype, DType::i64);
   EXPECT_EQ(values("sum", tensor_of(DType::i8, {2}, {100, 100})), (std::vector<double>{200}));
   EXPECT_EQ(values("sum", tensor_of(DType::boolean, {3}, {1, 1, 0})), (std::vector<double>{2}));
@@ -134,7 +134,7 @@ TEST(Reduction, DtypesFollowTorch) {
   EXPECT_EQ(values("all", tensor_of(DType::f32, {2}, {0, 2})), (std::vector<double>{0}));
 }
 
-TEST(Reduction, NanWins) {
+TEST(Reduction, Nan_Wins) {
   const Tensor x = tensor_of(DType::f32, {2, 20}, std::vector<double>(40, 1));
   std::vector<double> with = values_of(x);
   with[7] = kNan;
@@ -148,7 +148,7 @@ TEST(Reduction, NanWins) {
   }
 }
 
-TEST(Reduction, OfNothingIsItsIdentity) {
+TEST(Reduction, NoElements_GiveTheIdentity) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     EXPECT_EQ(values("amax", tensor_of(dtype, {0, 2}, {}), {{"dim", List{0}}}),
               (std::vector<double>{-kInf, -kInf}));
@@ -161,7 +161,7 @@ TEST(Reduction, OfNothingIsItsIdentity) {
   EXPECT_EQ(values("amax", tensor_of(DType::boolean, {0}, {})), (std::vector<double>{0}));
 }
 
-TEST(Argmax, GivesTheFirstOfEqualsAndTheFirstNan) {
+TEST(Argmax, EqualsAndNan_GiveTheFirstIndex) {
   EXPECT_EQ(values("argmax", tensor_of(DType::f32, {5}, {1, 4, 2, 4, 0})),
             (std::vector<double>{1}));
   EXPECT_EQ(values("argmin", tensor_of(DType::i32, {5}, {1, 0, 2, 0, 3})),
@@ -176,7 +176,7 @@ TEST(Argmax, GivesTheFirstOfEqualsAndTheFirstNan) {
   EXPECT_EQ(ran("argmax", x, {{"dim", int64_t{0}}, {"keepdim", true}}).shape, (Dims{1, 3}));
 }
 
-TEST(Norm, SpecialExponents) {
+TEST(Norm, SpecialExponents_FollowTorch) {
   const Tensor x = tensor_of(DType::f32, {4}, {3, 0, -4, 0});
   EXPECT_EQ(values("norm", x), (std::vector<double>{5}));
   EXPECT_EQ(values("norm", x, {{"p", 1.0}}), (std::vector<double>{7}));
@@ -185,14 +185,14 @@ TEST(Norm, SpecialExponents) {
   EXPECT_EQ(values("norm", x, {{"p", -kInf}}), (std::vector<double>{0}));
 }
 
-TEST(LogSumExp, OfInfinities) {
+TEST(LogSumExp, Infinities_AreKept) {
   EXPECT_EQ(values("logsumexp", tensor_of(DType::f32, {2}, {-kInf, -kInf})),
             (std::vector<double>{-kInf}));
   EXPECT_EQ(values("logsumexp", tensor_of(DType::f32, {2}, {kInf, 1})),
             (std::vector<double>{kInf}));
 }
 
-TEST(Softmax, RowsAgreeWithPlainLoops) {
+TEST(Softmax, Rows_AgreeWithPlainLoops) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
     for (const int64_t dim : {0, 1, 2}) {
       const Tensor x = filled_by("uniform(-5, 5)", dtype, {3, 17, 4}, 8);
@@ -211,13 +211,13 @@ TEST(Softmax, RowsAgreeWithPlainLoops) {
     }
 }
 
-TEST(Softmax, MaskedElementsAreZero) {
+TEST(Softmax, MaskedElements_AreZero) {
   const Tensor got =
       ran("softmax", tensor_of(DType::f32, {3}, {1, -kInf, 2}), {{"dim", int64_t{0}}});
   EXPECT_EQ(values_of(got)[1], 0);
 }
 
-TEST(Cumsum, RunsAlongItsDim) {
+TEST(Cumsum, EveryDim_IsSummedAlong) {
   const Tensor x = tensor_of(DType::i32, {2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(values("cumsum", x, {{"dim", int64_t{0}}}), (std::vector<double>{1, 2, 3, 5, 7, 9}));
   EXPECT_EQ(values("cumsum", x, {{"dim", int64_t{1}}}), (std::vector<double>{1, 3, 6, 4, 9, 15}));

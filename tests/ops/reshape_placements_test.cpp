@@ -1,5 +1,5 @@
-// View propagation: the shapes of PyTorch's documented cases, and the law that what is given is
-// never wrong.
+// Tests propagation through reshape: PyTorch's documented cases, and the law that a placement, if
+// there is one, is never wrong.
 #include "shardproof/ops/layout/reshape_placements.h"
 
 #include <gtest/gtest.h>
@@ -17,43 +17,43 @@ std::string propagated(const char* mesh, const char* placements, const Dims& fro
   return output ? placements_text(*output) : "none";
 }
 
-TEST(ReshapePlacements, KeepDimsThatAreKept) {
+TEST(ReshapePlacements, UnchangedDims_KeepTheirShards) {
   EXPECT_EQ(propagated("tp=2", "tp:S(3)", {2, 3, 4, 5}, {6, 4, 5}), "tp:S(2)");
   EXPECT_EQ(propagated("tp=2", "tp:S(1, split=2)", {6, 8, 2, 2}, {6, 8, 4}), "tp:S(1, split=2)");
   EXPECT_EQ(propagated("tp=2", "tp:P(max)", {6, 8}, {48}), "tp:P(max)");
   EXPECT_EQ(propagated("tp=2", "R", {6, 8}, {48}), "R");
 }
 
-TEST(ReshapePlacements, FlattenGivesPlainShardsInFrontAndStridedOnesBehind) {
+TEST(ReshapePlacements, FlattenedDims_GivePlainOrStridedShards) {
   EXPECT_EQ(propagated("x=3", "x:S(1)", {2, 3, 4}, {6, 4}), "x:S(0, split=2)");
   EXPECT_EQ(propagated("x=2", "x:S(0)", {2, 3, 4}, {6, 4}), "x:S(0)");
 }
 
-TEST(ReshapePlacements, UnflattenResolvesStridedShards) {
+TEST(ReshapePlacements, UnflattenedDims_ResolveStridedShards) {
   EXPECT_EQ(propagated("x=3", "x:S(0, split=2)", {6, 4}, {2, 3, 4}), "x:S(1)");
   EXPECT_EQ(propagated("x=2", "x:S(0)", {6, 4}, {2, 3, 4}), "x:S(0)");
 }
 
-TEST(ReshapePlacements, UnevenRowsGetTheirSizes) {
+TEST(ReshapePlacements, UnevenRows_GetTheirSizes) {
   EXPECT_EQ(propagated("x=2", "x:S(0)", {3, 4}, {12}), "x:S(0, sizes=[8, 4])");
   EXPECT_EQ(propagated("x=2", "x:S(0, sizes=[8, 4])", {12}, {3, 4}), "x:S(0)");
 }
 
-TEST(ReshapePlacements, RefuseWhatNoPlacementSays) {
+TEST(ReshapePlacements, ShardsOfNoPlacement_AreRejected) {
   EXPECT_EQ(propagated("x=4", "x:S(1)", {12, 8}, {16, 6}), "none");
   EXPECT_EQ(propagated("x=2", "x:S(0)", {12}, {3, 4}), "none");
 }
 
-TEST(ReshapePlacements, TwoAxesOnOneDim) {
+TEST(ReshapePlacements, TwoAxesOnOneDim_AreBothPlaced) {
   EXPECT_EQ(propagated("a=2, b=2", "a:S(0) b:S(0)", {4, 6}, {24}), "a:S(0) b:S(0)");
   EXPECT_EQ(propagated("a=2, b=3", "a:S(0) b:S(1)", {4, 6}, {24}), "a:S(0) b:S(0, split=2)");
   EXPECT_EQ(propagated("a=2, b=3", "a:S(0) b:S(0, split=2)", {24}, {4, 6}), "a:S(0) b:S(1)");
 }
 
-// For every input placement that gives an answer: reshaping what each rank holds, locally, and
-// assembling under the answer gives the reshaped whole. Exhaustive over small shapes, plain,
-// strided and doubled cuts.
-TEST(ReshapePlacements, AreNeverWrong) {
+// For every input placement with a result: reshaping the ranks' parts locally and assembling them
+// under the result gives the reshaped whole. Exhaustive over small shapes, with plain, strided and
+// doubled shards.
+TEST(ReshapePlacements, EveryInput_IsNeverPlacedWrong) {
   const std::pair<Dims, Dims> kShapes[] = {
       {{4, 6}, {24}},      {{24}, {4, 6}},         {{4, 6}, {8, 3}},      {{2, 3, 4}, {6, 4}},
       {{6, 4}, {2, 3, 4}}, {{2, 3, 5}, {6, 5}},    {{12, 8}, {16, 6}},    {{3, 4}, {12}},
@@ -96,8 +96,8 @@ TEST(ReshapePlacements, AreNeverWrong) {
   EXPECT_GT(refused, 100);
 }
 
-// The rule gives each rank a shape that its part fills.
-TEST(ReshapePlacements, LocalAttributesFillTheLocalShape) {
+// The rule gives each rank a shape with as many elements as its part.
+TEST(ReshapePlacements, LocalAttributes_FillTheLocalShape) {
   OpRegistry ops = builtin_ops();
   const OpRecord& reshape = ops.at("reshape");
   Attrs attrs{{"shape", std::vector<int64_t>{12}}};

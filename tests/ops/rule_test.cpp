@@ -1,4 +1,5 @@
-// Factor notation gives the strategies that its letters state, and the registry finds ops by name.
+// Tests that factor notation gives the strategies that its letters state, and that the registry
+// finds ops by name.
 #include <gtest/gtest.h>
 
 #include "shardproof/localtensor/base/error.h"
@@ -7,10 +8,10 @@
 namespace shardproof {
 namespace {
 
-TEST(Rule, LettersGiveStrategies) {
+TEST(Rule, Letters_GiveStrategies) {
   FactorOptions options;
   options.whole = "n";
-  options.linear = {{{ReduceOp::sum}, {0}}};
+  options.partials = partials_together({ReduceOp::sum}, {0});
   const std::vector<Strategy> strategies = factor_strategies("mk,kn->mn", options);
   ASSERT_EQ(strategies.size(), 3u);
   EXPECT_EQ(strategies[0].inputs, (std::vector<Placement>{S(0), R()}));
@@ -20,7 +21,7 @@ TEST(Rule, LettersGiveStrategies) {
   EXPECT_EQ(strategies[2].inputs, (std::vector<Placement>{P(ReduceOp::sum), R()}));
 }
 
-TEST(Registry, NamesTheNearestOp) {
+TEST(Registry, UnknownName_IsAnErrorWithTheNearestOp) {
   const OpRegistry ops = builtin_ops();
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.find_infix("+")->name, "add");

@@ -1,3 +1,4 @@
+// Implements run_lanes() of op_case.h.
 #include <cstring>
 
 #include "shardproof/tests/ops/op_case.h"

@@ -1,3 +1,4 @@
+// Implements run_op.h.
 #include "shardproof/tests/ops/run_op.h"
 
 #include <map>
@@ -118,7 +119,7 @@ std::optional<OpInstance> in_f64(const OpInstance& instance) {
 
 namespace {
 
-// Ranks of a part that run the same kernel.
+// A group of ranks that run one kernel call.
 struct Cohort {
   Attrs attrs;
   std::vector<Dims> output_shapes;
@@ -148,12 +149,12 @@ std::vector<Cohort> cohorts_of(const LocalCall& call, const Lanes& lanes) {
   return cohorts;
 }
 
-// Which copies the kernel's lanes read, and who holds the results.
+// Returns which copies the kernel's lanes read, and which ranks store each result.
 SlotJoin join_for(const LocalCall& call, const Lanes& lanes, const std::vector<Block>& blocks) {
   std::vector<const Block*> inputs;
   for (const Block& block : blocks) inputs.push_back(&block);
   if (!call.shard_info && !inputs.empty()) return join_slots(lanes, inputs);
-  // A kernel that reads global indices gives each rank its own result.
+  // A kernel that reads global indices gives each rank a result of its own.
   SlotJoin join{Slots::each(lanes.size()), {}};
   for (const Block& block : blocks) {
     std::vector<int32_t> sources;
@@ -211,7 +212,7 @@ class CohortRun {
       LaneView& view = views_.back();
       view.base = const_cast<std::byte*>(tensor.data());
       view.lane_stride = tensor.slot_stride_bytes();
-      // Lanes in order need no table, and then kernels may take all of them as one flat loop.
+      // Lanes in order need no table; kernels may then run them as one flat loop.
       if (!in_order(join_.sources[next])) view.slots = join_.sources[next].data();
       view.dtype = tensor.dtype;
       view.shape = tensor.shape;
@@ -233,7 +234,7 @@ class CohortRun {
     views_[i].lane_stride = block.tensor.slot_stride_bytes();
     views_[i].strides = block.tensor.strides;
   }
-  // A rule's claim about shapes against the op's own inference on the shards.
+  // Compares the shapes of the rule's specs with the op's own inference on the shards.
   void check_shapes(const OpCall& local, const std::vector<TensorMeta>& metas) const {
     const std::vector<TensorMeta> inferred = call_.record->infer(local);
     for (size_t i = 0; i < metas.size(); ++i)

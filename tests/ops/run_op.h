@@ -1,6 +1,6 @@
-// Runs an op on the shards of its inputs, one kernel call for each group of ranks that agree on
-// shapes and attributes: what an executor does, without streams or doors. And inputs from the
-// samples of op records.
+// Runs an op on the shards of its inputs, with one kernel call for each group of ranks that agree
+// on shapes and attributes: what the engine's executor does, without streams or backends. Also
+// makes inputs from the samples of op records.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace shardproof::testing {
 
-// A sample made concrete. Attributes that were not given have their fallbacks.
+// A sample with its tensors. Attributes that were left out have their fallbacks.
 struct OpInstance {
   const OpRecord* record = nullptr;
   Attrs attrs;
@@ -24,20 +24,21 @@ struct OpInstance {
 };
 Attrs with_fallbacks(const OpRecord& record, Attrs attrs);
 OpInstance instance_of(const OpRecord& record, const Sample& sample, uint64_t seed);
-// The same with all floats in f64 and all complex numbers in c128 (ops/core/widen_op_call.h);
-// nothing where results would be of the same dtypes.
+// Returns the instance with all floats in f64 and all complex numbers in c128
+// (ops/core/widen_op_call.h); nullopt if the dtypes of the results would not change.
 std::optional<OpInstance> in_f64(const OpInstance& instance);
-// "ints", "ints(0, 5)", "uniform(0.1, 1)", "bools", "ones", "zeros", "iota".
+// Returns a tensor of "ints", "ints(0, 5)", "uniform(0.1, 1)", "normal(0, 1)", "bools", "ones",
+// "zeros" or "iota".
 Tensor filled_by(const std::string& fill, DType dtype, const Dims& shape, uint64_t seed);
 
 struct LocalCall {
   const OpRecord* record = nullptr;
   const Attrs* attrs = nullptr;
-  std::vector<TensorMeta> metas;           // of the inputs, global; weak and absent are read
+  std::vector<TensorMeta> metas;           // global metas of the inputs; weak and absent are used
   std::vector<const LocalTensor*> inputs;  // null: absent
   std::vector<Spec> input_specs, output_specs;
-  bool rank_attrs = false;  // form attrs: Rule::local_attrs
-  bool shard_info = false;  // form shard
+  bool rank_attrs = false;  // form `attrs`: Rule::local_attrs gives the attributes
+  bool shard_info = false;  // form `shard`
 };
 std::vector<LocalTensor> run_local(const LocalCall& call);
 

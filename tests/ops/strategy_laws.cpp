@@ -1,6 +1,6 @@
-// The law of rules (check_strategies.h) over all ops, samples, strategies and pairs of strategies
-// on two axes: in the sample's own dtypes, and with all floats in f64, where only a wrong rule is
-// off by more than a rounding. And rules made wrong on purpose, which the law finds.
+// The law of rules (check_strategies.h) for all ops, samples, strategies and pairs of strategies on
+// two axes. It runs in the sample's own dtypes, and with all floats in f64, where only a wrong rule
+// differs by more than a rounding. Rules that are made wrong on purpose must fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ double largest_input(const OpInstance& instance) {
 
 class StrategyLaws : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(StrategyLaws, PartsMakeUpTheWhole) {
+TEST_P(StrategyLaws, EveryStrategy_PartsMakeUpTheWhole) {
   const OpRegistry ops = builtin_ops();
   const OpRecord& record = ops.at(GetParam());
   EXPECT_FALSE(record.samples().empty()) << "an op without samples is an op without laws";
@@ -66,8 +66,8 @@ TEST_P(StrategyLaws, PartsMakeUpTheWhole) {
       << checker.failures().size() << " of " << checker.combos();
 }
 
-// One device computes the same in the sample's dtypes as in f64, but for rounding.
-TEST_P(StrategyLaws, OwnDtypesAreNearF64) {
+// One device computes the same in the sample's dtypes as in f64, except for rounding.
+TEST_P(StrategyLaws, OwnDtypes_AreNearF64) {
   const OpRegistry ops = builtin_ops();
   const OpRecord& record = ops.at(GetParam());
   for (const Sample& sample : record.samples()) {
@@ -86,7 +86,7 @@ TEST_P(StrategyLaws, OwnDtypesAreNearF64) {
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
   const OpRegistry ops = builtin_ops();
-  // A name for other ops has no strategies of its own.
+  // Composite ops have no strategies of their own.
   for (const OpRecord* record : ops.all())
     if (record->infer) names.push_back(record->name);
   return names;
@@ -95,7 +95,7 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(AllOps, StrategyLaws, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
-// The failures of an op whose strategies `spoil` has changed, on the one sample given.
+// Returns the number of failures of an op whose strategies `spoil` has changed, on one sample.
 size_t failures_of(const std::string& name, const Sample& sample,
                    const std::function<void(Strategy&)>& spoil) {
   const OpRegistry ops = builtin_ops();
@@ -124,7 +124,7 @@ TEST(WrongRule, SumWhosePartsAreAveraged_IsFound) {
             0u);
 }
 
-// Each rank has a product of its own columns and rows only.
+// Each rank's product covers only its own columns and rows.
 TEST(WrongRule, ProductWhosePartsCountAsTheWhole_IsFound) {
   const Sample sample{
       {}, {{DType::f64, {4, 6}}, {DType::f64, {6, 5}}}, {"uniform(-1, 1)", "uniform(-1, 1)"}};
@@ -148,7 +148,7 @@ TEST(WrongRule, SoftmaxOfEachShardAlone_IsFound) {
             0u);
 }
 
-// An error of 2^-30 of a term is found in f64; another order of additions is none.
+// An error of 2^-30 of a term is found in f64; another order of additions is no failure.
 TEST(WrongRule, SumThatMissesALittle_IsFound) {
   const Sample sample{{{"dim", int64_t{0}}}, {{DType::f64, {6, 4}}}, {"uniform(-1, 1)"}};
   const OpRegistry ops = builtin_ops();

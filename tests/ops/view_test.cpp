@@ -1,4 +1,4 @@
-// Views and movers against index arithmetic, and their errors.
+// Tests views and ops that move elements against index arithmetic, and their errors.
 #include <numeric>
 
 #include "shardproof/tests/ops/op_case.h"
@@ -29,7 +29,7 @@ void expect_moved(const OpCase& op, const Dims& from,
     double expected = outside ? fill : static_cast<double>(ravel(Dims(std::span(at)), from));
     EXPECT_EQ(values[static_cast<size_t>(i)], expected) << op.record().name << " at " << i;
   }
-  // The alias, where the op gives one, reads the same.
+  // The alias, if the op gives one, has the same elements.
   if (!op.record().view) return;
   auto alias = op.record().view(op.call(), *op.pointers()[0]);
   if (alias) {
@@ -37,7 +37,7 @@ void expect_moved(const OpCase& op, const Dims& from,
   }
 }
 
-TEST(View, ReordersDims) {
+TEST(View, Permutation_ReordersDims) {
   Dims shape{2, 3, 4};
   expect_moved({"t", {iota(shape)}}, shape, [](const Dims& o) { return L{o[0], o[2], o[1]}; });
   expect_moved({"transpose", {iota(shape)}, {{"dim0", int64_t{0}}, {"dim1", int64_t{-1}}}}, shape,
@@ -49,7 +49,7 @@ TEST(View, ReordersDims) {
   });
 }
 
-TEST(View, InsertsAndDropsDims) {
+TEST(View, DimsOfSizeOne_AreInsertedAndDropped) {
   expect_moved({"squeeze", {iota({1, 3, 1})}}, {1, 3, 1}, [](const Dims& o) {
     return L{0, o[0], 0};
   });
@@ -64,7 +64,7 @@ TEST(View, InsertsAndDropsDims) {
   });
 }
 
-TEST(View, ReshapesInRowMajorOrder) {
+TEST(View, Reshape_KeepsRowMajorOrder) {
   Dims shape{4, 6};
   auto flat = [&](const Dims& to) {
     return [shape, to](const Dims& o) {
@@ -79,7 +79,7 @@ TEST(View, ReshapesInRowMajorOrder) {
                flat({4, 2, 3}));
 }
 
-TEST(View, ReshapeOfATransposedTensorCopies) {
+TEST(View, ReshapeOfATransposedTensor_Copies) {
   Tensor x = iota({3, 4});
   Tensor turned = x;
   turned.shape = {4, 3};
@@ -89,7 +89,7 @@ TEST(View, ReshapeOfATransposedTensorCopies) {
   EXPECT_EQ(op.values(), values_of(contiguous_copy(turned)));
 }
 
-TEST(Pieces, SliceFollowsPython) {
+TEST(Pieces, Slice_FollowsPython) {
   Dims shape{5, 7};
   expect_moved({"slice", {iota(shape)}, {{"start", L{1}}, {"stop", L{4}}}}, shape,
                [](const Dims& o) {
@@ -111,7 +111,7 @@ TEST(Pieces, SliceFollowsPython) {
                });
 }
 
-TEST(Pieces, SplitsAndJoinsAreInverse) {
+TEST(Pieces, SplitAndJoin_AreInverse) {
   Tensor x = iota({5, 3});
   for (auto attrs : {Attrs{{"sizes", int64_t{2}}, {"dim", int64_t{0}}},
                      Attrs{{"sizes", L{1, 0, 4}}, {"dim", int64_t{0}}}}) {
@@ -129,7 +129,7 @@ TEST(Pieces, SplitsAndJoinsAreInverse) {
   });
 }
 
-TEST(Shift, PadsTurnsAndRepeats) {
+TEST(Shift, PadRollAndRepeat_FollowIndexArithmetic) {
   Dims shape{2, 3};
   auto inside = [](int64_t at, int64_t size) { return at < size ? at : -1; };
   expect_moved(
@@ -157,7 +157,7 @@ TEST(Shift, PadsTurnsAndRepeats) {
   });
 }
 
-TEST(View, MovesEveryDType) {
+TEST(View, EveryDtype_IsMoved) {
   for (int d = 0; d < kDTypeCount; ++d) {
     auto dtype = static_cast<DType>(d);
     Tensor x = tensor_of(dtype, {3}, {1, 0, 1});
@@ -166,7 +166,7 @@ TEST(View, MovesEveryDType) {
   }
 }
 
-TEST(View, ErrorsNameWhatDoesNotFit) {
+TEST(View, WrongShapes_AreNamedInErrors) {
   Tensor x = iota({2, 3});
   EXPECT_EQ(OpCase("reshape", {x}, {{"shape", L{4, 2}}}).error(),
             "reshape([2, 3]): 6 elements do not fill the shape [4, 2]");
@@ -177,13 +177,13 @@ TEST(View, ErrorsNameWhatDoesNotFit) {
   EXPECT_EQ(OpCase("permute", {x}, {{"dims", L{0, 0}}}).error(),
             "permute([2, 3]): dims must name each of the 2 dims once");
   EXPECT_EQ(OpCase("expand", {x}, {{"size", L{2, 4}}}).error(),
-            "expand([2, 3]): dim 1 of size 3 does not expand to 4");
+            "expand([2, 3]): dim 1 of size 3 does not expand to 4; only size 1 does");
   EXPECT_EQ(OpCase("select", {x}, {{"dim", int64_t{0}}, {"index", int64_t{2}}}).error(),
             "select([2, 3]): index 2 is out of range for dim 0 of size 2");
   EXPECT_EQ(OpCase("split", {x}, {{"sizes", L{1, 1}}, {"dim", int64_t{1}}}).error(),
             "split([2, 3]): the sizes add up to 2, dim 1 has 3");
   EXPECT_EQ(OpCase("cat", {x, iota({2, 4})}).error(),
-            "cat([2, 3], [2, 4]): input 2 does not fit the first on every dim but 0");
+            "cat([2, 3], [2, 4]): input 2 must have the sizes of the first on every dim but 0");
 }
 
 }  // namespace
